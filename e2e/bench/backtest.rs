@@ -10,7 +10,7 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
 use gpu_metrics_apiserver::backtest::{Gather, Plan, Trial, Whose};
-use hpa::Flags;
+use hpa::{Flags, Hpa};
 use serde_json::json;
 
 use super::row;
@@ -61,7 +61,8 @@ pub(super) fn run() {
         },
     });
     let object = serde_json::from_value(object).expect("an autoscaler");
-    let plan = Plan::read(&object, "default").expect("a plan");
+    let hpa = Hpa::try_from(&object).expect("an autoscaler");
+    let plan = Plan::read(hpa, "default").expect("a plan");
     let whose = Whose {
         namespace: "team".to_owned(),
         kind: "Deployment".to_owned(),

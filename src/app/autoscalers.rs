@@ -9,38 +9,18 @@ use std::time::Duration;
 
 use super::clock;
 use super::findings::count;
-use super::inspect::Look;
+use super::inspect::{Look, OF_APISERVICES, OF_HPAS};
 use crate::telemetry::metrics::Metrics;
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
 use findings::Report;
-use findings::codes::{
-    Code, GM101, GM102, GM103, GM104, GM202, GM501, GM502, GM503, GM504, GM505, GM506, GM507,
-    GM509, GM510, GM512, GM514, GM515,
-};
+use findings::codes::{Code, GM202, GM504};
 
 /// The first round waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);
 
 /// People change autoscalers, so minutes are often enough.
 const EVERY: Duration = Duration::from_secs(300);
-
-const HPAS: &str = "HorizontalPodAutoscalers";
-
-static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
-static OF_HPAS: [&Code; 12] = [
-    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
-];
-
-/// The codes that each skipped read leaves unchecked, by the beginning of its name.
-static NEEDS: [(&str, &[&Code]); 6] = [
-    ("APIService ", &OF_APISERVICES),
-    ("Service ", &[&GM101]),
-    ("rights of ", &[&GM202]),
-    ("metrics that are served", &[&GM501]),
-    (HPAS, &OF_HPAS),
-    ("VerticalPodAutoscalers", &[&GM510]),
-];
 
 /// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Metrics) {
@@ -52,8 +32,11 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
         wait = EVERY;
         match look(&client).await {
             Ok(report) => {
-                count(&metrics, &codes(), &looked_at(&report), &report.findings);
-                let lacks = report.skipped.iter().find(|it| it.what.starts_with(HPAS));
+                count(&metrics, &codes(), &report.findings, |code| {
+                    report.has_checked(code)
+                });
+                let mut skipped = report.skipped.iter();
+                let lacks = skipped.find(|it| it.codes.contains(GM504.id));
                 if let (Some(lacks), false) = (lacks, was_said) {
                     tracing::info!("autoscalers are not looked at: {}", lacks.remedy);
                 }
@@ -67,25 +50,8 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
 
 async fn look(client: &Client) -> Result<Report, CallError> {
     let mut look = Look::new(client);
-    let registration = look.registration(false).await?;
-    look.autoscaler_rights(registration.home.as_ref()).await;
-    let served = look.served(&registration.of_others).await?;
-    look.autoscalers(None, served.as_ref()).await?;
-    look.report.make_plain();
-    look.report.sort();
-    Ok(look.report)
-}
-
-fn looked_at(report: &Report) -> Vec<&'static Code> {
-    let is_skipped = |code: &Code| {
-        NEEDS.iter().any(|(what, codes)| {
-            codes.iter().any(|it| it.id == code.id)
-                && report.skipped.iter().any(|it| it.what.starts_with(what))
-        })
-    };
-    let mut codes = codes();
-    codes.retain(|code| !is_skipped(code));
-    codes
+    look.cluster(None, false).await?;
+    Ok(look.done())
 }
 
 fn codes() -> Vec<&'static Code> {
@@ -116,7 +82,8 @@ mod tests {
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
         let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
         let report = look(&client.unwrap()).await.unwrap();
-        let codes = looked_at(&report).into_iter().map(|code| code.id).collect();
+        let codes = codes().into_iter().filter(|code| report.has_checked(code));
+        let codes = codes.map(|code| code.id).collect();
         (report, codes)
     }
 

@@ -378,8 +378,7 @@ impl Engine {
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured how late the store is.
         let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
-        let looked = if is_seen { &source::CODES[..] } else { &[] };
-        findings::count(&self.metrics, &source::CODES, looked, &report.findings);
+        findings::count(&self.metrics, &source::CODES, &report.findings, |_| is_seen);
         // Before that, another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(report);

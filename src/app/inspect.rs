@@ -6,8 +6,8 @@ mod rights;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, ObjectMeta};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
@@ -15,19 +15,33 @@ use serde_json::Value;
 
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
-use findings::hpa::{self, Served};
+use findings::codes::{
+    Code, GM101, GM102, GM103, GM104, GM501, GM502, GM503, GM504, GM505, GM506, GM507, GM509,
+    GM510, GM512, GM514, GM515,
+};
+use findings::hpa::Served;
 use findings::peers::{self, Vpa};
-use findings::rights::{Right, right};
+use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
+use hpa::Hpa;
 pub use registration::{Home, Registration};
 
-/// Needed to inspect any autoscaler.
-pub const READ_HPAS: Right<'static> =
-    right("list", "autoscaling", "v2", "horizontalpodautoscalers");
-const READ_VPAS: Right<'static> =
-    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers");
-const READ_CUSTOM: Right<'static> = right("get", "custom.metrics.k8s.io", "v1beta2", "*");
-const READ_EXTERNAL: Right<'static> = right("get", "external.metrics.k8s.io", "v1beta1", "*");
+/// The codes about APIServices.
+pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
+
+/// The codes about an autoscaler and its peers.
+pub static OF_HPAS: [&Code; 12] = [
+    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
+];
+
+static READ_HPAS: ReadRight =
+    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(&OF_HPAS);
+static READ_VPAS: ReadRight =
+    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
+static READ_CUSTOM: ReadRight =
+    right("get", "custom.metrics.k8s.io", "v1beta2", "*").checks(&[&GM501]);
+static READ_EXTERNAL: ReadRight =
+    right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
 /// Objects of one page, which arrives whole, and of a whole list: both bound memory.
 const PAGE: usize = 100;
@@ -83,7 +97,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<T>, CallError> {
         Ok(match self.client.object(path).await {
             Ok(it) => {
@@ -92,57 +106,83 @@ impl<'c> Look<'c> {
             }
             Err(CallError::NotFound(_)) => Answer::Absent,
             Err(CallError::Forbidden { text, .. }) => {
-                self.report.skipped.insert(right.skipped(what, &text));
+                let skipped = right.right.skipped(what, &text);
+                self.report.skipped.insert(skipped.of(right.codes));
                 Answer::Skipped
             }
             Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
                 return Err(error);
             }
             Err(error) => {
-                self.report.skipped.insert(Skipped {
-                    what: what.to_owned(),
-                    reason: error.to_string(),
-                    remedy: "mend what the errors name, and look again".to_owned(),
-                });
+                let remedy = "mend what the errors name, and look again";
+                let skipped = Skipped::new(what, error.to_string(), remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
                 Answer::Skipped
             }
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `light` strips each object of
-    /// what is not needed.
-    async fn list<T: DeserializeOwned + Clone>(
+    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `keep` takes what is needed of
+    /// each object.
+    async fn list<T: DeserializeOwned + Clone, K>(
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
-        light: impl Fn(&mut T),
-    ) -> Result<Vec<T>, CallError> {
+        right: &ReadRight,
+        keep: impl Fn(T) -> K,
+    ) -> Result<Vec<K>, CallError> {
         let mut objects = Vec::new();
         let mut next = String::new();
         for page in 1.. {
             let of_page = format!("{path}?limit={PAGE}&continue={}", encode(&next));
             let read = self.read::<ObjectList<T>>(&of_page, what, right).await?;
-            let Some(mut read) = read.found() else {
+            let Some(read) = read.found() else {
                 break;
             };
-            read.items.iter_mut().for_each(&light);
-            objects.extend(read.items);
+            objects.extend(read.items.into_iter().map(&keep));
             next = read.metadata.continue_.unwrap_or_default();
             if next.is_empty() {
                 break;
             }
             // Pages may be empty, so their number is bounded too.
             if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
-                self.report.skipped.insert(Skipped {
-                    what: format!("{what} beyond the first {MOST_OBJECTS}"),
-                    reason: "there are too many".to_owned(),
-                    remedy: "look at one namespace at a time: check -n NS".to_owned(),
-                });
+                let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
+                let remedy = "look at one namespace at a time: check -n NS";
+                let skipped = Skipped::new(beyond, "there are too many", remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
                 break;
             }
         }
         Ok(objects)
+    }
+
+    /// The checks that the server and its users make: of the APIServices, of the rights
+    /// of the HPA controller, and of the autoscalers of a namespace, or of all. `pre`:
+    /// before the server is installed.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn cluster(
+        &mut self,
+        namespace: Option<&str>,
+        pre: bool,
+    ) -> Result<(Registration, Vec<Hpa>), CallError> {
+        let registration = self.registration(pre).await?;
+        self.autoscaler_rights(registration.home.as_ref()).await;
+        let served = match pre {
+            true => None,
+            false => self.served(&registration.of_others).await?,
+        };
+        let hpas = self.autoscalers(namespace, served.as_ref()).await?;
+        Ok((registration, hpas))
+    }
+
+    /// The report, sorted and with plain names.
+    #[must_use]
+    pub fn done(mut self) -> Report {
+        self.report.make_plain();
+        self.report.sort();
+        self.report
     }
 
     /// The metrics that are served; `None`: they cannot be read. The APIServices
@@ -175,7 +215,7 @@ impl<'c> Look<'c> {
         &mut self,
         name: &str,
         of_others: &[&str],
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<Option<BTreeSet<String>>>, CallError> {
         if of_others.contains(&name) {
             return Ok(Answer::Found(None));
@@ -199,7 +239,7 @@ impl<'c> Look<'c> {
         &mut self,
         path: &str,
         what: &str,
-        right: &Right<'_>,
+        right: &ReadRight,
     ) -> Result<Answer<APIResourceList>, CallError> {
         // Every user may read it, so it does not show that the cluster was inspected.
         let looked = self.report.looked;
@@ -217,7 +257,7 @@ impl<'c> Look<'c> {
         &mut self,
         namespace: Option<&str>,
         served: Option<&Served>,
-    ) -> Result<Vec<HorizontalPodAutoscaler>, CallError> {
+    ) -> Result<Vec<Hpa>, CallError> {
         let place = namespace.map(|name| format!("namespaces/{}/", encode(name)));
         let (place, whose) = (
             place.unwrap_or_default(),
@@ -225,40 +265,45 @@ impl<'c> Look<'c> {
         );
         let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
         let what = format!("HorizontalPodAutoscalers of {whose}");
-        let light = |hpa: &mut HorizontalPodAutoscaler| {
-            hpa.metadata = ObjectMeta {
-                namespace: hpa.metadata.namespace.take(),
-                name: hpa.metadata.name.take(),
-                ..ObjectMeta::default()
-            };
-            hpa.status = hpa
-                .status
-                .take()
-                .map(|status| HorizontalPodAutoscalerStatus {
-                    conditions: status.conditions,
-                    ..HorizontalPodAutoscalerStatus::default()
-                });
+        let keep = |object: HorizontalPodAutoscaler| {
+            Hpa::try_from(&object).map_err(|error| {
+                let [namespace, name] = [object.metadata.namespace, object.metadata.name];
+                let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+                let what = format!("HorizontalPodAutoscaler {namespace}/{name}");
+                let remedy = "mend it, or take a newer version of this program";
+                Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
+            })
         };
-        let mut hpas = self.list(&path, &what, &READ_HPAS, light).await?;
+        let mut hpas = Vec::new();
+        for read in self.list(&path, &what, &READ_HPAS, keep).await? {
+            match read {
+                Ok(hpa) => hpas.push(hpa),
+                Err(skipped) => _ = self.report.skipped.insert(skipped),
+            }
+        }
         let group = "/apis/autoscaling.k8s.io/v1";
         let what = format!("VerticalPodAutoscalers of {whose}");
-        let light = |vpa: &mut Vpa| {
+        let keep = |mut vpa: Vpa| {
             if let Some(metadata) = vpa.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                 metadata.retain(|key, _| key == "namespace" || key == "name");
             }
+            vpa
         };
         let mut vpas = Vec::new();
         // Where they are not installed, no right to them is missing.
         let group_served = self.resources(group, &what, &READ_VPAS).await?;
         if group_served.found().is_some() {
             let path = format!("{group}/{place}verticalpodautoscalers");
-            vpas = self.list(&path, &what, &READ_VPAS, light).await?;
+            vpas = self.list(&path, &what, &READ_VPAS, keep).await?;
         }
         let found = &mut self.report.findings;
         found.extend(peers::ambiguous(&hpas));
         found.extend(peers::vertical(&hpas, &vpas));
-        hpas.retain(hpa::is_ours);
-        found.extend(hpas.iter().flat_map(|hpa| hpa::check(hpa, served)));
+        hpas.retain(findings::hpa::is_ours);
+        found.extend(
+            hpas.iter()
+                .flat_map(|hpa| findings::hpa::check(hpa, served)),
+        );
         Ok(hpas)
     }
 }

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use apimachinery::duration::parse_duration;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
 use hpa::Hpa;
-use hpa::hpa::{InvalidHpa, Source, Target};
+use hpa::hpa::{Source, Target};
 
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +41,6 @@ pub struct Asked {
 pub struct Plan {
     /// The input of the controller's arithmetic.
     pub hpa: Hpa,
-    /// `metadata.name`.
-    pub name: String,
-    /// The kind of the scaled object.
-    pub kind: String,
-    /// The name of the scaled object.
-    pub target: String,
     /// The measured utilisation: memory or GPU.
     pub utilization: DeviceValue,
     /// The metrics, in the order of the specification.
@@ -57,9 +50,6 @@ pub struct Plan {
 /// Why an autoscaler is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The manifest is not valid.
-    #[error(transparent)]
-    Invalid(#[from] InvalidHpa),
     /// One of its metrics cannot be simulated.
     #[error("spec.metrics[{index}]: {metric} {why}; take it out to try the others")]
     Metric {
@@ -91,34 +81,30 @@ const LABELS: &str = "is selected by labels, of which the past tells nothing; wi
                       can be tried";
 
 impl Plan {
-    /// Reads a manifest; `namespace` is the default for manifests without one.
+    /// Of an autoscaler; `namespace` is the default for manifests without one.
     /// Metrics of the configuration are of other fields, and none of these can be
     /// simulated.
     ///
     /// # Errors
     /// See [`Refused`].
-    pub fn read(object: &api::HorizontalPodAutoscaler, namespace: &str) -> Result<Self, Refused> {
-        let mut hpa = Hpa::try_from(object)?;
+    pub fn read(mut hpa: Hpa, namespace: &str) -> Result<Self, Refused> {
         if hpa.max.max(hpa.min) > MOST_REPLICAS {
             return Err(Refused::Replicas(hpa.max.max(hpa.min)));
         }
         if hpa.namespace.is_empty() {
             namespace.clone_into(&mut hpa.namespace);
         }
-        let spec = object.spec.clone().unwrap_or_default();
-        let scaled = spec.scale_target_ref;
         let built_in = metrics::built_in();
         let mut asked = Vec::new();
         let mut utilizations = Vec::new();
         for (index, metric) in hpa.metrics.iter().enumerate() {
+            let name = metric.source.name();
             let refused = |why| Refused::Metric {
                 index,
-                metric: metric_name(&metric.source).to_owned(),
+                metric: name.to_owned(),
                 why,
             };
-            let reach = reach(&metric.source, (&scaled.kind, &scaled.name), &hpa.namespace);
-            let reach = reach.map_err(refused)?;
-            let name = metric_name(&metric.source);
+            let reach = reach(&metric.source, &hpa).map_err(refused)?;
             let known = built_in.iter().find(|spec| match reach {
                 Reach::Namespace => spec.name.eq_ignore_ascii_case(name),
                 Reach::Pod | Reach::Workload => spec.name == name,
@@ -128,13 +114,8 @@ impl Plan {
                 .ok_or_else(|| refused(OTHER))?;
             let (value, is_sum) = utilization(&measure).ok_or_else(|| refused(FIXED))?;
             utilizations.push(value);
-            let selector = spec
-                .metrics
-                .iter()
-                .flatten()
-                .nth(index)
-                .and_then(selector_of);
-            let (window, formula) = settings(selector).ok_or_else(|| refused(LABELS))?;
+            let settings = settings(metric.source.selector());
+            let (window, formula) = settings.ok_or_else(|| refused(LABELS))?;
             asked.push(Asked {
                 reach,
                 is_sum,
@@ -142,15 +123,11 @@ impl Plan {
                 formula,
             });
         }
-        let utilization = utilizations.first().copied();
-        let utilization = utilization.ok_or(InvalidHpa::Missing("spec.metrics".to_owned()))?;
-        if utilizations.iter().any(|other| *other != utilization) {
-            return Err(Refused::Mixed);
-        }
+        let utilization = match utilizations.as_slice() {
+            [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
+            _ => return Err(Refused::Mixed),
+        };
         Ok(Self {
-            name: object.metadata.name.clone().unwrap_or_default(),
-            kind: scaled.kind,
-            target: scaled.name,
             utilization,
             asked,
             hpa,
@@ -163,11 +140,12 @@ impl Plan {
     pub fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
         let metrics = self.asked.iter().zip(&self.hpa.metrics);
         let each = metrics.filter_map(|(asked, metric)| {
-            let (shared, target) = match metric.target {
-                Target::AverageValue(milli) => (true, milli.0 as f64 / 1e5),
-                Target::Value(milli) => (false, milli.0 as f64 / 1e5),
+            let shared = match metric.target {
+                Target::AverageValue(_) => true,
+                Target::Value(_) => false,
                 Target::Utilization(_) => return None,
             };
+            let target = metric.target.number() / 100.0;
             let total = match asked.reach {
                 Reach::Namespace => demand + rest,
                 Reach::Pod | Reach::Workload => demand,
@@ -198,27 +176,17 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.hpa.namespace, self.name)
+        write!(f, "{}/{}", self.hpa.namespace, self.hpa.name)
     }
 }
 
-fn metric_name(source: &Source) -> &str {
-    match source {
-        Source::Pods { metric }
-        | Source::Object { metric, .. }
-        | Source::External { metric, .. }
-        | Source::Resource {
-            resource: metric, ..
-        } => metric,
-    }
-}
-
-fn reach(source: &Source, scaled: (&str, &str), namespace: &str) -> Result<Reach, &'static str> {
+fn reach(source: &Source, hpa: &Hpa) -> Result<Reach, &'static str> {
+    let scaled = (hpa.scaled.kind.as_str(), hpa.scaled.name.as_str());
     match source {
         Source::Pods { .. } => Ok(Reach::Pod),
         Source::Object { kind, name, .. } => match kind.as_str() {
             _ if (kind.as_str(), name.as_str()) == scaled => Ok(Reach::Workload),
-            "Namespace" if name == namespace => Ok(Reach::Namespace),
+            "Namespace" if *name == hpa.namespace => Ok(Reach::Namespace),
             _ => Err(WIDER),
         },
         Source::External { metric, .. } if metric.to_ascii_lowercase().starts_with("cluster_") => {
@@ -243,13 +211,6 @@ fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
         }
         _ => None,
     }
-}
-
-fn selector_of(metric: &api::MetricSpec) -> Option<&LabelSelector> {
-    let pods = metric.pods.as_ref().map(|it| &it.metric);
-    let object = metric.object.as_ref().map(|it| &it.metric);
-    let external = metric.external.as_ref().map(|it| &it.metric);
-    pods.or(object).or(external)?.selector.as_ref()
 }
 
 /// `None` if the selector has more than settings.

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2 as api;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,7 +11,8 @@ use super::figures::Figures;
 use super::plan::Plan;
 use super::simulate::Tick;
 use apimachinery::duration::format_duration;
-use hpa::hpa::Target;
+use hpa::hpa::{Behavior, Rules, Target};
+use hpa::ratio::Milli;
 
 /// Percent of each GPU.
 const TARGETS: [u32; 5] = [40, 50, 60, 70, 80];
@@ -33,8 +33,8 @@ pub struct Variant {
     pub window: Duration,
     /// How long a recommendation holds replicas up, in seconds.
     pub stabilisation: i32,
-    /// The manifest.
-    pub object: api::HorizontalPodAutoscaler,
+    /// The autoscaler with these settings.
+    pub plan: Plan,
 }
 
 /// The figures of a variant.
@@ -74,18 +74,16 @@ pub struct Sweep {
 
 /// All variants of an autoscaler.
 #[must_use]
-pub fn variants(object: &api::HorizontalPodAutoscaler, plan: &Plan, gpus: f64) -> Vec<Variant> {
+pub fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
     let mut variants = Vec::new();
     for target in TARGETS {
         for window in WINDOWS {
             for stabilisation in STABILISATIONS {
-                let mut object = object.clone();
-                change(&mut object, plan, (target, gpus), window, stabilisation);
                 variants.push(Variant {
                     target,
                     window,
                     stabilisation,
-                    object,
+                    plan: changed(plan.clone(), (target, gpus), window, stabilisation),
                 });
             }
         }
@@ -93,50 +91,27 @@ pub fn variants(object: &api::HorizontalPodAutoscaler, plan: &Plan, gpus: f64) -
     variants
 }
 
-fn change(
-    object: &mut api::HorizontalPodAutoscaler,
-    plan: &Plan,
+fn changed(
+    mut plan: Plan,
     (target, gpus): (u32, f64),
     window: Duration,
     stabilisation: i32,
-) {
-    let Some(spec) = object.spec.as_mut() else {
-        return;
-    };
-    let metrics = spec.metrics.iter_mut().flatten();
-    let known = plan.asked.iter().zip(&plan.hpa.metrics);
-    for (metric, (asked, known)) in metrics.zip(known) {
+) -> Plan {
+    for (asked, metric) in plan.asked.iter_mut().zip(&mut plan.hpa.metrics) {
+        asked.window = Some(window);
         let per_replica = if asked.is_sum { gpus } else { 1.0 };
-        let quantity = Quantity((f64::from(target) * per_replica).to_string());
-        let parts = [
-            metric
-                .pods
-                .as_mut()
-                .map(|it| (&mut it.metric, &mut it.target)),
-            metric
-                .object
-                .as_mut()
-                .map(|it| (&mut it.metric, &mut it.target)),
-            metric
-                .external
-                .as_mut()
-                .map(|it| (&mut it.metric, &mut it.target)),
-        ];
-        for (metric, given) in parts.into_iter().flatten() {
-            match known.target {
-                Target::Value(_) => given.value = Some(quantity.clone()),
-                Target::AverageValue(_) | Target::Utilization(_) => {
-                    given.average_value = Some(quantity.clone());
-                }
-            }
-            let selector = metric.selector.get_or_insert_default();
-            let labels = selector.match_labels.get_or_insert_default();
-            labels.insert("window".to_owned(), format_duration(window));
-        }
+        let milli = Milli((f64::from(target) * per_replica * 1000.0).round() as i64);
+        metric.target = match metric.target {
+            Target::Value(_) => Target::Value(milli),
+            Target::AverageValue(_) | Target::Utilization(_) => Target::AverageValue(milli),
+        };
     }
-    let behavior = spec.behavior.get_or_insert_default();
-    let down = behavior.scale_down.get_or_insert_default();
-    down.stabilization_window_seconds = Some(stabilisation);
+    let behavior = plan.hpa.behavior.get_or_insert_with(|| Behavior {
+        up: Rules::up(),
+        down: Rules::down(),
+    });
+    behavior.down.window = Some(stabilisation);
+    plan
 }
 
 /// The index at which the last third begins.
@@ -190,17 +165,33 @@ impl Sweep {
         }
     }
 
-    /// Adds the patch.
+    /// Adds the patch of a manifest.
     #[must_use]
-    pub fn with_patch(mut self, variants: &[Variant]) -> Self {
+    pub fn with_patch(
+        mut self,
+        object: &api::HorizontalPodAutoscaler,
+        variants: &[Variant],
+    ) -> Self {
         let best = self.best.and_then(|best| variants.get(best));
-        let spec = best.and_then(|best| best.object.spec.as_ref());
-        self.patch = spec.map(|spec| {
-            let down = spec.behavior.as_ref().and_then(|it| it.scale_down.as_ref());
-            let window = down.and_then(|down| down.stabilization_window_seconds);
+        self.patch = best.zip(object.spec.as_ref()).map(|(best, spec)| {
+            let mut metrics = json!(spec.metrics);
+            let all = metrics.as_array_mut().into_iter().flatten();
+            for (metric, known) in all.zip(&best.plan.hpa.metrics) {
+                let kind = metric["type"].as_str().unwrap_or_default();
+                let kind = kind.to_ascii_lowercase();
+                let given = &mut metric[kind];
+                let (field, milli) = match known.target {
+                    Target::Value(milli) => ("value", milli),
+                    Target::AverageValue(milli) => ("averageValue", milli),
+                    Target::Utilization(_) => continue,
+                };
+                given["target"][field] = json!(milli);
+                let window = format_duration(best.window);
+                given["metric"]["selector"]["matchLabels"]["window"] = window.into();
+            }
             json!({"spec": {
-                "metrics": spec.metrics,
-                "behavior": {"scaleDown": {"stabilizationWindowSeconds": window}},
+                "metrics": metrics,
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": best.stabilisation}},
             }})
         });
         self

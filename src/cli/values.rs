@@ -7,6 +7,9 @@ use serde::Deserialize;
 
 use super::cluster::{Cluster, encode};
 use cluster_state::error::CallError;
+use crate::config::GPU_RESOURCES;
+use findings::{Severity, Skipped};
+use gpu_metrics::resources::GpuResources;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
@@ -37,6 +40,42 @@ pub(super) struct Item {
 #[derive(Debug, Deserialize)]
 pub(super) struct Named {
     pub(super) name: String,
+}
+
+/// What the server says of its data and of its configuration.
+#[derive(Debug, Deserialize)]
+pub(super) struct FindingList {
+    pub(super) items: Vec<FindingItem>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Keys and values; empty: the server is older and does not say them.
+    #[serde(default)]
+    pub(super) configuration: Vec<(String, String)>,
+}
+
+/// A finding of the server, of a code that may be unknown here.
+#[derive(Debug, Deserialize)]
+pub(super) struct FindingItem {
+    pub(super) code: String,
+    pub(super) severity: Severity,
+    pub(super) object: String,
+    pub(super) message: String,
+    pub(super) remedy: String,
+}
+
+impl FindingList {
+    /// As the server answers it in the custom metrics API.
+    pub(super) async fn read(cluster: &Cluster) -> Result<Self, CallError> {
+        cluster.read(&format!("{CUSTOM}/findings")).await
+    }
+
+    /// The resources by which pods request GPUs.
+    pub(super) fn gpu_resources(&self) -> GpuResources {
+        let mut rows = self.configuration.iter();
+        let row = rows.find(|(key, _)| key == GPU_RESOURCES);
+        row.map_or_else(GpuResources::default, |(_, names)| {
+            GpuResources::from_text(names)
+        })
+    }
 }
 
 /// Stands for the resource of external metrics.

@@ -37,6 +37,7 @@ pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls}
 pub use kubeconfig::KubeconfigError;
 pub use problem::Error;
 pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
+pub use shown::GPU_RESOURCES;
 
 /// Each poll is one query for a DCGM field: shorter intervals would flood Prometheus,
 /// and longer ones would serve stale values.

@@ -9,6 +9,9 @@ use super::{Config, PrometheusSettings};
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::Activity;
 
+/// The key of the resources by which pods request GPUs, which clients read.
+pub const GPU_RESOURCES: &str = "gpu.resources";
+
 /// Shown for an unset key.
 const AUTO: &str = "auto: by the data";
 
@@ -64,6 +67,7 @@ impl Config {
                     .percent_as_ratio
                     .map_or_else(|| "auto: for each job".to_owned(), |it| it.to_string()),
             ),
+            (GPU_RESOURCES, self.gpu_resources.to_string()),
             ("gpu.migWeight", word(&policy.mig_weight, &MIG_WEIGHT)),
             ("gpu.shared", word(&policy.shared, &SHARED)),
             (

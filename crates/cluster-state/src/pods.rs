@@ -1,5 +1,6 @@
 //! A pod as it arrives, and its kept fields.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::wire::{Object, timestamp};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
-use gpu_metrics::resources::{self, GpuResources};
+use gpu_metrics::resources::{GpuRequest, GpuResources};
 
 /// Part of the names of the exporter's pods and images.
 const EXPORTER: &str = "dcgm-exporter";
@@ -57,14 +58,10 @@ enum Amount {
 }
 
 impl Amount {
-    /// The number of devices. Devices are whole, so any other notation of a quantity
-    /// above zero counts as one. `0`, `0.0` and `0Gi` are zero.
-    fn devices(&self) -> u32 {
+    fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text) => text.parse().unwrap_or_else(|_| {
-                u32::from(text.bytes().any(|byte| matches!(byte, b'1'..=b'9')))
-            }),
-            Self::Number(number) => number.ceil() as u32,
+            Self::Text(text) => text.into(),
+            Self::Number(number) => number.to_string().into(),
         }
     }
 }
@@ -136,51 +133,12 @@ impl KeptPod {
 /// More devices than any node has; bounds sums over all pods.
 const MOST_DEVICES: u32 = 4096;
 
-/// The devices that containers request.
-#[derive(Clone, Copy, Debug, Default)]
-struct Asked {
-    devices: u32,
-    /// Whether shares of devices are requested.
-    share: bool,
-}
-
-impl Asked {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            devices: self.devices.saturating_add(other.devices),
-            share: self.share || other.share,
-        }
-    }
-
-    fn at_least(self, other: Self) -> Self {
-        Self {
-            devices: self.devices.max(other.devices),
-            share: self.share || other.share,
-        }
-    }
-}
-
 impl Container {
-    /// Limits and requests of such resources are equal, or one is left out.
-    fn asked(&self, gpus: &GpuResources) -> Asked {
-        let Some(resources) = &self.resources else {
-            return Asked::default();
-        };
-        let of = |amounts: &Option<BTreeMap<String, Amount>>| {
-            let mut asked = Asked::default();
-            for (name, amount) in amounts.iter().flatten() {
-                let devices = amount.devices();
-                match gpus.amount(name) {
-                    Some(resources::Amount::Devices) => {
-                        asked.devices = asked.devices.saturating_add(devices);
-                    }
-                    Some(resources::Amount::Share) => asked.share |= devices > 0,
-                    None => {}
-                }
-            }
-            asked
-        };
-        of(&resources.limits).at_least(of(&resources.requests))
+    fn amounts(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        let all = self.resources.iter();
+        let all = all.flat_map(|it| [&it.limits, &it.requests].into_iter().flatten());
+        all.flatten()
+            .map(|(name, amount)| (name.as_str(), amount.text()))
     }
 
     fn is_sidecar(&self) -> bool {
@@ -198,22 +156,11 @@ impl Container {
 }
 
 impl PodSpec {
-    /// The devices of the whole pod as the scheduler counts them
-    /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and
-    /// sidecars run together; before that, each init container runs with the sidecars
-    /// listed before it.
-    fn asked(&self, gpus: &GpuResources) -> Asked {
-        let (mut sidecars, mut most) = (Asked::default(), Asked::default());
-        for container in self.init_containers.iter().flatten() {
-            let asked = container.asked(gpus);
-            most = most.at_least(sidecars.plus(asked));
-            if container.is_sidecar() {
-                sidecars = sidecars.plus(asked);
-            }
-        }
+    fn requested(&self, gpus: &GpuResources) -> GpuRequest<'_> {
+        let init = self.init_containers.iter().flatten();
+        let init = init.map(|container| (container.is_sidecar(), container.amounts()));
         let containers = self.containers.iter().flatten();
-        let together = containers.fold(sidecars, |sum, it| sum.plus(it.asked(gpus)));
-        together.at_least(most)
+        gpus.of_pod(init, containers.map(Container::amounts))
     }
 
     fn looks_like_exporter(&self, settings: &WatchSettings) -> bool {
@@ -269,18 +216,19 @@ impl Kept for KeptPod {
             object.status.unwrap_or_default(),
         );
         let is_exporter = metadata.name.contains(EXPORTER) || spec.looks_like_exporter(settings);
-        let asked = spec.asked(&settings.gpus);
+        let requested = spec.requested(&settings.gpus);
+        let (gpus, has_share) = (requested.total(), requested.has_share);
         let claims = spec.resource_claims.iter().flatten().next().is_some();
         let node = spec.node_name.filter(|node| !node.is_empty());
-        let uncounted = asked.share || claims;
-        let may_hold = is_exporter || asked.devices > 0 || uncounted;
+        let uncounted = has_share || claims;
+        let may_hold = is_exporter || gpus > 0 || uncounted;
         let host = status.host_ip.as_deref().filter(|_| may_hold);
         Some(Self {
             uid: metadata.uid(),
             controller: OwnerRef::take(&mut metadata, pool),
             terminating: metadata.deletion_timestamp.is_some(),
             labels: pool.labels(&metadata.labels.unwrap_or_default()),
-            gpus: asked.devices.min(MOST_DEVICES),
+            gpus: gpus.min(MOST_DEVICES),
             uncounted,
             host: host.map(|host| pool.text(host)),
             node: node.map(|node| pool.text(&node)),

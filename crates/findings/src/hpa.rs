@@ -6,23 +6,21 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
-use super::asked::{Api, Metric, metrics_of};
+use super::asked::{is_of_active_only, is_percentage, measure, metrics_of, setting};
 use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514, GM515};
 use super::names::nearest;
 use super::{Finding, Severity};
+use ::hpa::Hpa;
+use ::hpa::hpa::{Metric, Source, Target};
+use ::hpa::ratio::Milli;
 use apimachinery::duration::{format_duration, parse_duration};
-use apimachinery::quantity::{milli_text, parse_milli};
+use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{Formula, Policy};
 
-/// The controller's own tolerance, thousandths; set by a flag that clients cannot read
+/// The controller's own tolerance; set by a flag that clients cannot read
 /// (`--horizontal-pod-autoscaler-tolerance`).
-const TOLERANCE: i64 = 100;
+const TOLERANCE: f64 = 0.1;
 
 /// The largest mean of percentages, thousandths.
 const MOST: i64 = 100_000;
@@ -74,55 +72,46 @@ pub struct Served {
 }
 
 impl Served {
-    fn of(&self, api: Api) -> Option<&BTreeSet<String>> {
-        match api {
-            Api::Pods | Api::Object => self.custom.as_ref(),
-            Api::External => self.external.as_ref(),
+    /// The names in the API of a metric.
+    fn of(&self, source: &Source) -> Option<&BTreeSet<String>> {
+        self.sides(source)[0]
+    }
+
+    /// The names in the API of a metric, and those in the other API.
+    fn sides(&self, source: &Source) -> [Option<&BTreeSet<String>>; 2] {
+        let [custom, external] = [self.custom.as_ref(), self.external.as_ref()];
+        match source {
+            Source::External { .. } => [external, custom],
+            _ => [custom, external],
         }
     }
 }
 
-/// `HorizontalPodAutoscaler team/infer`.
-#[must_use]
-pub fn object(hpa: &HorizontalPodAutoscaler) -> String {
-    format!("HorizontalPodAutoscaler {}", place(&hpa.metadata))
-}
-
-/// `namespace/name`.
-pub(super) fn place(metadata: &ObjectMeta) -> String {
-    let namespace = metadata.namespace.as_deref().unwrap_or("default");
-    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or("?"))
-}
-
-fn spec(hpa: &HorizontalPodAutoscaler) -> HorizontalPodAutoscalerSpec {
-    hpa.spec.clone().unwrap_or_default()
-}
-
 /// Whether it requests more than CPU and memory from a metrics server.
 #[must_use]
-pub fn is_ours(hpa: &HorizontalPodAutoscaler) -> bool {
-    !metrics_of(&spec(hpa)).is_empty()
+pub fn is_ours(hpa: &Hpa) -> bool {
+    !metrics_of(hpa).is_empty()
 }
 
 /// All findings from the HPA alone. Without the served names, only misspelt names of
 /// built-in metrics are found.
 #[must_use]
-pub fn check(hpa: &HorizontalPodAutoscaler, served: Option<&Served>) -> Vec<Finding> {
-    let (object, spec) = (object(hpa), spec(hpa));
-    let asked = metrics_of(&spec);
+pub fn check(hpa: &Hpa, served: Option<&Served>) -> Vec<Finding> {
+    let object = hpa.to_string();
+    let asked = metrics_of(hpa);
     let mut found = Vec::new();
     for metric in &asked {
         found.extend(not_served(&object, metric, served));
         found.extend(misspelt_key(&object, metric));
         found.extend(value_of_active(&object, metric));
-        found.extend(target(&object, metric, &spec));
-        found.extend(window(&object, metric, &spec));
+        found.extend(target(&object, metric, hpa));
+        found.extend(window(&object, metric, hpa));
     }
-    found.extend(never_wakes(&object, &spec, &asked));
-    found.extend(several(&object, &spec));
-    found.extend(scale_target(&object, &spec.scale_target_ref, hpa));
+    found.extend(never_wakes(&object, hpa, &asked));
+    found.extend(several(&object, hpa));
+    found.extend(scale_target(&object, hpa));
     // A known fault explains the missing value.
-    let is_of_other = |metric: &Metric<'_>| served.is_some_and(|it| it.of(metric.api).is_none());
+    let is_of_other = |metric: &&Metric| served.is_some_and(|it| it.of(&metric.source).is_none());
     if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
         found.extend(without_value(&object, hpa));
     }
@@ -139,8 +128,8 @@ fn built_in() -> Served {
     }
 }
 
-fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Option<Finding> {
-    let name = metric.name;
+fn not_served(object: &str, metric: &Metric, served: Option<&Served>) -> Option<Finding> {
+    let name = metric.source.name();
     let offline;
     let known = match served {
         Some(served) => served,
@@ -149,17 +138,18 @@ fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Opt
             &offline
         }
     };
-    let (there, other) = match metric.api {
-        Api::Pods | Api::Object => (Api::External, "external"),
-        Api::External => (Api::Pods, "custom"),
+    let [here, there] = known.sides(&metric.source);
+    let here = here.filter(|here| !here.contains(name))?;
+    let is_there = there.is_some_and(|there| there.contains(name));
+    let (other, types) = match metric.source {
+        Source::External { .. } => ("custom", "Pods or Object"),
+        _ => ("external", "External"),
     };
-    let here = known.of(metric.api).filter(|here| !here.contains(name))?;
-    let is_there = known.of(there).is_some_and(|there| there.contains(name));
     let near = nearest(name, here.iter().map(String::as_str), name.len() / 4);
     let (message, remedy) = match (near, is_there) {
         (_, true) => (
             format!("{name} is served by the {other} metrics API only"),
-            format!("ask for it as a metric of that API: type {}", if other == "external" { "External" } else { "Pods or Object" }),
+            format!("ask for it as a metric of that API: type {types}"),
         ),
         (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
         // A rule may provide it, which an HPA's file does not show.
@@ -172,26 +162,25 @@ fn not_served(object: &str, metric: &Metric<'_>, served: Option<&Served>) -> Opt
     Some(Finding::new(&GM501, object, message, remedy))
 }
 
-fn misspelt_key(object: &str, metric: &Metric<'_>) -> Vec<Finding> {
-    if metric.measure().is_none() {
+fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
+    if measure(metric).is_none() {
         return Vec::new();
     }
-    let labels = metric.selector.and_then(|it| it.match_labels.as_ref());
-    let expressions = metric.selector.and_then(|it| it.match_expressions.as_ref());
+    let (name, selector) = (metric.source.name(), metric.source.selector());
+    let labels = selector.and_then(|it| it.match_labels.as_ref());
+    let expressions = selector.and_then(|it| it.match_expressions.as_ref());
     let keys = labels.into_iter().flat_map(|it| it.keys());
     let keys = keys.chain(expressions.into_iter().flatten().map(|it| &it.key));
     let misspelt = keys.filter_map(|key| {
         let meant = RESERVED.iter().find(|(known, most)| nearest(key, [*known], *most).is_some());
         let (meant, _) = meant.filter(|(known, _)| known != key)?;
-        let message = format!("{}: the selector's key {key} is taken as a label of the series, and {meant} is not set", metric.name);
+        let message = format!("{name}: the selector's key {key} is taken as a label of the series, and {meant} is not set");
         Some(Finding::new(&GM502, object, message, format!("write {meant}")))
     });
     let mut found: Vec<Finding> = misspelt.collect();
-    let bad = metric
-        .setting("window")
-        .and_then(|text| parse_duration(text).err());
+    let bad = setting(metric, "window").and_then(|text| parse_duration(text).err());
     if let Some(error) = bad {
-        let message = format!("{}: the key window: {error}", metric.name);
+        let message = format!("{name}: the key window: {error}");
         found.push(Finding::new(
             &GM502,
             object,
@@ -199,11 +188,9 @@ fn misspelt_key(object: &str, metric: &Metric<'_>) -> Vec<Finding> {
             "write a duration: window: 2m",
         ));
     }
-    let formula = metric
-        .setting("formula")
-        .filter(|name| Formula::from_name(name).is_none());
+    let formula = setting(metric, "formula").filter(|name| Formula::from_name(name).is_none());
     if let Some(formula) = formula {
-        let message = format!("{}: there is no formula {formula}", metric.name);
+        let message = format!("{name}: there is no formula {formula}");
         let names = Formula::ALL.map(Formula::name).join(", ");
         found.push(Finding::new(
             &GM502,
@@ -215,34 +202,28 @@ fn misspelt_key(object: &str, metric: &Metric<'_>) -> Vec<Finding> {
     found
 }
 
-fn value_of_active(object: &str, metric: &Metric<'_>) -> Option<Finding> {
-    let is_value = metric.target.type_ == "Value" && metric.api != Api::Pods;
+fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
+    let is_value = matches!(metric.target, Target::Value(_));
     // With this formula idle GPUs count, and more replicas lower the mean.
-    let is_plain = metric.setting("formula") == Some(Formula::Plain.name());
-    (is_value && metric.is_of_active_only() && !is_plain).then(|| {
+    let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
+    (is_value && is_of_active_only(metric) && !is_plain).then(|| {
         let message = format!(
             "{} is a mean over the GPUs in use: more replicas do not lower it, and with type Value each look multiplies the replicas again, up to maxReplicas",
-            metric.name
+            metric.source.name()
         );
         let remedy = "use a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue";
         Finding::new(&GM503, object, message, remedy)
     })
 }
 
-/// The tolerance of an HPA for scaling up, thousandths.
-fn tolerance(spec: &HorizontalPodAutoscalerSpec) -> i64 {
-    let rules = spec.behavior.as_ref().and_then(|it| it.scale_up.as_ref());
-    let own = rules.and_then(|it| it.tolerance.as_ref());
-    own.and_then(|it| parse_milli(&it.0)).unwrap_or(TOLERANCE)
-}
-
-fn target(
-    object: &str,
-    metric: &Metric<'_>,
-    spec: &HorizontalPodAutoscalerSpec,
-) -> Option<Finding> {
-    let target = metric.target().filter(|_| metric.is_percentage())?;
-    let (name, text) = (metric.name, milli_text(target));
+fn target(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
+    let (Target::Value(Milli(target)) | Target::AverageValue(Milli(target))) = metric.target else {
+        return None;
+    };
+    if !is_percentage(metric) {
+        return None;
+    }
+    let (name, text) = (metric.source.name(), milli_text(target));
     if target <= 1000 {
         let message = format!("{name} is a percentage from 0 to 100, and the target is {text}");
         let percent = milli_text(target.saturating_mul(100));
@@ -253,28 +234,24 @@ fn target(
             format!("write {percent:?} if {percent} percent is meant"),
         ));
     }
-    let tolerance = tolerance(spec);
+    let own = hpa.behavior.as_ref().and_then(|it| it.up.tolerance);
+    let tolerance = own.unwrap_or(TOLERANCE);
     // The controller keeps the replicas while value ÷ target is at most 1 + tolerance.
-    let threshold = i128::from(target) * i128::from(1000 + tolerance);
+    let thousandths = (tolerance * 1000.0).round() as i64;
+    let threshold = i128::from(target) * i128::from(1000 + thousandths);
     (threshold >= i128::from(MOST) * 1000).then(|| {
         let message = format!(
-            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, within the tolerance of {}: it never scales up",
+            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, within the tolerance of {tolerance}: it never scales up",
             MOST as f64 / target as f64,
-            tolerance as f64 / 1000.0,
         );
         Finding::new(&GM504, object, message, "write a target of 80 or less")
     })
 }
 
-fn window(
-    object: &str,
-    metric: &Metric<'_>,
-    spec: &HorizontalPodAutoscalerSpec,
-) -> Option<Finding> {
-    metric.measure()?;
-    let window = parse_duration(metric.setting("window")?).ok()?;
-    let rules = spec.behavior.as_ref().and_then(|it| it.scale_down.as_ref());
-    let seconds = rules.and_then(|it| it.stabilization_window_seconds);
+fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
+    measure(metric)?;
+    let window = parse_duration(setting(metric, "window")?).ok()?;
+    let seconds = hpa.behavior.as_ref().and_then(|it| it.down.window);
     let stabilization = seconds
         .and_then(|it| u64::try_from(it).ok())
         .unwrap_or(STABILIZATION);
@@ -282,7 +259,7 @@ fn window(
         let text = format_duration(window);
         let message = format!(
             "{}: the window of {text} is longer than the scale-down stabilisation of {stabilization}s: the value remembers the old load when replicas have gone, and more go than should",
-            metric.name
+            metric.source.name()
         );
         let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
         Finding::new(&GM506, object, message, remedy)
@@ -291,78 +268,72 @@ fn window(
 
 /// Windows that a server with this configuration, or with an unknown one, refuses.
 #[must_use]
-pub fn too_long(hpa: &HorizontalPodAutoscaler, longest: Option<Duration>) -> Vec<Finding> {
-    let (object, spec) = (object(hpa), spec(hpa));
+pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
     let (unless, severity) = match longest {
         Some(_) => ("", Severity::Error),
         None => (" unless it is set", Severity::Warning),
     };
     let longest = longest.unwrap_or_else(|| Policy::default().max_window);
-    let found = metrics_of(&spec).into_iter().filter_map(|metric| {
-        metric.measure()?;
-        let window = parse_duration(metric.setting("window")?).ok()?;
+    let found = metrics_of(hpa).into_iter().filter_map(|metric| {
+        measure(metric)?;
+        let window = parse_duration(setting(metric, "window")?).ok()?;
         let [text, most] = [window, longest].map(format_duration);
         let message = format!(
             "{}: the window of {text} is longer than gpu.maxWindow, {most}{unless}: there is no value",
-            metric.name
+            metric.source.name()
         );
         let remedy = format!("write window: {most} or less, or set gpu.maxWindow to {text}");
-        let finding = Finding::new(&GM502, &*object, message, remedy);
+        let finding = Finding::new(&GM502, hpa.to_string(), message, remedy);
         (window > longest).then_some(finding.with_severity(severity))
     });
     found.collect()
 }
 
-fn never_wakes(
-    object: &str,
-    spec: &HorizontalPodAutoscalerSpec,
-    asked: &[Metric<'_>],
-) -> Option<Finding> {
+fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
     // Without pods these have no value.
-    let sleeps = |metric: &Metric<'_>| {
-        let of_gpus = metric.measure().is_some() && !metric.name.starts_with("cluster_");
-        metric.api == Api::Pods || of_gpus
+    let sleeps = |metric: &&Metric| {
+        let of_gpus = measure(metric).is_some() && !metric.source.name().starts_with("cluster_");
+        matches!(metric.source, Source::Pods { .. }) || of_gpus
     };
-    let only_these = asked.len() == spec.metrics.iter().flatten().count();
-    let all = !asked.is_empty() && only_these && asked.iter().all(sleeps);
-    (spec.min_replicas == Some(0) && all).then(|| {
+    let only_these = asked.len() == hpa.metrics.len();
+    let all = only_these && asked.iter().all(sleeps);
+    (hpa.min == 0 && all).then(|| {
         let message = "minReplicas is 0 and all metrics are of GPUs that pods hold: without a pod there is no value, and nothing wakes it";
         let remedy = "add a metric that is there without pods, such as the length of a queue (External), or set minReplicas to 1";
         Finding::new(&GM509, object, message, remedy)
     })
 }
 
-fn several(object: &str, spec: &HorizontalPodAutoscalerSpec) -> Option<Finding> {
-    let count = spec.metrics.iter().flatten().count();
+fn several(object: &str, hpa: &Hpa) -> Option<Finding> {
+    let count = hpa.metrics.len();
     (count > 1).then(|| {
         let message = format!("{count} metrics: the one that asks for most replicas wins, and one that fails keeps it from scaling down");
         Finding::new(&GM512, object, message, "nothing, if that is meant")
     })
 }
 
-fn without_value(object: &str, hpa: &HorizontalPodAutoscaler) -> Option<Finding> {
+fn without_value(object: &str, hpa: &Hpa) -> Option<Finding> {
     let reasons = [
         "FailedGetPodsMetric",
         "FailedGetObjectMetric",
         "FailedGetExternalMetric",
     ];
-    let told = reasons.iter().find_map(|reason| condition(hpa, reason))?;
+    let told = reasons
+        .iter()
+        .find_map(|reason| hpa.status.message(reason))?;
     let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
     let remedy = match known {
         Some((_, remedy)) => (*remedy).to_owned(),
         None => format!(
-            "see kubectl gpu-metrics explain hpa {}",
-            place(&hpa.metadata)
+            "see kubectl gpu-metrics explain hpa {}/{}",
+            hpa.namespace, hpa.name
         ),
     };
     Some(Finding::new(&GM515, object, told, remedy))
 }
 
-fn scale_target(
-    object: &str,
-    target: &CrossVersionObjectReference,
-    hpa: &HorizontalPodAutoscaler,
-) -> Option<Finding> {
+fn scale_target(object: &str, hpa: &Hpa) -> Option<Finding> {
+    let target = &hpa.scaled;
     let name = format!("{} {}", target.kind, target.name);
     let version = target.api_version.as_deref().unwrap_or_default();
     let known = SCALED.iter().find(|(kind, _)| *kind == target.kind);
@@ -375,18 +346,9 @@ fn scale_target(
             format!("write apiVersion: {right}"),
         ));
     }
-    let told = condition(hpa, "FailedGetScale")?;
+    let told = hpa.status.message("FailedGetScale")?;
     let remedy = format!(
         "check apiVersion, kind and name of scaleTargetRef ({version} {name}), and that the kind has a scale subresource"
     );
     Some(Finding::new(&GM514, object, told, remedy))
-}
-
-/// The message of the condition with this reason.
-pub(super) fn condition(hpa: &HorizontalPodAutoscaler, reason: &str) -> Option<String> {
-    let conditions = hpa.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions
-        .iter()
-        .find(|it| it.reason.as_deref() == Some(reason));
-    found.map(|it| it.message.clone().unwrap_or_default())
 }

@@ -109,7 +109,7 @@ impl Finding {
 
     /// The same with a command.
     #[must_use]
-    pub fn with_command(self, command: impl Into<Option<String>>) -> Self {
+    pub(crate) fn with_command(self, command: impl Into<Option<String>>) -> Self {
         Self {
             command: command.into(),
             ..self
@@ -132,6 +132,34 @@ pub struct Skipped {
     pub reason: String,
     /// The missing right, or another remedy.
     pub remedy: String,
+    /// The codes that are not checked, as far as it is known; not serialized.
+    #[serde(skip)]
+    pub codes: BTreeSet<&'static str>,
+}
+
+impl Skipped {
+    /// A check of no known code.
+    pub fn new(
+        what: impl Into<String>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            reason: reason.into(),
+            remedy: remedy.into(),
+            codes: BTreeSet::new(),
+        }
+    }
+
+    /// The same, with the codes that are not checked.
+    #[must_use]
+    pub fn of(self, codes: &[&'static Code]) -> Self {
+        Self {
+            codes: codes.iter().map(|code| code.id).collect(),
+            ..self
+        }
+    }
 }
 
 /// The findings, and the checks that could not be made.
@@ -169,6 +197,13 @@ impl Report {
                 *text = names::plain(text);
             }
         }
+    }
+
+    /// Whether no check of this code was skipped.
+    #[must_use]
+    pub fn has_checked(&self, code: &Code) -> bool {
+        let mut skipped = self.skipped.iter();
+        !skipped.any(|it| it.codes.contains(code.id))
     }
 
     /// Sorts by severity, the worst first, and removes duplicates.

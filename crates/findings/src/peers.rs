@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
 use super::Finding;
 use super::codes::{GM507, GM510};
-use super::hpa::{condition, object, place};
+use ::hpa::Hpa;
+use ::hpa::hpa::Source;
 
 /// A VerticalPodAutoscaler's JSON (kubernetes/autoscaler
 /// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
@@ -33,10 +33,8 @@ fn controls(vpa: &Vpa, resource: &str) -> bool {
 }
 
 /// Namespace, kind and name of an HPA's target.
-fn scaled(hpa: &HorizontalPodAutoscaler) -> Option<(&str, &str, &str)> {
-    let target = &hpa.spec.as_ref()?.scale_target_ref;
-    let namespace = hpa.metadata.namespace.as_deref().unwrap_or("default");
-    Some((namespace, &target.kind, &target.name))
+fn scaled(hpa: &Hpa) -> [&str; 3] {
+    [&hpa.namespace, &hpa.scaled.kind, &hpa.scaled.name]
 }
 
 /// Most HPAs named in a message; further ones are counted.
@@ -45,17 +43,18 @@ const MOST_NAMES: usize = 5;
 /// HPAs that the controller does not scale because of each other, and those with the same
 /// target.
 #[must_use]
-pub fn ambiguous(hpas: &[HorizontalPodAutoscaler]) -> Vec<Finding> {
-    let mut by_target: BTreeMap<_, Vec<&HorizontalPodAutoscaler>> = BTreeMap::new();
+pub fn ambiguous(hpas: &[Hpa]) -> Vec<Finding> {
+    let mut by_target: BTreeMap<_, Vec<&Hpa>> = BTreeMap::new();
     for hpa in hpas {
         by_target.entry(scaled(hpa)).or_default().push(hpa);
     }
     let found = hpas.iter().filter_map(|hpa| {
-        let told = condition(hpa, "AmbiguousSelector");
+        let told = hpa.status.message("AmbiguousSelector");
         let others = by_target.get(&scaled(hpa)).into_iter().flatten();
-        let others = others.filter(|other| other.metadata.name != hpa.metadata.name);
+        let others = others.filter(|other| other.name != hpa.name);
         let more = others.clone().count().saturating_sub(MOST_NAMES);
-        let others = others.take(MOST_NAMES).map(|other| place(&other.metadata));
+        let others = others.take(MOST_NAMES);
+        let others = others.map(|other| format!("{}/{}", other.namespace, other.name));
         let others: Vec<String> = others.collect();
         let same = (!others.is_empty()).then(|| {
             let and = if more > 0 {
@@ -65,42 +64,38 @@ pub fn ambiguous(hpas: &[HorizontalPodAutoscaler]) -> Vec<Finding> {
             };
             format!("{}{and} scales the same", others.join(", "))
         });
-        let message = format!("{}: none of them scales", told.or(same)?);
+        let message = format!("{}: none of them scales", told.map(str::to_owned).or(same)?);
         let remedy = "delete one, or give the pods of each target labels that no other selects";
-        Some(Finding::new(&GM507, object(hpa), message, remedy))
+        Some(Finding::new(&GM507, hpa.to_string(), message, remedy))
     });
     found.collect()
 }
 
 /// HPAs on a resource that a VPA sets for the same target.
 #[must_use]
-pub fn vertical(hpas: &[HorizontalPodAutoscaler], vpas: &[Vpa]) -> Vec<Finding> {
-    let target = |vpa: &'_ Vpa| {
+pub fn vertical(hpas: &[Hpa], vpas: &[Vpa]) -> Vec<Finding> {
+    fn target(vpa: &Vpa) -> [&str; 3] {
         let parts = [
             "/metadata/namespace",
             "/spec/targetRef/kind",
             "/spec/targetRef/name",
         ];
-        parts.map(|pointer| text(vpa, pointer).to_owned())
-    };
-    let by_target: BTreeMap<[String; 3], &Vpa> =
-        vpas.iter().map(|vpa| (target(vpa), vpa)).collect();
+        parts.map(|pointer| text(vpa, pointer))
+    }
+    let by_target: BTreeMap<[&str; 3], &Vpa> = vpas.iter().map(|vpa| (target(vpa), vpa)).collect();
     let found = hpas.iter().filter_map(|hpa| {
-        let spec = hpa.spec.as_ref()?;
-        let (namespace, kind, name) = scaled(hpa)?;
-        let names = spec.metrics.iter().flatten().filter_map(|metric| {
-            let whole = metric.resource.as_ref().map(|it| &it.name);
-            whole.or_else(|| metric.container_resource.as_ref().map(|it| &it.name))
-        });
-        let names: Vec<&String> = names.collect();
-        let vpa = by_target.get(&[namespace, kind, name].map(str::to_owned))?;
-        let resource = names.into_iter().find(|name| controls(vpa, name))?;
+        let vpa = by_target.get(&scaled(hpa))?;
+        let resource = hpa.metrics.iter().find_map(|metric| match &metric.source {
+            Source::Resource { resource, .. } if controls(vpa, resource) => Some(resource),
+            _ => None,
+        })?;
+        let namespace = &hpa.namespace;
         let message = format!(
             "scales on {resource}, which VerticalPodAutoscaler {namespace}/{} changes: each undoes the other",
             text(vpa, "/metadata/name")
         );
         let remedy = "set the VPA's updatePolicy.updateMode to Off, or scale on GPU metrics alone: those do not mind a VPA";
-        Some(Finding::new(&GM510, object(hpa), message, remedy))
+        Some(Finding::new(&GM510, hpa.to_string(), message, remedy))
     });
     found.collect()
 }

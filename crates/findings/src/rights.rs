@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::codes::{GM201, GM202};
+use super::codes::{Code, GM201, GM202};
 use super::registration::of_release;
 use super::{Finding, Skipped, kubectl};
 
@@ -265,16 +265,21 @@ impl Role {
         }
     }
 
+    /// The code of a missing right.
+    #[must_use]
+    pub const fn code(self) -> &'static Code {
+        match self {
+            Self::Autoscaler => &GM202,
+            _ => &GM201,
+        }
+    }
+
     /// The account lacks rights of this role; `None` if it lacks none.
     #[must_use]
     pub fn finding(self, of: &Installed<'_>, missing: &[Right<'_>]) -> Option<Finding> {
         if missing.is_empty() {
             return None;
         }
-        let code = match self {
-            Self::Autoscaler => &GM202,
-            _ => &GM201,
-        };
         let (kind, role) = self.role(of);
         let place = self.namespace(of);
         let place = place.map_or_else(String::new, |namespace| format!(" in {namespace}"));
@@ -283,7 +288,7 @@ impl Role {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(of)});
         let (namespace, name) = self.account(of);
         let account = format!("ServiceAccount {namespace}/{name}");
-        let finding = Finding::new(code, account, said(missing), remedy);
+        let finding = Finding::new(self.code(), account, said(missing), remedy);
         Some(finding.with_command(kubectl("auth reconcile", &list)))
     }
 }
@@ -312,17 +317,31 @@ fn said(missing: &[Right<'_>]) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
+/// A right to read what checks need.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRight {
+    /// The right.
+    pub right: Right<'static>,
+    /// The codes that are not checked without it.
+    pub codes: &'static [&'static Code],
+}
+
+impl Right<'static> {
+    /// The right that checks of these codes need.
+    #[must_use]
+    pub const fn checks(self, codes: &'static [&'static Code]) -> ReadRight {
+        ReadRight { right: self, codes }
+    }
+}
+
 impl Right<'_> {
     /// The check that cannot be made without it.
     #[must_use]
     pub fn skipped(&self, what: &str, reason: &str) -> Skipped {
-        Skipped {
-            what: what.to_owned(),
-            reason: reason.to_owned(),
-            remedy: format!(
-                "give the account that runs `check` the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
-                self.group, self.resource, self.verb
-            ),
-        }
+        let remedy = format!(
+            "give the account that runs `check` the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
+            self.group, self.resource, self.verb
+        );
+        Skipped::new(what, reason, remedy)
     }
 }

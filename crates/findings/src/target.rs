@@ -1,17 +1,17 @@
 //! What an HPA scales: its pods, other writers of its replicas, the GPUs it takes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::core::v1::{Node, Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
 use super::Finding;
 use super::codes::{GM508, GM511, GM513};
-use super::hpa::object;
-use apimachinery::quantity::parse_milli;
-use gpu_metrics::resources::{Amount, GpuResources};
+use ::hpa::Hpa;
+use gpu_metrics::resources::{GpuRequest, GpuResources};
 
 /// Names under which deployment tools write (`metadata.managedFields`). Changes by
 /// kubectl are people's and may be intended.
@@ -41,34 +41,40 @@ pub struct WorkloadSpec {
     pub template: PodTemplateSpec,
 }
 
-/// Amounts by resource.
-type Amounts = BTreeMap<String, i64>;
+/// API version, kind and name of a pod's controller.
+fn controller(pod: &Pod) -> Option<(&str, &str, &str)> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|it| it.controller == Some(true))?;
+    Some((&owner.api_version, &owner.kind, &owner.name))
+}
+
+/// API version, kind and name of the workload that owns a pod; for a ReplicaSet, of its
+/// Deployment.
+#[must_use]
+pub fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
+    let (version, kind, name) = controller(pod)?;
+    let labels = pod.metadata.labels.as_ref();
+    let hash = labels.and_then(|it| it.get("pod-template-hash"));
+    let deployment = hash.and_then(|hash| name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    Some(match deployment {
+        Some(deployment) if kind == "ReplicaSet" => (version, "Deployment", deployment),
+        _ => (version, kind, name),
+    })
+}
 
 /// Pods that the selector matches and that another workload owns: their values enter the
 /// mean, and they count as its replicas.
 #[must_use]
-pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding> {
-    let target = &hpa.spec.as_ref()?.scale_target_ref;
+pub fn strangers(hpa: &Hpa, pods: &[Pod]) -> Option<Finding> {
+    let target = &hpa.scaled;
     let lives = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
         pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Failed" | "Succeeded"))
     };
     let own = |pod: &&Pod| {
-        let owners = pod.metadata.owner_references.iter().flatten();
-        let hash = pod
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|it| it.get("pod-template-hash"));
-        owners
-            .filter(|it| it.controller == Some(true))
-            .any(|owner| {
-                let direct = owner.kind == target.kind && owner.name == target.name;
-                let by_set = target.kind == "Deployment"
-                    && owner.kind == "ReplicaSet"
-                    && hash.is_some_and(|hash| owner.name == format!("{}-{hash}", target.name));
-                direct || by_set
-            })
+        let is_target =
+            |(_, kind, name): (&str, &str, &str)| kind == target.kind && name == target.name;
+        controller(pod).is_some_and(is_target) || owner(pod).is_some_and(is_target)
     };
     let living = pods.iter().filter(lives).count();
     let others: Vec<&Pod> = pods.iter().filter(lives).filter(|pod| !own(pod)).collect();
@@ -80,12 +86,12 @@ pub fn strangers(hpa: &HorizontalPodAutoscaler, pods: &[Pod]) -> Option<Finding>
         others.len()
     );
     let remedy = "give its pods a label that no others have, and select by it (a selector cannot be changed: make the workload anew)";
-    Some(Finding::new(&GM508, object(hpa), message, remedy))
+    Some(Finding::new(&GM508, hpa.to_string(), message, remedy))
 }
 
 /// A deployment tool that resets the replicas with every sync.
 #[must_use]
-pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> Option<Finding> {
+pub fn owned_replicas(hpa: &Hpa, metadata: &ObjectMeta) -> Option<Finding> {
     let fields = metadata.managed_fields.iter().flatten();
     let mut writers = fields.filter(|entry| {
         let fields = entry.fields_v1.as_ref();
@@ -98,42 +104,51 @@ pub fn owned_replicas(hpa: &HorizontalPodAutoscaler, metadata: &ObjectMeta) -> O
             .any(|tool| manager.starts_with(tool))
             .then_some(manager)
     })?;
-    let target = &hpa.spec.as_ref()?.scale_target_ref;
+    let target = &hpa.scaled;
     let message = format!(
         "{tool} owns spec.replicas of {} {}: each of its syncs undoes the scaling",
         target.kind, target.name
     );
     let remedy = "leave replicas out of the manifest (Argo CD: ignoreDifferences for /spec/replicas with RespectIgnoreDifferences)";
-    Some(Finding::new(&GM511, object(hpa), message, remedy))
+    Some(Finding::new(&GM511, hpa.to_string(), message, remedy))
 }
 
-fn devices<'q>(amounts: impl Iterator<Item = (&'q String, &'q String)>) -> Amounts {
-    let resources = GpuResources::default();
-    let of_devices = amounts.filter(|(name, _)| resources.amount(name) == Some(Amount::Devices));
-    of_devices
-        .filter_map(|(name, text)| Some((name.clone(), parse_milli(text)? / 1000)))
-        .collect()
-}
-
-fn add(sum: &mut Amounts, more: Amounts) {
-    for (name, amount) in more {
-        let entry = sum.entry(name).or_default();
-        *entry = entry.saturating_add(amount);
-    }
-}
-
-/// GPUs that the nodes provide, by resource; cordoned nodes provide none.
+/// The GPUs that a pod requests.
 #[must_use]
-pub fn allocatable(nodes: &[Node]) -> Amounts {
-    let mut sum = Amounts::new();
+pub fn requested<'p>(gpus: &GpuResources, pod: &'p PodSpec) -> GpuRequest<'p> {
+    let amounts = |container: &'p Container| {
+        let all = container.resources.iter();
+        let all = all.flat_map(|it| [&it.limits, &it.requests]).flatten();
+        all.flat_map(texts)
+    };
+    let init = pod.init_containers.iter().flatten();
+    let init = init.map(|it| (it.restart_policy.as_deref() == Some("Always"), amounts(it)));
+    gpus.of_pod(init, pod.containers.iter().map(amounts))
+}
+
+/// The GPUs that a node provides.
+#[must_use]
+pub fn provided<'n>(gpus: &GpuResources, node: &'n Node) -> GpuRequest<'n> {
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|it| it.allocatable.as_ref());
+    gpus.among(allocatable.into_iter().flat_map(texts))
+}
+
+fn texts(amounts: &BTreeMap<String, Quantity>) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+    let amounts = amounts.iter();
+    amounts.map(|(name, quantity)| (name.as_str(), quantity.0.as_str().into()))
+}
+
+/// Devices that the nodes provide, by resource; cordoned nodes provide none.
+#[must_use]
+pub fn allocatable(gpus: &GpuResources, nodes: &[Node]) -> BTreeMap<String, u64> {
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
     for node in nodes {
-        let cordoned = node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true);
-        let amounts = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
-        if let (false, Some(amounts)) = (cordoned, amounts) {
-            add(
-                &mut sum,
-                devices(amounts.iter().map(|(name, it)| (name, &it.0))),
-            );
+        if node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true) {
+            continue;
+        }
+        for (name, devices) in provided(gpus, node).devices {
+            *sum.entry(name.to_owned()).or_default() += u64::from(devices);
         }
     }
     sum
@@ -142,31 +157,21 @@ pub fn allocatable(nodes: &[Node]) -> Amounts {
 /// More replicas than GPUs.
 #[must_use]
 pub fn capacity(
-    hpa: &HorizontalPodAutoscaler,
+    hpa: &Hpa,
+    gpus: &GpuResources,
     template: &PodTemplateSpec,
-    allocatable: &Amounts,
+    allocatable: &BTreeMap<String, u64>,
 ) -> Option<Finding> {
-    let most = i64::from(hpa.spec.as_ref()?.max_replicas);
-    let mut each = Amounts::new();
-    let containers = template.spec.as_ref().map(|it| it.containers.as_slice());
-    for container in containers.unwrap_or_default() {
-        let limits = container
-            .resources
-            .as_ref()
-            .and_then(|it| it.limits.as_ref());
-        add(
-            &mut each,
-            devices(limits.into_iter().flatten().map(|(name, it)| (name, &it.0))),
-        );
-    }
+    let most = u64::try_from(hpa.max).ok()?;
+    let each = requested(gpus, template.spec.as_ref()?).devices;
     let short = each.into_iter().find_map(|(name, each)| {
-        let there = allocatable.get(&name).copied().unwrap_or(0);
-        let needed = each.saturating_mul(most);
+        let there = allocatable.get(name).copied().unwrap_or(0);
+        let needed = u64::from(each) * most;
         (needed > there).then(|| {
             format!("{most} replicas of {each} {name} are {needed}, and the nodes have {there}")
         })
     })?;
     let remedy =
         "set a maxReplicas that fits; nothing, where nodes are added when pods wait for them";
-    Some(Finding::new(&GM513, object(hpa), short, remedy))
+    Some(Finding::new(&GM513, hpa.to_string(), short, remedy))
 }

@@ -59,7 +59,7 @@ impl<'a> Clusters<'a> {
     /// Whether the store holds more than one cluster: names that contradict each other,
     /// or foreign rows.
     #[must_use]
-    pub fn are_several(&self) -> bool {
+    pub(crate) fn are_several(&self) -> bool {
         let mut names = self.names();
         names.any(|name| {
             self.is_foreign(name) || self.names().any(|other| agree(name, other) == Some(false))
@@ -69,7 +69,7 @@ impl<'a> Clusters<'a> {
     /// Whether a row with this name is another cluster's: some name is proven local, and
     /// this one agrees with none of those. Without proof no row is foreign.
     #[must_use]
-    pub fn is_foreign(&self, cluster: &str) -> bool {
+    pub(crate) fn is_foreign(&self, cluster: &str) -> bool {
         let agrees = |ours: &&str| agree(ours, cluster) == Some(true);
         !self.ours.is_empty()
             && self.ours.binary_search(&cluster).is_err()

@@ -182,7 +182,7 @@ pub fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
 
 /// The time of an instant.
 #[must_use]
-pub const fn instant_time(index: i64, step_ms: i64) -> Timestamp {
+pub(crate) const fn instant_time(index: i64, step_ms: i64) -> Timestamp {
     Timestamp::from_millis(index * step_ms)
 }
 
@@ -306,7 +306,7 @@ impl Columns {
     }
 
     /// Drops the columns before instant `from`. The last reading of each row is kept.
-    pub fn retain_from(&mut self, from: i64, step_ms: i64) {
+    pub(crate) fn retain_from(&mut self, from: i64, step_ms: i64) {
         while self.first < from
             && let Some(column) = self.columns.pop_front()
         {

@@ -215,7 +215,7 @@ impl Inventory {
 
     /// The departed pods of that name, the last first.
     #[must_use]
-    pub fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
+    pub(crate) fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());
         let end = self.departed.partition_point(|pod| key(pod).is_le());

@@ -1,4 +1,10 @@
-//! Which resources of a pod are GPUs, and which amounts count devices.
+//! Which resources of a pod are GPUs, and how many devices it requests.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use apimachinery::quantity::parse_milli;
 
 /// Resources that are GPUs, or parts of one, by default: NVIDIA's own names, and those of
 /// schedulers that share GPUs.
@@ -31,11 +37,51 @@ const SHARING: [&str; 4] = [
 
 /// The meaning of an amount of a GPU resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+enum Amount {
     /// A number of devices that the pod has for itself.
     Devices,
     /// Parts of devices that other pods may hold too.
     Share,
+}
+
+/// The GPUs that a container or a pod requests, or that a node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuRequest<'a> {
+    /// Whole devices by resource, each above zero.
+    pub devices: BTreeMap<&'a str, u32>,
+    /// Whether there are shares of devices, which other pods may hold too.
+    pub has_share: bool,
+}
+
+impl<'a> GpuRequest<'a> {
+    /// Whether it is of no GPU.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty() && !self.has_share
+    }
+
+    /// Whole devices of all resources.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        let devices = self.devices.values();
+        devices.fold(0, |sum, devices| sum.saturating_add(*devices))
+    }
+
+    fn plus(&mut self, other: &Self) {
+        self.join(other, u32::saturating_add);
+    }
+
+    fn at_least(&mut self, other: &Self) {
+        self.join(other, u32::max);
+    }
+
+    fn join(&mut self, other: &Self, join: impl Fn(u32, u32) -> u32) {
+        for (name, devices) in &other.devices {
+            let known = self.devices.entry(*name).or_default();
+            *known = join(*known, *devices);
+        }
+        self.has_share |= other.has_share;
+    }
 }
 
 /// The names of resources that count as GPUs; a trailing `*` matches any ending.
@@ -55,6 +101,64 @@ impl GpuResources {
         Self(names)
     }
 
+    /// The names in the text that [`fmt::Display`] writes.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Self(text.split(", ").map(str::to_owned).collect())
+    }
+
+    /// The GPUs among amounts: names of resources and quantities. Of a resource that
+    /// stands several times, as in limits and requests, the largest amount counts.
+    pub fn among<'a>(
+        &self,
+        amounts: impl IntoIterator<Item = (&'a str, Cow<'a, str>)>,
+    ) -> GpuRequest<'a> {
+        let mut found = GpuRequest::default();
+        for (name, quantity) in amounts {
+            let Some(amount) = self.amount(name) else {
+                continue;
+            };
+            match (devices(&quantity), amount) {
+                (0, _) => {}
+                (_, Amount::Share) => found.has_share = true,
+                (devices, Amount::Devices) => {
+                    let known = found.devices.entry(name).or_default();
+                    *known = devices.max(*known);
+                }
+            }
+        }
+        found
+    }
+
+    /// The GPUs of a whole pod as the scheduler counts them
+    /// (`k8s.io/component-helpers/resource`, `PodRequests`): containers and sidecars run
+    /// together; before that, each init container runs with the sidecars listed before
+    /// it. `init` has the amounts of each init container, and whether it is a sidecar.
+    pub fn of_pod<'a, A>(
+        &self,
+        init: impl IntoIterator<Item = (bool, A)>,
+        containers: impl IntoIterator<Item = A>,
+    ) -> GpuRequest<'a>
+    where
+        A: IntoIterator<Item = (&'a str, Cow<'a, str>)>,
+    {
+        let (mut together, mut most) = (GpuRequest::default(), GpuRequest::default());
+        for (is_sidecar, amounts) in init {
+            let own = self.among(amounts);
+            let mut with_sidecars = together.clone();
+            with_sidecars.plus(&own);
+            most.at_least(&with_sidecars);
+            if is_sidecar {
+                together.plus(&own);
+            }
+        }
+        for amounts in containers {
+            together.plus(&self.among(amounts));
+        }
+        together.at_least(&most);
+        together
+    }
+
     /// The names as text; of the default ones only NVIDIA's.
     #[must_use]
     pub fn words(&self) -> String {
@@ -65,8 +169,7 @@ impl GpuResources {
     }
 
     /// The meaning of an amount of this resource; `None`: it is no GPU.
-    #[must_use]
-    pub fn amount(&self, resource: &str) -> Option<Amount> {
+    fn amount(&self, resource: &str) -> Option<Amount> {
         let is_gpu = self.0.iter().any(|name| match name.strip_suffix('*') {
             Some(prefix) => resource.starts_with(prefix),
             None => resource == name,
@@ -80,6 +183,19 @@ impl GpuResources {
             Amount::Devices
         })
     }
+}
+
+/// `nvidia.com/gpu*, nvidia.com/mig-*`
+impl fmt::Display for GpuResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
+
+/// The whole devices of a quantity; a part of a device is one.
+fn devices(quantity: &str) -> u32 {
+    let milli = parse_milli(quantity).unwrap_or(0).max(0);
+    u32::try_from(milli.unsigned_abs().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -112,6 +228,38 @@ mod tests {
         for name in ["cpu", "nvidia.com/hostdev", "amd.com/gpu", "gpu"] {
             assert_eq!(resources.amount(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn names_that_are_written_are_read_again() {
+        for resources in [
+            GpuResources::default(),
+            GpuResources::new(vec!["example.com/t4".into()]),
+        ] {
+            assert_eq!(GpuResources::from_text(&resources.to_string()), resources);
+        }
+    }
+
+    #[test]
+    fn amounts_are_of_one_resource_each_and_the_larger_of_limits_and_requests() {
+        let amounts = |list: &'static str| {
+            let pairs = list.split_whitespace();
+            let pairs: Vec<_> = pairs.filter_map(|pair| pair.split_once('=')).collect();
+            pairs
+                .into_iter()
+                .map(|(name, it)| (name, Cow::Borrowed(it)))
+        };
+        let resources = GpuResources::default();
+        let of = |list| resources.among(amounts(list));
+        let twice = of("nvidia.com/gpu=2 cpu=4 nvidia.com/gpu=1");
+        assert_eq!(twice.devices, [("nvidia.com/gpu", 2)].into());
+        assert!(of("cpu=4 nvidia.com/gpu=0 nvidia.com/gpumem=0").is_empty());
+        let share = of("nvidia.com/gpumem=2k");
+        assert!(share.has_share && share.total() == 0 && !share.is_empty());
+        let (slice, gpu) = ("nvidia.com/mig-1g.10gb=2", "nvidia.com/gpu=1");
+        let pod = resources.of_pod([(false, amounts(slice))], [amounts(gpu)]);
+        let both = [("nvidia.com/mig-1g.10gb", 2), ("nvidia.com/gpu", 1)];
+        assert_eq!((pod.devices, pod.has_share), (both.into(), false));
     }
 
     #[test]

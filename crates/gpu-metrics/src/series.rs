@@ -92,7 +92,7 @@ pub struct NodeName {
 
 impl NodeName {
     /// The rank of the host in `instance`.
-    pub const OF_INSTANCE: u8 = 8;
+    pub(crate) const OF_INSTANCE: u8 = 8;
 }
 
 /// A series with its labels read.

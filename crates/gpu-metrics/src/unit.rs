@@ -7,7 +7,7 @@
 use apimachinery::time::Timestamp;
 
 /// Values from one to this show nothing: a ratio may be slightly above one.
-pub const RATIO_MAX: f64 = 1.2;
+pub(crate) const RATIO_MAX: f64 = 1.2;
 
 /// The unit in which utilisation arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ impl Scales {
 
     /// Whether scrapes contradict the unit in force.
     #[must_use]
-    pub const fn is_doubted(&self) -> bool {
+    pub(crate) const fn is_doubted(&self) -> bool {
         self.contrary.is_some()
     }
 

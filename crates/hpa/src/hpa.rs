@@ -1,22 +1,28 @@
-//! The specification of a HorizontalPodAutoscaler as its controller sees it:
-//! defaults filled in, quantities in thousandths (`pkg/apis/autoscaling/v2/
-//! defaults.go` of Kubernetes 1.35).
+//! A HorizontalPodAutoscaler as its controller sees it: defaults filled in, quantities in
+//! thousandths (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.35).
 
 use std::fmt;
 
 use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 
+use super::pods::timestamp;
 use super::ratio::Milli;
-use super::words::printed;
+use super::words::serialize_printed;
 use apimachinery::quantity::parse_milli;
+use apimachinery::time::Timestamp;
 
 /// A valid HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hpa {
-    /// Its namespace, and that of the objects it requests.
+    /// Its namespace, and that of the objects it requests; empty where a manifest has none.
     pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// `scaleTargetRef`: the object whose replicas it sets.
+    pub scaled: api::CrossVersionObjectReference,
     /// `minReplicas`; 1 when not set.
     pub min: i32,
     /// `maxReplicas`.
@@ -25,6 +31,92 @@ pub struct Hpa {
     pub metrics: Vec<Metric>,
     /// `None` chooses the older arithmetic, with limits built in.
     pub behavior: Option<Behavior>,
+    /// What its controller wrote last.
+    pub status: Status,
+}
+
+/// `HorizontalPodAutoscaler team/infer`
+impl fmt::Display for Hpa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace, name, ..
+        } = self;
+        write!(f, "HorizontalPodAutoscaler {namespace}/{name}")
+    }
+}
+
+/// What the controller wrote last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// `currentReplicas`.
+    pub replicas: Option<i32>,
+    /// `desiredReplicas`; `None` if it was never computed.
+    pub desired: Option<i32>,
+    /// `lastScaleTime`.
+    pub scaled_at: Option<Timestamp>,
+    /// The value of each metric in the form and the unit of its target, in the order of
+    /// the specification; `None` if it was not known.
+    pub values: Vec<Option<f64>>,
+    /// Its conditions.
+    pub conditions: Vec<api::HorizontalPodAutoscalerCondition>,
+}
+
+impl Status {
+    fn new(given: Option<&api::HorizontalPodAutoscalerStatus>, metrics: &[Metric]) -> Self {
+        let Some(given) = given else {
+            return Self::default();
+        };
+        let values = given.current_metrics.iter().flatten();
+        let values = values.zip(metrics);
+        Self {
+            replicas: given.current_replicas,
+            desired: desired(given),
+            scaled_at: given.last_scale_time.as_ref().map(timestamp),
+            values: values
+                .map(|(value, metric)| {
+                    let value = current(value, &metric.source)?;
+                    metric.target.same_form(value)
+                })
+                .collect(),
+            conditions: given.conditions.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The message of the condition with this reason.
+    #[must_use]
+    pub fn message(&self, reason: &str) -> Option<&str> {
+        let mut conditions = self.conditions.iter();
+        let found = conditions.find(|it| it.reason.as_deref() == Some(reason))?;
+        Some(found.message.as_deref().unwrap_or_default())
+    }
+}
+
+/// The replicas that were computed. A status begins with a zero: a zero is a computed
+/// number only where scaling works, or is switched off.
+fn desired(status: &api::HorizontalPodAutoscalerStatus) -> Option<i32> {
+    let is_computed = |condition: &api::HorizontalPodAutoscalerCondition| {
+        condition.type_ == "ScalingActive"
+            && (condition.status == "True"
+                || condition.reason.as_deref() == Some("ScalingDisabled"))
+    };
+    let desired = status.desired_replicas;
+    let is_known = desired > 0 || status.conditions.iter().flatten().any(is_computed);
+    is_known.then_some(desired)
+}
+
+fn current<'s>(
+    metric: &'s api::MetricStatus,
+    source: &Source,
+) -> Option<&'s api::MetricValueStatus> {
+    Some(match source {
+        Source::Pods { .. } => &metric.pods.as_ref()?.current,
+        Source::Object { .. } => &metric.object.as_ref()?.current,
+        Source::External { .. } => &metric.external.as_ref()?.current,
+        Source::Resource {
+            container: None, ..
+        } => &metric.resource.as_ref()?.current,
+        Source::Resource { .. } => &metric.container_resource.as_ref()?.current,
+    })
 }
 
 /// One metric and its target.
@@ -44,13 +136,20 @@ pub enum Source {
     Pods {
         /// The metric.
         metric: String,
+        /// The metric's selector.
+        #[serde(skip)]
+        selector: Option<LabelSelector>,
     },
     /// One value of one object, from custom.metrics.k8s.io.
     Object {
         /// The metric.
         metric: String,
-        /// The metric's selector, as the controller prints it.
-        selector: String,
+        /// The metric's selector; in JSON as the controller prints it.
+        #[serde(serialize_with = "serialize_printed")]
+        selector: Option<LabelSelector>,
+        /// The object's API version.
+        #[serde(skip)]
+        version: Option<String>,
         /// The object's kind.
         kind: String,
         /// The object's name.
@@ -60,8 +159,9 @@ pub enum Source {
     External {
         /// The metric.
         metric: String,
-        /// The metric's selector, as the controller prints it.
-        selector: String,
+        /// The metric's selector; in JSON as the controller prints it.
+        #[serde(serialize_with = "serialize_printed")]
+        selector: Option<LabelSelector>,
     },
     /// The usage of pods, from metrics.k8s.io.
     Resource {
@@ -79,6 +179,28 @@ impl Source {
             container: container.map(str::to_owned),
         }
     }
+
+    /// The name of the metric, or of the resource.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Pods { metric, .. }
+            | Self::Object { metric, .. }
+            | Self::External { metric, .. } => metric,
+            Self::Resource { resource, .. } => resource,
+        }
+    }
+
+    /// The metric's selector, if it has one.
+    #[must_use]
+    pub const fn selector(&self) -> Option<&LabelSelector> {
+        match self {
+            Self::Pods { selector, .. }
+            | Self::Object { selector, .. }
+            | Self::External { selector, .. } => selector.as_ref(),
+            Self::Resource { .. } => None,
+        }
+    }
 }
 
 /// The target of a metric. Always above zero.
@@ -91,6 +213,27 @@ pub enum Target {
     AverageValue(Milli),
     /// Percent of the pods' requests.
     Utilization(i32),
+}
+
+impl Target {
+    /// The number, in the unit of the metric or in percent of the requests.
+    #[must_use]
+    pub fn number(self) -> f64 {
+        match self {
+            Self::Value(Milli(milli)) | Self::AverageValue(Milli(milli)) => milli as f64 / 1000.0,
+            Self::Utilization(percent) => f64::from(percent),
+        }
+    }
+
+    /// The number of a value that is comparable with this target.
+    fn same_form(self, value: &api::MetricValueStatus) -> Option<f64> {
+        let quantity = match self {
+            Self::Value(_) => value.value.as_ref(),
+            Self::AverageValue(_) => value.average_value.as_ref(),
+            Self::Utilization(_) => return value.average_utilization.map(f64::from),
+        };
+        Some(parse_milli(&quantity?.0)? as f64 / 1000.0)
+    }
 }
 
 impl fmt::Display for Target {
@@ -198,6 +341,9 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
         });
         Ok(Self {
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
+            name: object.metadata.name.clone().unwrap_or_default(),
+            scaled: spec.scale_target_ref.clone(),
+            status: Status::new(object.status.as_ref(), &metrics),
             min: spec.min_replicas.unwrap_or(1),
             max: spec.max_replicas,
             metrics,
@@ -306,46 +452,41 @@ fn approximate(text: &str) -> Option<f64> {
 }
 
 fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidHpa> {
-    let missing = |field: &str| InvalidHpa::Missing(format!("{place}.{field}"));
     let (source, target, field) = match metric.type_.as_str() {
         "Pods" => {
-            let given = metric.pods.as_ref().ok_or_else(|| missing("pods"))?;
-            let metric = given.metric.name.clone();
-            (Source::Pods { metric }, &given.target, "pods")
+            let given = part(&metric.pods, place, "pods")?;
+            let source = Source::Pods {
+                metric: given.metric.name.clone(),
+                selector: given.metric.selector.clone(),
+            };
+            (source, &given.target, "pods")
         }
         "Object" => {
-            let given = metric.object.as_ref().ok_or_else(|| missing("object"))?;
+            let given = part(&metric.object, place, "object")?;
             let source = Source::Object {
                 metric: given.metric.name.clone(),
-                selector: printed(given.metric.selector.as_ref()),
+                selector: given.metric.selector.clone(),
+                version: given.described_object.api_version.clone(),
                 kind: given.described_object.kind.clone(),
                 name: given.described_object.name.clone(),
             };
             (source, &given.target, "object")
         }
         "External" => {
-            let given = metric.external.as_ref();
-            let given = given.ok_or_else(|| missing("external"))?;
-            let selector = printed(given.metric.selector.as_ref());
-            let metric = given.metric.name.clone();
-            (
-                Source::External { metric, selector },
-                &given.target,
-                "external",
-            )
+            let given = part(&metric.external, place, "external")?;
+            let source = Source::External {
+                metric: given.metric.name.clone(),
+                selector: given.metric.selector.clone(),
+            };
+            (source, &given.target, "external")
         }
         "Resource" => {
-            let given = metric.resource.as_ref();
-            let given = given.ok_or_else(|| missing("resource"))?;
-            (
-                Source::resource(&given.name, None),
-                &given.target,
-                "resource",
-            )
+            let given = part(&metric.resource, place, "resource")?;
+            let source = Source::resource(&given.name, None);
+            (source, &given.target, "resource")
         }
         "ContainerResource" => {
-            let given = metric.container_resource.as_ref();
-            let given = given.ok_or_else(|| missing("containerResource"))?;
+            let given = part(&metric.container_resource, place, "containerResource")?;
             let source = Source::resource(&given.name, Some(given.container.as_str()));
             (source, &given.target, "containerResource")
         }
@@ -358,12 +499,22 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
     Ok(Metric { source, target })
 }
 
+/// The part of a metric that its type names.
+fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, InvalidHpa> {
+    let missing = || InvalidHpa::Missing(format!("{place}.{field}"));
+    part.as_ref().ok_or_else(missing)
+}
+
 /// The field that the controller reads, which may differ from the one that `type` names.
 fn read_target(
     source: &Source,
     target: &api::MetricTarget,
     place: &str,
 ) -> Result<Target, InvalidHpa> {
+    if !["Utilization", "Value", "AverageValue"].contains(&target.type_.as_str()) {
+        let allowed = "Utilization, Value or AverageValue";
+        return Err(unknown(format!("{place}.type"), &target.type_, allowed));
+    }
     let average = || quantity(target.average_value.as_ref(), place, "averageValue");
     let value = || quantity(target.value.as_ref(), place, "value");
     Ok(match source {

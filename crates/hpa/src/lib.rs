@@ -7,16 +7,16 @@
 
 pub mod hpa;
 pub mod manifest;
-pub mod measure;
+mod measure;
 pub mod metric;
 pub mod pods;
-pub mod policy;
+mod policy;
 pub mod ratio;
 pub mod stabilise;
 mod sync;
 #[cfg(test)]
 mod tests;
-pub mod total;
+mod total;
 pub mod trace;
 mod words;
 

@@ -2,60 +2,38 @@
 //! kube-apiserver do (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`), so that
 //! nothing is concluded from a field that the controller does not read.
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
 use super::Hpa;
 
-/// Parses a document of `autoscaling/v2`.
+/// Parses a document of `autoscaling/v2`, as it is written and as its controller sees it.
 ///
 /// # Errors
 /// For everything that kube-apiserver refuses, with its place.
-pub fn read(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
+pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
     let read = serde_json::from_value(document.clone());
-    let hpa: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
-    let known = serde_json::to_value(&hpa).map_err(|error| error.to_string())?;
+    let object: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
+    let known = serde_json::to_value(&object).map_err(|error| error.to_string())?;
     if let Some(place) = unknown(document, &known, "") {
         return Err(format!("{place}: there is no such field"));
     }
-    let spec = hpa.spec.clone().unwrap_or_default();
-    let scaled = &spec.scale_target_ref;
-    for (field, text) in [("kind", &scaled.kind), ("name", &scaled.name)] {
+    let hpa = Hpa::try_from(&object).map_err(|error| error.to_string())?;
+    for (field, text) in [("kind", &hpa.scaled.kind), ("name", &hpa.scaled.name)] {
         if text.is_empty() {
             return Err(format!("spec.scaleTargetRef.{field} is missing"));
         }
     }
-    if spec.max_replicas < 1 {
+    let Hpa { min, max, .. } = hpa;
+    if max < 1 {
         return Err("spec.maxReplicas is missing or below 1".to_owned());
     }
-    if let Some(min) = spec.min_replicas.filter(|min| *min > spec.max_replicas) {
-        let max = spec.max_replicas;
+    if min > max {
         return Err(format!(
             "spec.minReplicas, {min}, is above spec.maxReplicas, {max}"
         ));
     }
-    Hpa::try_from(&hpa).map_err(|error| error.to_string())?;
-    let metrics = spec.metrics.iter().flatten();
-    for (index, target) in metrics.filter_map(target).enumerate() {
-        if !["Utilization", "Value", "AverageValue"].contains(&target.type_.as_str()) {
-            return Err(format!(
-                "spec.metrics[{index}]: target.type {:?} is not known; Utilization, Value or AverageValue",
-                target.type_
-            ));
-        }
-    }
-    Ok(hpa)
-}
-
-fn target(metric: &MetricSpec) -> Option<&MetricTarget> {
-    let all = [
-        metric.pods.as_ref().map(|it| &it.target),
-        metric.object.as_ref().map(|it| &it.target),
-        metric.external.as_ref().map(|it| &it.target),
-        metric.resource.as_ref().map(|it| &it.target),
-        metric.container_resource.as_ref().map(|it| &it.target),
-    ];
-    all.into_iter().flatten().next()
+    Ok((object, hpa))
 }
 
 /// The place of the first unknown field.
@@ -153,7 +131,7 @@ mod tests {
             (
                 &format!("{target}/type"),
                 json!("Averagevalue"),
-                "spec.metrics[0]: target.type \"Averagevalue\" is not known; Utilization, Value or AverageValue",
+                "spec.metrics[0].pods.target.type: \"Averagevalue\" is not known; Utilization, Value or AverageValue",
             ),
             (
                 &format!("{target}/averageValue"),

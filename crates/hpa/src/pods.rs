@@ -100,7 +100,7 @@ pub struct Left {
 impl Pod {
     /// Whether it is running and ready: a target of type `Value` multiplies these pods.
     #[must_use]
-    pub fn is_running_and_ready(&self) -> bool {
+    pub(crate) fn is_running_and_ready(&self) -> bool {
         self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 

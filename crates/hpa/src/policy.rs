@@ -54,7 +54,7 @@ pub struct Limited {
 impl Limited {
     /// `ScalingLimited` is true.
     #[must_use]
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.replicas != self.stabilised
     }
 

@@ -70,14 +70,14 @@ impl fmt::Display for Tolerances {
 /// so an absurdly high ratio reads as below zero. (On arm64 it becomes the largest; the
 /// controller guards only some of its conversions.)
 #[must_use]
-pub fn to_i32(value: f64) -> i32 {
+pub(crate) fn to_i32(value: f64) -> i32 {
     let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
     if fits { value as i32 } else { i32::MIN }
 }
 
 /// [`to_i32`] for `int64(float64)`.
 #[must_use]
-pub fn to_i64(value: f64) -> i64 {
+pub(crate) fn to_i64(value: f64) -> i64 {
     // 2^63 is the first that does not fit, and -2^63 the last that does.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
     if fits { value as i64 } else { i64::MIN }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Serializer;
 
 use super::hpa::{Metric, Source, Target};
 use super::metric::Invalid;
@@ -41,7 +42,7 @@ impl Metric {
     pub(super) fn name(&self) -> String {
         let is_shared = matches!(self.target, Target::AverageValue(_));
         match &self.source {
-            Source::Pods { metric } => format!("pods metric {metric}"),
+            Source::Pods { metric, .. } => format!("pods metric {metric}"),
             Source::Object { metric, kind, .. } if !is_shared => {
                 format!("{kind} metric {metric}")
             }
@@ -49,7 +50,7 @@ impl Metric {
                 metric, selector, ..
             }
             | Source::External { metric, selector } => {
-                format!("external metric {metric}({selector})")
+                format!("external metric {metric}({})", printed(selector.as_ref()))
             }
             Source::Resource { resource, .. } if is_shared => format!("{resource} resource"),
             Source::Resource {
@@ -127,12 +128,13 @@ impl Source {
     /// The cause, when the API failed or had no value.
     fn unfetched(&self, text: &str, namespace: &str) -> String {
         match self {
-            Self::Pods { metric } => format!("unable to get metric {metric}: {text}"),
+            Self::Pods { metric, .. } => format!("unable to get metric {metric}: {text}"),
             // The controller passes these in the wrong order, and so does its message.
             Self::Object {
                 metric, kind, name, ..
             } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
             Self::External { metric, selector } => {
+                let selector = printed(selector.as_ref());
                 format!("unable to get external metric {namespace}/{metric}/{selector}: {text}")
             }
             Self::Resource { resource, .. } => {
@@ -140,6 +142,14 @@ impl Source {
             }
         }
     }
+}
+
+/// Writes a selector as [`printed`].
+pub(super) fn serialize_printed<S: Serializer>(
+    selector: &Option<LabelSelector>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&printed(selector.as_ref()))
 }
 
 /// A selector as Go prints it, for messages and events.

@@ -6,17 +6,18 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
 
 use super::super::clock;
-use super::{Answer, Look, encode, resources_of};
+use super::{Answer, Look, OF_APISERVICES, encode, resources_of};
 use aggregated_apiserver::certificates::managed::APISERVICES;
 use aggregated_apiserver::x509::{self, Certificate};
 use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
+use findings::codes::GM101;
 use findings::registration::{self, Answers, NAME, Registered};
-use findings::rights::{Right, right};
+use findings::rights::{ReadRight, right};
 
-const READ_APISERVICES: Right<'static> =
-    right("get", "apiregistration.k8s.io", "v1", "apiservices");
-const READ_SERVICES: Right<'static> = right("get", "", "v1", "services");
+static READ_APISERVICES: ReadRight =
+    right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
+static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
 /// The servers that the APIServices lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -76,7 +76,7 @@ impl Look<'_> {
             Err(error) => {
                 let what = format!("rights of {}", accounts[0].user);
                 let skipped = ASK_RIGHTS.skipped(&what, &error.0);
-                self.report.skipped.insert(skipped);
+                self.report.skipped.insert(skipped.of(&[role.code()]));
             }
         }
     }

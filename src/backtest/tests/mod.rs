@@ -15,7 +15,7 @@ use super::figures::minutes;
 use super::{Measure, Moment, Past, Plan, Tick, Trial};
 use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
-use hpa::Flags;
+use hpa::{Flags, Hpa};
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
@@ -43,7 +43,8 @@ fn object(metrics: &Value, behavior: &Value) -> HorizontalPodAutoscaler {
 }
 
 fn plan(metrics: &Value, behavior: &Value) -> Plan {
-    Plan::read(&object(metrics, behavior), "default").unwrap()
+    let hpa = Hpa::try_from(&object(metrics, behavior)).unwrap();
+    Plan::read(hpa, "default").unwrap()
 }
 
 /// A demand for each second, and the initial pods.

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
 use super::{START, object, past, plan, pods};
 use crate::backtest::{Conservation, Gather, Moment, Past, Plan, Whose};
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::signal::{SignalId, Unit};
+use hpa::Hpa;
 
 const STEP: Duration = Duration::from_secs(15);
 
@@ -161,8 +161,8 @@ fn another_measure_stands_in_where_gpus_were_at_their_limit() {
 #[test]
 fn what_the_past_cannot_tell_is_refused_with_its_place() {
     let of = |metric: Value| {
-        let object: HorizontalPodAutoscaler = object(&metric, &Value::Null);
-        Plan::read(&object, "default").map_err(|why| why.to_string())
+        let hpa = Hpa::try_from(&object(&metric, &Value::Null)).unwrap();
+        Plan::read(hpa, "default").map_err(|why| why.to_string())
     };
     let named = |name: &str| {
         let mut metric = pods("50");

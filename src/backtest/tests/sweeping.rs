@@ -53,10 +53,10 @@ fn a_patch_has_the_whole_metric_and_the_stabilisation() {
         object(&pods("50"), &Value::Null),
         plan(&pods("50"), &Value::Null),
     );
-    let all = variants(&object, &plan, 1.0);
+    let all = variants(&plan, 1.0);
     assert_eq!(all.len(), 45);
     let rows = vec![row((1.0, 0.0), (1.0, 0.0)); 45];
-    let sweep = Sweep::judge(row((9.0, 0.0), (9.0, 0.0)), rows, None).with_patch(&all);
+    let sweep = Sweep::judge(row((9.0, 0.0), (9.0, 0.0)), rows, None).with_patch(&object, &all);
     let patch = sweep.patch.unwrap();
     let metric = &patch["spec"]["metrics"][0]["pods"];
     assert_eq!(metric["target"]["averageValue"], "40");

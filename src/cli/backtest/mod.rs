@@ -162,9 +162,9 @@ pub(super) async fn run(args: BacktestArgs) -> Result<(), Failure> {
     }
     let promql = prometheus::clients(&config)?.promql;
     let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
-    for (object, file) in objects {
-        let plan = Plan::read(&object, &args.namespace);
-        let name = object.metadata.name.clone().unwrap_or_default();
+    for (object, hpa, file) in objects {
+        let name = hpa.name.clone();
+        let plan = Plan::read(hpa, &args.namespace);
         let plan = plan.map_err(|why| Failure::Usage(format!("{file}: {name}: {why}")))?;
         let longest = config.policy.max_window;
         if plan.asked.iter().any(|it| it.window > Some(longest)) {
@@ -174,14 +174,21 @@ pub(super) async fn run(args: BacktestArgs) -> Result<(), Failure> {
             )));
         }
         let same = plans.iter().find(|(_, other)| {
-            (&other.kind, &other.target, &other.hpa.namespace)
-                == (&plan.kind, &plan.target, &plan.hpa.namespace)
+            (
+                &other.hpa.scaled.kind,
+                &other.hpa.scaled.name,
+                &other.hpa.namespace,
+            ) == (
+                &plan.hpa.scaled.kind,
+                &plan.hpa.scaled.name,
+                &plan.hpa.namespace,
+            )
         });
         if let Some((_, other)) = same {
             let what = format!(
                 "{other} and {plan} scale the same {} {}: the controller follows neither; try one \
                  at a time",
-                plan.kind, plan.target
+                plan.hpa.scaled.kind, plan.hpa.scaled.name
             );
             return Err(Failure::Usage(what));
         }
@@ -228,7 +235,7 @@ fn report(
     let conservation = Conservation::of(&past, read.ready_after);
     let censored = past.censored();
     let mut warnings = warnings(&past, conservation.as_ref(), censored);
-    let found = findings::hpa::check(object, None).into_iter();
+    let found = findings::hpa::check(&plan.hpa, None).into_iter();
     let found = found.filter(|it| it.severity != Severity::Info);
     warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
     let flap = plan.hpa.behavior.as_ref().and_then(|it| it.down.window);
@@ -249,8 +256,8 @@ fn report(
     notes.extend(assumed(args, &flags));
     Ok(Report {
         namespace: plan.hpa.namespace.clone(),
-        name: plan.name.clone(),
-        target: format!("{} {}", plan.kind, plan.target),
+        name: plan.hpa.name.clone(),
+        target: format!("{} {}", plan.hpa.scaled.kind, plan.hpa.scaled.name),
         from: past.start.date(),
         to: past.end().date(),
         sync_seconds: flags.sync_period.as_secs_f64(),
@@ -366,31 +373,27 @@ fn sweep(
     (measure, simulated): (&Measure<'_>, &[Tick]),
     withheld: Option<String>,
 ) -> Sweep {
-    let variants = sweep::variants(object, trial.plan, trial.past.gpus_per_pod);
+    let variants = sweep::variants(trial.plan, trial.past.gpus_per_pod);
     let figures = |ticks: &[Tick]| measure.of(ticks);
-    let namespace = &trial.plan.hpa.namespace;
     let row = |variant: &Variant| {
-        // The plan of the recorded autoscaler is valid, so that of a variant is too.
-        let plan = Plan::read(&variant.object, namespace).ok()?;
-        let ticks = Trial {
-            plan: &plan,
+        let trial = Trial {
+            plan: &variant.plan,
             ..*trial
-        }
-        .run();
-        Some(Row::of(Some(variant), figures, &ticks))
+        };
+        Row::of(Some(variant), figures, &trial.run())
     };
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = variants.len().div_ceil(workers).max(1);
     let rows: Vec<Row> = std::thread::scope(|scope| {
         let parts: Vec<_> = variants
             .chunks(share)
-            .map(|part| scope.spawn(|| part.iter().filter_map(row).collect::<Vec<_>>()))
+            .map(|part| scope.spawn(|| part.iter().map(row).collect::<Vec<_>>()))
             .collect();
         let done = parts.into_iter().filter_map(|part| part.join().ok());
         done.flatten().collect()
     });
     let as_it_is = Row::of(None, figures, simulated);
-    Sweep::judge(as_it_is, rows, withheld).with_patch(&variants)
+    Sweep::judge(as_it_is, rows, withheld).with_patch(object, &variants)
 }
 
 /// The time that is asked for, on whole steps.

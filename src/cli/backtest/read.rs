@@ -85,8 +85,8 @@ impl Store<'_> {
             notes.push(owned(&pods, plan));
             let whose = Whose {
                 namespace: plan.hpa.namespace.clone(),
-                kind: plan.kind.clone(),
-                name: plan.target.clone(),
+                kind: plan.hpa.scaled.kind.clone(),
+                name: plan.hpa.scaled.name.clone(),
                 pods,
             };
             let as_ratio = self.config.policy.percent_as_ratio;
@@ -112,7 +112,7 @@ impl Store<'_> {
         Err(Failure::Failed(format!(
             "no reading of a GPU of {} {} in namespace {}: look whether the name is right, whether \
              readings are kept for so long, and whether they name pods (check --explain GM402)",
-            plan.kind, plan.target, plan.hpa.namespace
+            plan.hpa.scaled.kind, plan.hpa.scaled.name, plan.hpa.namespace
         )))
     }
 
@@ -123,7 +123,7 @@ impl Store<'_> {
         let pods = match plan.looks_at_namespace() {
             true => quote(".+"),
             false => {
-                let letters = plan.target.chars().take(WHOLE_NAME);
+                let letters = plan.hpa.scaled.name.chars().take(WHOLE_NAME);
                 quote(&format!("{}.*", quote_regex(&letters.collect::<String>())))
             }
         };
@@ -213,7 +213,7 @@ impl Store<'_> {
     ) -> Result<HashSet<String>, Failure> {
         let matchers = self.matchers();
         let namespace = quote(&plan.hpa.namespace);
-        let kind = quote(&plan.kind);
+        let kind = quote(&plan.hpa.scaled.kind);
         let day = format_duration(DAY);
         let owned = |metric: &str, by: &str, kind: &str, name: &str| {
             format!(
@@ -223,7 +223,7 @@ impl Store<'_> {
         };
         let end_ms = start.millis() + millis(step).saturating_mul(count as i64);
         let days = (end_ms - start.millis()) / millis(DAY);
-        let exact = quote(&quote_regex(&plan.target));
+        let exact = quote(&quote_regex(&plan.hpa.scaled.name));
         let mut pods = HashSet::new();
         for ago in 0..=days {
             let at = Timestamp::from_millis(end_ms - ago * millis(DAY));
@@ -231,7 +231,7 @@ impl Store<'_> {
                 let values = samples.iter().filter_map(|sample| sample.labels.get(label));
                 values.map(str::to_owned).collect()
             };
-            let query = match plan.kind.as_str() {
+            let query = match plan.hpa.scaled.kind.as_str() {
                 "Deployment" => {
                     let sets = owned("kube_replicaset_owner", "replicaset", &kind, &exact);
                     let sets = label(self.vector(&sets, at).await?, "replicaset");
@@ -306,8 +306,11 @@ impl Store<'_> {
     ) -> Result<Read, Failure> {
         let seen = gather.ready_after();
         let span = gather.span();
-        let (kind, label) = (plan.kind.to_ascii_lowercase(), quote(&plan.target));
-        let field = match plan.kind.as_str() {
+        let (kind, label) = (
+            plan.hpa.scaled.kind.to_ascii_lowercase(),
+            quote(&plan.hpa.scaled.name),
+        );
+        let field = match plan.hpa.scaled.kind.as_str() {
             "StatefulSet" => "replicas",
             _ => "spec_replicas",
         };
@@ -420,7 +423,7 @@ impl Store<'_> {
 }
 
 fn owned(pods: &HashSet<String>, plan: &Plan) -> String {
-    let (kind, name) = (&plan.kind, &plan.target);
+    let (kind, name) = (&plan.hpa.scaled.kind, &plan.hpa.scaled.name);
     match pods.len() {
         0 => format!("pods of {kind} {name} are told by their names: kube_pod_owner says nothing"),
         some => format!("{some} pods of {kind} {name}, by kube_pod_owner"),

@@ -10,9 +10,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
+use super::targets::OF_TARGETS;
 use crate::cli::{Failure, serve};
 use crate::config::{Config, Flags};
-use ::hpa::manifest;
+use ::hpa::{Hpa, manifest};
 use findings::hpa::Served;
 use findings::{Finding, Report, Skipped, config, hpa, peers};
 use limits::file::yaml;
@@ -43,7 +44,7 @@ pub(super) struct File {
 #[derive(Default)]
 struct KnownOf<'f> {
     /// Each HPA with its file.
-    hpas: Vec<(HorizontalPodAutoscaler, &'f str)>,
+    hpas: Vec<(Hpa, &'f str)>,
     /// The longest window that any configuration among them allows.
     longest: Option<Duration>,
 }
@@ -64,11 +65,10 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
                 path: shown,
                 text,
             }),
-            Err(reason) => broken.push(Skipped {
-                what: shown,
-                reason,
-                remedy: "name a file that is there and is YAML".to_owned(),
-            }),
+            Err(reason) => {
+                let remedy = "name a file that is there and is YAML";
+                broken.push(Skipped::new(shown, reason, remedy));
+            }
         }
     }
     (files, broken)
@@ -96,10 +96,11 @@ fn unpacked(mut document: Value) -> Vec<Value> {
     }
 }
 
-/// The HPAs of some files, each with the name of its file.
+/// The HPAs of some files, as they are written and as their controller sees them, each
+/// with the name of its file.
 pub(in crate::cli) fn autoscalers(
     paths: &[PathBuf],
-) -> Result<Vec<(HorizontalPodAutoscaler, String)>, Failure> {
+) -> Result<Vec<(HorizontalPodAutoscaler, Hpa, String)>, Failure> {
     let (files, broken) = read(paths);
     if let Some(Skipped { what, reason, .. }) = broken.first() {
         return Err(Failure::Unchecked(format!("{what}: {reason}")));
@@ -111,7 +112,8 @@ pub(in crate::cli) fn autoscalers(
             let hpa = autoscaler(document);
             let failed =
                 |why| Failure::Usage(format!("{}: {}: {why}", file.path, object(document)));
-            found.push((hpa.map_err(failed)?, file.path.clone()));
+            let (object, hpa) = hpa.map_err(failed)?;
+            found.push((object, hpa, file.path.clone()));
         }
     }
     Ok(found)
@@ -130,23 +132,22 @@ pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report
             finding.file = Some(file.path.clone());
         }
         if known == 0 {
-            report.skipped.insert(Skipped {
-                what: file.path.clone(),
-                reason: "has nothing that is looked at".to_owned(),
-                remedy: "name files with HorizontalPodAutoscalers, or a configuration".to_owned(),
-            });
+            report.skipped.insert(Skipped::new(
+                &*file.path,
+                "has nothing that is looked at",
+                "name files with HorizontalPodAutoscalers, or a configuration",
+            ));
         }
         report.looked |= known > 0;
     }
     let KnownOf { hpas, longest } = known_of;
     if !hpas.is_empty() {
-        report.skipped.insert(Skipped {
-            what:
-                "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)"
-                    .to_owned(),
-            reason: "files do not show them".to_owned(),
-            remedy: "look at the cluster too: check -n NAMESPACE".to_owned(),
-        });
+        let skipped = Skipped::new(
+            "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
+            "files do not show them",
+            "look at the cluster too: check -n NAMESPACE",
+        );
+        report.skipped.insert(skipped.of(&OF_TARGETS));
     }
     let in_file = |mut finding: Finding, path: &str| {
         finding.file = Some(path.to_owned());
@@ -158,11 +159,11 @@ pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report
         let found = found.into_iter().map(|finding| in_file(finding, path));
         report.findings.extend(found);
     }
-    let all: Vec<HorizontalPodAutoscaler> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
+    let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
     for finding in peers::ambiguous(&all) {
         let of = hpas
             .iter()
-            .find(|(hpa, _)| hpa::object(hpa) == finding.object);
+            .find(|(hpa, _)| hpa.to_string() == finding.object);
         let path = of.map_or("", |(_, path)| path);
         report.findings.push(in_file(finding, path));
     }
@@ -185,14 +186,18 @@ fn document_of<'f>(
         }
         Some("HorizontalPodAutoscaler") => {
             match autoscaler(document) {
-                Ok(hpa) => known.hpas.push((hpa, &file.path)),
+                Ok((_, hpa)) => {
+                    let namespace = match hpa.namespace.as_str() {
+                        "" => "default",
+                        given => given,
+                    };
+                    let namespace = namespace.to_owned();
+                    known.hpas.push((Hpa { namespace, ..hpa }, &file.path));
+                }
                 Err(reason) => {
-                    report.skipped.insert(Skipped {
-                        what: format!("{} in {}", object(document), file.path),
-                        reason,
-                        remedy: "mend it: kube-apiserver takes autoscaling/v2 without such faults"
-                            .to_owned(),
-                    });
+                    let what = format!("{} in {}", object(document), file.path);
+                    let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
+                    report.skipped.insert(Skipped::new(what, reason, remedy));
                     return false;
                 }
             }
@@ -236,7 +241,7 @@ fn object(document: &Value) -> String {
     format!("{kind} {}/{name}", text("/metadata/namespace", "default"))
 }
 
-fn autoscaler(document: &Value) -> Result<HorizontalPodAutoscaler, String> {
+fn autoscaler(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
     let mut document = document.clone();
     match document["apiVersion"].as_str() {
         // For the checks here, v2beta2 is the same.

@@ -5,20 +5,23 @@ use std::ffi::OsString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use kube::core::{Selector, SelectorExt as _};
-use serde::Deserialize;
 
 use super::{CheckArgs, network, targets};
 use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
-use crate::cli::values::List;
+use crate::cli::values::{FindingList, List};
 use crate::cli::{Failure, serve};
 use cluster_state::error::CallError;
+use findings::codes::{GM201, GM602};
 use findings::hpa::Served;
-use findings::rights::{Right, right};
-use findings::{Finding, Report, Severity, Skipped, codes, config, source};
+use findings::rights::{ReadRight, Right, right};
+use findings::{Finding, Report, Skipped, codes, config, source};
+use gpu_metrics::resources::GpuResources;
 
-const READ_DEPLOYMENTS: Right<'static> = right("list", "apps", "v1", "deployments");
-const READ_FINDINGS: Right<'static> = right("list", "custom.metrics.k8s.io", "v1beta2", "findings");
+static READ_DEPLOYMENTS: ReadRight =
+    right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
+static READ_FINDINGS: ReadRight =
+    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(&source::CODES);
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
@@ -46,49 +49,47 @@ pub(in crate::cli) async fn look_at(
     if let Ok(APIGroupList { groups }) = cluster.read("/apis").await
         && !groups.iter().any(|group| group.name == AGGREGATION)
     {
-        look.report.skipped.insert(Skipped {
-            what: "registration and rights".to_owned(),
-            reason: "this server has metrics alone (demo): it is no kube-apiserver".to_owned(),
-            remedy: "name a cluster by --kubeconfig or --context, or files: check hpa.yaml"
-                .to_owned(),
-        });
+        look.report.skipped.insert(Skipped::new(
+            "registration and rights",
+            "this server has metrics alone (demo): it is no kube-apiserver",
+            "name a cluster by --kubeconfig or --context, or files: check hpa.yaml",
+        ));
         data(&mut look, None).await?;
         let served = look.served(&[]).await?;
         look.autoscalers(namespace, served.as_ref()).await?;
-        look.report.make_plain();
-        look.report.sort();
-        return Ok(look.report);
+        return Ok(look.done());
     }
-    let registration = look.registration(pre).await?;
-    let home = registration.home.as_ref();
-    look.autoscaler_rights(home).await;
-    let mut served = None;
-    if !pre {
-        let mut deployments = Vec::new();
-        if let Some(home) = home {
-            deployments = behind(&mut look, home).await?;
-            for deployment in &deployments {
-                server(&mut look, home, deployment).await;
-            }
-        } else {
-            look.report.skipped.insert(Skipped {
-                what: "rights of the server".to_owned(),
-                reason: "no APIService that was read leads to a server that answers, or to a Service with its label".to_owned(),
-                remedy: "install the server or mend its APIServices, and look again".to_owned(),
-            });
+    let (registration, hpas) = look.cluster(namespace, pre).await?;
+    let gpus = match pre {
+        true => GpuResources::default(),
+        false => installed(&mut look, registration.home.as_ref()).await?,
+    };
+    targets::check(&mut look, &hpas, &gpus).await?;
+    Ok(look.done())
+}
+
+/// Checks the server that is installed. Returns the resources that are GPUs to it.
+async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResources, Failure> {
+    let mut deployments = Vec::new();
+    if let Some(home) = home {
+        deployments = behind(look, home).await?;
+        for deployment in &deployments {
+            server(look, home, deployment).await;
         }
-        let apiservice = home.and_then(|home| home.apiservices.first().copied());
-        data(&mut look, apiservice).await?;
-        if let Some(home) = home {
-            network::check(&mut look, &home.namespace, &deployments).await?;
-        }
-        served = look.served(&registration.of_others).await?;
+    } else {
+        let skipped = Skipped::new(
+            "rights of the server",
+            "no APIService that was read leads to a server that answers, or to a Service with its label",
+            "install the server or mend its APIServices, and look again",
+        );
+        look.report.skipped.insert(skipped.of(&[&GM201]));
     }
-    let hpas = look.autoscalers(namespace, served.as_ref()).await?;
-    targets::check(&mut look, &hpas).await?;
-    look.report.make_plain();
-    look.report.sort();
-    Ok(look.report)
+    let apiservice = home.and_then(|home| home.apiservices.first().copied());
+    let gpus = data(look, apiservice).await?;
+    if let Some(home) = home {
+        network::check(look, &home.namespace, &deployments).await?;
+    }
+    Ok(gpus)
 }
 
 /// The served names, for files. Without a cluster these are the built-in ones, which
@@ -106,11 +107,10 @@ pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> O
             served
         }
         Err(error) => {
-            report.skipped.insert(Skipped {
-                what: "names of metrics beside the built-in ones".to_owned(),
-                reason: error.to_string(),
-                remedy: "name a cluster that is reached, or --offline".to_owned(),
-            });
+            let what = "names of metrics beside the built-in ones";
+            let remedy = "name a cluster that is reached, or --offline";
+            let skipped = Skipped::new(what, error.to_string(), remedy);
+            report.skipped.insert(skipped.of(&[&codes::GM501]));
             None
         }
     }
@@ -134,15 +134,15 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
     if behind.is_empty() {
-        look.report.skipped.insert(Skipped {
-            what: "rights and flags of the server".to_owned(),
-            reason: format!(
-                "no Deployment makes the pods that Service {namespace}/{} selects",
-                home.service
-            ),
-            remedy: "run the server by a Deployment, or compare its labels with the selector"
-                .to_owned(),
-        });
+        let service = &home.service;
+        let skipped = Skipped::new(
+            "rights and flags of the server",
+            format!("no Deployment makes the pods that Service {namespace}/{service} selects"),
+            "run the server by a Deployment, or compare its labels with the selector",
+        );
+        look.report
+            .skipped
+            .insert(skipped.of(READ_DEPLOYMENTS.codes));
     }
     Ok(behind)
 }
@@ -177,36 +177,25 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
     (!is_given).then(|| secret.to_owned())
 }
 
-/// The server's findings about its data, and the APIService through which it is
-/// asked.
+/// Reports the server's findings about its data, asked for through an APIService.
+/// Returns the resources by which pods request GPUs: the default ones, where the server
+/// does not say them.
 pub(in crate::cli) async fn data(
     look: &mut Look<'_>,
     apiservice: Option<&'static str>,
-) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Item {
-        code: String,
-        severity: Severity,
-        object: String,
-        message: String,
-        remedy: String,
-    }
-    #[derive(Deserialize)]
-    struct Findings {
-        items: Vec<Item>,
-        skipped: Vec<Skipped>,
-    }
+) -> Result<GpuResources, Failure> {
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
     let what = "what exporters report (GM301 to GM413)";
     let right = Right {
         group,
-        ..READ_FINDINGS
+        ..READ_FINDINGS.right
     };
-    let answer = look.read::<Findings>(&path, what, &right).await?;
+    let right = right.checks(READ_FINDINGS.codes);
+    let answer = look.read::<FindingList>(&path, what, &right).await?;
     let found = match answer {
-        Answer::Skipped => return Ok(()),
+        Answer::Skipped => return Ok(GpuResources::default()),
         Answer::Absent => {
             let reason = apiservice.map_or(
                 "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
@@ -214,10 +203,11 @@ pub(in crate::cli) async fn data(
             );
             let skipped = source::unseen(reason, "install it, or take its newest version");
             look.report.skipped.insert(skipped);
-            return Ok(());
+            return Ok(GpuResources::default());
         }
         Answer::Found(found) => found,
     };
+    let resources = found.gpu_resources();
     look.report.skipped.extend(found.skipped);
     for it in found.items {
         match codes::find(&it.code) {
@@ -225,13 +215,11 @@ pub(in crate::cli) async fn data(
                 Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
             ),
             None => {
-                look.report.skipped.insert(Skipped {
-                    what: format!("{} of {}, a code of a newer server", it.code, it.object),
-                    reason: it.message,
-                    remedy: it.remedy,
-                });
+                let what = format!("{} of {}, a code of a newer server", it.code, it.object);
+                let skipped = Skipped::new(what, it.message, it.remedy);
+                look.report.skipped.insert(skipped);
             }
         }
     }
-    Ok(())
+    Ok(resources)
 }

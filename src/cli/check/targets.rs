@@ -1,24 +1,30 @@
 //! What HPAs scale: workloads, their pods, and the nodes.
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::Selector;
 
 use crate::app::inspect::{Look, encode};
 use crate::cli::values::List;
 use cluster_state::error::CallError;
-use findings::rights::{Right, right};
+use findings::Skipped;
+use findings::codes::{Code, GM508, GM511, GM513};
+use findings::rights::{ReadRight, right};
 use findings::target::{self, Workload};
-use findings::{Skipped, hpa};
+use gpu_metrics::resources::GpuResources;
+use hpa::Hpa;
 
-const READ_WORKLOADS: Right = right(
+static READ_WORKLOADS: ReadRight = right(
     "get",
     "apps",
     "v1",
     "deployments, statefulsets, replicasets",
-);
-const READ_PODS: Right = right("list", "", "v1", "pods");
-const READ_NODES: Right = right("list", "", "v1", "nodes");
+)
+.checks(&OF_TARGETS);
+static READ_PODS: ReadRight = right("list", "", "v1", "pods").checks(&[&GM508]);
+static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]);
+
+/// The codes about what an HPA scales.
+pub(super) static OF_TARGETS: [&Code; 3] = [&GM508, &GM511, &GM513];
 
 /// The checked kinds, and their names in paths.
 const KINDS: [(&str, &str); 3] = [
@@ -29,7 +35,8 @@ const KINDS: [(&str, &str); 3] = [
 
 pub(super) async fn check(
     look: &mut Look<'_>,
-    hpas: &[HorizontalPodAutoscaler],
+    hpas: &[Hpa],
+    gpus: &GpuResources,
 ) -> Result<(), CallError> {
     if hpas.is_empty() {
         return Ok(());
@@ -37,7 +44,7 @@ pub(super) async fn check(
     let nodes = look
         .read::<List<Node>>("/api/v1/nodes", "GPUs of nodes", &READ_NODES)
         .await?;
-    let allocatable = nodes.found().map(|it| target::allocatable(&it.items));
+    let allocatable = nodes.found().map(|it| target::allocatable(gpus, &it.items));
     for hpa in hpas {
         let Some(workload) = workload(look, hpa).await? else {
             continue;
@@ -45,7 +52,8 @@ pub(super) async fn check(
         let found = &mut look.report.findings;
         found.extend(target::owned_replicas(hpa, &workload.metadata));
         if let Some(allocatable) = &allocatable {
-            found.extend(target::capacity(hpa, &workload.spec.template, allocatable));
+            let template = &workload.spec.template;
+            found.extend(target::capacity(hpa, gpus, template, allocatable));
         }
         if let Some(pods) = pods_of(look, &workload).await? {
             look.report.findings.extend(target::strangers(hpa, &pods));
@@ -54,28 +62,19 @@ pub(super) async fn check(
     Ok(())
 }
 
-async fn workload(
-    look: &mut Look<'_>,
-    hpa: &HorizontalPodAutoscaler,
-) -> Result<Option<Workload>, CallError> {
-    let Some(target) = hpa.spec.as_ref().map(|it| &it.scale_target_ref) else {
-        return Ok(None);
-    };
+async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, CallError> {
+    let target = &hpa.scaled;
     let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
-    let what = format!("what {} scales", hpa::object(hpa));
+    let what = format!("what {hpa} scales");
     let Some((_, plural)) = kind else {
-        look.report.skipped.insert(Skipped {
-            what,
-            reason: format!(
-                "{} is no Deployment, StatefulSet or ReplicaSet",
-                target.kind
-            ),
-            remedy: "nothing: its pods, who sets its replicas and its GPUs are not looked at"
-                .to_owned(),
-        });
+        let kind = &target.kind;
+        let reason = format!("{kind} is no Deployment, StatefulSet or ReplicaSet");
+        let remedy = "nothing: its pods, who sets its replicas and its GPUs are not looked at";
+        let skipped = Skipped::new(what, reason, remedy);
+        look.report.skipped.insert(skipped.of(&OF_TARGETS));
         return Ok(None);
     };
-    let namespace = encode(hpa.metadata.namespace.as_deref().unwrap_or("default"));
+    let namespace = encode(&hpa.namespace);
     let path = format!(
         "/apis/apps/v1/namespaces/{namespace}/{plural}/{}",
         encode(&target.name)

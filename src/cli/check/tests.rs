@@ -7,6 +7,7 @@ use crate::app::inspect::Look;
 use crate::cli::cluster::Cluster;
 use cluster_state::client::{Access, Client};
 use cluster_state::testing::fake_kube::FakeKube;
+use gpu_metrics::resources::GpuResources;
 
 /// Valid, with a target of 50.
 const HPA: &str = include_str!("../demo/hpa.yaml");
@@ -179,8 +180,8 @@ fn the_level_decides_what_counts() {
     }
 }
 
-/// The report on data, as a server tells it.
-async fn told(document: Option<serde_json::Value>) -> Report {
+/// The report on data, as a server tells it, and the resources that are GPUs.
+async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     let kube = FakeKube::start().await;
     if let Some(document) = document {
         kube.document("/apis/custom.metrics.k8s.io/v1beta1/findings", document);
@@ -189,8 +190,8 @@ async fn told(document: Option<serde_json::Value>) -> Report {
     let client = client.unwrap();
     let mut look = Look::new(&client);
     let name = "v1beta1.custom.metrics.k8s.io";
-    live::data(&mut look, Some(name)).await.unwrap();
-    look.report
+    let resources = live::data(&mut look, Some(name)).await.unwrap();
+    (look.report, resources)
 }
 
 #[tokio::test]
@@ -200,8 +201,12 @@ async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_t
             "url": "x"})
     };
     let skipped = json!([{"what": "the rest", "reason": "so it is", "remedy": "none"}]);
-    let list = json!({"items": [item("GM401"), item("GM999")], "skipped": skipped});
-    let report = told(Some(list)).await;
+    let configuration = json!([["gpu.window", "30s"], ["gpu.resources", "example.com/a100"]]);
+    let list = json!({
+        "items": [item("GM401"), item("GM999")], "skipped": skipped, "configuration": configuration,
+    });
+    let (report, resources) = told(Some(list)).await;
+    assert_eq!(resources.to_string(), "example.com/a100");
     let found = &report.findings[0];
     assert_eq!((found.code, found.severity), ("GM401", Severity::Warning));
     assert_eq!(found.url, codes::GM401.url);
@@ -210,13 +215,14 @@ async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_t
         skipped,
         ["GM999 of GPUs, a code of a newer server", "the rest"]
     );
-    let older = told(None).await;
+    let (older, resources) = told(None).await;
+    assert_eq!(resources, GpuResources::default());
     assert_eq!(older.findings, []);
     assert!(
         older.skipped.first().unwrap().reason.contains("is older"),
         "{older:?}"
     );
-    let other = told(Some(json!({"kind": "Table"}))).await;
+    let (other, _) = told(Some(json!({"kind": "Table"}))).await;
     assert_eq!((other.findings.len(), other.skipped.len()), (0, 1));
 }
 

@@ -23,64 +23,54 @@ use hpa::trace::Condition;
 use hpa::{History, Situation, Trace};
 use read::Reading;
 
+/// What the controller computes now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Explained<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    /// When this was read.
+pub(in crate::cli) struct Decision {
+    namespace: String,
+    name: String,
+    /// When its input was read.
     at: String,
     /// What the controller's last sync wrote; `None`: it has never computed one.
-    written_desired_replicas: Option<i32>,
+    pub(in crate::cli) written_desired_replicas: Option<i32>,
     /// The result of this computation.
     desired_replicas: Option<i32>,
     /// Flags of the controller, as given.
     given: Vec<String>,
-    assumed: Vec<String>,
-    trace: &'a Trace,
+    pub(in crate::cli) assumed: Vec<String>,
+    pub(in crate::cli) trace: Trace,
+    /// Conditions that differ from what the controller wrote.
+    #[serde(skip)]
+    pub(in crate::cli) otherwise: Option<String>,
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
-    let (namespace, name) = cluster.split(&args.name);
+    let of = cluster.split(&args.name);
     let mut history: Option<History> = None;
     let mut scaled: Option<Scaled> = None;
     // Ctrl-C works also during a read.
     let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
-        let reading = Reading::of(cluster, (namespace, name), &args.flags).await?;
+        let reading = Reading::of(cluster, of, &args.flags).await?;
         let now = clock::now();
         let is_first = history.is_none();
         let remembered = history.get_or_insert_with(|| as_written(&reading, now));
         if let Ok(scale) = &reading.scale {
-            let replicas = scale.spec_replicas;
-            let known = scaled.get_or_insert(Scaled {
-                replicas,
-                at: reading.scaled_at,
-            });
-            known.note(replicas, reading.scaled_at, remembered);
+            let (replicas, at) = (scale.spec_replicas, reading.hpa.status.scaled_at);
+            let known = scaled.get_or_insert(Scaled { replicas, at });
+            known.note(replicas, at, remembered);
         }
-        let trace = reading.sync(remembered, now);
-        let [given, assumed] = assumed(&reading, &args.flags);
-        let explained = Explained {
-            namespace,
-            name,
-            at: now.date(),
-            written_desired_replicas: reading.written,
-            desired_replicas: trace.desired,
-            given,
-            assumed,
-            trace: &trace,
-        };
+        let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
         let text = match args.output {
-            Output::Json => serde_json::to_string_pretty(&explained)
+            Output::Json => serde_json::to_string_pretty(&decision)
                 .map_err(|error| Failure::Failed(error.to_string()))?,
-            Output::Text => text(&explained, &reading, args, is_first),
+            Output::Text => decision.text(args.follow, is_first),
         };
         // The reader of the output may have closed it.
         if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
             return Ok(());
         }
-        trace.recommend(remembered, &reading.flags, now);
+        decision.trace.recommend(remembered, &reading.flags, now);
         tokio::select! {
             () = tokio::time::sleep(reading.flags.sync_period) => {}
             _ = &mut stop => return Ok(()),
@@ -88,30 +78,76 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
     }
 }
 
-/// One sync now, with the controller's default flags.
-#[derive(Debug)]
-pub(in crate::cli) struct Decision {
-    /// `status.desiredReplicas`; `None` if it was never computed.
-    pub(in crate::cli) written: Option<i32>,
-    pub(in crate::cli) trace: Trace,
-    /// Conditions that differ from what the controller wrote.
-    pub(in crate::cli) otherwise: Option<String>,
-    pub(in crate::cli) assumed: Vec<String>,
-}
-
 impl Decision {
+    /// One sync now, with the controller's default flags.
     pub(in crate::cli) async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
         let flags = FlagArgs::default();
         let reading = Reading::of(cluster, hpa, &flags).await?;
         let now = clock::now();
-        let trace = reading.sync(&as_written(&reading, now), now);
-        let [_, assumed] = assumed(&reading, &flags);
-        Ok(Self {
-            written: reading.written,
-            otherwise: written_otherwise(&reading.conditions, &trace.conditions),
-            trace,
+        let history = as_written(&reading, now);
+        Ok(Self::new(hpa, &reading, &flags, (&history, now)))
+    }
+
+    fn new(
+        (namespace, name): (&str, &str),
+        reading: &Reading,
+        flags: &FlagArgs,
+        (history, now): (&History, Timestamp),
+    ) -> Self {
+        let trace = reading.sync(history, now);
+        let [given, assumed] = assumed(reading, flags);
+        let written = &reading.hpa.status;
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            at: now.date(),
+            written_desired_replicas: written.desired,
+            desired_replicas: trace.desired,
+            given,
             assumed,
-        })
+            otherwise: written_otherwise(&written.conditions, &trace.conditions),
+            trace,
+        }
+    }
+
+    /// The replicas that are computed and written, in a sentence.
+    pub(in crate::cli) fn result(&self) -> String {
+        let number = |replicas: Option<i32>, unknown: &str| {
+            replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
+        };
+        format!(
+            "desired replicas: {} by this computation, {} written by the controller",
+            number(self.desired_replicas, "none"),
+            number(self.written_desired_replicas, "–")
+        )
+    }
+
+    fn text(&self, with_time: bool, with_flags: bool) -> String {
+        let time = with_time.then(|| format!("-- {}", self.at));
+        let mut lines: Vec<String> = time.into_iter().collect();
+        let Self {
+            namespace, name, ..
+        } = self;
+        lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
+        let sentences = self.trace.sentences();
+        lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
+        lines.push(self.result());
+        lines.push("conditions by this computation:".to_owned());
+        for condition in &self.trace.conditions {
+            let status = if condition.status { "True" } else { "False" };
+            lines.push(format!(
+                "  {} {status} {}: {}",
+                condition.type_, condition.reason, condition.message
+            ));
+        }
+        lines.extend(self.otherwise.clone());
+        for (what, all) in [("given", &self.given), ("assumed", &self.assumed)] {
+            if with_flags && !all.is_empty() {
+                lines.push(format!("{what}:"));
+                lines.extend(all.iter().map(|one| format!("  {one}")));
+            }
+        }
+        wrapped(&lines.join("\n"), 2).trim_end().to_owned()
     }
 }
 
@@ -151,11 +187,11 @@ impl Scaled {
 /// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
-    let reasons = reading.conditions.iter();
+    let reasons = reading.hpa.status.conditions.iter();
     let is_held = reasons
         .filter_map(|condition| condition.reason.as_deref())
         .any(|reason| held.contains(&reason));
-    let replicas = reading.written.filter(|_| is_held);
+    let replicas = reading.hpa.status.desired.filter(|_| is_held);
     let at = now - Duration::from_secs(1);
     History {
         recommendations: replicas
@@ -195,51 +231,6 @@ fn written_otherwise(
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| format!("written by the controller: {}", words.join(", ")))
-}
-
-fn text(
-    explained: &Explained<'_>,
-    reading: &Reading,
-    args: &ExplainArgs,
-    is_first: bool,
-) -> String {
-    let Explained {
-        namespace,
-        name,
-        trace,
-        ..
-    } = explained;
-    let mut lines = Vec::new();
-    if args.follow {
-        lines.push(format!("-- {}", explained.at));
-    }
-    lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
-    let sentences = trace.sentences();
-    lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
-    let number = |replicas: Option<i32>, unknown: &str| {
-        replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
-    };
-    lines.push(format!(
-        "desired replicas: {} by this computation, {} written by the controller",
-        number(explained.desired_replicas, "none"),
-        number(explained.written_desired_replicas, "–")
-    ));
-    lines.push("conditions by this computation:".to_owned());
-    for condition in &trace.conditions {
-        let status = if condition.status { "True" } else { "False" };
-        lines.push(format!(
-            "  {} {status} {}: {}",
-            condition.type_, condition.reason, condition.message
-        ));
-    }
-    lines.extend(written_otherwise(&reading.conditions, &trace.conditions));
-    for (what, all) in [("given", &explained.given), ("assumed", &explained.assumed)] {
-        if is_first && !all.is_empty() {
-            lines.push(format!("{what}:"));
-            lines.extend(all.iter().map(|one| format!("  {one}")));
-        }
-    }
-    wrapped(&lines.join("\n"), 2).trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -56,30 +56,48 @@ fn head(out: &mut String, explanation: &Explanation) -> fmt::Result {
         },
         (None, None) => writeln!(out, "\nNo value")?,
     }
-    if let Some(window) = &explanation.window {
-        writeln!(
-            out,
-            "Window {} s in steps of {} s, up to {}; the store is {} s late",
-            number(window.seconds),
-            number(window.step_seconds),
-            window.end,
-            number(window.lag_seconds)
-        )?;
-        writeln!(
-            out,
-            "{} of {} instants have a number",
-            window.defined,
-            explanation.instants.len(),
-        )?;
+    for sentence in window(explanation) {
+        writeln!(out, "{sentence}")?;
     }
     Ok(())
 }
 
+/// The window: a sentence each.
+pub(in crate::cli) fn window(explanation: &Explanation) -> Vec<String> {
+    let Some(window) = &explanation.window else {
+        return Vec::new();
+    };
+    let [seconds, step, lag] = [window.seconds, window.step_seconds, window.lag_seconds];
+    let [seconds, step, lag] = [seconds, step, lag].map(number);
+    vec![
+        format!(
+            "Window {seconds} s in steps of {step} s, up to {}; the store is {lag} s late",
+            window.end
+        ),
+        format!(
+            "{} of {} instants have a number",
+            window.defined,
+            explanation.instants.len()
+        ),
+    ]
+}
+
 fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
-    if explanation.instants.is_empty() {
+    let rows = rows(explanation, IN_COLUMNS);
+    if rows.len() < 2 {
         return Ok(());
     }
-    let in_columns = explanation.devices.len() <= IN_COLUMNS;
+    writeln!(out)?;
+    for line in table::lines(&rows) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// The instants as rows, their heading first, with a column for each device where there
+/// are at most `most`.
+pub(in crate::cli) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
+    let in_columns = explanation.devices.len() <= most;
     let shown = explanation.devices.iter().filter(|_| in_columns);
     let shown: Vec<&Device> = shown.collect();
     let mut heading: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
@@ -99,11 +117,7 @@ fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
         row.extend(readings.map(|reading| reading.map_or_else(String::new, cell)));
         rows.push(row);
     }
-    writeln!(out)?;
-    for line in table::lines(&rows) {
-        writeln!(out, "  {line}")?;
-    }
-    Ok(())
+    rows
 }
 
 fn notes(out: &mut String, explanation: &Explanation) -> fmt::Result {
@@ -119,10 +133,6 @@ fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
         writeln!(out, "\n{}", named(device))?;
         for sentence in about(device) {
             writeln!(out, "  {sentence}")?;
-        }
-        if let Some(idle) = &device.idle {
-            let longer = if idle.or_longer { ", or longer" } else { "" };
-            writeln!(out, "  held and not in use since {}{longer}", idle.since)?;
         }
         if explanation.devices.len() > IN_COLUMNS
             && let Some(last) = device.readings.last()
@@ -175,6 +185,10 @@ pub(in crate::cli) fn about(device: &Device) -> Vec<String> {
             "its exporter's readings stand still since {frozen}"
         ));
     }
+    if let Some(idle) = &device.idle {
+        let longer = if idle.or_longer { ", or longer" } else { "" };
+        told.push(format!("held and not in use since {}{longer}", idle.since));
+    }
     told
 }
 
@@ -194,7 +208,7 @@ pub(in crate::cli) fn holders(device: &Device) -> Option<String> {
 }
 
 /// The end of the UUID, which differs between devices.
-pub(in crate::cli) fn short(device: &Device) -> String {
+fn short(device: &Device) -> String {
     let tail: Vec<char> = device.uuid.chars().rev().take(8).collect();
     tail.into_iter().rev().collect()
 }

@@ -348,14 +348,18 @@ mod tests {
     use cluster_state::testing::fake_kube::{FakeKube, Fault};
     use findings::source::UNSEEN;
 
-    #[tokio::test]
-    async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
-        let kube = FakeKube::start().await;
+    async fn cluster(kube: &FakeKube) -> Cluster {
         let access = Access::User {
             kubeconfig: Some(kube.kubeconfig()),
             context: None,
         };
-        let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"));
+        Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
+    }
+
+    #[tokio::test]
+    async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
         for path in [
             "/api/v1/pods",
             "/api/v1/namespaces/ml/pods",
@@ -407,5 +411,39 @@ mod tests {
             "{:?}",
             page.notes
         );
+    }
+
+    #[tokio::test]
+    async fn pods_and_nodes_are_found_by_the_resources_that_are_configured() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
+        let amounts = |name: &str| json!({name: "1", "cpu": "8"});
+        let pod = |name: &str, resource: &str| {
+            json!({
+                "metadata": {"name": name, "namespace": "ml"},
+                "spec": {"containers": [{"name": "c", "resources": {"limits": amounts(resource)}}]},
+                "status": {"phase": "Pending"},
+            })
+        };
+        let pods = [
+            pod("own", "example.com/a100"),
+            pod("other", "nvidia.com/gpu"),
+        ];
+        let pods = json!({"metadata": {}, "items": pods});
+        kube.document("/api/v1/pods", pods.clone());
+        kube.document("/api/v1/namespaces/ml/pods", pods);
+        let node = json!({
+            "metadata": {"name": "a"}, "status": {"allocatable": amounts("example.com/a100")},
+        });
+        kube.document("/api/v1/nodes", json!({"metadata": {}, "items": [node]}));
+        let configuration = json!([["gpu.resources", "example.com/t4, example.com/a100"]]);
+        let said = json!({"items": [], "skipped": [], "configuration": configuration});
+        kube.document("/apis/custom.metrics.k8s.io/v1beta2/findings", said);
+        for (what, name) in [(What::Pods, "own"), (What::Nodes, "a")] {
+            let args = TopArgs::all(what, !what.is_namespaced());
+            let (found, _) = read(&args, &cluster).await.unwrap();
+            let names: Vec<&str> = found.rows.iter().map(|row| &*row.name).collect();
+            assert_eq!(names, [name], "{what:?}");
+        }
     }
 }

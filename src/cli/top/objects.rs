@@ -5,23 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use k8s_openapi::api::autoscaling::v2::{
-    HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::rows::{count, shown, whole};
 use super::{TopArgs, What};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
-use crate::cli::explain::hpa::read::written;
-use crate::cli::values::List;
-use apimachinery::quantity::parse_milli;
+use crate::cli::values::{FindingList, List};
 use cluster_state::error::CallError;
+use findings::target::{owner, provided, requested};
 use gpu_metrics::resources::GpuResources;
+use hpa::Hpa;
+use hpa::hpa::{Source, Target};
 
 /// The objects of a cluster.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ pub(in crate::cli) struct Objects {
     /// Nodes with allocatable GPUs.
     pub(in crate::cli) nodes: BTreeSet<String>,
     /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
-    pub(in crate::cli) hpas: BTreeMap<(String, String), Vec<Hpa>>,
+    pub(in crate::cli) hpas: BTreeMap<(String, String), Vec<HpaCell>>,
     /// What could not be read, and why.
     pub(in crate::cli) notes: BTreeSet<String>,
 }
@@ -47,9 +46,9 @@ pub(in crate::cli) struct GpuPod {
     pub(in crate::cli) owner: Option<String>,
 }
 
-/// An autoscaler, with its first metric.
+/// An autoscaler as tables and JSON show it: with its first metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(in crate::cli) struct Hpa {
+pub(in crate::cli) struct HpaCell {
     pub(in crate::cli) name: String,
     pub(in crate::cli) metric: Option<String>,
     current: Option<f64>,
@@ -57,10 +56,10 @@ pub(in crate::cli) struct Hpa {
     /// Whether value and target are percentages of the pods' requests.
     percent: bool,
     /// The current and the desired replicas.
-    pub(in crate::cli) replicas: Option<i64>,
-    pub(in crate::cli) desired: Option<i64>,
-    pub(in crate::cli) min: Option<i64>,
-    pub(in crate::cli) max: Option<i64>,
+    pub(in crate::cli) replicas: Option<i32>,
+    pub(in crate::cli) desired: Option<i32>,
+    pub(in crate::cli) min: i32,
+    pub(in crate::cli) max: i32,
     /// Conditions of the controller's last sync.
     pub(in crate::cli) conditions: Vec<HorizontalPodAutoscalerCondition>,
     /// The number of further metrics.
@@ -70,7 +69,27 @@ pub(in crate::cli) struct Hpa {
     pub(in crate::cli) of_pods: bool,
 }
 
-impl Hpa {
+impl HpaCell {
+    pub(in crate::cli) fn of(hpa: Hpa) -> Self {
+        let first = hpa.metrics.first();
+        let target = first.map(|metric| metric.target);
+        let current = hpa.status.values.first();
+        Self {
+            metric: first.map(|metric| metric.source.name().to_owned()),
+            current: current.copied().flatten(),
+            target: target.map(Target::number),
+            percent: matches!(target, Some(Target::Utilization(_))),
+            replicas: hpa.status.replicas,
+            desired: hpa.status.desired,
+            min: hpa.min,
+            max: hpa.max,
+            others: hpa.metrics.len().saturating_sub(1),
+            of_pods: first.is_some_and(|it| matches!(it.source, Source::Pods { .. })),
+            name: hpa.name,
+            conditions: hpa.status.conditions,
+        }
+    }
+
     /// The current value, and the target.
     pub(in crate::cli) fn sides(&self) -> [String; 2] {
         let unit = if self.percent { "%" } else { "" };
@@ -80,11 +99,11 @@ impl Hpa {
 }
 
 /// `62/50 → 4/8`
-impl fmt::Display for Hpa {
+impl fmt::Display for HpaCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [current, target] = self.sides();
-        let [desired, max] = [self.desired, self.max].map(count);
-        write!(f, "{current}/{target} → {desired}/{max}")
+        let desired = count(self.desired);
+        write!(f, "{current}/{target} → {desired}/{}", self.max)
     }
 }
 
@@ -96,6 +115,9 @@ impl Objects {
             false => format!("namespaces/{}/", encode(&cluster.namespace)),
         };
         let mut objects = Self::default();
+        // Without the right to read them, the default resources are looked for.
+        let said = FindingList::read(cluster).await;
+        let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
         // The given labels select objects of the rows' kind.
         let labels = args.labels();
         let of_pods = match args.what {
@@ -104,11 +126,14 @@ impl Objects {
         };
         let path = format!("/api/v1/{place}pods{of_pods}");
         let pods: Vec<Pod> = objects.list(cluster, &path).await?;
-        objects.pods = pods.iter().filter_map(gpu_pod).collect();
+        objects.pods = pods.iter().filter_map(|pod| gpu_pod(pod, &gpus)).collect();
         if !args.what.is_namespaced() {
             let path = format!("/api/v1/nodes{labels}");
             let nodes: Vec<Node> = objects.list(cluster, &path).await?;
-            objects.nodes = nodes.into_iter().filter_map(gpu_node).collect();
+            let nodes = nodes
+                .into_iter()
+                .filter(|node| !provided(&gpus, node).is_empty());
+            objects.nodes = nodes.filter_map(|node| node.metadata.name).collect();
         } else {
             objects.autoscalers(cluster, &place).await?;
         }
@@ -119,9 +144,20 @@ impl Objects {
     /// empty `place`.
     async fn autoscalers(&mut self, cluster: &Cluster, place: &str) -> Result<(), Failure> {
         let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
-        let hpas: Vec<Value> = self.list(cluster, &path).await?;
-        for (of, hpa) in hpas.iter().filter_map(scaled) {
-            self.hpas.entry(of).or_default().push(hpa);
+        let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, &path).await?;
+        for object in objects {
+            match Hpa::try_from(&object) {
+                Ok(hpa) => self
+                    .hpas
+                    .entry(target(&hpa))
+                    .or_default()
+                    .push(HpaCell::of(hpa)),
+                Err(error) => {
+                    let name = object.metadata.name.unwrap_or_default();
+                    self.notes
+                        .insert(format!("HorizontalPodAutoscaler {name}: {error}"));
+                }
+            }
         }
         Ok(())
     }
@@ -144,7 +180,7 @@ impl Objects {
     }
 
     /// The autoscalers of a pod or workload.
-    pub(in crate::cli) fn hpas(&self, namespace: &str, name: &str) -> &[Hpa] {
+    pub(in crate::cli) fn hpas(&self, namespace: &str, name: &str) -> &[HpaCell] {
         let mut pods = self.pods.iter();
         let pod = pods.find(|pod| pod.namespace == namespace && pod.name == name);
         let owner = pod.map_or(Some(name), |pod| pod.owner.as_deref());
@@ -154,41 +190,16 @@ impl Objects {
     }
 }
 
-fn gpu_pod(pod: &Pod) -> Option<GpuPod> {
+fn gpu_pod(pod: &Pod, gpus: &GpuResources) -> Option<GpuPod> {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     let spec = pod.spec.as_ref()?;
-    let containers = spec
-        .containers
-        .iter()
-        .chain(spec.init_containers.iter().flatten());
-    let resources = containers.filter_map(|it| it.resources.as_ref());
-    let mut amounts = resources
-        .flat_map(|it| [&it.limits, &it.requests])
-        .flatten();
-    let asks = amounts.any(has_gpus);
-    (asks && !matches!(phase, Some("Succeeded" | "Failed"))).then(|| GpuPod {
+    let is_live = !matches!(phase, Some("Succeeded" | "Failed"));
+    (is_live && !requested(gpus, spec).is_empty()).then(|| GpuPod {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         node: spec.node_name.clone(),
         is_running: phase == Some("Running"),
-        owner: owner(pod),
-    })
-}
-
-/// The workload that owns the pod; for a ReplicaSet, its Deployment.
-fn owner(pod: &Pod) -> Option<String> {
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|it| it.controller == Some(true))?;
-    let hash = pod
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|it| it.get("pod-template-hash"));
-    let deployment =
-        hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-    Some(match deployment {
-        Some(name) if owner.kind == "ReplicaSet" => workload("Deployment", "apps/v1", name),
-        _ => workload(&owner.kind, &owner.api_version, &owner.name),
+        owner: owner(pod).map(|(version, kind, name)| workload(kind, version, name)),
     })
 }
 
@@ -201,61 +212,11 @@ fn workload(kind: &str, version: &str, name: &str) -> String {
     }
 }
 
-fn gpu_node(node: Node) -> Option<String> {
-    has_gpus(&node.status?.allocatable?).then_some(node.metadata.name?)
-}
-
-fn has_gpus(amounts: &BTreeMap<String, Quantity>) -> bool {
-    let gpus = GpuResources::default();
-    let mut amounts = amounts.iter();
-    amounts.any(|(name, amount)| gpus.amount(name).is_some() && parse_milli(&amount.0) > Some(0))
-}
-
-/// The target of an autoscaler, and its state.
-pub(in crate::cli) fn scaled(hpa: &Value) -> Option<((String, String), Hpa)> {
-    let (meta, spec, status) = (&hpa["metadata"], &hpa["spec"], &hpa["status"]);
-    let of = &spec["scaleTargetRef"];
-    let of = workload(
-        of["kind"].as_str()?,
-        of["apiVersion"].as_str().unwrap_or_default(),
-        of["name"].as_str()?,
-    );
-    let metric = &spec["metrics"][0];
-    let mut kind = metric["type"].as_str().unwrap_or_default().to_owned();
-    if let Some(first) = kind.get_mut(..1) {
-        first.make_ascii_lowercase();
-    }
-    let metric = &metric[&kind];
-    let name = metric["metric"]["name"].as_str();
-    let name = name.or(metric["name"].as_str());
-    // The current value has the form of the target.
-    let forms = ["averageUtilization", "averageValue", "value"];
-    let form = forms.into_iter().find(|it| !metric["target"][it].is_null());
-    let amount = |side: &Value| {
-        let amount = &side[form?];
-        let quantity = || Some(parse_milli(amount.as_str()?)? as f64 / 1000.0);
-        amount.as_f64().or_else(quantity)
-    };
-    let current: Option<HorizontalPodAutoscalerStatus> =
-        serde_json::from_value(status.clone()).ok();
-    let hpa = Hpa {
-        name: meta["name"].as_str()?.to_owned(),
-        metric: name.map(str::to_owned),
-        current: amount(&status["currentMetrics"][0][&kind]["current"]),
-        target: amount(&metric["target"]),
-        percent: form == Some("averageUtilization"),
-        replicas: status["currentReplicas"].as_i64(),
-        desired: current.as_ref().and_then(written).map(i64::from),
-        min: spec["minReplicas"].as_i64(),
-        max: spec["maxReplicas"].as_i64(),
-        conditions: current.and_then(|it| it.conditions).unwrap_or_default(),
-        others: spec["metrics"]
-            .as_array()
-            .map_or(0, Vec::len)
-            .saturating_sub(1),
-        of_pods: kind == "pods",
-    };
-    Some(((meta["namespace"].as_str()?.to_owned(), of), hpa))
+/// Namespace and name of the workload that an autoscaler scales.
+fn target(hpa: &Hpa) -> (String, String) {
+    let version = hpa.scaled.api_version.as_deref().unwrap_or_default();
+    let workload = workload(&hpa.scaled.kind, version, &hpa.scaled.name);
+    (hpa.namespace.clone(), workload)
 }
 
 #[cfg(test)]
@@ -279,21 +240,26 @@ mod tests {
                 ]},
                 "status": {"phase": phase},
             });
-            gpu_pod(&serde_json::from_value(pod).unwrap())
+            gpu_pod(
+                &serde_json::from_value(pod).unwrap(),
+                &GpuResources::default(),
+            )
         };
         assert!(pod("Running", "0").is_none() && pod("Succeeded", "1").is_none());
         let pod = pod("Pending", "1").unwrap();
         assert_eq!(pod.owner.as_deref(), Some("deployments.apps/train"));
-        let hpa = |name: &str, status: Value| {
-            let hpa = json!({
+        let hpa = |name: &str, status: serde_json::Value| {
+            let object = json!({
                 "metadata": {"name": name, "namespace": "ml"},
                 "spec": {
                     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}, "maxReplicas": 8,
-                    "metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"averageValue": "50"}}}],
+                    "metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "50"}}}],
                 },
                 "status": status,
             });
-            scaled(&hpa).unwrap()
+            let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
+            let hpa = Hpa::try_from(&object).unwrap();
+            (target(&hpa), HpaCell::of(hpa))
         };
         let (of, never) = hpa("h", json!({"desiredReplicas": 0, "currentMetrics": null}));
         assert_eq!(never.to_string(), "–/50 → –/8");

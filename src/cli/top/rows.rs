@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Column;
-use super::objects::Hpa;
+use super::objects::HpaCell;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::Explanation;
 
@@ -39,7 +39,7 @@ pub(in crate::cli) struct Row {
     /// Seconds since the newest sample.
     pub(in crate::cli) age_seconds: Option<f64>,
     /// The autoscalers that set its replicas.
-    pub(in crate::cli) hpas: Vec<Hpa>,
+    pub(in crate::cli) hpas: Vec<HpaCell>,
     /// The path of its memory utilization.
     #[serde(skip)]
     pub(in crate::cli) path: Option<String>,
@@ -157,7 +157,7 @@ pub(in crate::cli) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> 
     known.map_or_else(|| "–".to_owned(), text)
 }
 
-pub(in crate::cli) fn count(known: Option<i64>) -> String {
+pub(in crate::cli) fn count(known: Option<i32>) -> String {
     shown(known, |number| number.to_string())
 }
 

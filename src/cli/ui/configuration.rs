@@ -3,24 +3,15 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::html::{headings, table};
 use super::{Ask, Content};
 use crate::cli::Failure;
 use crate::cli::explain::failure;
-
-/// The path where it is served, beside the findings.
-const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
-
-#[derive(Deserialize)]
-struct Said {
-    #[serde(default)]
-    configuration: Vec<(String, String)>,
-}
+use crate::cli::values::FindingList;
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
-    let said = ask.cluster.read::<Said>(PATH).await;
+    let said = FindingList::read(&ask.cluster).await;
     let said = said.map_err(|error| failure(&error))?;
     if said.configuration.is_empty() {
         let what =

@@ -13,7 +13,7 @@ use super::query::link;
 use super::{Ask, Content};
 use crate::cli::Failure;
 use crate::cli::explain::hpa::Decision;
-use crate::cli::top::objects::{GpuPod, Hpa, Objects};
+use crate::cli::top::objects::{GpuPod, HpaCell, Objects};
 use crate::cli::top::rows::count;
 use crate::cli::top::{TopArgs, What};
 use crate::cli::values::{self, Item, List, of_object};
@@ -34,12 +34,12 @@ enum State {
     Stuck(String),
     /// It wants more replicas than its maximum.
     Pinned {
-        most: i64,
+        most: i32,
     },
     /// Some of its replicas have no pod with a value.
     Missing {
         there: usize,
-        replicas: i64,
+        replicas: i32,
     },
     /// The controller has written no condition.
     Unsaid,
@@ -48,7 +48,7 @@ enum State {
 
 impl State {
     /// `there` is the number of its pods with a value, if known.
-    fn of(hpa: &Hpa, there: Option<usize>) -> Self {
+    fn of(hpa: &HpaCell, there: Option<usize>) -> Self {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
         };
@@ -71,14 +71,14 @@ impl State {
         }
         let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
         let short = there.zip(hpa.replicas);
-        let short = short.filter(|(there, replicas)| (*there as i64) < *replicas);
-        match (limited.as_deref(), hpa.max, short) {
+        let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
+        match (limited.as_deref(), short) {
             _ if hpa.conditions.is_empty() => Self::Unsaid,
-            (Some("TooManyReplicas"), Some(most), _) => Self::Pinned { most },
-            (_, _, Some((there, replicas))) => Self::Missing { there, replicas },
-            (Some("TooFewReplicas"), ..) => Self::Well("at its minimum"),
-            (Some(_), ..) => Self::Well("scales as fast as it may"),
-            (None, ..) => Self::Well("able to scale"),
+            (Some("TooManyReplicas"), _) => Self::Pinned { most: hpa.max },
+            (_, Some((there, replicas))) => Self::Missing { there, replicas },
+            (Some("TooFewReplicas"), _) => Self::Well("at its minimum"),
+            (Some(_), _) => Self::Well("scales as fast as it may"),
+            (None, _) => Self::Well("able to scale"),
         }
     }
 
@@ -106,7 +106,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = Objects::read(&args, &ask.cluster).await?;
     let with_value = with_value(&ask, &objects).await;
-    let mut all: Vec<(State, &str, &str, &Hpa)> = Vec::new();
+    let mut all: Vec<(State, &str, &str, &HpaCell)> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
         all.extend(hpas.iter().map(|hpa| {
             let there = there(&objects, (namespace, of, hpa), &with_value);
@@ -162,7 +162,7 @@ async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
 /// is not of pods; `None`: its pods are not known.
 fn there(
     objects: &Objects,
-    (namespace, of, hpa): (&str, &str, &Hpa),
+    (namespace, of, hpa): (&str, &str, &HpaCell),
     with_value: &WithValue,
 ) -> Option<usize> {
     let key = (namespace.to_owned(), hpa.metric.clone()?);
@@ -174,7 +174,7 @@ fn there(
     (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 
-fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
+fn row((state, namespace, of, hpa): &(State, &str, &str, &HpaCell)) -> Vec<Markup> {
     let metric = hpa.metric.as_deref().unwrap_or("–");
     let metric = match hpa.others {
         0 => metric.to_owned(),
@@ -193,7 +193,7 @@ fn row((state, namespace, of, hpa): &(State, &str, &str, &Hpa)) -> Vec<Markup> {
         html! { td class=(class) { (mark) " " (state) } },
         cell(&count(hpa.replicas)),
         cell(&count(hpa.desired)),
-        cell(&format!("{}–{}", hpa.min.unwrap_or(1), count(hpa.max))),
+        cell(&format!("{}–{}", hpa.min, hpa.max)),
         cell(&metric),
         cell(of),
     ]
@@ -204,7 +204,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
     let [computed, written] =
-        [decision.trace.desired, decision.written].map(|it| count(it.map(i64::from)));
+        [decision.trace.desired, decision.written_desired_replicas].map(count);
     let conditions = decision.trace.conditions.iter().map(|it| {
         let status = if it.status { "True" } else { "False" };
         [it.type_, status, it.reason, &it.message]
@@ -215,9 +215,7 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let told: BTreeSet<String> = decision.otherwise.iter().cloned().collect();
     Ok(Content {
         title: format!("Why these replicas: {namespace}/{hpa}"),
-        status: format!(
-            "desired replicas: {computed} by this computation, {written} written by the controller"
-        ),
+        status: decision.result(),
         body: html! {
             dl.tiles {
                 div { dt { "by this computation" } dd { (computed) } }
@@ -236,10 +234,11 @@ pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use hpa::Hpa;
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use serde_json::json;
 
     use super::*;
-    use crate::cli::top::objects::scaled;
 
     fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> State {
         let conditions: Vec<_> = conditions
@@ -253,8 +252,9 @@ mod tests {
             "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
             "status": {"desiredReplicas": 4, "currentReplicas": 4, "conditions": conditions},
         });
-        let (_, hpa) = scaled(&hpa).unwrap();
-        State::of(&hpa, there)
+        let object: HorizontalPodAutoscaler = serde_json::from_value(hpa).unwrap();
+        let hpa = Hpa::try_from(&object).unwrap();
+        State::of(&HpaCell::of(hpa), there)
     }
 
     #[test]

@@ -35,9 +35,7 @@ const HEADINGS: [&str; 8] = [
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut look = Look::new(&ask.cluster.client);
     data(&mut look, None).await?;
-    look.report.make_plain();
-    look.report.sort();
-    let report = look.report;
+    let report = look.done();
     let (found, refused) = match nodes(&ask).await {
         Ok(found) => (found, None),
         Err(failure) => (Default::default(), Some(failure.to_string())),

@@ -9,7 +9,7 @@ use super::{Ask, Content};
 use crate::chart::sparkline;
 use crate::cli::Failure;
 use crate::cli::explain::Asked;
-use crate::cli::explain::text::{about, cell as reading, clock, named, number, short};
+use crate::cli::explain::text::{about, cell as reading, clock, named, number, rows, window};
 use crate::cli::values::{self, EXTERNALLY};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::explain::{Device, Explanation};
@@ -89,13 +89,7 @@ fn value(said: &Explanation) -> Markup {
         } @else {
             p.failure { strong { "No value. " } (said.no_value.as_deref().unwrap_or_default()) }
         }
-        @if let Some(window) = &said.window {
-            p {
-                "Window " (number(window.seconds)) " s in steps of " (number(window.step_seconds))
-                " s, up to " (window.end) "; the store is " (number(window.lag_seconds)) " s late. "
-                (window.defined) " of " (said.instants.len()) " instants have a number."
-            }
-        }
+        @if said.window.is_some() { p { (window(said).join(". ")) "." } }
     }
 }
 
@@ -118,24 +112,15 @@ fn instants(said: &Explanation) -> Markup {
     let top = numbers.iter().flatten().copied().fold(ceiling, f64::max);
     let [first, last] = [said.instants.first(), said.instants.last()]
         .map(|it| it.map_or_else(String::new, |it| clock(&it.time)));
-    let columns = if said.devices.len() <= IN_COLUMNS {
-        &*said.devices
-    } else {
-        &[]
-    };
-    let mut names: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
-        .map(str::to_owned)
-        .to_vec();
-    names.extend(columns.iter().map(short));
-    let rows = said.instants.iter().enumerate().map(|(place, it)| {
-        let mut row = vec![
-            html! { th scope="row" { (clock(&it.time)) } },
-            cell(&it.number.map_or_else(|| "–".to_owned(), number)),
-        ];
-        row.extend([it.answering, it.counted, it.missing].map(|it| cell(&it.to_string())));
-        let readings = columns.iter().map(|device| device.readings.get(place));
-        row.extend(readings.map(|it| cell(&it.map_or_else(String::new, reading))));
-        row
+    let rows = rows(said, IN_COLUMNS);
+    let names = rows.first().cloned().unwrap_or_default();
+    let rows = rows.iter().skip(1).map(|row| {
+        let head = row
+            .iter()
+            .take(1)
+            .map(|time| html! { th scope="row" { (time) } });
+        head.chain(row.iter().skip(1).map(|text| cell(text)))
+            .collect()
     });
     let rows: Vec<Vec<Markup>> = rows.collect();
     html! {

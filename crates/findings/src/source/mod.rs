@@ -109,11 +109,7 @@ pub const UNSEEN: &str = "what exporters report (GM302 to GM413)";
 /// The data are not known.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
-    Skipped {
-        what: UNSEEN.to_owned(),
-        reason: reason.to_owned(),
-        remedy: remedy.to_owned(),
-    }
+    Skipped::new(UNSEEN, reason, remedy).of(&CODES)
 }
 
 /// A row that is reported now, with the target of its newest sample.

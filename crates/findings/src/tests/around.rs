@@ -5,26 +5,25 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
-use super::{autoscaler, codes_of, pods, read};
+use super::{autoscaler, codes_of, failing, pods, read};
 use crate::peers::{self, Vpa};
 use crate::target::{self, Workload};
+use gpu_metrics::resources::GpuResources;
 
 #[test]
 fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_up() {
     let one = autoscaler(&json!([pods("50")]), &json!({}));
     let mut other = one.clone();
-    other.metadata.name = Some("again".to_owned());
+    other.name = "again".to_owned();
     assert_eq!(
         codes_of(peers::ambiguous(&[one.clone(), other.clone()])),
         ["GM507", "GM507"]
     );
-    other.metadata.namespace = Some("elsewhere".to_owned());
-    assert_eq!(peers::ambiguous(&[one.clone(), other]), []);
+    other.namespace = "elsewhere".to_owned();
+    assert_eq!(peers::ambiguous(&[one, other]), []);
     let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
         "message": "pods by selector app=x are controlled by multiple HPAs"});
-    let mut given_up = one;
-    given_up.status =
-        read(json!({"desiredReplicas": 1, "currentMetrics": null, "conditions": [condition]}));
+    let given_up = failing(&json!([pods("50")]), &json!({}), &condition);
     let found = peers::ambiguous(&[given_up]);
     assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
 }
@@ -116,23 +115,43 @@ fn gm511_is_about_tools_and_not_about_people_or_the_controller() {
 #[test]
 fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
     let hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    let gpus = GpuResources::default();
     let node = |gpus: &str, cordoned: bool| -> Node {
         read(
             json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned}, "status": {"allocatable": {"nvidia.com/gpu": gpus, "cpu": "64"}}}),
         )
     };
-    let there = target::allocatable(&[node("6", false), node("2", false), node("8", true)]);
+    let there = target::allocatable(
+        &gpus,
+        &[node("6", false), node("2", false), node("8", true)],
+    );
     assert_eq!(there, BTreeMap::from([("nvidia.com/gpu".to_owned(), 8)]));
-    assert_eq!(
-        target::capacity(&hpa, &workload(&[], "2").spec.template, &there),
-        None
-    );
-    let found = target::capacity(&hpa, &workload(&[], "3").spec.template, &there).unwrap();
-    assert!(
-        found
-            .message
-            .contains("4 replicas of 3 nvidia.com/gpu are 12, and the nodes have 8"),
-        "{}",
-        found.message
-    );
+    let capacity = |gpus: &GpuResources, workload: &Workload| {
+        target::capacity(&hpa, gpus, &workload.spec.template, &there)
+    };
+    assert_eq!(capacity(&gpus, &workload(&[], "2")), None);
+    let message = "4 replicas of 3 nvidia.com/gpu are 12, and the nodes have 8";
+    let found = capacity(&gpus, &workload(&[], "3")).unwrap();
+    assert!(found.message.contains(message), "{}", found.message);
+    // An init container that runs before the others needs its GPUs for itself.
+    let mut first = workload(&[], "1");
+    let pod = first.spec.template.spec.as_mut().unwrap();
+    pod.init_containers = Some(workload(&[], "3").spec.template.spec.unwrap().containers);
+    assert_eq!(capacity(&gpus, &first), Some(found));
+    let others = GpuResources::new(vec!["example.com/gpu".to_owned()]);
+    assert_eq!(capacity(&others, &workload(&[], "3")), None);
+}
+
+#[test]
+fn gm513_goes_by_the_resources_that_are_configured() {
+    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
+    let node =
+        json!({"metadata": {"name": "n"}, "status": {"allocatable": {"example.com/a100": "8"}}});
+    let container = json!({"name": "main", "resources": {"limits": {"example.com/a100": "3"}}});
+    let template = json!({"spec": {"containers": [container]}});
+    let gpus = GpuResources::new(vec!["example.com/a100".to_owned()]);
+    let there = target::allocatable(&gpus, &[read(node)]);
+    let found = target::capacity(&hpa, &gpus, &read(template), &there).unwrap();
+    let message = "4 replicas of 3 example.com/a100 are 12, and the nodes have 8";
+    assert!(found.message.contains(message), "{}", found.message);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{autoscaler, average, codes_of, metric, offline, pods, read};
+use super::{autoscaler, average, codes_of, failing, metric, offline, pods};
 use crate::Severity;
 use crate::hpa::{self, Served};
 
@@ -261,37 +261,33 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
         let found = offline(&json!([pods("50")]), &to(version, kind));
         assert_eq!(found.contains(&"GM514"), is_found, "{version} {kind}");
     }
-    let mut hpa = autoscaler(&json!([pods("50")]), &json!({}));
     let condition = json!({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "no matches for kind"});
-    hpa.status =
-        read(json!({"desiredReplicas": 0, "currentMetrics": null, "conditions": [condition]}));
+    let hpa = failing(&json!([pods("50")]), &json!({}), &condition);
     assert_eq!(codes_of(hpa::check(&hpa, None)), ["GM514"]);
 }
 
 #[test]
 fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
     let told = |target: &str, reason: &str, message: &str, served: Option<&Served>| {
-        let mut hpa = autoscaler(&json!([pods(target)]), &json!({}));
         let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
-        hpa.status =
-            read(json!({"desiredReplicas": 2, "currentMetrics": null, "conditions": [condition]}));
+        let hpa = failing(&json!([pods(target)]), &json!({}), &condition);
         hpa::check(&hpa, served)
     };
-    let failing_with = |target: &str, reason: &str, served: Option<&Served>| {
+    let without = |target: &str, reason: &str, served: Option<&Served>| {
         let message = "10m is longer than the 5m that are kept";
         codes_of(told(target, reason, message, served))
     };
-    let failing = |target: &str, reason: &str| failing_with(target, reason, None);
-    assert_eq!(failing("50", "FailedGetPodsMetric"), ["GM515"]);
+    let unserved = |target: &str, reason: &str| without(target, reason, None);
+    assert_eq!(unserved("50", "FailedGetPodsMetric"), ["GM515"]);
     // Another server has the API: GM101 covers it.
     let of_other = Served {
         custom: None,
         external: Some(["gpu_memory_utilization".to_owned()].into()),
     };
-    let found = failing_with("50", "FailedGetPodsMetric", Some(&of_other));
+    let found = without("50", "FailedGetPodsMetric", Some(&of_other));
     assert_eq!(found, [""; 0]);
-    assert_eq!(failing("50", "ScalingDisabled"), [""; 0]);
-    assert_eq!(failing("95", "FailedGetPodsMetric"), ["GM504"]);
+    assert_eq!(unserved("50", "ScalingDisabled"), [""; 0]);
+    assert_eq!(unserved("95", "FailedGetPodsMetric"), ["GM504"]);
     for (message, remedy) in [
         (
             "unable: the pods request no nvidia.com/gpu",

@@ -5,6 +5,7 @@ mod cluster;
 mod hpa;
 mod network;
 
+use ::hpa::Hpa;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
@@ -44,7 +45,12 @@ fn pods(target: &str) -> Value {
 
 /// An HPA of `Deployment infer` with these metrics; `over` replaces fields of
 /// its spec.
-fn autoscaler(metrics: &Value, over: &Value) -> HorizontalPodAutoscaler {
+fn autoscaler(metrics: &Value, over: &Value) -> Hpa {
+    failing(metrics, over, &Value::Null)
+}
+
+/// The same with a condition in its status.
+fn failing(metrics: &Value, over: &Value, condition: &Value) -> Hpa {
     let mut spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
         "minReplicas": 1, "maxReplicas": 4, "metrics": metrics,
@@ -52,7 +58,15 @@ fn autoscaler(metrics: &Value, over: &Value) -> HorizontalPodAutoscaler {
     for (key, value) in over.as_object().unwrap() {
         spec[key] = value.clone();
     }
-    read(json!({"metadata": {"name": "infer", "namespace": "team"}, "spec": spec}))
+    let conditions: Vec<&Value> = Some(condition)
+        .filter(|it| !it.is_null())
+        .into_iter()
+        .collect();
+    let object: HorizontalPodAutoscaler = read(json!({
+        "metadata": {"name": "infer", "namespace": "team"}, "spec": spec,
+        "status": {"desiredReplicas": 2, "currentMetrics": null, "conditions": conditions},
+    }));
+    Hpa::try_from(&object).unwrap()
 }
 
 fn offline(metrics: &Value, over: &Value) -> Vec<&'static str> {

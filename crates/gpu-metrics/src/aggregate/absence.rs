@@ -120,7 +120,7 @@ impl Evaluator<'_> {
 
     /// Whether the exporter of a row's device sends readings that no longer change.
     #[must_use]
-    pub fn is_frozen(&self, facts: &RowFacts) -> bool {
+    pub(crate) fn is_frozen(&self, facts: &RowFacts) -> bool {
         let target = self.target(facts);
         target.is_some_and(|target| target.frozen_since.is_some())
     }

@@ -28,7 +28,7 @@ pub use absence::Absence;
 pub use changes::Changes;
 use fold::Fold;
 use moment::Moment;
-pub use reasons::{DeviceReasons, Idle, InstantReasons, Outcome, Reasons};
+pub use reasons::{DeviceReasons, Idle, Instant, Outcome, Reasons, State};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::Tallies;
@@ -189,7 +189,7 @@ impl<'a> Evaluator<'a> {
 
     /// Reads every row once for all groups, from instant `first` to `last`.
     #[must_use]
-    pub fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
+    pub(crate) fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
         let mut sight = Sight {
             first,
             seen: Vec::new(),

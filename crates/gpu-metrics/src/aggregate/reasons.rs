@@ -6,8 +6,10 @@
 use super::super::grid::{RowId, instant_time};
 use super::super::layout::RowFacts;
 use super::super::metric::Value;
-use super::super::policy::Measure;
+use super::super::policy::{Measure, Over};
 use super::super::signal::SignalId;
+use serde::{Deserialize, Serialize};
+
 use super::fold::Fold;
 use super::missing::Silent;
 use super::moment::Moment;
@@ -15,40 +17,49 @@ use super::tally::{Counts, Number, Tallies};
 use super::{Ask, Evaluator, Group, Lens, Seen, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
-/// The outcome of a device at an instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Outcome {
-    /// Its reading entered the group's number.
-    Counted(Seen),
-    /// It answered, but the metric covers other devices: active, idle or held ones.
-    NotAsked(Seen),
-    /// It answered, but without the reading that decides whether it is active.
-    ActivityUnknown(Seen),
-    /// Its reading is from before the group or the pod existed.
-    OfPredecessor,
-    /// Its reading is from after its pod had ended.
-    AfterEnd,
+/// The outcome of a device's reading at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It entered the number.
+    Counted,
+    /// The device was idle, and the metric covers active ones.
+    Idle,
+    /// The device was active, and the metric covers idle ones.
+    Active,
+    /// No pod held the device, and the metric covers held ones.
+    NotHeld,
+    /// The reading that decides whether it is active is missing.
+    ActivityUnknown,
+    /// The reading is from before the object existed.
+    BeforeItsTime,
+    /// The reading is from after its pod ended.
+    AfterItsTime,
     /// It was expected to answer and did not.
-    Missed,
+    Missing,
     /// Its exporter has reported other devices, but not this one, for longer than a
     /// window.
     Lost,
-    /// It has no reading, and none is expected.
-    NotExpected,
+    /// It had no reading, and none was expected.
+    NoReading,
 }
 
-/// An instant of a group.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct InstantReasons {
-    /// Its time.
-    pub at: Timestamp,
-    /// The group's number at it; `None`: too few devices answered.
-    pub value: Option<f64>,
+/// The state of a device at an instant, and its reading where it answered.
+pub type Outcome = (State, Option<Seen>);
+
+/// An instant of the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instant {
+    /// Its time, in RFC 3339.
+    pub time: String,
+    /// The group's number; `None`: too few devices answered.
+    pub number: Option<f64>,
     /// Devices that answered.
     pub answering: u32,
     /// Answering devices that the metric covers.
     pub counted: u32,
-    /// Devices that were expected to answer and did not, including those that may be
+    /// Devices that should have answered and did not, including those that may be
     /// shared.
     pub missing: u32,
 }
@@ -74,13 +85,14 @@ pub struct DeviceReasons<'a> {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Since when a held device has not been in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A device that a pod holds and does not use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Idle {
-    /// The time of the first sample that shows it.
-    pub since: Timestamp,
+    /// The time of the first sample that shows it, in RFC 3339.
+    pub since: String,
     /// Whether it may have been idle earlier, of which no readings are kept.
-    pub longer: bool,
+    pub or_longer: bool,
 }
 
 /// The explanation of a group's value.
@@ -89,7 +101,7 @@ pub struct Reasons<'a> {
     /// The window.
     pub span: Span,
     /// Its instants, in the order of time.
-    pub instants: Vec<InstantReasons>,
+    pub instants: Vec<Instant>,
     /// The group's devices.
     pub devices: Vec<DeviceReasons<'a>>,
     /// The value to be served, from the same sum as without reasons.
@@ -145,24 +157,22 @@ impl<'a> Evaluator<'a> {
         }
         let rows: Vec<RowId> = device.rows.iter().map(|facts| facts.id).collect();
         let longest = millis(self.policy.max_window) / self.frame.step_ms();
-        let mut idle = None;
+        let (mut since, mut or_longer) = (None, true);
         for instant in (span.first.min(span.last - longest)..=span.last).rev() {
             let seen = Moment::new(*self, instant).see(&rows, ask);
             if seen.value.is_nan() || seen.active.is_none() {
                 break;
             }
             if seen.active == Some(true) || !seen.held || seen.is_outside(group) {
-                return idle.map(|it| Idle {
-                    longer: false,
-                    ..it
-                });
+                or_longer = false;
+                break;
             }
-            idle = Some(Idle {
-                since: seen.at,
-                longer: true,
-            });
+            since = Some(seen.at);
         }
-        idle
+        Some(Idle {
+            since: since?.date(),
+            or_longer,
+        })
     }
 
     fn device(&self, rows: &[RowId], ask: &Ask, last: i64) -> DeviceReasons<'a> {
@@ -200,30 +210,48 @@ impl<'a> Evaluator<'a> {
     ) -> Outcome {
         let seen = now.see(rows, ask);
         if seen.value.is_nan() || seen.is_outside(group) {
-            return match self.silent(now, rows, span, ask) {
-                Silent::Missed(_) => Outcome::Missed,
-                Silent::Lost => Outcome::Lost,
-                Silent::NotExpected if seen.value.is_nan() => Outcome::NotExpected,
-                Silent::NotExpected if seen.after_end => Outcome::AfterEnd,
-                Silent::NotExpected => Outcome::OfPredecessor,
+            let state = match self.silent(now, rows, span, ask) {
+                Silent::Missed(_) => State::Missing,
+                Silent::Lost => State::Lost,
+                Silent::NotExpected if seen.value.is_nan() => State::NoReading,
+                Silent::NotExpected if seen.after_end => State::AfterItsTime,
+                Silent::NotExpected => State::BeforeItsTime,
             };
+            return (state, None);
         }
-        match seen.active {
-            None => Outcome::ActivityUnknown(seen),
-            Some(_) if Counts::of(&ask.measure).includes(&seen) => Outcome::Counted(seen),
-            Some(_) => Outcome::NotAsked(seen),
-        }
+        let state = match seen.active {
+            None => State::ActivityUnknown,
+            Some(_) if Counts::of(&ask.measure).includes(&seen) => State::Counted,
+            Some(active) => not_covered(&seen, active, &ask.measure),
+        };
+        (state, Some(seen))
+    }
+}
+
+/// Why the metric does not cover a device that answered.
+fn not_covered(seen: &Seen, active: bool, measure: &Measure) -> State {
+    let over_held = match measure {
+        Measure::Devices { over, .. } => *over == Over::Held,
+        Measure::HeldCount
+        | Measure::ActiveCount
+        | Measure::IdleCount
+        | Measure::OriginalAverage => true,
+    };
+    match active {
+        _ if over_held && !seen.held => State::NotHeld,
+        true => State::Active,
+        false => State::Idle,
     }
 }
 
 impl Tallies {
     /// The instant of the first ask.
-    fn reasons(&self, at: Timestamp) -> InstantReasons {
+    fn reasons(&self, at: Timestamp) -> Instant {
         let answers = &self.answers;
         let of_ask = self.of_asks.first();
-        InstantReasons {
-            at,
-            value: match of_ask.map(|tally| tally.number) {
+        Instant {
+            time: at.date(),
+            number: match of_ask.map(|tally| tally.number) {
                 Some(Number::Defined(value)) => Some(value),
                 _ => None,
             },

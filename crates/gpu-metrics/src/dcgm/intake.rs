@@ -119,14 +119,14 @@ impl Intake {
 
     /// Whether a profiling signal is needed of whole GPUs, whatever else they report.
     #[must_use]
-    pub fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
+    pub(crate) fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
         self.needed_whole.contains(&signal)
     }
 
     /// Whether heard whole GPUs need a profiling signal, because they are not reported in
     /// percent.
     #[must_use]
-    pub fn is_lacking(&self, signal: SignalId) -> bool {
+    pub(crate) fn is_lacking(&self, signal: SignalId) -> bool {
         let places = PROFILING.iter().zip(self.lacking);
         places
             .into_iter()

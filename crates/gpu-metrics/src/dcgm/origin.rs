@@ -68,7 +68,7 @@ fn pairs(labels: &Labels, names: &[&str]) -> String {
 /// mode write it beside the device's own line, for these two fields only. Older exporters
 /// repeat the device's value under the same labels, but write no line without a pod.
 #[must_use]
-pub fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
+pub(crate) fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
     matches!(signal, SignalId::GPU_UTIL | SignalId::FB_USED)
         && ["vgpu", "pod_uid"]
             .iter()

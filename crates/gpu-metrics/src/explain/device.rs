@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::aggregate::{DeviceReasons, Group, Outcome, Seen, Span};
+use crate::aggregate::{DeviceReasons, Group, Outcome, Span};
 use crate::grid::instant_time;
 use crate::layout::{Layout, RowFacts, Standing};
-use crate::policy::{Measure, Over};
+use crate::policy::Measure;
 use crate::series::{MODEL_LABELS, Owner};
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
 use super::of_group::{Question, field};
 use super::promql::Selected;
-use super::{Device, Idle, Reading, State, seconds};
+use super::{Device, Reading, seconds};
 
 /// The device, as far as the user may know of it.
 pub(super) fn describe(
@@ -73,10 +73,7 @@ pub(super) fn describe(
             .filter(|_| device.silent && device.frozen_since.is_none())
             .map(|heard| heard.1.date()),
         frozen_since: device.frozen_since.map(Timestamp::date),
-        idle: snapshot.idle(device, of, measure).map(|idle| Idle {
-            since: idle.since.date(),
-            or_longer: idle.longer,
-        }),
+        idle: snapshot.idle(device, of, measure),
         readings: device
             .outcomes
             .iter()
@@ -113,37 +110,12 @@ fn pod(owner: &Owner) -> String {
     format!("{}/{}", owner.namespace, owner.pod)
 }
 
-fn reading(outcome: &Outcome, measure: &Measure) -> Reading {
-    let (state, seen) = match outcome {
-        Outcome::Counted(seen) => (State::Counted, Some(seen)),
-        Outcome::NotAsked(seen) => (not_asked(seen, measure), Some(seen)),
-        Outcome::ActivityUnknown(seen) => (State::ActivityUnknown, Some(seen)),
-        Outcome::OfPredecessor => (State::BeforeItsTime, None),
-        Outcome::AfterEnd => (State::AfterItsTime, None),
-        Outcome::Missed => (State::Missing, None),
-        Outcome::Lost => (State::Lost, None),
-        Outcome::NotExpected => (State::NoReading, None),
-    };
+fn reading((state, seen): &Outcome, measure: &Measure) -> Reading {
     let shown = seen.filter(|_| *measure != Measure::HeldCount);
     Reading {
         number: shown.map(|seen| seen.value),
         sampled: seen.map(|seen| seen.at.date()),
         held: seen.map(|seen| seen.held),
-        state,
-    }
-}
-
-fn not_asked(seen: &Seen, measure: &Measure) -> State {
-    let over_held = match measure {
-        Measure::Devices { over, .. } => *over == Over::Held,
-        Measure::HeldCount
-        | Measure::ActiveCount
-        | Measure::IdleCount
-        | Measure::OriginalAverage => true,
-    };
-    match seen.active {
-        _ if over_held && !seen.held => State::NotHeld,
-        Some(true) => State::Active,
-        _ => State::Idle,
+        state: *state,
     }
 }

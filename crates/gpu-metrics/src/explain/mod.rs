@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::aggregate::{Idle, Instant, State};
 pub use of_group::{Question, fields_of, meaning};
 pub use promql::{LabelMatcher, Selected};
 
@@ -99,22 +100,6 @@ pub struct Window {
     pub defined: u32,
 }
 
-/// An instant of the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Instant {
-    /// Its time.
-    pub time: String,
-    /// The group's number; `None`: too few devices answered.
-    pub number: Option<f64>,
-    /// Devices that answered.
-    pub answering: u32,
-    /// Answering devices that the metric covers.
-    pub counted: u32,
-    /// Devices that should have answered and did not.
-    pub missing: u32,
-}
-
 /// A device of the group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -157,16 +142,6 @@ pub struct Device {
     pub readings: Vec<Reading>,
 }
 
-/// A device that a pod holds and does not use.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Idle {
-    /// The time of the first sample that shows it.
-    pub since: String,
-    /// Whether it may have been idle earlier, of which no readings are kept.
-    pub or_longer: bool,
-}
-
 /// The reading of a device at an instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -179,32 +154,6 @@ pub struct Reading {
     pub held: Option<bool>,
     /// The outcome of the reading.
     pub state: State,
-}
-
-/// The outcome of a device's reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It entered the number.
-    Counted,
-    /// The device was idle, and the metric covers active ones.
-    Idle,
-    /// The device was active, and the metric covers idle ones.
-    Active,
-    /// No pod held the device, and the metric covers held ones.
-    NotHeld,
-    /// The reading that decides whether it is active is missing.
-    ActivityUnknown,
-    /// The reading is from before the object existed.
-    BeforeItsTime,
-    /// The reading is from after its pod ended.
-    AfterItsTime,
-    /// It was expected to answer and did not.
-    Missing,
-    /// Its exporter reports other devices, but not this one.
-    Lost,
-    /// It had no reading, and none was expected.
-    NoReading,
 }
 
 /// A query to Prometheus.

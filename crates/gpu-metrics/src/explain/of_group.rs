@@ -1,6 +1,6 @@
 //! Turns the evaluator's reasons into an explanation.
 
-use crate::aggregate::{Group, Outcome, Reasons};
+use crate::aggregate::{Group, Reasons, State};
 use crate::dcgm::fields;
 use crate::grid::instant_time;
 use crate::layout::Standing;
@@ -13,7 +13,7 @@ use apimachinery::time::Timestamp;
 use super::device::describe;
 use super::promql::{self, LabelMatcher, Selected};
 use super::seconds;
-use super::{Explanation, Instant, Served, Window};
+use super::{Explanation, Served, Window};
 
 /// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;
@@ -59,7 +59,7 @@ impl Explanation {
             return explanation;
         };
         explanation.window = Some(window(reasons, snapshot));
-        explanation.instants = reasons.instants.iter().map(instant).collect();
+        explanation.instants.clone_from(&reasons.instants);
         let named = question.selected != Selected::All;
         let shown = reasons
             .devices
@@ -107,7 +107,7 @@ fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
     let defined = reasons
         .instants
         .iter()
-        .filter(|instant| instant.value.is_some());
+        .filter(|instant| instant.number.is_some());
     let step_ms = snapshot.frame().step_ms();
     Window {
         seconds: seconds(reasons.span.window_ms),
@@ -115,16 +115,6 @@ fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
         end: instant_time(reasons.span.last, step_ms).date(),
         lag_seconds: seconds(reasons.span.lag_ms),
         defined: u32::try_from(defined.count()).unwrap_or(u32::MAX),
-    }
-}
-
-fn instant(reasons: &crate::aggregate::InstantReasons) -> Instant {
-    Instant {
-        time: reasons.at.date(),
-        number: reasons.value,
-        answering: reasons.answering,
-        counted: reasons.counted,
-        missing: reasons.missing,
     }
 }
 
@@ -137,12 +127,10 @@ fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let devices = reasons.devices.len();
-    let at_end = |wanted: fn(&Outcome) -> bool| {
-        let last = reasons
-            .devices
-            .iter()
-            .filter_map(|device| device.outcomes.last());
-        last.filter(|outcome| wanted(outcome)).count()
+    let at_end = |wanted: State| {
+        let last = reasons.devices.iter();
+        let last = last.filter_map(|device| device.outcomes.last());
+        last.filter(|(state, _)| *state == wanted).count()
     };
     let mut note = |count: usize, what: &str| {
         if count > 0 {
@@ -150,19 +138,19 @@ fn notes(
         }
     };
     note(
-        at_end(|outcome| *outcome == Outcome::Missed),
+        at_end(State::Missing),
         "should answer and do not: sums and counts need nine tenths of the devices, means half of them",
     );
     note(
-        at_end(|outcome| *outcome == Outcome::Lost),
+        at_end(State::Lost),
         "have no reading of this field for longer than a window, though their exporters answer: they are left out; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
     );
     note(
-        at_end(|outcome| matches!(outcome, Outcome::ActivityUnknown(_))),
+        at_end(State::ActivityUnknown),
         "answer, but not for the field that decides whether they are active",
     );
     note(
-        at_end(|outcome| *outcome == Outcome::OfPredecessor),
+        at_end(State::BeforeItsTime),
         "have readings only of a pod that had the name before",
     );
     note(

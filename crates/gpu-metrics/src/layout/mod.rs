@@ -48,7 +48,7 @@ pub enum Standing {
 impl Standing {
     /// Whether a pod held the device when it was read, even if it is gone now.
     #[must_use]
-    pub const fn was_held(self) -> bool {
+    pub(crate) const fn was_held(self) -> bool {
         matches!(self, Self::Held | Self::Gone)
     }
 }
@@ -86,7 +86,7 @@ pub struct RowFacts {
 impl RowFacts {
     /// Whether a pod held the device when a sample of the row was taken.
     #[must_use]
-    pub fn was_held_at(&self, at: Timestamp) -> bool {
+    pub(crate) fn was_held_at(&self, at: Timestamp) -> bool {
         self.standing.was_held() && at < self.ended
     }
 }
@@ -326,7 +326,7 @@ impl Layout {
 
     /// Whether a row counts as missing while its pod is live, however long it is silent.
     #[must_use]
-    pub fn is_missed(&self, row: RowId) -> bool {
+    pub(crate) fn is_missed(&self, row: RowId) -> bool {
         let facts = self.fact(row);
         self.inventory.authority == Authority::Cluster
             && facts.is_some_and(|facts| facts.standing == Standing::Held)
@@ -381,7 +381,7 @@ impl Layout {
 
     /// GPUs that live pods request and that were never seen.
     #[must_use]
-    pub fn cluster_unseen(&self) -> &[Unseen] {
+    pub(crate) fn cluster_unseen(&self) -> &[Unseen] {
         &self.cluster_unseen
     }
 
@@ -413,7 +413,7 @@ impl Layout {
     /// Whether a row names its own node: by a label for that, or by a name that a Node
     /// has. The host in `instance` may be that of a proxy for many nodes.
     #[must_use]
-    pub fn names_its_node(&self, row: &Row) -> bool {
+    pub(crate) fn names_its_node(&self, row: &Row) -> bool {
         let best = row.nodes.first();
         best.is_some_and(|best| best.rank < NodeName::OF_INSTANCE)
             || self.node_names.named(&row.nodes).is_some()
@@ -427,7 +427,7 @@ impl Layout {
 
     /// The MIG instances of a GPU that has rows of its own beside theirs.
     #[must_use]
-    pub fn instances_of(&self, device: u32) -> &[u32] {
+    pub(crate) fn instances_of(&self, device: u32) -> &[u32] {
         self.instances.get(&device).map_or(&[], Vec::as_slice)
     }
 

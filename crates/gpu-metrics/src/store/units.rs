@@ -21,7 +21,7 @@ impl Store {
 
     /// Detects the units of a signal from the new samples of a batch, before they are
     /// applied. Samples written in another unit are removed.
-    pub fn judge_units<'b, I: Iterator<Item = (SeriesId, &'b [Sample])>>(
+    pub(crate) fn judge_units<'b, I: Iterator<Item = (SeriesId, &'b [Sample])>>(
         &mut self,
         signal: SignalId,
         batch: impl Fn() -> I,

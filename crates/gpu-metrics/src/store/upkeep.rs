@@ -100,7 +100,7 @@ impl Store {
 
     /// Whether a series of the signal is kept.
     #[must_use]
-    pub fn has_signal(&self, signal: SignalId) -> bool {
+    pub(crate) fn has_signal(&self, signal: SignalId) -> bool {
         self.series_of
             .get(signal.index())
             .is_some_and(|count| count.all > 0)
@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// Measures the round that ended at `now`.
-    pub fn end_round(&mut self, now: Timestamp) {
+    pub(crate) fn end_round(&mut self, now: Timestamp) {
         self.divide_targets(now);
         self.targets.advance(now);
         self.forget_frozen();

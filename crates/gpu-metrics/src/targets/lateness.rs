@@ -17,7 +17,7 @@ const INTERVALS: i64 = 3;
 const OWN_LATENESS_MS: i64 = 10_000;
 
 /// The most lateness that is waited for.
-pub const LATENESS_MAX_MS: i64 = 120_000;
+pub(crate) const LATENESS_MAX_MS: i64 = 120_000;
 
 /// How late the last three samples of a target were when they were first read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,7 +150,7 @@ impl Targets {
 
     /// The largest F of the targets, milliseconds.
     #[must_use]
-    pub fn longest_fresh_ms(&self) -> i64 {
+    pub(crate) fn longest_fresh_ms(&self) -> i64 {
         let targets = self.targets.iter().flatten();
         let fresh = targets.map(|target| self.fresh_of(target)).max();
         fresh.unwrap_or_else(|| (INTERVALS * ASSUMED_MS).max(self.settings.fresh_ms))
@@ -158,7 +158,7 @@ impl Targets {
 
     /// The largest L of the sources that have targets, milliseconds.
     #[must_use]
-    pub fn longest_lag_ms(&self) -> i64 {
+    pub(crate) fn longest_lag_ms(&self) -> i64 {
         let sources = self.sources.iter().filter(|source| source.targets > 0);
         sources.map(|source| source.lag_ms).max().unwrap_or(0)
     }
@@ -166,7 +166,7 @@ impl Targets {
     /// The earliest time of samples that may not have been read yet: the newest sample of
     /// the target furthest behind, of those that may still send samples.
     #[must_use]
-    pub fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
         let targets = self.targets.iter().flatten();
         let awaited = targets.filter_map(|target| {
             let newest = target.gaps.newest();

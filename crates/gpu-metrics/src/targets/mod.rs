@@ -27,9 +27,9 @@ use super::unit::{Scale, Scales};
 use apimachinery::time::Timestamp;
 
 use gaps::Gaps;
-pub use lateness::LATENESS_MAX_MS;
+pub(crate) use lateness::LATENESS_MAX_MS;
 use lateness::Lateness;
-pub use movement::{FROZEN_MS, Movement};
+pub use movement::Movement;
 pub use view::{SourceView, TargetView, View};
 
 /// Rounds in a row with series of one name sampled at different times, after which each
@@ -219,7 +219,7 @@ impl Targets {
 
     /// Ends a round with samples of a target; returns the newest sample of the rounds
     /// before.
-    pub fn end_scrape(&mut self, id: TargetId) -> Option<Timestamp> {
+    pub(crate) fn end_scrape(&mut self, id: TargetId) -> Option<Timestamp> {
         let target = self.target_mut(id)?;
         target.rounds = target.rounds.saturating_add(1);
         Some(target.measured)
@@ -227,7 +227,7 @@ impl Targets {
 
     /// Whether a sample of a target is newer than those of the rounds before.
     #[must_use]
-    pub fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
+    pub(crate) fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
         self.target(id).is_some_and(|target| at > target.measured)
     }
 
@@ -330,7 +330,7 @@ impl Targets {
 
     /// The record of a target's changing readings.
     #[inline]
-    pub fn movement(&mut self, id: TargetId) -> Option<&mut Movement> {
+    pub(crate) fn movement(&mut self, id: TargetId) -> Option<&mut Movement> {
         self.target_mut(id).map(|target| &mut target.movement)
     }
 
@@ -341,7 +341,7 @@ impl Targets {
     }
 
     /// Newly frozen targets, and since when; each once.
-    pub fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
+    pub(crate) fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
         let settings = self.settings;
         let targets = (0..).map(TargetId).zip(&mut self.targets);
         targets.filter_map(move |(id, target)| {
@@ -379,7 +379,7 @@ impl Targets {
     }
 
     /// The job and S, milliseconds, of each target whose S is configured or measured.
-    pub fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
+    pub(crate) fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
         self.targets.iter().flatten().filter_map(|target| {
             let job = self.sources[usize::from(target.source)].job;
             Some((job, self.settings.scrape_ms.or(target.scrape_ms)?))

@@ -5,7 +5,7 @@ use apimachinery::time::Timestamp;
 
 /// How long the readings of a busy GPU must stay unchanged to show that the exporter's
 /// host engine has failed.
-pub const FROZEN_MS: i64 = 600_000;
+pub(crate) const FROZEN_MS: i64 = 600_000;
 
 /// When the readings of a target last changed. An exporter whose host engine has failed
 /// keeps sending its last readings (NVIDIA/gpu-monitoring-tools, issue 188): then none

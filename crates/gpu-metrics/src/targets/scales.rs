@@ -28,20 +28,20 @@ impl Targets {
 
     /// The unit of a signal in most targets of a job.
     #[must_use]
-    pub fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
+    pub(crate) fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
         self.scales_of_jobs.get(&(job, signal)).copied()
     }
 
     /// Whether scrapes of a target contradict the unit in force.
     #[must_use]
-    pub fn is_doubted(&self, id: TargetId, signal: SignalId) -> bool {
+    pub(crate) fn is_doubted(&self, id: TargetId, signal: SignalId) -> bool {
         let scales = self.target(id).and_then(|target| target.scales(signal));
         scales.is_some_and(Scales::is_doubted)
     }
 
     /// Takes the unit that the scrape of a target at `at` shows for a signal; returns
     /// whether the target's own verdict changed.
-    pub fn take_scale(
+    pub(crate) fn take_scale(
         &mut self,
         id: TargetId,
         signal: SignalId,
@@ -65,7 +65,7 @@ impl Targets {
     }
 
     /// Counts the units of a signal in the targets of each job again.
-    pub fn count_scales(&mut self, signal: SignalId) {
+    pub(crate) fn count_scales(&mut self, signal: SignalId) {
         // The number of targets in percent minus those in ratios.
         let mut counts: HashMap<JobId, i64> = HashMap::new();
         for target in self.targets.iter().flatten() {

@@ -9,7 +9,9 @@ mod syncs;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::hpa::{Behavior, Metric, Policy, Rules, Source, Target};
+use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
+
+use super::hpa::{Behavior, Metric, Policy, Rules, Source, Status, Target};
 use super::pods::{Phase, Readiness, Requests, Sample};
 use super::ratio::Milli;
 use super::stabilise::Past;
@@ -75,10 +77,13 @@ impl Case {
         Self {
             hpa: Hpa {
                 namespace: "team".to_owned(),
+                name: "web".to_owned(),
+                scaled: CrossVersionObjectReference::default(),
                 min,
                 max,
                 metrics: vec![metric],
                 behavior: None,
+                status: Status::default(),
             },
             scale: Ok(Scale {
                 spec_replicas: current,
@@ -146,13 +151,14 @@ fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
         },
     };
     let metric = "qps".to_owned();
-    let selector = "nil".to_owned();
+    let selector = None;
     let source = match source {
-        "pods" => Source::Pods { metric },
+        "pods" => Source::Pods { metric, selector },
         "external" => Source::External { metric, selector },
         "object" => Source::Object {
             metric,
             selector,
+            version: None,
             kind: "Deployment".to_owned(),
             name: "web".to_owned(),
         },

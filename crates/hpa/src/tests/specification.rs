@@ -89,11 +89,8 @@ fn each_kind_of_metric_is_read() {
     }}))
     .unwrap();
     assert_eq!(external.target, Target::AverageValue(Milli(1500)));
-    let Source::External { selector, .. } = external.source else {
-        panic!("{external:?}");
-    };
     assert_eq!(
-        selector,
+        serde_json::to_value(&external.source).unwrap()["selector"],
         "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:\
          []LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[x y],},},}"
     );
@@ -117,6 +114,37 @@ fn each_kind_of_metric_is_read() {
         container: container_name,
     };
     assert_eq!(container.source, source);
+}
+
+#[test]
+fn a_status_has_the_value_in_the_form_of_the_target_and_no_zero_that_is_not_computed() {
+    let of = |desired: i32, status: &str, reason: &str, current: Value| {
+        let condition = json!({"type": "ScalingActive", "status": status, "reason": reason});
+        let object = json!({
+            "spec": spec(&json!({"metrics": [{"type": "Pods", "pods": {
+                "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "50"},
+            }}]})),
+            "status": {
+                "desiredReplicas": desired, "currentMetrics": current, "conditions": [condition],
+            },
+        });
+        let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
+        let status = Hpa::try_from(&object).unwrap().status;
+        (status.desired, status.values.first().copied().flatten())
+    };
+    let none = || json!([{"type": ""}]);
+    let failed = "FailedGetPodsMetric";
+    assert_eq!(of(0, "False", failed, none()), (None, None));
+    assert_eq!(of(3, "False", failed, Value::Null), (Some(3), None));
+    let disabled = of(0, "False", "ScalingDisabled", none());
+    assert_eq!(disabled, (Some(0), None));
+    let current =
+        |kind: &str| json!([{"type": "Any", kind: {"current": {"averageValue": "62500m"}}}]);
+    let valid = |current| of(0, "True", "ValidMetricFound", current);
+    assert_eq!(valid(current("pods")), (Some(0), Some(62.5)));
+    // The status is still of an earlier specification.
+    assert_eq!(valid(current("external")), (Some(0), None));
+    assert_eq!(read(spec(&json!({}))).unwrap().status.desired, None);
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
-use k8s_openapi::api::autoscaling::v2::{
-    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
-};
+use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
 use serde::Deserialize;
 
@@ -16,10 +14,8 @@ use crate::cli::explain::failure;
 use crate::cli::values::List;
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector as Parsed;
-use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
 use findings::names::hint;
-use hpa::pods::timestamp;
 use hpa::{Answer, Flags, Hpa, Pod, Scale, Selection};
 
 /// How many scales of other autoscalers' targets are read concurrently.
@@ -34,12 +30,6 @@ pub(super) struct Reading {
     pub(super) pods: Vec<Pod>,
     pub(super) answers: Vec<Answer>,
     pub(super) flags: Flags,
-    /// `status.desiredReplicas`; `None` if it was never computed.
-    pub(super) written: Option<i32>,
-    /// `status.lastScaleTime`.
-    pub(super) scaled_at: Option<Timestamp>,
-    /// The conditions of the status.
-    pub(super) conditions: Vec<HorizontalPodAutoscalerCondition>,
 }
 
 #[derive(Deserialize)]
@@ -65,11 +55,10 @@ impl Reading {
             .trim_end_matches(|last: char| !last.is_ascii_digit());
         let flags = flags.or_defaults(digits.parse().unwrap_or(35));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
-        let target = match Target::of(cluster, namespace, &object).await {
+        let target = match Target::of(cluster, namespace, &hpa.scaled).await {
             Ok(target) => Ok(target),
             Err(unread) => Err(unread.told()?),
         };
-        let status = object.status.unwrap_or_default();
         let mut reading = Self {
             hpa,
             scale: target
@@ -80,9 +69,6 @@ impl Reading {
             pods: Vec::new(),
             answers: Vec::new(),
             flags,
-            written: written(&status),
-            scaled_at: status.last_scale_time.as_ref().map(timestamp),
-            conditions: status.conditions.unwrap_or_default(),
         };
         let Ok(Target { selector, .. }) = target else {
             return Ok(reading);
@@ -99,9 +85,8 @@ impl Reading {
         reading.pods = pods.items.iter().map(Pod::from).collect();
         reading.selection =
             selection(cluster, namespace, &selector, &pods.items, &others.items).await;
-        let spec = object.spec.unwrap_or_default();
-        for spec in spec.metrics.iter().flatten() {
-            let answer = answer((cluster, namespace), &selector, spec).await;
+        for metric in &reading.hpa.metrics {
+            let answer = answer((cluster, namespace), &selector, &metric.source).await;
             reading.answers.push(match answer {
                 Ok(answer) => answer,
                 Err(unread) => Answer::Failed(unread.told()?),
@@ -143,19 +128,6 @@ async fn autoscaler(
     }))
 }
 
-/// The replicas that were computed. A status begins with a zero: a zero is a computed
-/// number only where scaling works, or is switched off.
-pub(in crate::cli) fn written(status: &HorizontalPodAutoscalerStatus) -> Option<i32> {
-    let is_computed = |condition: &HorizontalPodAutoscalerCondition| {
-        condition.type_ == "ScalingActive"
-            && (condition.status == "True"
-                || condition.reason.as_deref() == Some("ScalingDisabled"))
-    };
-    let desired = status.desired_replicas;
-    let is_known = desired > 0 || status.conditions.iter().flatten().any(is_computed);
-    is_known.then_some(desired)
-}
-
 /// The scaled object.
 struct Target {
     scale: Scale,
@@ -166,11 +138,8 @@ impl Target {
     async fn of(
         cluster: &Cluster,
         namespace: &str,
-        object: &HorizontalPodAutoscaler,
+        target: &CrossVersionObjectReference,
     ) -> Result<Self, Unread> {
-        let spec = object.spec.as_ref();
-        let spec = spec.ok_or_else(|| "the autoscaler has no spec".to_owned())?;
-        let target = &spec.scale_target_ref;
         let version = target.api_version.as_deref().unwrap_or("v1");
         let resource = plural(cluster, version, &target.kind).await?;
         let name = encode(&target.name);
@@ -233,14 +202,15 @@ async fn selection(
     };
     let labels: Vec<Labels> = pods.iter().map(of_pod).collect();
     let mut autoscalers = Vec::new();
-    let targets = all.iter();
-    let targets: Vec<_> = targets
-        .map(|other| Target::of(cluster, namespace, other))
-        .collect();
+    let targets = all.iter().map(|other| async move {
+        let scaled = &other.spec.as_ref()?.scale_target_ref;
+        Target::of(cluster, namespace, scaled).await.ok()
+    });
+    let targets: Vec<_> = targets.collect();
     let targets = stream::iter(targets).buffered(SIDE_BY_SIDE);
     let targets: Vec<_> = targets.collect().await;
     for (other, target) in all.iter().zip(targets) {
-        let Ok(target) = target else {
+        let Some(target) = target else {
             continue;
         };
         let Ok(theirs) = Parsed::parse(&target.selector) else {
@@ -259,26 +229,5 @@ async fn selection(
             selector: selector.to_owned(),
             autoscalers,
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_zero_that_nobody_computed_is_unknown() {
-        let of = |desired: i32, status: &str, reason: &str| {
-            let condition = json!({"type": "ScalingActive", "status": status, "reason": reason});
-            let status = json!({"desiredReplicas": desired, "conditions": [condition]});
-            written(&serde_json::from_value(status).unwrap())
-        };
-        assert_eq!(written(&HorizontalPodAutoscalerStatus::default()), None);
-        assert_eq!(of(0, "False", "FailedGetPodsMetric"), None);
-        assert_eq!(of(3, "False", "FailedGetPodsMetric"), Some(3));
-        assert_eq!(of(0, "False", "ScalingDisabled"), Some(0));
-        assert_eq!(of(0, "True", "ValidMetricFound"), Some(0));
     }
 }

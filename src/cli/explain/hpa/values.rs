@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2::MetricSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Deserialize;
@@ -18,6 +17,7 @@ use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
 use hpa::Answer;
+use hpa::hpa::Source;
 use hpa::pods::Sample;
 
 /// The window of a metric without one, as in the controller's client
@@ -78,40 +78,50 @@ impl From<String> for Unread {
 pub(super) async fn answer(
     (cluster, namespace): (&Cluster, &str),
     selector: &str,
-    spec: &MetricSpec,
+    source: &Source,
 ) -> Result<Answer, Unread> {
-    if let Some(pods) = &spec.pods {
-        let path = of_object(("pods", Some(namespace)), "*", &pods.metric.name);
-        let (pods, series) = (encode(selector), series(pods.metric.selector.as_ref())?);
-        let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
-        return of_pods(cluster, &path).await;
+    let series = series(source.selector())?;
+    match source {
+        Source::Pods { metric, .. } => {
+            let path = of_object(("pods", Some(namespace)), "*", metric);
+            let pods = encode(selector);
+            let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
+            of_pods(cluster, &path).await
+        }
+        Source::Object {
+            metric,
+            version,
+            kind,
+            name,
+            ..
+        } => {
+            let version = version.as_deref().unwrap_or("v1");
+            let plural = plural(cluster, version, kind).await?;
+            let resource = grouped(version, &plural);
+            let namespace = (resource != "nodes").then_some(namespace);
+            let path = of_object((&resource, namespace), name, metric);
+            of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await
+        }
+        Source::External { metric, .. } => {
+            // The controller asks in lower case.
+            let metric = encode(&metric.to_lowercase());
+            let namespace = encode(namespace);
+            let path = format!("{EXTERNAL}/{namespace}/{metric}?labelSelector={series}");
+            of_values(cluster, &path).await
+        }
+        Source::Resource {
+            resource,
+            container,
+        } => {
+            of_use(
+                cluster,
+                (namespace, selector),
+                resource,
+                container.as_deref(),
+            )
+            .await
+        }
     }
-    if let Some(object) = &spec.object {
-        let described = &object.described_object;
-        let version = described.api_version.as_deref().unwrap_or("v1");
-        let plural = plural(cluster, version, &described.kind).await?;
-        let resource = grouped(version, &plural);
-        let namespace = (resource != "nodes").then_some(namespace);
-        let path = of_object((&resource, namespace), &described.name, &object.metric.name);
-        let series = series(object.metric.selector.as_ref())?;
-        return of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await;
-    }
-    if let Some(external) = &spec.external {
-        // The controller asks in lower case.
-        let metric = encode(&external.metric.name.to_lowercase());
-        let series = series(external.metric.selector.as_ref())?;
-        let path = format!(
-            "{EXTERNAL}/{}/{metric}?labelSelector={series}",
-            encode(namespace)
-        );
-        return of_values(cluster, &path).await;
-    }
-    let (resource, container) = match (&spec.resource, &spec.container_resource) {
-        (Some(resource), _) => (&resource.name, None),
-        (None, Some(resource)) => (&resource.name, Some(resource.container.as_str())),
-        (None, None) => return Err("unknown type of metric".to_owned().into()),
-    };
-    of_use(cluster, (namespace, selector), resource, container).await
 }
 
 async fn of_pods(cluster: &Cluster, path: &str) -> Result<Answer, Unread> {
