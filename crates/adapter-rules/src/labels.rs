@@ -7,9 +7,10 @@ use std::sync::Arc;
 use regex::bytes::Regex;
 
 use super::naming::Regexes;
-use super::template::{Fields, Template, Value};
+use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::promql::quote_regex;
+use gotmpl::{Value, tmap};
 
 /// `resources.overrides` and `resources.template`, resolved.
 #[derive(Clone, Debug, Default)]
@@ -97,11 +98,10 @@ impl ResourceLabels {
         if let Some(it) = named.find(|it| on.contains(&it.label)).or(first) {
             return Some(Arc::clone(&it.label));
         }
-        let rendered = self
-            .template
-            .as_ref()?
-            .render(&sanitized(&kind.group), &kind.singular);
-        rendered
+        let fields = fields(&sanitized(&kind.group), &kind.singular);
+        let template = &self.template.as_ref()?.template;
+        template
+            .render(&fields)
             .ok()
             .filter(|label| is_label(label))
             .map(Into::into)
@@ -110,11 +110,12 @@ impl ResourceLabels {
 
 impl LabelTemplate {
     fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
-        let template =
-            Template::parse(text).map_err(|error| format!("{text:?} is no template: {error}"))?;
+        let template = Template::parse(text, &fields("", ""))
+            .map_err(|error| format!("{text:?} is no template: {error}"))?;
         // Placeholders are rendered first: the surrounding text is literal, not a
         // pattern.
-        let rendered = render(&template, "\u{1}", "\u{2}")
+        let rendered = template
+            .render(&fields("\u{1}", "\u{2}"))
             .map_err(|error| format!("{text:?} cannot be filled in: {error}"))?;
         if !rendered.contains('\u{2}') {
             return Err(format!(
@@ -130,18 +131,11 @@ impl LabelTemplate {
         let pattern = regexes.read(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
-
-    fn render(&self, group: &str, resource: &str) -> Result<String, String> {
-        render(&self.template, group, resource)
-    }
 }
 
-fn render(template: &Template, group: &str, resource: &str) -> Result<String, String> {
-    let fields = Fields::from([
-        ("Group", Value::Text(group.to_owned())),
-        ("Resource", Value::Text(resource.to_owned())),
-    ]);
-    template.render(&fields).map_err(|error| error.to_string())
+/// The fields that `resources.template` may use.
+fn fields(group: &str, resource: &str) -> Value {
+    tmap! { "Group" => group, "Resource" => resource }
 }
 
 fn sanitized(group: &str) -> String {

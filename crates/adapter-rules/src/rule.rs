@@ -26,7 +26,7 @@ pub struct Rule {
     pub namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
-    pub query: Option<Template>,
+    pub(super) query: Option<Template>,
     filters: Vec<Filter>,
     naming: Naming,
 }
@@ -84,9 +84,9 @@ pub struct ResourceRules {
 #[derive(Clone, Debug)]
 pub struct ResourceRule {
     /// The query for containers.
-    pub container_query: Template,
+    pub(super) container_query: Template,
     /// The query for nodes.
-    pub node_query: Template,
+    pub(super) node_query: Template,
     /// Which labels name pods, namespaces and nodes.
     pub labels: ResourceLabels,
     /// The label that names the container.

@@ -53,7 +53,7 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
         ),
         (
             "{seriesQuery: up, metricsQuery: '<<.Series'}",
-            "rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 10 of it: << without >>: close the action",
+            "rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 1 of it: << without >>: close the action",
         ),
         (
             "{seriesQuery: up, metricsQuery: \"sum(\\n  <<.Serie>>)\"}",
