@@ -49,12 +49,6 @@ impl ResourceLabels {
         })
     }
 
-    /// Whether no label can name any object.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.overrides.is_empty() && self.template.is_none()
-    }
-
     /// The kinds in overrides that the cluster does not have, as the file spells them.
     pub fn unknown<'a>(&'a self, kinds: &'a Kinds) -> impl Iterator<Item = String> + 'a {
         self.overrides
@@ -67,8 +61,7 @@ impl ResourceLabels {
     }
 
     /// The kind of object that a label names.
-    #[must_use]
-    pub fn kind<'a>(&self, label: &str, kinds: &'a Kinds) -> Option<&'a Kind> {
+    pub(crate) fn kind<'a>(&self, label: &str, kinds: &'a Kinds) -> Option<&'a Kind> {
         if let Some(it) = self.overrides.iter().find(|it| *it.label == *label) {
             return kinds.find(&it.group, &it.resource);
         }
@@ -88,8 +81,12 @@ impl ResourceLabels {
 
     /// The label that names objects of a kind. Of several overrides it is the first one
     /// among `on`, the labels of the series, or otherwise the first.
-    #[must_use]
-    pub fn label(&self, kind: &Kind, kinds: &Kinds, on: &BTreeSet<Arc<str>>) -> Option<Arc<str>> {
+    pub(crate) fn label(
+        &self,
+        kind: &Kind,
+        kinds: &Kinds,
+        on: &BTreeSet<Arc<str>>,
+    ) -> Option<Arc<str>> {
         let mut named = self
             .overrides
             .iter()
@@ -143,8 +140,7 @@ fn sanitized(group: &str) -> String {
 }
 
 /// Whether a text is a label's name: `[a-zA-Z_][a-zA-Z0-9_]*`.
-#[must_use]
-pub fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes
         .next()

@@ -364,7 +364,7 @@ memory:
 window: 3m
 "#;
     let read = |yaml: &str| {
-        let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(yaml).expect("YAML");
+        let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(yaml).expect("YAML");
         ResourceRules::resolve(&raw, &mut Regexes::default())
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
