@@ -22,9 +22,9 @@ pub(super) type Text = Spanned<String>;
 pub(super) struct File {
     pub(super) prometheus: Option<Prometheus>,
     pub(super) gpu: Option<Gpu>,
-    pub(super) rules: Option<Vec<Checked<rules::Rule>>>,
-    pub(super) external_rules: Option<Vec<Checked<rules::Rule>>>,
-    pub(super) resource_rules: Option<Checked<rules::ResourceRules>>,
+    pub(super) rules: Option<Vec<Checked<rules::RuleEntry>>>,
+    pub(super) external_rules: Option<Vec<Checked<rules::RuleEntry>>>,
+    pub(super) resource_rules: Option<Checked<rules::ResourceRulesEntry>>,
     #[serde(default)]
     pub(super) warnings: Vec<String>,
 }

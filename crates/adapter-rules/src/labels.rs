@@ -7,9 +7,10 @@ use std::sync::Arc;
 use regex::bytes::Regex;
 
 use super::naming::Regexes;
-use super::template::{Fields, Template, Value};
+use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::promql::quote_regex;
+use gotmpl::{Value, tmap};
 
 /// `resources.overrides` and `resources.template`, resolved.
 #[derive(Clone, Debug, Default)]
@@ -48,12 +49,6 @@ impl ResourceLabels {
         })
     }
 
-    /// Whether no label can name any object.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.overrides.is_empty() && self.template.is_none()
-    }
-
     /// The kinds in overrides that the cluster does not have, as the file spells them.
     pub fn unknown<'a>(&'a self, kinds: &'a Kinds) -> impl Iterator<Item = String> + 'a {
         self.overrides
@@ -66,8 +61,7 @@ impl ResourceLabels {
     }
 
     /// The kind of object that a label names.
-    #[must_use]
-    pub fn kind<'a>(&self, label: &str, kinds: &'a Kinds) -> Option<&'a Kind> {
+    pub(crate) fn kind<'a>(&self, label: &str, kinds: &'a Kinds) -> Option<&'a Kind> {
         if let Some(it) = self.overrides.iter().find(|it| *it.label == *label) {
             return kinds.find(&it.group, &it.resource);
         }
@@ -87,8 +81,12 @@ impl ResourceLabels {
 
     /// The label that names objects of a kind. Of several overrides it is the first one
     /// among `on`, the labels of the series, or otherwise the first.
-    #[must_use]
-    pub fn label(&self, kind: &Kind, kinds: &Kinds, on: &BTreeSet<Arc<str>>) -> Option<Arc<str>> {
+    pub(crate) fn label(
+        &self,
+        kind: &Kind,
+        kinds: &Kinds,
+        on: &BTreeSet<Arc<str>>,
+    ) -> Option<Arc<str>> {
         let mut named = self
             .overrides
             .iter()
@@ -97,11 +95,10 @@ impl ResourceLabels {
         if let Some(it) = named.find(|it| on.contains(&it.label)).or(first) {
             return Some(Arc::clone(&it.label));
         }
-        let rendered = self
-            .template
-            .as_ref()?
-            .render(&sanitized(&kind.group), &kind.singular);
-        rendered
+        let fields = fields(&sanitized(&kind.group), &kind.singular);
+        let template = &self.template.as_ref()?.template;
+        template
+            .render(&fields)
             .ok()
             .filter(|label| is_label(label))
             .map(Into::into)
@@ -110,11 +107,12 @@ impl ResourceLabels {
 
 impl LabelTemplate {
     fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
-        let template =
-            Template::parse(text).map_err(|error| format!("{text:?} is no template: {error}"))?;
+        let template = Template::parse(text, &fields("", ""))
+            .map_err(|error| format!("{text:?} is no template: {error}"))?;
         // Placeholders are rendered first: the surrounding text is literal, not a
         // pattern.
-        let rendered = render(&template, "\u{1}", "\u{2}")
+        let rendered = template
+            .render(&fields("\u{1}", "\u{2}"))
             .map_err(|error| format!("{text:?} cannot be filled in: {error}"))?;
         if !rendered.contains('\u{2}') {
             return Err(format!(
@@ -130,18 +128,11 @@ impl LabelTemplate {
         let pattern = regexes.read(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
-
-    fn render(&self, group: &str, resource: &str) -> Result<String, String> {
-        render(&self.template, group, resource)
-    }
 }
 
-fn render(template: &Template, group: &str, resource: &str) -> Result<String, String> {
-    let fields = Fields::from([
-        ("Group", Value::Text(group.to_owned())),
-        ("Resource", Value::Text(resource.to_owned())),
-    ]);
-    template.render(&fields).map_err(|error| error.to_string())
+/// The fields that `resources.template` may use.
+fn fields(group: &str, resource: &str) -> Value {
+    tmap! { "Group" => group, "Resource" => resource }
 }
 
 fn sanitized(group: &str) -> String {
@@ -149,8 +140,7 @@ fn sanitized(group: &str) -> String {
 }
 
 /// Whether a text is a label's name: `[a-zA-Z_][a-zA-Z0-9_]*`.
-#[must_use]
-pub fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes
         .next()

@@ -9,8 +9,9 @@
 //!
 //! [`raw`] is the file's text, [`rule`] the parsed rule, [`registry`] the metrics that
 //! result from the series of Prometheus and the kinds of the cluster. [`query`] builds
-//! the queries to Prometheus, [`resource`] those for the resource metrics API. No clock,
-//! no I/O. Upstream: kubernetes-sigs/prometheus-adapter, `pkg/config` and `pkg/naming`;
+//! the queries to Prometheus, [`resource`] those for the resource metrics API. Templates
+//! of rules are rendered by the crate `gotmpl`, after a check that refuses what Go renders
+//! otherwise. No clock, no I/O. Upstream: kubernetes-sigs/prometheus-adapter, `pkg/config` and `pkg/naming`;
 //! docs/rules.md lists the differences.
 
 pub mod answer;
@@ -21,7 +22,7 @@ pub mod raw;
 pub mod registry;
 pub mod resource;
 pub mod rule;
-pub mod template;
+mod template;
 #[cfg(test)]
 mod tests;
 

@@ -38,27 +38,26 @@ impl Regexes {
 
 /// Filters the series of a rule, in addition to its query.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub(crate) struct SeriesFilter {
     regex: Arc<Regex>,
     /// `true` for `is`, `false` for `isNot`.
     wanted: bool,
 }
 
-impl Filter {
+impl SeriesFilter {
     pub(super) const fn new(regex: Arc<Regex>, wanted: bool) -> Self {
         Self { regex, wanted }
     }
 
     /// Whether a series of this name passes.
-    #[must_use]
-    pub fn keeps(&self, series: &str) -> bool {
+    pub(crate) fn keeps(&self, series: &str) -> bool {
         self.regex.is_match(series.as_bytes()) == self.wanted
     }
 }
 
 /// The naming of a rule's metrics.
 #[derive(Clone, Debug)]
-pub struct Naming {
+pub(crate) struct Naming {
     matches: Arc<Regex>,
     /// With `$1`, `${name}` for the captures of `matches`.
     pattern: String,
@@ -81,8 +80,7 @@ impl Naming {
 
     /// The metric's name. `None`: the series is not named, or by an empty name,
     /// which no request could name.
-    #[must_use]
-    pub fn metric(&self, series: &str) -> Option<String> {
+    pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let mut name = Vec::new();
         let captures = self.matches.captures(series.as_bytes())?;
         captures.expand(self.pattern.as_bytes(), &mut name);

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::labels::is_label;
-use super::template::{Fields, Template, Value};
+use super::template::{Template, TemplateError};
 use apimachinery::promql::{quote, quote_regex};
 use apimachinery::selector::{Operator, Requirement, Selector};
+use gotmpl::{Value, tmap};
 
 /// Why Prometheus cannot be queried for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,40 +26,43 @@ pub enum Unanswerable {
     Rule(String),
 }
 
-/// The requested objects, by label.
+/// The requested series and objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub(crate) struct QueryRequest<'a> {
     /// The series' name.
-    pub series: &'a str,
+    pub(crate) series: &'a str,
     /// The metric selector.
-    pub selector: &'a Selector,
+    pub(crate) selector: &'a Selector,
     /// The label of the namespace and its value.
-    pub namespace: Option<(&'a str, &'a str)>,
+    pub(crate) namespace: Option<(&'a str, &'a str)>,
     /// The label of the objects and their names.
-    pub objects: Option<(&'a str, &'a [&'a str])>,
+    pub(crate) objects: Option<(&'a str, &'a [&'a str])>,
     /// Labels to group by besides that of the objects.
-    pub group_by: &'a [&'a str],
+    pub(crate) group_by: &'a [&'a str],
 }
 
 /// The PromQL of a request.
 ///
 /// # Errors
 /// See [`Unanswerable`].
-pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswerable> {
+pub(crate) fn build(
+    template: &Template,
+    request: &QueryRequest<'_>,
+) -> Result<String, Unanswerable> {
     let mut matchers = Vec::new();
     let mut values = BTreeMap::new();
-    for requirement in asked.selector.requirements() {
+    for requirement in request.selector.requirements() {
         let (matcher, value) = matcher(requirement)?;
         matchers.push(matcher);
         values.insert(requirement.key.clone(), value);
     }
-    if let Some((label, namespace)) = asked.namespace {
+    if let Some((label, namespace)) = request.namespace {
         checked(namespace)?;
         matchers.push(format!("{label}={}", quote(namespace)));
         values.insert(label.to_owned(), namespace.to_owned());
     }
     let mut group_by = Vec::new();
-    if let Some((label, names)) = asked.objects {
+    if let Some((label, names)) = request.objects {
         for name in names {
             checked(name)?;
         }
@@ -69,10 +73,10 @@ pub fn build(template: &Template, asked: &Asked<'_>) -> Result<String, Unanswera
         values.insert(label.to_owned(), names.join("|"));
         group_by.push(label.to_owned());
     }
-    group_by.extend(asked.group_by.iter().map(|label| (*label).to_owned()));
+    group_by.extend(request.group_by.iter().map(|label| (*label).to_owned()));
     let query = template
-        .render(&fields(asked.series, &matchers, values, group_by))
-        .map_err(|error| Unanswerable::Rule(error.to_string()))?;
+        .render(&fields(request.series, &matchers, values, group_by))
+        .map_err(Unanswerable::Rule)?;
     if query.is_empty() {
         return Err(Unanswerable::Rule("the query is empty".to_owned()));
     }
@@ -85,26 +89,22 @@ fn fields(
     matchers: &[String],
     values: BTreeMap<String, String>,
     group_by: Vec<String>,
-) -> Fields {
-    Fields::from([
-        ("Series", Value::Text(series.to_owned())),
-        ("LabelMatchers", Value::Text(matchers.join(","))),
-        ("LabelValuesByName", Value::Map(values)),
-        ("GroupBy", Value::Text(group_by.join(","))),
-        ("GroupBySlice", Value::List(group_by)),
-    ])
+) -> Value {
+    tmap! {
+        "Series" => series,
+        "LabelMatchers" => matchers.join(","),
+        "LabelValuesByName" => values,
+        "GroupBy" => group_by.join(","),
+        "GroupBySlice" => group_by,
+    }
 }
 
 /// Parses the template of a query.
 ///
 /// # Errors
 /// When it is no template, or no request can fill it in; with line and column.
-pub fn template(text: &str) -> Result<Template, String> {
-    let checked = Template::parse(text).and_then(|template| {
-        template.check(&fields("", &[], BTreeMap::new(), Vec::new()))?;
-        Ok(template)
-    });
-    checked.map_err(|error| error.within(text))
+pub(crate) fn template(text: &str) -> Result<Template, TemplateError> {
+    Template::parse(text, &fields("", &[], BTreeMap::new(), Vec::new()))
 }
 
 /// One matcher, and its values for `.LabelValuesByName`.

@@ -43,16 +43,15 @@ pub trait Keys {
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct Rule {
-    pub series_query: Option<Text>,
-    pub series_filters: Option<Vec<Checked<Filter>>>,
-    pub resources: Option<Checked<Resources>>,
-    pub name: Option<Checked<Name>>,
-    pub metrics_query: Option<Text>,
+pub struct RuleEntry {
+    pub(crate) series_query: Option<Text>,
+    pub(crate) series_filters: Option<Vec<Checked<FilterEntry>>>,
+    pub(crate) resources: Option<Checked<Resources>>,
+    pub(crate) name: Option<Checked<Name>>,
+    pub(crate) metrics_query: Option<Text>,
 }
 
-impl Keys for Rule {
+impl Keys for RuleEntry {
     const KEYS: &'static [&'static str] = &[
         "seriesQuery",
         "seriesFilters",
@@ -65,24 +64,22 @@ impl Keys for Rule {
 /// An entry of `seriesFilters`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct Filter {
-    pub is: Option<Text>,
-    pub is_not: Option<Text>,
+pub(crate) struct FilterEntry {
+    pub(crate) is: Option<Text>,
+    pub(crate) is_not: Option<Text>,
 }
 
-impl Keys for Filter {
+impl Keys for FilterEntry {
     const KEYS: &'static [&'static str] = &["is", "isNot"];
 }
 
 /// `resources`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct Resources {
-    pub template: Option<Text>,
-    pub overrides: Option<Overrides>,
-    pub namespaced: Option<bool>,
+pub(crate) struct Resources {
+    pub(crate) template: Option<Text>,
+    pub(crate) overrides: Option<Overrides>,
+    pub(crate) namespaced: Option<bool>,
 }
 
 impl Keys for Resources {
@@ -91,15 +88,14 @@ impl Keys for Resources {
 
 /// `resources.overrides`, in the file's order.
 #[derive(Clone, Debug, Default)]
-pub struct Overrides(pub Vec<(Text, Checked<GroupResource>)>);
+pub(crate) struct Overrides(pub(crate) Vec<(Text, Checked<GroupResource>)>);
 
 /// An entry of `resources.overrides`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct GroupResource {
-    pub group: Option<String>,
-    pub resource: Option<Text>,
+pub(crate) struct GroupResource {
+    pub(crate) group: Option<String>,
+    pub(crate) resource: Option<Text>,
 }
 
 impl Keys for GroupResource {
@@ -109,11 +105,10 @@ impl Keys for GroupResource {
 /// `name`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct Name {
-    pub matches: Option<Text>,
+pub(crate) struct Name {
+    pub(crate) matches: Option<Text>,
     #[serde(rename = "as")]
-    pub pattern: Option<Text>,
+    pub(crate) pattern: Option<Text>,
 }
 
 impl Keys for Name {
@@ -123,29 +118,27 @@ impl Keys for Name {
 /// `resourceRules`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct ResourceRules {
-    pub cpu: Option<Checked<ResourceRule>>,
-    pub memory: Option<Checked<ResourceRule>>,
-    pub window: Option<Text>,
+pub struct ResourceRulesEntry {
+    pub(crate) cpu: Option<Checked<ResourceRuleEntry>>,
+    pub(crate) memory: Option<Checked<ResourceRuleEntry>>,
+    pub(crate) window: Option<Text>,
 }
 
-impl Keys for ResourceRules {
+impl Keys for ResourceRulesEntry {
     const KEYS: &'static [&'static str] = &["cpu", "memory", "window"];
 }
 
 /// `resourceRules.cpu` or `.memory`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names are those of the file")]
-pub struct ResourceRule {
-    pub container_query: Option<Text>,
-    pub node_query: Option<Text>,
-    pub resources: Option<Checked<Resources>>,
-    pub container_label: Option<Text>,
+pub(crate) struct ResourceRuleEntry {
+    pub(crate) container_query: Option<Text>,
+    pub(crate) node_query: Option<Text>,
+    pub(crate) resources: Option<Checked<Resources>>,
+    pub(crate) container_label: Option<Text>,
 }
 
-impl Keys for ResourceRule {
+impl Keys for ResourceRuleEntry {
     const KEYS: &'static [&'static str] =
         &["containerQuery", "nodeQuery", "resources", "containerLabel"];
 }

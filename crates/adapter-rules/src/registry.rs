@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::labels::is_label;
-use super::query::{self, Asked, Unanswerable};
+use super::query::{self, QueryRequest, Unanswerable};
 use super::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
@@ -137,7 +137,7 @@ impl Custom {
                 None => Err(no_namespace_label()),
             })
             .transpose()?;
-        let asked = Asked {
+        let asked = QueryRequest {
             series: &self.series,
             selector,
             namespace,
@@ -166,7 +166,7 @@ impl External {
             Some(label) => Some((&**label, namespace)),
             None => return Err(no_namespace_label()),
         };
-        let asked = Asked {
+        let asked = QueryRequest {
             series: &self.series,
             selector,
             namespace,
@@ -183,7 +183,7 @@ fn no_namespace_label() -> Unanswerable {
     Unanswerable::Rule(message.to_owned())
 }
 
-fn fill(rule: Option<&Rule>, asked: &Asked<'_>) -> Result<String, Unanswerable> {
+fn fill(rule: Option<&Rule>, asked: &QueryRequest<'_>) -> Result<String, Unanswerable> {
     let template = rule.and_then(|rule| rule.query.as_ref());
     let template =
         template.ok_or_else(|| Unanswerable::Rule("metricsQuery is missing".to_owned()))?;

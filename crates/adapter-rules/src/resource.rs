@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fault;
-use super::query::{Asked, Unanswerable, build};
+use super::query::{QueryRequest, Unanswerable, build};
 use super::rule::{ResourceRule, ResourceRules};
 use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
@@ -155,7 +155,7 @@ fn ask(
     (label, names): (&str, &[&str]),
     group_by: &[&str],
 ) -> Result<String, Unanswerable> {
-    let asked = Asked {
+    let asked = QueryRequest {
         series: "",
         selector: &Selector::everything(),
         namespace,

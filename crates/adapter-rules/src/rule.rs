@@ -5,7 +5,7 @@ use serde_saphyr::Spanned;
 
 use super::Fault;
 use super::labels::{Override, ResourceLabels, is_label};
-use super::naming::{Filter, Naming, Regexes};
+use super::naming::{Naming, Regexes, SeriesFilter};
 use super::query;
 use super::raw::{self, Checked, Text, without_alias};
 use super::template::Template;
@@ -23,11 +23,11 @@ pub struct Rule {
     /// Which labels name objects.
     pub labels: ResourceLabels,
     /// Whether an external metric covers only series of its namespace.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
-    pub query: Option<Template>,
-    filters: Vec<Filter>,
+    pub(super) query: Option<Template>,
+    filters: Vec<SeriesFilter>,
     naming: Naming,
 }
 
@@ -53,7 +53,7 @@ impl Rules {
     /// Parses `rules` or `externalRules`, which `list` names. `regexes` are those of the
     /// file so far.
     #[must_use]
-    pub fn resolve(list: &str, raw: &[Checked<raw::Rule>], regexes: &mut Regexes) -> Self {
+    pub fn resolve(list: &str, raw: &[Checked<raw::RuleEntry>], regexes: &mut Regexes) -> Self {
         let mut rules = Self::default();
         for (index, raw) in raw.iter().enumerate() {
             let mut reader = Reader {
@@ -73,24 +73,24 @@ impl Rules {
 #[derive(Clone, Debug)]
 pub struct ResourceRules {
     /// CPU time.
-    pub cpu: ResourceRule,
+    pub(crate) cpu: ResourceRule,
     /// Memory.
-    pub memory: ResourceRule,
+    pub(crate) memory: ResourceRule,
     /// The window that values report, milliseconds.
-    pub window: std::time::Duration,
+    pub(crate) window: std::time::Duration,
 }
 
 /// `resourceRules.cpu` or `.memory`.
 #[derive(Clone, Debug)]
-pub struct ResourceRule {
+pub(crate) struct ResourceRule {
     /// The query for containers.
-    pub container_query: Template,
+    pub(super) container_query: Template,
     /// The query for nodes.
-    pub node_query: Template,
+    pub(super) node_query: Template,
     /// Which labels name pods, namespaces and nodes.
-    pub labels: ResourceLabels,
+    pub(crate) labels: ResourceLabels,
     /// The label that names the container.
-    pub container_label: String,
+    pub(crate) container_label: String,
 }
 
 impl ResourceRules {
@@ -99,7 +99,7 @@ impl ResourceRules {
     /// # Errors
     /// All faults; then none of the rules is used.
     pub fn resolve(
-        raw: &Checked<raw::ResourceRules>,
+        raw: &Checked<raw::ResourceRulesEntry>,
         regexes: &mut Regexes,
     ) -> Result<Self, Vec<Fault>> {
         let mut reader = Reader {
@@ -160,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    fn rule(&mut self, raw: &Checked<raw::Rule>) -> Option<Rule> {
+    fn rule(&mut self, raw: &Checked<raw::RuleEntry>) -> Option<Rule> {
         self.unknown("", &raw.unknown);
         let raw = &raw.known;
         let series_query = text(raw.series_query.as_ref())
@@ -189,7 +189,7 @@ impl Reader<'_> {
         })
     }
 
-    fn filters(&mut self, raw: &[Checked<raw::Filter>]) -> Vec<Filter> {
+    fn filters(&mut self, raw: &[Checked<raw::FilterEntry>]) -> Vec<SeriesFilter> {
         let mut filters = Vec::new();
         for (index, filter) in raw.iter().enumerate() {
             let field = format!("seriesFilters[{index}]");
@@ -209,7 +209,7 @@ impl Reader<'_> {
             };
             let regex = value.map(|value| self.regexes.read(&value.value));
             match regex {
-                Some(Ok(regex)) => filters.push(Filter::new(regex, wanted)),
+                Some(Ok(regex)) => filters.push(SeriesFilter::new(regex, wanted)),
                 Some(Err(message)) => self.fault(&field, value, message),
                 None => {}
             }
@@ -299,7 +299,7 @@ impl Reader<'_> {
     fn resource_rule(
         &mut self,
         field: &str,
-        raw: Option<&Checked<raw::ResourceRule>>,
+        raw: Option<&Checked<raw::ResourceRuleEntry>>,
     ) -> Option<ResourceRule> {
         let Some(raw) = raw else {
             self.fault::<String>(field, None, "is missing: write cpu and memory");

@@ -62,6 +62,7 @@ fn kinds() -> Kinds {
 }
 
 fn rules(yaml: &str) -> Rules {
-    let raw: Vec<Checked<raw::Rule>> = serde_saphyr::from_str(yaml).expect("the rules are YAML");
+    let raw: Vec<Checked<raw::RuleEntry>> =
+        serde_saphyr::from_str(yaml).expect("the rules are YAML");
     Rules::resolve("rules", &raw, &mut Regexes::default())
 }

@@ -118,7 +118,7 @@ const EXTERNAL: &str = "
 ";
 
 fn rules(list: &str, yaml: &str) -> Vec<Rule> {
-    let raw: Vec<Checked<raw::Rule>> = serde_saphyr::from_str(yaml).unwrap();
+    let raw: Vec<Checked<raw::RuleEntry>> = serde_saphyr::from_str(yaml).unwrap();
     let rules = Rules::resolve(list, &raw, &mut Regexes::default());
     assert_eq!(rules.faults, []);
     rules.usable

@@ -30,7 +30,7 @@ window: 1m
 "#;
 
 pub(crate) fn rules() -> ResourceRules {
-    let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(RULES).unwrap();
+    let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(RULES).unwrap();
     ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap()
 }
 
@@ -371,7 +371,7 @@ fn what_is_too_large_to_be_said_is_no_sample() {
 #[test]
 fn kinds_that_no_label_names_are_told_and_have_no_answer() {
     let text = RULES.replace("      instance: {resource: node}\n", "");
-    let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(&text).unwrap();
+    let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(&text).unwrap();
     let rules = ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap();
     let told: Vec<String> = rules.unlabelled().iter().map(ToString::to_string).collect();
     let said = |rule| {

@@ -1,111 +1,318 @@
-//! Finds names that no fields can provide, in any branch of a template.
+//! The types of a template's values.
+//!
+//! gotmpl has a map of fields where Go has a struct, and finds unknown names and
+//! unsuitable arguments when it renders them, if at all. Here they are found when the
+//! rule is read, in any branch.
 
-use std::collections::BTreeMap;
+use gotmpl::Value;
+use gotmpl::parse::{BranchNode, CommandNode, Expr, ListNode, Node, Number, Parser, PipeNode};
+use gotmpl::parse::{Pos, SmolStr};
 
-use super::evaluate::{defined, error, path};
-use super::syntax::{Command, Node, Operand, Pipeline};
-use super::{Fields, TemplateError, Value};
+use super::syntax::{CLOSE, OPEN};
+use super::{TemplateError, unread};
 
-type Named = BTreeMap<String, Vec<Node>>;
+/// The most values that a template copies with `print` and `slice`.
+const MAX_COPIES: usize = 100;
 
-/// Visits each node once. Values stand for their kinds; [`Value::Missing`] stands for a
-/// value that depends on the request.
-struct Checker<'a> {
-    named: &'a Named,
-    /// The value of `$`.
-    top: Value,
+/// The functions that render as Go's.
+const FUNCTIONS: &[&str] = &[
+    "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "print",
+    "printf", "println",
+];
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The struct of all fields.
+    Top,
+    Text,
+    /// Text that `print` made. It is not printed into another: it would double each time.
+    Printed,
+    Number,
+    Bool,
+    List,
+    Map,
+    /// A key that a map may lack, or one of several types: to print, or as a condition.
+    Unknown,
 }
 
-pub(super) fn check(nodes: &[Node], named: &Named, fields: &Fields) -> Result<(), TemplateError> {
-    let checker = |top| Checker { named, top };
-    let top = Value::Top(fields.clone());
-    checker(top.clone()).nodes(nodes, &top)?;
-    // The arguments of defined templates are not tracked.
-    let unknown = checker(Value::Missing);
-    let mut bodies = named.values();
-    bodies.try_for_each(|nodes| unknown.nodes(nodes, &Value::Missing))
+impl Kind {
+    /// Whether `print` takes it.
+    const fn is_printable(&self) -> bool {
+        !matches!(self, Self::Top | Self::Printed | Self::Unknown)
+    }
+}
+
+/// Visits each node once.
+struct Checker<'a> {
+    text: &'a str,
+    fields: &'a Value,
+    /// The variables declared so far, the innermost last.
+    variables: Vec<(SmolStr, Kind)>,
+    /// The nodes and values so far.
+    steps: u64,
+    copies: usize,
+}
+
+/// Checks the types, and counts the steps of one pass through the template.
+pub(super) fn check(text: &str, fields: &Value) -> Result<u64, TemplateError> {
+    // gotmpl ends without a word at an `else` that it does not expect.
+    let marked = format!("{text} <<0>>");
+    let parsed = Parser::new(&marked, OPEN, CLOSE).and_then(Parser::parse);
+    let (list, _) = parsed.map_err(|error| unread(text, error))?;
+    let is_whole = list
+        .nodes
+        .last()
+        .is_some_and(|node| matches!(node, Node::Action(action) if action.pos.offset > text.len()));
+    let mut checker = Checker {
+        text,
+        fields,
+        variables: Vec::new(),
+        steps: 0,
+        copies: 0,
+    };
+    if !is_whole {
+        return checker.fault(list.pos, "it has an end or else too many");
+    }
+    checker.list(&list, Kind::Top)?;
+    Ok(checker.steps)
 }
 
 impl Checker<'_> {
-    fn nodes(&self, nodes: &[Node], dot: &Value) -> Result<(), TemplateError> {
-        nodes.iter().try_for_each(|node| self.node(node, dot))
+    fn fault<T>(&self, at: Pos, message: impl Into<String>) -> Result<T, TemplateError> {
+        Err(TemplateError::new(self.text, at.offset, message))
     }
 
-    fn node(&self, node: &Node, dot: &Value) -> Result<(), TemplateError> {
-        let (then, inner, otherwise) = match node {
-            Node::Text(_) | Node::Break | Node::Continue => return Ok(()),
-            Node::Print { pipeline, .. } => return self.pipeline(pipeline, dot).map(drop),
-            Node::Named { at, name, pipeline } => {
-                defined(self.named, *at, name)?;
-                let mut pipeline = pipeline.iter();
-                return pipeline.try_for_each(|it| self.pipeline(it, dot).map(drop));
-            }
-            Node::If {
-                pipeline,
-                then,
-                otherwise,
-            } => {
-                self.pipeline(pipeline, dot)?;
-                (then, dot.clone(), otherwise)
-            }
-            Node::With {
-                pipeline,
-                then,
-                otherwise,
-            } => (then, self.pipeline(pipeline, dot)?, otherwise),
-            Node::Range {
-                at,
-                pipeline,
-                body,
-                otherwise,
-            } => {
-                let element = match self.pipeline(pipeline, dot)? {
-                    Value::Missing => Value::Missing,
-                    Value::List(_) | Value::Map(_) => Value::Text(String::new()),
-                    other => return Err(error(*at, format!("range over {}", other.kind()))),
-                };
-                (body, element, otherwise)
-            }
-        };
-        self.nodes(then, &inner)?;
-        self.nodes(otherwise, dot)
-    }
-
-    /// The value of its last command. The result of a function is not known before it runs.
-    fn pipeline(&self, pipeline: &Pipeline, dot: &Value) -> Result<Value, TemplateError> {
-        let mut value = Value::Missing;
-        for command in &pipeline.commands {
-            value = match command {
-                Command::Operand(operand) => self.operand(operand, dot)?,
-                Command::Call { arguments, .. } => {
-                    for argument in arguments {
-                        self.operand(argument, dot)?;
-                    }
-                    Value::Missing
+    fn list(&mut self, list: &ListNode, dot: Kind) -> Result<(), TemplateError> {
+        let declared = self.variables.len();
+        for node in &list.nodes {
+            self.steps += 1;
+            match node {
+                Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
+                Node::Action(action) => drop(self.pipeline(&action.pipe, dot)?),
+                Node::If(branch) => self.branch(branch, dot, |_| dot)?,
+                Node::With(branch) => self.branch(branch, dot, |value| value)?,
+                Node::Range(branch) => self.range(branch, dot)?,
+                Node::List(_) | Node::Define(_) | Node::Template(_) => {
+                    return self.fault(list.pos, "it has a statement that is not known here");
                 }
-            };
+            }
         }
-        Ok(value)
+        self.variables.truncate(declared);
+        Ok(())
     }
 
-    fn operand(&self, operand: &Operand, dot: &Value) -> Result<Value, TemplateError> {
-        let (at, fields, start) = match operand {
-            Operand::Literal(value) => return Ok(value.clone()),
-            Operand::Group(pipeline) => return self.pipeline(pipeline, dot),
-            Operand::Function { .. } => return Ok(Value::Missing),
-            Operand::Path {
-                at,
-                variable,
-                fields,
-            } => match variable.as_deref() {
-                None => (*at, fields, dot),
-                Some("") => (*at, fields, &self.top),
-                Some(_) => return Ok(Value::Missing),
-            },
+    /// `if` or `with`; `inner` is the dot of its body.
+    fn branch(
+        &mut self,
+        branch: &BranchNode,
+        dot: Kind,
+        inner: impl FnOnce(Kind) -> Kind,
+    ) -> Result<(), TemplateError> {
+        let declared = self.variables.len();
+        let value = self.pipeline(&branch.pipe, dot)?;
+        self.list(&branch.body, inner(value))?;
+        if let Some(otherwise) = &branch.else_body {
+            self.list(otherwise, dot)?;
+        }
+        self.variables.truncate(declared);
+        Ok(())
+    }
+
+    fn range(&mut self, branch: &BranchNode, dot: Kind) -> Result<(), TemplateError> {
+        let key = match self.commands(&branch.pipe, dot)? {
+            Kind::List => Kind::Number,
+            Kind::Map => Kind::Text,
+            _ => return self.fault(branch.pos, "range over what is no list and no map"),
         };
-        match start {
-            Value::Missing => Ok(Value::Missing),
-            start => path(at, start, fields),
+        if branch.pipe.is_assign {
+            return self.fault(branch.pos, "range with = is not known here: write :=");
+        }
+        let mut names = branch.pipe.decl.iter();
+        if let Some(name) = names.find(|name| self.variable(branch.pos, name).is_ok()) {
+            // In the `else` Go gives it the list, gotmpl its former value.
+            let message = format!("{name} is declared already: write another name");
+            return self.fault(branch.pos, message);
+        }
+        let declared = self.variables.len();
+        // One variable is the element, the first of two is its key.
+        let kinds = [Kind::Text, key];
+        let names = branch.pipe.decl.iter().rev().cloned();
+        self.variables.extend(names.zip(kinds));
+        self.list(&branch.body, Kind::Text)?;
+        self.variables.truncate(declared);
+        let mut otherwise = branch.else_body.iter();
+        otherwise.try_for_each(|list| self.list(list, dot))
+    }
+
+    /// The type of a pipeline, which its variable has from here on.
+    fn pipeline(&mut self, pipeline: &PipeNode, dot: Kind) -> Result<Kind, TemplateError> {
+        let kind = self.commands(pipeline, dot)?;
+        match pipeline.decl.as_slice() {
+            [name] if !pipeline.is_assign => self.variables.push((name.clone(), kind)),
+            [name] if self.variable(pipeline.pos, name)? != kind => {
+                let message = format!("{name} gets a value of another type");
+                return self.fault(pipeline.pos, message);
+            }
+            _ => {}
+        }
+        Ok(kind)
+    }
+
+    fn commands(&mut self, pipeline: &PipeNode, dot: Kind) -> Result<Kind, TemplateError> {
+        let mut piped = None;
+        for command in &pipeline.commands {
+            piped = Some(self.command(command, piped, dot)?);
+        }
+        piped.map_or_else(|| self.fault(pipeline.pos, "a value is missing"), Ok)
+    }
+
+    fn command(
+        &mut self,
+        command: &CommandNode,
+        piped: Option<Kind>,
+        dot: Kind,
+    ) -> Result<Kind, TemplateError> {
+        match (command.args.as_slice(), piped) {
+            ([Expr::Identifier(_, name), arguments @ ..], _) => {
+                let operands = arguments.iter().map(|it| self.operand(it, dot));
+                let mut kinds = operands.collect::<Result<Vec<_>, _>>()?;
+                kinds.extend(piped);
+                if let "print" | "printf" | "println" | "slice" = name.as_str() {
+                    self.copies += kinds.len();
+                }
+                if self.copies > MAX_COPIES {
+                    let message = format!("print and slice have more than {MAX_COPIES} values");
+                    return self.fault(command.pos, message);
+                }
+                let result = result(name, arguments.first(), &kinds);
+                result.or_else(|message| self.fault(command.pos, message))
+            }
+            ([operand], None) => self.operand(operand, dot),
+            _ => self.fault(command.pos, "this is no function and takes no arguments"),
         }
     }
+
+    fn operand(&mut self, operand: &Expr, dot: Kind) -> Result<Kind, TemplateError> {
+        self.steps += 1;
+        match operand {
+            Expr::Dot(at) => self.field(*at, dot, &[]),
+            Expr::Field(at, names) => self.field(*at, dot, names),
+            Expr::Variable(at, name, names) => {
+                let start = self.variable(*at, name)?;
+                self.field(*at, start, names)
+            }
+            Expr::String(..) => Ok(Kind::Text),
+            Expr::Number(_, Number::Int(_)) => Ok(Kind::Number),
+            Expr::Bool(..) => Ok(Kind::Bool),
+            Expr::Pipe(_, pipeline) => self.pipeline(pipeline, dot),
+            Expr::Number(..) | Expr::Identifier(..) | Expr::Nil(_) | Expr::Chain(..) => {
+                let message = "a value is missing: write a function in parentheses, and not nil";
+                self.fault(operand.pos(), message)
+            }
+        }
+    }
+
+    fn variable(&self, at: Pos, name: &str) -> Result<Kind, TemplateError> {
+        let mut known = self.variables.iter().rev();
+        match known.find(|(known, _)| known == name) {
+            Some((_, kind)) => Ok(*kind),
+            None if name == "$" => Ok(Kind::Top),
+            None => self.fault(at, format!("{name} is not declared")),
+        }
+    }
+
+    /// A field of a value, or the value itself.
+    fn field(&self, at: Pos, start: Kind, names: &[SmolStr]) -> Result<Kind, TemplateError> {
+        match (start, names) {
+            (Kind::Top, [name, rest @ ..]) => match self.fields.field(name) {
+                Some(Value::String(_)) => self.field(at, Kind::Text, rest),
+                Some(Value::List(_)) => self.field(at, Kind::List, rest),
+                Some(_) => self.field(at, Kind::Map, rest),
+                None => self.fault(at, format!(".{name} is not known: write {}", self.known())),
+            },
+            (Kind::Top, []) => self.fault(at, format!("no value: write {}", self.known())),
+            (kind, []) => Ok(kind),
+            (Kind::Map, [_, rest @ ..]) => self.field(at, Kind::Unknown, rest),
+            (_, [name, ..]) => self.fault(at, format!(".{name} of a value without fields")),
+        }
+    }
+
+    fn known(&self) -> String {
+        let Value::Map(fields) = self.fields else {
+            return String::new();
+        };
+        let names: Vec<String> = fields.keys().map(|name| format!(".{name}")).collect();
+        names.join(", ")
+    }
+}
+
+/// The type of a function's result; `first` is its first argument as written.
+fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, String> {
+    use Kind::{Bool, List, Map, Number, Printed, Text, Unknown};
+    match (name, arguments) {
+        ("and" | "or", [first, rest @ ..]) => match rest.iter().all(|kind| kind == first) {
+            true => Ok(*first),
+            false => Ok(Unknown),
+        },
+        ("not", [_]) => Ok(Bool),
+        ("eq" | "ne" | "lt" | "le" | "gt" | "ge", [first, rest @ ..])
+            if is_comparable(name, *first, rest) =>
+        {
+            Ok(Bool)
+        }
+        ("len", [Text | Printed | List | Map]) => Ok(Number),
+        ("index", [Map, Text | Printed] | [List, Number]) => Ok(Text),
+        ("slice", [value @ (Text | Printed | List), bounds @ ..])
+            if bounds.len() <= 2 && bounds.iter().all(|kind| *kind == Number) =>
+        {
+            Ok(*value)
+        }
+        ("print" | "println", values) if values.iter().all(Kind::is_printable) => Ok(Printed),
+        ("printf", [_, values @ ..]) if is_format(first, values) => Ok(Printed),
+        _ if FUNCTIONS.contains(&name) => Err(format!("{name} does not take these values here")),
+        _ => {
+            let known = FUNCTIONS.join(", ");
+            Err(format!("{name:?} is no function here: known are {known}"))
+        }
+    }
+}
+
+/// Whether all values are of one type, and of one that the function compares.
+fn is_comparable(function: &str, first: Kind, rest: &[Kind]) -> bool {
+    let is_text = |kind| matches!(kind, Kind::Text | Kind::Printed);
+    let same = |kind: &Kind| *kind == first || is_text(*kind) && is_text(first);
+    let is_known = match first {
+        Kind::Text | Kind::Printed | Kind::Number => true,
+        Kind::Bool => matches!(function, "eq" | "ne"),
+        Kind::Top | Kind::List | Kind::Map | Kind::Unknown => false,
+    };
+    let count = if function == "eq" {
+        1..=usize::MAX
+    } else {
+        1..=1
+    };
+    is_known && count.contains(&rest.len()) && rest.iter().all(same)
+}
+
+/// Whether it is a text with as many verbs as values, each one for its type.
+fn is_format(format: Option<&Expr>, values: &[Kind]) -> bool {
+    let Some(Expr::String(_, format)) = format else {
+        return false;
+    };
+    let mut values = values.iter();
+    let mut letters = format.chars();
+    while letters.by_ref().any(|letter| letter == '%') {
+        let fits = match letters.next() {
+            Some('%') => true,
+            Some('s') => values.next() == Some(&Kind::Text),
+            Some('d') => values.next() == Some(&Kind::Number),
+            Some('v') => values.next().is_some_and(Kind::is_printable),
+            _ => false,
+        };
+        if !fits {
+            return false;
+        }
+    }
+    values.next().is_none()
 }

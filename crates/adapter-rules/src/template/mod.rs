@@ -1,25 +1,19 @@
 //! Go's text/template as rules use it, with the delimiters `<<` and `>>`.
 //!
-//! The parts of Go's package that rules use render to the same bytes here: fields,
-//! variables, pipelines, `if`, `range`, `with`, `define`, trim markers and the functions
-//! of `functions`. Everything else is refused when the rule is read, with its place, and
-//! so is an unknown name. Upstream: Go's src/text/template/doc.go.
+//! The crate `gotmpl` parses and renders. It accepts some texts that Go refuses, and
+//! prints some values otherwise. Other bytes are another query. When a rule is read,
+//! [`syntax`] and [`check`] therefore refuse everything but a part of the language that
+//! renders to the same bytes in both. Upstream: Go's src/text/template/doc.go.
 
 mod check;
-mod evaluate;
-mod functions;
-mod lexer;
-mod parser;
 mod syntax;
 #[cfg(test)]
 mod tests;
-mod value;
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
-pub use value::{Fields, Value};
-
-use syntax::Node;
+use gotmpl::Value;
 
 /// The longest query; Prometheus refuses such queries too.
 const MAX_OUTPUT: usize = 1 << 20;
@@ -27,67 +21,122 @@ const MAX_OUTPUT: usize = 1 << 20;
 /// The longest template.
 const MAX_TEMPLATE: usize = 64 << 10;
 
-/// A parsed template.
-#[derive(Clone, Debug)]
-pub struct Template {
-    nodes: Vec<Node>,
-    /// The bodies of `define` and `block`.
-    named: BTreeMap<String, Vec<Node>>,
-}
+/// The most steps of a rendering: passes of `range` by the steps of the whole template.
+const MAX_STEPS: u64 = 1_000_000;
 
-/// Why a text is no template, or a template cannot be rendered.
+/// A template that renders as Go's.
+#[derive(Clone)]
+pub(crate) struct Template(Arc<gotmpl::Template>);
+
+/// Why a text is no template, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at character {at}: {message}")]
-pub struct TemplateError {
-    /// The place in the template, in characters, from 1.
-    pub at: usize,
+#[error("at line {line}, column {column} of it: {message}")]
+pub(crate) struct TemplateError {
+    /// From 1.
+    line: usize,
+    /// In characters, from 1.
+    column: usize,
     /// The fault, and what is allowed instead.
-    pub message: String,
+    message: String,
 }
 
 impl TemplateError {
-    /// The same with the line and column in `template`, its text: both from 1.
-    #[must_use]
-    pub fn within(&self, template: &str) -> String {
-        let before = template.chars().take(self.at.saturating_sub(1));
-        let (line, column) = before.fold((1, 1), |(line, column), c| match c {
-            '\n' => (line + 1, 1),
-            _ => (line, column + 1),
-        });
-        format!("at line {line}, column {column} of it: {}", self.message)
+    /// A fault at a byte of the text.
+    fn new(text: &str, at: usize, message: impl Into<String>) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            message: message.into(),
+        }
     }
 }
 
 impl Template {
-    /// Parses a template.
+    /// Parses a template for `fields`, of which the values stand for their types.
     ///
     /// # Errors
-    /// When Go would refuse it, or it uses an unsupported feature.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    /// When Go would refuse it, a field does not exist, or it is outside of the part of
+    /// the language that is known here.
+    pub(crate) fn parse(text: &str, fields: &Value) -> Result<Self, TemplateError> {
         if text.len() > MAX_TEMPLATE {
             let message = format!("longer than {MAX_TEMPLATE} bytes: write a shorter template");
-            return Err(TemplateError { at: 1, message });
+            return Err(TemplateError::new(text, 0, message));
         }
-        let tokens = lexer::tokens(text)?;
-        let (nodes, named) = parser::parse(&tokens)?;
-        Ok(Self { nodes, named })
-    }
-
-    /// Checks that all names in it are known, even in rarely taken branches. `fields` has
-    /// the available names, with any values.
-    ///
-    /// # Errors
-    /// For every fault that does not depend on the fields' values: a field or template
-    /// that does not exist, or a field of a value without fields.
-    pub fn check(&self, fields: &Fields) -> Result<(), TemplateError> {
-        check::check(&self.nodes, &self.named, fields)
+        syntax::check(text)?;
+        let steps = check::check(text, fields)?;
+        let template = gotmpl::Template::new("")
+            .delims(syntax::OPEN, syntax::CLOSE)
+            .func("index", index)
+            .max_range_iters(MAX_STEPS / steps)
+            .parse(text)
+            .map_err(|error| unread(text, error))?;
+        Ok(Self(Arc::new(template)))
     }
 
     /// Renders the text with `fields`.
     ///
     /// # Errors
-    /// When a field is missing or a function does not accept its arguments.
-    pub fn render(&self, fields: &Fields) -> Result<String, TemplateError> {
-        evaluate::render(&self.nodes, &self.named, fields)
+    /// When an index is out of range, a label to print is missing, or the text becomes
+    /// too long.
+    pub(crate) fn render(&self, fields: &Value) -> Result<String, String> {
+        let mut query = Query::default();
+        let rendered = self.0.execute_fmt(&mut query, fields);
+        rendered.map_err(|error| query.fault.map_or_else(|| error.to_string(), str::to_owned))?;
+        Ok(query.text)
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Template").finish_non_exhaustive()
+    }
+}
+
+/// What gotmpl refuses in a text.
+fn unread(text: &str, error: gotmpl::TemplateError) -> TemplateError {
+    use gotmpl::TemplateError::{Lex, Parse};
+    match error {
+        #[rustfmt::skip]
+        Parse { line, col, message, .. } | Lex { line, col, message, .. } => TemplateError {
+            line: line.max(1),
+            column: col.max(1),
+            message,
+        },
+        other => TemplateError::new(text, 0, other.to_string()),
+    }
+}
+
+/// A map's missing key is the empty text, as the zero value of Go's maps.
+fn index(arguments: &[Value]) -> gotmpl::Result<Value> {
+    let [value, key] = arguments else {
+        let message = "index takes a value and a key".to_owned();
+        return Err(gotmpl::TemplateError::Exec(message));
+    };
+    Ok(match value.index(key)? {
+        Value::Nil => Value::String("".into()),
+        found => found,
+    })
+}
+
+/// The text of a query so far.
+#[derive(Debug, Default)]
+struct Query {
+    text: String,
+    /// Why it ends here.
+    fault: Option<&'static str>,
+}
+
+impl fmt::Write for Query {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if part == "<no value>" {
+            self.fault = Some("a label that the request does not have would be printed");
+        } else if self.text.len() + part.len() > MAX_OUTPUT {
+            self.fault = Some("the query becomes too long");
+        } else {
+            self.text.push_str(part);
+        }
+        self.fault.map_or(Ok(()), |_| Err(fmt::Error))
     }
 }

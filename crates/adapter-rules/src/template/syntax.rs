@@ -1,82 +1,124 @@
-//! A template as a tree.
+//! The actions that a template may have, and their nesting.
+//!
+//! gotmpl takes an `end` too many for the end of the text, and the end of the text for
+//! each `end` that is missing. It asks for no spaces between words, reads numbers and
+//! escapes of its own, and trims the spaces of all scripts. All these are refused here.
 
-use super::Value;
-use super::functions::Function;
+use std::sync::LazyLock;
 
-/// A part of a template. `at` is its place, in characters, from 1.
-#[derive(Clone, Debug)]
-pub(super) enum Node {
-    /// Literal text.
-    Text(String),
-    /// `<<pipeline>>`.
-    Print { at: usize, pipeline: Pipeline },
-    /// `<<if>>`: the first branch whose condition is true.
-    If {
-        pipeline: Pipeline,
-        then: Vec<Node>,
-        otherwise: Vec<Node>,
-    },
-    /// `<<with>>`: as `if`, with `.` set.
-    With {
-        pipeline: Pipeline,
-        then: Vec<Node>,
-        otherwise: Vec<Node>,
-    },
-    /// `<<range>>`: once for each element.
-    Range {
-        at: usize,
-        pipeline: Pipeline,
-        body: Vec<Node>,
-        otherwise: Vec<Node>,
-    },
-    /// `<<break>>`.
-    Break,
-    /// `<<continue>>`.
-    Continue,
-    /// `<<template "name" pipeline>>`.
-    Named {
-        at: usize,
-        name: String,
-        pipeline: Option<Pipeline>,
-    },
+use regex::Regex;
+
+use super::TemplateError;
+
+pub(super) const OPEN: &str = "<<";
+pub(super) const CLOSE: &str = ">>";
+
+/// The deepest nesting: parsing and rendering are recursive.
+const MAX_DEPTH: usize = 50;
+
+pub(super) const FORM: &str = "not an action as it is known here: write spaces between the words, texts as \"a\" \
+                    and whole numbers";
+
+/// Go's spaces.
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// An action or a comment at the beginning of a text. A capture is its keyword.
+static ACTION: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
+    let space = r"[ \t\r\n]";
+    let name = "[A-Za-z_][A-Za-z0-9_]*";
+    let path = format!(r"(?:\$(?:{name})?|\.{name})(?:\.{name})*|\.");
+    let literal = r#"0|-?[1-9][0-9]{0,8}|"(?:[^"\\\n]|\\["\\nrt])*"|`[^`\r]*`"#;
+    let operand = format!(r"(?:\({space}*)*(?:{path}|{name}|{literal})(?:{space}*\))*");
+    let pipeline = format!(r"{operand}(?:(?:{space}*\|{space}*|{space}+){operand})*");
+    let declared = format!(
+        r"(?:(?:\${name}{space}*,{space}*)?\${name}{space}*:={space}*|\${name}{space}+={space}*)?"
+    );
+    let with_pipeline =
+        format!(r"(if|else{space}+(?:if|with)|with|range|define|block|template){space}+");
+    let content =
+        format!(r"(?:(end|else|break|continue)|(?:{with_pipeline})?{declared}{pipeline})");
+    let comment = r"/\*(?:[^*]|\*+[^*/])*\*+/";
+    Regex::new(&format!(
+        r"^(?:<<{comment}(?:{space}-)?>>|<<-{space}{comment}{space}->>|<<(?:-{space})?{space}*{content}(?:{space}+-|{space}*)>>)"
+    ))
+});
+
+/// An open `if`, `with` or `range`.
+struct Block<'t> {
+    keyword: &'t str,
+    /// Its place.
+    at: usize,
+    has_else: bool,
+    /// Whether it is an `else if`, which has no `end` of its own.
+    is_else_if: bool,
 }
 
-/// Commands, each with the previous one's result as an argument.
-#[derive(Clone, Debug)]
-pub(super) struct Pipeline {
-    /// `$x :=`, `$i, $x :=` (of a range), `$x =`.
-    pub(super) variables: Vec<String>,
-    /// Whether the variable exists already: `=`.
-    pub(super) assigns: bool,
-    pub(super) commands: Vec<Command>,
+/// Checks each action by itself, and that the blocks are closed.
+pub(super) fn check(text: &str) -> Result<(), TemplateError> {
+    let fault = |at: usize, message: &str| TemplateError::new(text, at, message);
+    let strange = |letter: char| letter.is_whitespace() && !SPACES.contains(&letter);
+    if let Some(at) = text.find(strange) {
+        return Err(fault(at, "an unusual space: write a plain one"));
+    }
+    let form = ACTION
+        .as_ref()
+        .map_err(|error| fault(0, &error.to_string()))?;
+    let mut open: Vec<Block<'_>> = Vec::new();
+    let mut at = 0;
+    while let Some((_, rest)) = text.get(at..).and_then(|rest| rest.split_once(OPEN)) {
+        at = text.len() - rest.len() - OPEN.len();
+        if !rest.contains(CLOSE) {
+            return Err(fault(at, "<< without >>: close the action"));
+        }
+        let Some(action) = text.get(at..).and_then(|rest| form.captures(rest)) else {
+            return Err(fault(at, FORM));
+        };
+        if let Some(keyword) = action.get(1).or(action.get(2)) {
+            nest(&mut open, keyword.as_str(), at).map_err(|message| fault(at, message))?;
+        }
+        at += action.get(0).map_or(OPEN.len(), |all| all.len());
+    }
+    match open.first() {
+        None => Ok(()),
+        Some(block) => {
+            let message = format!("{} has no end: write <<end>>", block.keyword);
+            Err(fault(block.at, &message))
+        }
+    }
 }
 
-/// One step of a pipeline.
-#[derive(Clone, Debug)]
-pub(super) enum Command {
-    /// A value without arguments.
-    Operand(Operand),
-    /// A function with its arguments.
-    Call {
-        at: usize,
-        function: Function,
-        arguments: Vec<Operand>,
-    },
-}
-
-/// A value in the template.
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    /// `"text"`, `5`, `true`.
-    Literal(Value),
-    /// `.`, `.A.b`, `$`, `$x`, `$x.b`: a variable or `.`, then fields.
-    Path {
-        at: usize,
-        variable: Option<String>,
-        fields: Vec<String>,
-    },
-    /// `(pipeline)`.
-    Group(Box<Pipeline>),
-    /// A function without arguments: `print`.
-    Function { at: usize, function: Function },
+/// Opens or closes blocks as the keyword does.
+fn nest<'t>(open: &mut Vec<Block<'t>>, keyword: &'t str, at: usize) -> Result<(), &'static str> {
+    // In an `else` Go leaves this range, gotmpl the one around it.
+    let mut ranges = open.iter().filter(|block| block.keyword == "range");
+    let is_in_range = ranges.next_back().is_some_and(|block| !block.has_else);
+    let is_else_if = match (keyword, open.last_mut()) {
+        ("if" | "with" | "range", _) => false,
+        ("end", Some(_)) => {
+            while open.pop().is_some_and(|block| block.is_else_if) {}
+            return Ok(());
+        }
+        ("else", Some(block)) if !block.has_else => {
+            block.has_else = true;
+            return Ok(());
+        }
+        ("end" | "else", _) => return Err("end or else without if, range or with"),
+        ("break" | "continue", _) if is_in_range => return Ok(()),
+        ("break" | "continue", _) => return Err("break or continue outside of range"),
+        ("define" | "block" | "template", _) => {
+            return Err("define, block and template are not known here: write the text itself");
+        }
+        (_, Some(block)) if !block.has_else && keyword.ends_with(block.keyword) => true,
+        _ => return Err("else if without if, or else with without with"),
+    };
+    if open.len() == MAX_DEPTH {
+        return Err("nested too deeply");
+    }
+    open.push(Block {
+        keyword: keyword.rsplit(SPACES).next().unwrap_or(keyword),
+        at,
+        has_else: false,
+        is_else_if,
+    });
+    Ok(())
 }

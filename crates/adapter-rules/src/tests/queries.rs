@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::query::{Asked, Unanswerable, build};
-use crate::template::Template;
+use crate::query::{self, QueryRequest, Unanswerable, build};
 use apimachinery::selector::Selector;
 
 fn query(
@@ -13,11 +12,11 @@ fn query(
     names: Option<&[&str]>,
     group_by: &[&str],
 ) -> Result<String, Unanswerable> {
-    let template = Template::parse(template).expect("a template");
+    let template = query::template(template).expect("a template");
     let selector = Selector::parse(selector).expect("a selector");
     build(
         &template,
-        &Asked {
+        &QueryRequest {
             series: "foo",
             selector: &selector,
             namespace: namespace.map(|namespace| ("namespaces", namespace)),
@@ -257,8 +256,8 @@ fn an_empty_query_is_none() {
         empty,
         Err(Unanswerable::Rule("the query is empty".to_owned()))
     );
-    let unknown = query("<<.Nope>>", "", None, None, &[]);
-    assert!(matches!(unknown, Err(Unanswerable::Rule(_))), "{unknown:?}");
+    let missing = query("<<.LabelValuesByName.nope>>", "", None, None, &[]);
+    assert!(matches!(missing, Err(Unanswerable::Rule(_))), "{missing:?}");
 }
 
 proptest::proptest! {

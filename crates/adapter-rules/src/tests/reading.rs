@@ -53,7 +53,7 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
         ),
         (
             "{seriesQuery: up, metricsQuery: '<<.Series'}",
-            "rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 10 of it: << without >>: close the action",
+            "rules[1].metricsQuery (line 2, column 35): is no template: at line 1, column 1 of it: << without >>: close the action",
         ),
         (
             "{seriesQuery: up, metricsQuery: \"sum(\\n  <<.Serie>>)\"}",
@@ -364,7 +364,7 @@ memory:
 window: 3m
 "#;
     let read = |yaml: &str| {
-        let raw: Checked<raw::ResourceRules> = serde_saphyr::from_str(yaml).expect("YAML");
+        let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(yaml).expect("YAML");
         ResourceRules::resolve(&raw, &mut Regexes::default())
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
