@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::credentials::Auth;
-use super::gpu::{IDLE, MIG_WEIGHT, SHARED};
-use super::value::word;
+use super::value::Choice;
 use super::{Config, PrometheusSettings};
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::Activity;
@@ -56,7 +55,7 @@ impl Config {
             ("gpu.average", policy.formula.name().to_owned()),
             ("gpu.active", active(&policy.activity)),
             ("gpu.hold", format_duration(policy.hold)),
-            ("gpu.idle", word(&policy.idle, &IDLE)),
+            ("gpu.idle", policy.idle.word().to_owned()),
             ("gpu.minDevices", policy.min_devices.to_string()),
             (
                 "gpu.percentAsRatio",
@@ -64,8 +63,8 @@ impl Config {
                     .percent_as_ratio
                     .map_or_else(|| "auto: for each job".to_owned(), |it| it.to_string()),
             ),
-            ("gpu.migWeight", word(&policy.mig_weight, &MIG_WEIGHT)),
-            ("gpu.shared", word(&policy.shared, &SHARED)),
+            ("gpu.migWeight", policy.mig_weight.word().to_owned()),
+            ("gpu.shared", policy.shared.word().to_owned()),
             (
                 "gpu.metrics",
                 if names.is_empty() {
