@@ -97,21 +97,17 @@ fn flags_that_contradict_each_other_are_both_named() {
 #[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_known_ones() {
     let (end, file) = configured("gpu:\n  windw: 1m\n");
-    assert_told(
-        &end,
-        USAGE,
-        &[&file, "line 2", "`windw`", "window, maxWindow"],
-    );
+    assert_told(&end, USAGE, &[&file, ":2:", "`windw`", "window, maxWindow"]);
     let (end, file) = configured("gpus: {}\n");
-    assert_told(&end, USAGE, &[&file, "line 1", "`gpus`", "prometheus, gpu"]);
+    assert_told(&end, USAGE, &[&file, ":1:", "`gpus`", "prometheus, gpu"]);
 }
 
 #[test]
 fn a_value_of_the_wrong_type_is_shown_with_its_line() {
     let (end, file) = configured("gpu:\n  window: [1m]\n");
-    assert_told(&end, USAGE, &[&file, "line 2, column 11"]);
+    assert_told(&end, USAGE, &[&file, ":2:11: gpu.window: "]);
     let (end, file) = configured("gpu: 5\n");
-    assert_told(&end, USAGE, &[&file, "line 1, column 6"]);
+    assert_told(&end, USAGE, &[&file, ":1:6: gpu: "]);
     let (end, file) = configured("gpu:\n  minDevices: many\n");
     assert_told(
         &end,

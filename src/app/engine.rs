@@ -23,7 +23,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
 use crate::telemetry::metrics::{Metrics, Polls};
 use ::findings::{Report, source};
-use apimachinery::promql::quote;
+use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::inventory::Inventory;
@@ -52,7 +52,7 @@ const SMALL_FLEET_SERIES: usize = 10_000;
 /// The message where Prometheus has no DCGM series.
 fn no_series(matchers: &[(String, String)]) -> String {
     let matchers = matchers.iter();
-    let matchers = matchers.map(|(label, value)| format!("{label}={}", quote(value)));
+    let matchers = matchers.map(|(label, value)| equals(label, value));
     let with = match matchers.reduce(|one, other| format!("{one},{other}")) {
         Some(matchers) => {
             format!(" with {{{matchers}}}: check these labels (prometheus.matchers), and")

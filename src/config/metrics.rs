@@ -2,61 +2,106 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::problem::Problem;
-use super::raw;
-use super::value::{choice, is_identifier};
+use super::value::{Choice, Scalar, Setting, Words, or};
+use adapter_rules::labels::is_label;
 use gpu_metrics::dcgm::metrics::built_in;
 use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 
-const UNITS: [(&str, Unit); 5] = [
-    ("percent", Unit::Percent),
-    ("ratio", Unit::Ratio),
-    ("mebibytes", Unit::Mebibytes),
-    ("watts", Unit::Watts),
-    ("plain", Unit::Plain),
-];
+/// An entry of `gpu.metrics`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Metric {
+    name: Scalar<MetricName>,
+    field: Scalar<SeriesName>,
+    #[serde(default)]
+    aliases: Vec<Scalar<SeriesName>>,
+    unit: Option<Scalar<Unit>>,
+    reducer: Option<Scalar<Reducer>>,
+    over: Option<Scalar<Over>>,
+}
 
-const REDUCERS: [(&str, Reducer); 7] = [
-    ("mean", Reducer::Mean),
-    ("sum", Reducer::Sum),
-    ("max", Reducer::Max),
-    ("min", Reducer::Min),
-    ("p50", Reducer::Quantile(0.5)),
-    ("p95", Reducer::Quantile(0.95)),
-    ("p99", Reducer::Quantile(0.99)),
-];
+/// A name that no built-in metric has.
+struct MetricName;
 
-const OVERS: [(&str, Over); 3] = [
-    ("active", Over::Active),
-    ("held", Over::Held),
-    ("all", Over::All),
-];
+impl Setting for MetricName {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        if !is_label(text) {
+            return Err(format!(
+                "{text:?} is no metric name: write letters, digits and underscores, not a digit first"
+            ));
+        }
+        let mut names = built_in().into_iter().map(|spec| spec.name);
+        match names.find(|taken| taken.eq_ignore_ascii_case(text)) {
+            Some(taken) => Err(format!(
+                "{taken:?} is a built-in metric (case does not count): choose another name"
+            )),
+            None => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// The name of a series. Names from OpenTelemetry may be UTF-8, with dots.
+struct SeriesName;
+
+impl Setting for SeriesName {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text.is_empty() || text.chars().any(|c| c.is_control() || c == ' ') {
+            true => Err(format!(
+                "{text:?} is no series name: write one such as DCGM_FI_DEV_GPU_TEMP"
+            )),
+            false => Ok(text.to_owned()),
+        }
+    }
+}
+
+impl Choice for Unit {
+    const WORDS: Words<Self> = &[
+        ("percent", Self::Percent),
+        ("ratio", Self::Ratio),
+        ("mebibytes", Self::Mebibytes),
+        ("watts", Self::Watts),
+        ("plain", Self::Plain),
+    ];
+}
+
+impl Choice for Reducer {
+    const WORDS: Words<Self> = &[
+        ("mean", Self::Mean),
+        ("sum", Self::Sum),
+        ("max", Self::Max),
+        ("min", Self::Min),
+        ("p50", Self::Quantile(0.5)),
+        ("p95", Self::Quantile(0.95)),
+        ("p99", Self::Quantile(0.99)),
+    ];
+}
+
+impl Choice for Over {
+    const WORDS: Words<Self> = &[
+        ("active", Self::Active),
+        ("held", Self::Held),
+        ("all", Self::All),
+    ];
+}
 
 /// The configured metrics. Fields without a signal are appended to `signals`.
 pub(super) fn resolve(
-    raw: &[raw::Metric],
+    entries: &[Metric],
     signals: &mut Vec<SignalSpec>,
 ) -> Result<Vec<MetricSpec>, Problem> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let mut metrics = Vec::with_capacity(raw.len());
-    for (index, metric) in raw.iter().enumerate() {
+    let mut metrics = Vec::with_capacity(entries.len());
+    for (index, metric) in entries.iter().enumerate() {
         let key = |name: &str| format!("gpu.metrics[{index}].{name}");
-        let name = &metric.name;
-        if !is_identifier(&name.value) {
-            let message = format!(
-                "{:?} is no metric name: write letters, digits and underscores, not a digit first",
-                name.value
-            );
-            return Err(Problem::at(&key("name"), name, message));
-        }
-        let mut names = built_in().into_iter().map(|spec| spec.name);
-        if let Some(taken) = names.find(|taken| taken.eq_ignore_ascii_case(&name.value)) {
-            let message = format!(
-                "{taken:?} is a built-in metric (case does not count): choose another name"
-            );
-            return Err(Problem::at(&key("name"), name, message));
-        }
+        let name = &metric.name.0;
         if let Some(first) = seen.insert(name.value.to_ascii_lowercase(), index) {
             let message = format!(
                 "{:?} is the name of gpu.metrics[{first}] too (case does not count): rename one",
@@ -64,21 +109,12 @@ pub(super) fn resolve(
             );
             return Err(Problem::at(&key("name"), name, message));
         }
-        let signal = signal(&key, metric, signals)?;
-        let reducer = match &metric.reducer {
-            Some(text) => choice(&key("reducer"), text, &REDUCERS)?,
-            None => Reducer::Mean,
-        };
-        let over = match &metric.over {
-            Some(text) => choice(&key("over"), text, &OVERS)?,
-            None => Over::Active,
-        };
         metrics.push(MetricSpec {
             name: name.value.clone(),
             measure: Measure::Devices {
-                value: DeviceValue::Signal(signal),
-                reducer,
-                over,
+                value: DeviceValue::Signal(signal(&key, metric, signals)?),
+                reducer: or(&metric.reducer, Reducer::Mean),
+                over: or(&metric.over, Over::Active),
             },
         });
     }
@@ -89,72 +125,45 @@ pub(super) fn resolve(
 /// one. A field is never polled twice.
 fn signal(
     key: &impl Fn(&str) -> String,
-    metric: &raw::Metric,
+    metric: &Metric,
     signals: &mut Vec<SignalSpec>,
 ) -> Result<SignalId, Problem> {
-    let mut names: Vec<&str> = Vec::new();
-    for (key, text) in std::iter::once((key("field"), &metric.field))
-        .chain(metric.aliases.iter().map(|text| (key("aliases"), text)))
-    {
-        // Names from OpenTelemetry may be UTF-8, with dots.
-        if text.value.is_empty() || text.value.chars().any(|c| c.is_control() || c == ' ') {
-            let message = format!(
-                "{:?} is no series name: write one such as DCGM_FI_DEV_GPU_TEMP",
-                text.value
-            );
-            return Err(Problem::at(&key, text, message));
-        }
-        names.push(&text.value);
-    }
-    let unit = match &metric.unit {
-        Some(text) => Some(choice(&key("unit"), text, &UNITS)?),
-        None => None,
+    let field = &metric.field.0;
+    let aliases = metric.aliases.iter().map(|alias| &alias.0.value);
+    let names = std::iter::once(&field.value).chain(aliases);
+    let has = |signal: &SignalSpec, name: &str| {
+        let mut names = signal.wire_names.iter();
+        names.any(|known| known.eq_ignore_ascii_case(name))
     };
     let next = signals.len();
-    let known = signals.iter_mut().find(|signal| {
-        let listed = |name: &&str| {
-            signal
-                .wire_names
-                .iter()
-                .any(|w| w.eq_ignore_ascii_case(name))
-        };
-        names.iter().any(listed)
-    });
+    let mut signals_of_names = signals.iter_mut();
+    let known = signals_of_names.find(|signal| names.clone().any(|name| has(signal, name)));
     let Some(known) = known else {
-        let id = u16::try_from(next).map(SignalId).map_err(|_| {
-            Problem::at(
-                &key("field"),
-                &metric.field,
-                "is one field too many: remove some",
-            )
-        })?;
+        let id = u16::try_from(next)
+            .map(SignalId)
+            .map_err(|_| Problem::at(&key("field"), field, "is one field too many: remove some"))?;
         signals.push(SignalSpec {
             id,
-            name: metric.field.value.to_ascii_lowercase(),
-            wire_names: names.into_iter().map(str::to_owned).collect(),
-            unit: unit.unwrap_or(Unit::Plain),
+            name: field.value.to_ascii_lowercase(),
+            wire_names: names.cloned().collect(),
+            unit: or(&metric.unit, Unit::Plain),
         });
         return Ok(id);
     };
-    if let (Some(unit), Some(text)) = (unit, &metric.unit)
-        && unit != known.unit
+    if let Some(Scalar(unit)) = &metric.unit
+        && unit.value != known.unit
     {
-        let has = UNITS.iter().find(|(_, unit)| *unit == known.unit);
         let message = format!(
             "{:?} does not fit {}, whose unit is {}: leave the unit out",
-            text.value,
-            metric.field.value,
-            has.map_or("another", |(name, _)| name)
+            unit.value.word(),
+            field.value,
+            known.unit.word()
         );
-        return Err(Problem::at(&key("unit"), text, message));
+        return Err(Problem::at(&key("unit"), unit, message));
     }
     for name in names {
-        if !known
-            .wire_names
-            .iter()
-            .any(|w| w.eq_ignore_ascii_case(name))
-        {
-            known.wire_names.push(name.to_owned());
+        if !has(known, name) {
+            known.wire_names.push(name.clone());
         }
     }
     Ok(known.id)

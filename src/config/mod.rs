@@ -1,29 +1,30 @@
 //! The configuration: the user's file, and the typed values made from it.
 //!
-//! `raw` mirrors the YAML file; [`Config`] holds typed values only, so that
-//! the configuration cannot fail after the start. A prometheus-adapter configuration
-//! file is a valid one.
+//! The values of the file parse themselves. What concerns several of them is checked when
+//! the [`Config`] is made, so that the configuration cannot fail after the start. A
+//! prometheus-adapter configuration file is a valid one.
 
 mod address;
+mod connection;
 mod credentials;
 mod gpu;
 mod kubeconfig;
 mod metrics;
 mod problem;
 mod prometheus;
-mod raw;
 mod shown;
 #[cfg(test)]
 mod tests;
 mod value;
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderMap;
+use serde::Deserialize;
 
 use adapter_rules::naming::Regexes;
+use adapter_rules::raw::{self, Checked, RuleEntry};
 use adapter_rules::rule::{ResourceRules, Rules};
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
@@ -32,6 +33,11 @@ use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
 
+use connection::Connection;
+use gpu::Gpu;
+use problem::Problem;
+use value::or;
+
 pub use address::{Addresses, InvalidUrl, parse_url};
 pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 pub use kubeconfig::KubeconfigError;
@@ -39,9 +45,19 @@ pub use problem::Error;
 pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
 pub use shown::GPU_RESOURCES;
 
-/// Each poll is one query for a DCGM field: shorter intervals would flood Prometheus,
-/// and longer ones would serve stale values.
-const POLL: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(600);
+/// The whole file: this server's two keys, prometheus-adapter's three, and what the
+/// chart found in the values.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    prometheus: Option<Connection>,
+    gpu: Option<Gpu>,
+    rules: Option<Vec<Checked<RuleEntry>>>,
+    external_rules: Option<Vec<Checked<RuleEntry>>>,
+    resource_rules: Option<Checked<raw::ResourceRulesEntry>>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
 
 /// Settings of the command line that override the file.
 #[derive(Clone, Debug, Default)]
@@ -185,13 +201,10 @@ impl Config {
     /// # Errors
     /// When the text is no YAML, has unknown keys or wrong values.
     pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, Error> {
-        let (raw, second) =
-            yaml::first_document::<Option<raw::File>>(text).map_err(|error| Error::Shape {
-                file: file.to_owned(),
-                report: yaml::report(&error),
-            })?;
-        let mut config = Self::resolve(raw.unwrap_or_default(), flags)
-            .map_err(|problem| problem.in_file(file))?;
+        let in_file = |problem: Problem| problem.in_file(file);
+        let (read, second) =
+            yaml::first_document::<Option<File>>(text).map_err(|fault| in_file(fault.into()))?;
+        let mut config = Self::resolve(read.unwrap_or_default(), flags).map_err(in_file)?;
         if let Some(second) = second {
             config.warnings.push(format!(
                 "the configuration has more than one document: the first counts, and the one that \
@@ -202,23 +215,24 @@ impl Config {
         Ok(config)
     }
 
-    fn resolve(raw: raw::File, flags: &Flags) -> Result<Self, problem::Problem> {
+    fn resolve(file: File, flags: &Flags) -> Result<Self, Problem> {
         let mut config = Self::built_in(flags);
-        config.resolve_rules(&raw);
-        config.warnings.extend(raw.warnings);
-        config.prometheus = prometheus::resolve(raw.prometheus, flags.prometheus_url.as_ref())?;
-        if let Some(settings) = &mut config.prometheus {
-            flags.apply(settings);
+        config.resolve_rules(&file);
+        config.warnings.extend(file.warnings);
+        if let Some(connection) = file.prometheus {
+            let mut settings = connection.settings(flags.prometheus_url.as_ref())?;
+            flags.apply(&mut settings);
+            config.prometheus = Some(settings);
         }
-        let gpu = raw.gpu.unwrap_or_default();
-        config.warnings.extend(gpu::without_effect(&gpu));
+        let gpu = file.gpu.unwrap_or_default();
+        config.warnings.extend(gpu.warnings());
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
-        config.policy = gpu::policy(&gpu)?;
-        config.poll = value::auto_duration("gpu.poll", gpu.poll.as_ref())?;
-        config.poll = value::within("gpu.poll", gpu.poll.as_ref(), config.poll, POLL)?;
+        config.policy = gpu.policy()?;
+        config.poll = or(&gpu.poll, None);
         config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
-        if let Some(names) = &gpu.resources {
-            config.gpu_resources = gpu::resources(names)?;
+        if let Some(names) = gpu.resources {
+            let names = names.into_iter().map(|name| name.0.value);
+            config.gpu_resources = GpuResources::new(names.collect());
         }
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);
@@ -226,15 +240,15 @@ impl Config {
     }
 
     /// Leaves out faulty rules, each with a warning, and keeps the others.
-    fn resolve_rules(&mut self, raw: &raw::File) {
+    fn resolve_rules(&mut self, file: &File) {
         let regexes = &mut Regexes::default();
-        let custom = raw.rules.as_deref().unwrap_or_default();
+        let custom = file.rules.as_deref().unwrap_or_default();
         self.rules = Rules::resolve("rules", custom, regexes);
-        let external = raw.external_rules.as_deref().unwrap_or_default();
+        let external = file.external_rules.as_deref().unwrap_or_default();
         self.external_rules = Rules::resolve("externalRules", external, regexes);
         let mut faults = self.rules.faults.clone();
         faults.extend(self.external_rules.faults.clone());
-        let resource = raw.resource_rules.as_ref();
+        let resource = file.resource_rules.as_ref();
         match resource.map(|raw| ResourceRules::resolve(raw, regexes)) {
             Some(Ok(rules)) => {
                 faults.extend(rules.unlabelled());

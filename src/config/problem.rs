@@ -3,6 +3,8 @@
 use serde_saphyr::{Location, Spanned};
 
 use adapter_rules::raw::without_alias;
+use apimachinery::letters::escaped;
+use limits::file::yaml::{self, Fault};
 
 /// Why a configuration file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,23 +17,14 @@ pub enum Error {
         /// The operating system's message.
         reason: String,
     },
-    /// The text is not YAML, or has unknown keys or shapes.
-    #[error("{file}: {report}")]
-    Shape {
+    /// The text is not YAML, or has an unknown key or a wrong value.
+    #[error("{file}{place}: {message}")]
+    Invalid {
         /// The file.
         file: String,
-        /// The parser's message with line and column.
-        report: String,
-    },
-    /// A value is wrong.
-    #[error("{file}{place}: {key}: {message}")]
-    Value {
-        /// The file.
-        file: String,
-        /// `:line:column`, or empty where a key is missing altogether.
+        /// `:line:column` and the path of the key, as far as there are any:
+        /// `:3:11: gpu.window`.
         place: String,
-        /// The path of the key: `gpu.window`.
-        key: String,
         /// What was found and what to write instead.
         message: String,
     },
@@ -43,6 +36,17 @@ pub(super) struct Problem {
     key: String,
     at: Option<Location>,
     message: String,
+}
+
+/// What the parser found, or a value that parses itself.
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Self {
+            at: fault.error.location(),
+            message: escaped(&yaml::message(&fault.error)).into_owned(),
+            key: fault.key,
+        }
+    }
 }
 
 impl Problem {
@@ -60,19 +64,20 @@ impl Problem {
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
-            at: Some(value.referenced).filter(|at| at.line() > 0),
+            at: Some(value.referenced),
             message: without_alias(value, message.into()),
         }
     }
 
     pub(super) fn in_file(self, file: &str) -> Error {
-        let place = self
-            .at
-            .map_or_else(String::new, |at| format!(":{}:{}", at.line(), at.column()));
-        Error::Value {
+        let at = self.at.filter(|at| at.line() > 0);
+        let mut place = at.map_or_else(String::new, |at| format!(":{}:{}", at.line(), at.column()));
+        if !self.key.is_empty() {
+            place.push_str(&format!(": {}", self.key));
+        }
+        Error::Invalid {
             file: file.to_owned(),
             place,
-            key: self.key,
             message: self.message,
         }
     }

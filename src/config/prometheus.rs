@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_saphyr::Spanned;
+use http::HeaderMap;
 use url::Url;
 
 use super::address::Addresses;
-use super::credentials::{Auth, ClientPair, Password, Pem, Secret, Tls};
-use super::problem::Problem;
-use super::raw;
-use super::value;
+use super::credentials::{Auth, Password, Secret, Tls};
 
 /// Access to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,128 +127,4 @@ fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text)
         .decode_utf8_lossy()
         .into_owned()
-}
-
-/// The settings of the section. `flag` is an address from the command line, which
-/// overrides the file's.
-pub(super) fn resolve(
-    raw: Option<raw::Prometheus>,
-    flag: Option<&Addresses>,
-) -> Result<Option<PrometheusSettings>, Problem> {
-    let Some(raw) = raw else {
-        return Ok(flag.cloned().map(PrometheusSettings::at));
-    };
-    let addresses = match (flag, &raw.url) {
-        (Some(addresses), _) => addresses.clone(),
-        (None, Some(text)) => (text.value.parse::<Addresses>())
-            .map_err(|error| Problem::at("prometheus.url", text, error.to_string()))?,
-        (None, None) => {
-            return Err(Problem::missing(
-                "prometheus.url",
-                "is missing: write http://host:port, or give --prometheus-url",
-            ));
-        }
-    };
-    let mut settings = PrometheusSettings::at(addresses);
-    if let Some(auth) = &raw.auth {
-        settings.auth = resolve_auth(auth)?;
-    }
-    settings.headers = resolve_headers(&raw.headers)?;
-    if let Some(tls) = raw.tls {
-        settings.tls = resolve_tls(tls)?;
-    }
-    if let Some(verb) = &raw.verb {
-        let choices = [("GET", Verb::Get), ("POST", Verb::Post)];
-        settings.verb = value::choice("prometheus.verb", verb, &choices)?;
-    }
-    if let Some(timeout) = &raw.timeout {
-        settings.timeout = value::positive_duration("prometheus.timeout", timeout)?;
-    }
-    if let Some(compression) = &raw.compression {
-        let choices = [("none", Compression::None), ("gzip", Compression::Gzip)];
-        settings.compression = value::choice("prometheus.compression", compression, &choices)?;
-    }
-    if let Some(matching) = &raw.name_matching {
-        let choices = [("auto", NameMatching::Auto), ("exact", NameMatching::Exact)];
-        settings.name_matching = value::choice("prometheus.nameMatching", matching, &choices)?;
-    }
-    if let Some(bytes) = &raw.max_body_bytes {
-        settings.max_body_bytes = value::count("prometheus.maxBodyBytes", bytes)?;
-    }
-    if let Some(queries) = &raw.max_concurrent_queries {
-        settings.max_concurrent_queries = value::count("prometheus.maxConcurrentQueries", queries)?;
-    }
-    for (label, wanted) in raw.matchers {
-        let key = format!("prometheus.matchers.{label}");
-        if !value::is_identifier(&label) {
-            let message = format!("{label:?} is no label name: write one such as cluster");
-            return Err(Problem::at(&key, &wanted, message));
-        }
-        settings.matchers.push((label, wanted.value));
-    }
-    Ok(Some(settings))
-}
-
-fn resolve_auth(auth: &Spanned<raw::Auth>) -> Result<Auth, Problem> {
-    let wrong = |message: &str| Err(Problem::at("prometheus.auth", auth, message));
-    match (&auth.value.bearer_token_file, &auth.value.basic) {
-        (Some(_), Some(_)) => wrong("has both bearerTokenFile and basic: keep one of them"),
-        (None, None) => wrong("is empty: write bearerTokenFile or basic, or leave it out"),
-        (Some(file), None) => Ok(Auth::BearerTokenFile(file.into())),
-        (None, Some(basic)) if basic.username.value.contains(':') => Err(Problem::at(
-            "prometheus.auth.basic.username",
-            &basic.username,
-            "holds a colon, which HTTP forbids: write the user alone, the password goes into passwordFile",
-        )),
-        (None, Some(basic)) => Ok(Auth::Basic {
-            username: basic.username.value.clone(),
-            password: Password::File((&basic.password_file).into()),
-        }),
-    }
-}
-
-fn resolve_headers(
-    raw: &std::collections::BTreeMap<String, raw::Text>,
-) -> Result<HeaderMap, Problem> {
-    let mut headers = HeaderMap::new();
-    for (name, text) in raw {
-        // An invalid name is not repeated: it may be a value.
-        let parsed: HeaderName = name.parse().map_err(|_| {
-            let message = "a key is no header name: write one such as X-Scope-OrgID";
-            Problem::at("prometheus.headers", text, message)
-        })?;
-        let key = format!("prometheus.headers.{name}");
-        // The value is not repeated: it may be a secret.
-        let mut value: HeaderValue = text.value.parse().map_err(|_| {
-            let message =
-                "its value is no header value: it must be one line without control characters";
-            Problem::at(&key, text, message)
-        })?;
-        value.set_sensitive(true);
-        headers.insert(parsed, value);
-    }
-    Ok(headers)
-}
-
-fn resolve_tls(tls: Spanned<raw::Tls>) -> Result<Tls, Problem> {
-    let client = match (&tls.value.cert_file, &tls.value.key_file) {
-        (None, None) => None,
-        (Some(cert), Some(key)) => Some(ClientPair {
-            cert: Pem::File(cert.into()),
-            key: Pem::File(key.into()),
-        }),
-        (Some(_), None) => {
-            let message = "has certFile without keyFile: name the certificate's private key too";
-            return Err(Problem::at("prometheus.tls", &tls, message));
-        }
-        (None, Some(_)) => {
-            let message = "has keyFile without certFile: name the key's certificate too";
-            return Err(Problem::at("prometheus.tls", &tls, message));
-        }
-    };
-    Ok(Tls {
-        ca: tls.value.ca_file.map(|file| Pem::File(file.into())),
-        client,
-        unverified: false,
-    })
 }

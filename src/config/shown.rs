@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::credentials::Auth;
-use super::gpu::{IDLE, MIG_WEIGHT, SHARED};
-use super::value::word;
+use super::value::Choice;
 use super::{Config, PrometheusSettings};
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::Activity;
@@ -22,7 +21,7 @@ impl Config {
     pub fn shown(&self) -> Vec<(String, String)> {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];
         rows.extend(self.of_gpus());
-        rows.extend(self.prometheus.iter().flat_map(PrometheusSettings::shown));
+        rows.extend(self.prometheus.iter().flat_map(of_prometheus));
         rows.extend([
             ("rules", self.rules.usable.len().to_string()),
             (
@@ -59,7 +58,7 @@ impl Config {
             ("gpu.average", policy.formula.name().to_owned()),
             ("gpu.active", active(&policy.activity)),
             ("gpu.hold", format_duration(policy.hold)),
-            ("gpu.idle", word(&policy.idle, &IDLE)),
+            ("gpu.idle", policy.idle.word().to_owned()),
             ("gpu.minDevices", policy.min_devices.to_string()),
             (
                 "gpu.percentAsRatio",
@@ -68,8 +67,8 @@ impl Config {
                     .map_or_else(|| "auto: for each job".to_owned(), |it| it.to_string()),
             ),
             (GPU_RESOURCES, self.gpu_resources.to_string()),
-            ("gpu.migWeight", word(&policy.mig_weight, &MIG_WEIGHT)),
-            ("gpu.shared", word(&policy.shared, &SHARED)),
+            ("gpu.migWeight", policy.mig_weight.word().to_owned()),
+            ("gpu.shared", policy.shared.word().to_owned()),
             (
                 "gpu.metrics",
                 if names.is_empty() {
@@ -90,36 +89,37 @@ fn active(activity: &Activity) -> String {
     }
 }
 
-impl PrometheusSettings {
-    fn shown(&self) -> Vec<(&'static str, String)> {
-        let names: Vec<&str> = self.headers.keys().map(http::HeaderName::as_str).collect();
-        let matchers: Vec<&str> = self
-            .matchers
-            .iter()
-            .map(|(label, _)| label.as_str())
-            .collect();
-        let or_none = |names: &[&str]| match names {
-            [] => "none".to_owned(),
-            names => format!("{} (values are not told)", names.join(", ")),
-        };
-        let auth = match self.auth {
-            Auth::None => "none",
-            Auth::BearerTokenFile(_) | Auth::BearerToken(_) => "a bearer token",
-            Auth::Basic { .. } => "user and password",
-        };
-        vec![
-            (
-                "prometheus.url",
-                format!("{} addresses (not told)", 1 + self.others.len()),
-            ),
-            ("prometheus.auth", auth.to_owned()),
-            ("prometheus.headers", or_none(&names)),
-            ("prometheus.matchers", or_none(&matchers)),
-            ("prometheus.timeout", format_duration(self.timeout)),
-        ]
-    }
+fn of_prometheus(settings: &PrometheusSettings) -> Vec<(&'static str, String)> {
+    let names: Vec<&str> = settings
+        .headers
+        .keys()
+        .map(http::HeaderName::as_str)
+        .collect();
+    let matchers: Vec<&str> = settings
+        .matchers
+        .iter()
+        .map(|(label, _)| label.as_str())
+        .collect();
+    let or_none = |names: &[&str]| match names {
+        [] => "none".to_owned(),
+        names => format!("{} (values are not told)", names.join(", ")),
+    };
+    let auth = match settings.auth {
+        Auth::None => "none",
+        Auth::BearerTokenFile(_) | Auth::BearerToken(_) => "a bearer token",
+        Auth::Basic { .. } => "user and password",
+    };
+    vec![
+        (
+            "prometheus.url",
+            format!("{} addresses (not told)", 1 + settings.others.len()),
+        ),
+        ("prometheus.auth", auth.to_owned()),
+        ("prometheus.headers", or_none(&names)),
+        ("prometheus.matchers", or_none(&matchers)),
+        ("prometheus.timeout", format_duration(settings.timeout)),
+    ]
 }
-
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Flags};

@@ -113,7 +113,7 @@ fn of_several_documents_the_first_counts_and_the_next_is_named() {
     assert_eq!(load(&format!("---\n{first}...\n")).warnings, [""; 0]);
     // The end of the first document is not cut off as a second one.
     let error = error(&format!("{first}]\n"));
-    assert!(error.contains("line 2"), "{error}");
+    assert!(error.contains("config.yaml:2:"), "{error}");
 }
 
 #[test]

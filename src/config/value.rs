@@ -1,101 +1,122 @@
-//! Scalars: from the text in the file to a typed value or an error.
+//! Scalars of the file, which parse themselves.
 
-use std::ops::RangeInclusive;
+use std::marker::PhantomData;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::problem::Problem;
-use super::raw::Text;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use serde_saphyr::Spanned;
+
+use adapter_rules::raw::{Text, without_alias};
 use apimachinery::duration::{format_duration, parse_duration};
 
-/// A duration above zero.
-pub(super) fn positive_duration(key: &str, text: &Text) -> Result<Duration, Problem> {
-    let duration = duration(key, text)?;
-    if duration.is_zero() {
-        let message = "is zero: write a duration such as 30s";
-        return Err(Problem::at(key, text, message));
-    }
-    Ok(duration)
+/// The form of a setting that is written as a scalar.
+pub(super) trait Setting {
+    /// What the setting is used as.
+    type Value;
+
+    /// The value that a text stands for. The error says what was found and what to write.
+    fn parse(text: &str) -> Result<Self::Value, String>;
 }
 
-/// A duration.
-pub(super) fn duration(key: &str, text: &Text) -> Result<Duration, Problem> {
-    parse_duration(&text.value).map_err(|error| Problem::at(key, text, error.to_string()))
-}
+/// Words and their meanings.
+pub(super) type Words<T> = &'static [(&'static str, T)];
 
-/// A duration above zero; `auto` or nothing is `None`: detected.
-pub(super) fn auto_duration(key: &str, text: Option<&Text>) -> Result<Option<Duration>, Problem> {
-    match text {
-        None => Ok(None),
-        Some(text) if text.value == "auto" => Ok(None),
-        Some(text) => positive_duration(key, text).map(Some),
-    }
-}
+/// A setting that is one of a few words.
+pub(super) trait Choice: Copy + PartialEq + 'static {
+    /// All of them.
+    const WORDS: Words<Self>;
 
-/// Refuses a duration outside the range.
-pub(super) fn within(
-    key: &str,
-    text: Option<&Text>,
-    duration: Option<Duration>,
-    range: RangeInclusive<Duration>,
-) -> Result<Option<Duration>, Problem> {
-    match (text, duration) {
-        (Some(text), Some(duration)) if !range.contains(&duration) => {
-            let message = format!(
-                "{:?} makes no sense here: write a duration from {} to {}",
-                text.value,
-                format_duration(*range.start()),
-                format_duration(*range.end()),
-            );
-            Err(Problem::at(key, text, message))
-        }
-        _ => Ok(duration),
+    /// The word for the value.
+    fn word(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(_, known)| *known == self);
+        found.map_or("", |(word, _)| word)
     }
 }
 
-/// A count, at least one.
-pub(super) fn count<N>(key: &str, text: &Text) -> Result<N, Problem>
+/// Case is ignored.
+impl<T: Choice> Setting for T {
+    type Value = T;
+
+    fn parse(text: &str) -> Result<T, String> {
+        let mut words = T::WORDS.iter();
+        let found = words.find(|(word, _)| word.eq_ignore_ascii_case(text));
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+            format!("{text:?} is not known: write {}", words.join(" or "))
+        })
+    }
+}
+
+/// The value of a setting, with its place.
+pub(super) struct Scalar<S: Setting>(pub(super) Spanned<S::Value>);
+
+impl<'de, S: Setting> Deserialize<'de> for Scalar<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        S::parse(&text.value)
+            .map(|value| Self(Spanned::new(value, text.referenced, text.defined)))
+            .map_err(|message| D::Error::custom(without_alias(&text, message)))
+    }
+}
+
+/// The value of a setting; `default` where the key is missing.
+pub(super) fn or<S>(setting: &Option<Scalar<S>>, default: S::Value) -> S::Value
 where
-    N: std::str::FromStr + From<u8> + PartialOrd,
+    S: Setting<Value: Copy>,
 {
-    text.value
-        .parse()
-        .ok()
-        .filter(|count| *count >= N::from(1))
-        .ok_or_else(|| {
-            let message = format!("{:?} is no count: write a whole number above 0", text.value);
-            Problem::at(key, text, message)
-        })
+    setting.as_ref().map_or(default, |setting| setting.0.value)
 }
 
-/// One of several names; case is ignored.
-pub(super) fn choice<T: Copy>(key: &str, text: &Text, choices: &[(&str, T)]) -> Result<T, Problem> {
-    choices
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(&text.value))
-        .map(|(_, value)| *value)
-        .ok_or_else(|| {
-            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            let message = format!(
-                "{:?} is not known: write {}",
-                text.value,
-                words.join(" or ")
-            );
-            Problem::at(key, text, message)
-        })
+/// A setting that may be `auto`, which says the same as a missing key.
+pub(super) struct Auto<S>(PhantomData<S>);
+
+impl<S: Setting> Setting for Auto<S> {
+    type Value = Option<S::Value>;
+
+    fn parse(text: &str) -> Result<Self::Value, String> {
+        match text {
+            "auto" => Ok(None),
+            text => S::parse(text)
+                .map(Some)
+                .map_err(|message| format!("{message}, or auto")),
+        }
+    }
 }
 
-/// The name of a value, as read by [`choice`].
-pub(super) fn word<T: PartialEq>(value: &T, choices: &[(&'static str, T)]) -> String {
-    let found = choices.iter().find(|(_, known)| known == value);
-    found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+/// A duration from `LEAST` to `MOST`, in whole `UNIT`s. All are in milliseconds.
+pub(super) struct Within<const LEAST: u64, const MOST: u64, const UNIT: u64 = 0>;
+
+impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAST, MOST, UNIT> {
+    type Value = Duration;
+
+    fn parse(text: &str) -> Result<Duration, String> {
+        let duration = parse_duration(text).map_err(|error| error.to_string())?;
+        let [least, most, unit] = [LEAST, MOST, UNIT].map(Duration::from_millis);
+        if !(least..=most).contains(&duration) {
+            let [least, most] = [least, most].map(format_duration);
+            return Err(format!(
+                "{text:?} makes no sense here: write a duration from {least} to {most}"
+            ));
+        }
+        match duration.as_nanos().checked_rem(unit.as_nanos()) {
+            None | Some(0) => Ok(duration),
+            Some(_) => Err(format!(
+                "{text:?} is no whole number of seconds: write 30s or 1m"
+            )),
+        }
+    }
 }
 
-/// Whether a text is a valid Prometheus label name: `[a-zA-Z_][a-zA-Z0-9_]*`.
-pub(super) fn is_identifier(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && text
-            .bytes()
-            .next()
-            .is_some_and(|byte| !byte.is_ascii_digit())
+/// A number of things, at least one.
+pub(super) struct Count<N>(PhantomData<N>);
+
+impl<N: FromStr + From<u8> + PartialOrd> Setting for Count<N> {
+    type Value = N;
+
+    fn parse(text: &str) -> Result<N, String> {
+        let count = text.parse().ok().filter(|count| *count >= N::from(1));
+        count.ok_or_else(|| format!("{text:?} is no count: write a whole number above 0"))
+    }
 }

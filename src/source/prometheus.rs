@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::credentials::Secrets;
-use super::decode::{self, DecodeError, KeyHasher, Nan};
+use super::decode::{self, KeyHasher, Nan};
 use super::error::Error;
 use super::query::{self, Query};
 use super::{Answered, Fetched};
@@ -28,7 +28,7 @@ use crate::config::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
-use endpoint::{ERROR_BODY_BYTES, Endpoint, NARROW};
+use endpoint::Endpoint;
 use names::{Name, Names};
 use replicas::Replicas;
 
@@ -219,53 +219,14 @@ impl Prometheus {
             let body = answer.body.clone();
             let nan = answer.nan;
             let room = self.endpoint.budget().quarter().saturating_sub(text.len());
-            let warnings = decode::append((text, body.clone()), nan, &self.hasher, batch, room)
-                .map_err(|error| {
-                    let body = text.get(body).unwrap_or_default();
-                    self.unusable(error, body, &answer.secrets)
-                })?;
-            if !warnings.is_empty() {
-                return Err(Error::Partial {
-                    address: self.address().to_owned(),
-                    warnings: answer.secrets.excerpt(&warnings.join("; ")),
-                });
-            }
+            let decoded = decode::append((text, body.clone()), nan, &self.hasher, batch, room);
+            let body = text.get(body).unwrap_or_default();
+            self.endpoint.whole(decoded, (body, &answer.secrets))?;
             let found = batch.series_len() > before;
             self.names
                 .answered(&answer.name, found, question.devices, now);
         }
         Ok(())
-    }
-
-    /// The error for a body that is no usable answer.
-    fn unusable(&self, error: DecodeError, body: &[u8], secrets: &Secrets) -> Error {
-        let address = self.address().to_owned();
-        let reason = secrets.excerpt(&error.to_string());
-        match error {
-            DecodeError::Truncated => Error::Truncated {
-                address,
-                reason: format!("{reason}, after {} bytes", body.len()),
-            },
-            DecodeError::NotJson(_) | DecodeError::Shape(_) | DecodeError::ResultType(_) => {
-                let start = body.get(..ERROR_BODY_BYTES).unwrap_or(body);
-                Error::NotAnAnswer {
-                    address,
-                    reason,
-                    excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
-                }
-            }
-            DecodeError::TooLarge => Error::TooLarge {
-                address,
-                limit: self.endpoint.budget().quarter(),
-                remedy: NARROW,
-            },
-            DecodeError::Null(_) => Error::NullData { address, reason },
-            DecodeError::Status { error_type, error } => Error::Query {
-                address,
-                error_type: secrets.excerpt(&error_type),
-                error: secrets.excerpt(&error),
-            },
-        }
     }
 }
 

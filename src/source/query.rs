@@ -7,7 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{quote, quote_regex};
+use apimachinery::promql::{any_of, quote};
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::store::MIG_LABEL;
@@ -54,19 +54,10 @@ pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
         .collect()
 }
 
-/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once. Prometheus
-/// looks up a plain alternation of literals as a set, without matching an expression
-/// against every name.
+/// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once.
 #[must_use]
 pub fn any_name_of(spec: &SignalSpec) -> String {
-    let names: Vec<String> = spellings(spec).iter().map(|n| quote_regex(n)).collect();
-    format!("__name__=~{}", quote(&names.join("|")))
-}
-
-/// `__name__="A"`.
-#[must_use]
-pub fn name_is(name: &str) -> String {
-    format!("__name__={}", quote(name))
+    format!("__name__=~{}", any_of(spellings(spec)))
 }
 
 /// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
@@ -146,6 +137,7 @@ pub fn series_form(selector: &str, start: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use apimachinery::promql::equals;
     use gpu_metrics::signal::{SignalId, Unit};
 
     fn spec(names: &[&str]) -> SignalSpec {
@@ -187,7 +179,12 @@ mod tests {
     #[test]
     fn a_spelling_can_be_asked_for_by_itself() {
         assert_eq!(
-            range_selector(&name_is("a\"b"), &[], Devices::All, Duration::from_secs(9)),
+            range_selector(
+                &equals("__name__", "a\"b"),
+                &[],
+                Devices::All,
+                Duration::from_secs(9)
+            ),
             r#"{__name__="a\"b"}[9s]"#
         );
     }
@@ -195,7 +192,12 @@ mod tests {
     #[test]
     fn mig_instances_are_asked_for_by_their_label() {
         assert_eq!(
-            range_selector(&name_is("a"), &[], Devices::Mig, Duration::from_secs(9)),
+            range_selector(
+                &equals("__name__", "a"),
+                &[],
+                Devices::Mig,
+                Duration::from_secs(9)
+            ),
             r#"{__name__="a",GPU_I_ID!=""}[9s]"#
         );
     }

@@ -140,7 +140,7 @@ fn sanitized(group: &str) -> String {
 }
 
 /// Whether a text is a label's name: `[a-zA-Z_][a-zA-Z0-9_]*`.
-pub(crate) fn is_label(text: &str) -> bool {
+pub fn is_label(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes
         .next()

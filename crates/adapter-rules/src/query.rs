@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::labels::is_label;
 use super::template::{Template, TemplateError};
-use apimachinery::promql::{quote, quote_regex};
+use apimachinery::promql::{any_of, equals, quote};
 use apimachinery::selector::{Operator, Requirement, Selector};
 use gotmpl::{Value, tmap};
 
@@ -58,7 +58,7 @@ pub(crate) fn build(
     }
     if let Some((label, namespace)) = request.namespace {
         checked(namespace)?;
-        matchers.push(format!("{label}={}", quote(namespace)));
+        matchers.push(equals(label, namespace));
         values.insert(label.to_owned(), namespace.to_owned());
     }
     let mut group_by = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn build(
             checked(name)?;
         }
         matchers.push(match names {
-            [one] => format!("{label}={}", quote(one)),
+            [one] => equals(label, one),
             several => format!("{label}=~{}", any_of(several)),
         });
         values.insert(label.to_owned(), names.join("|"));
@@ -115,15 +115,11 @@ fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> 
             "{key:?} is no label of series: write letters, digits and underscores"
         )));
     }
-    let several = |values: &[String]| {
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        any_of(&values)
-    };
     Ok(match &requirement.operator {
-        Operator::Equals(value) => (format!("{key}={}", quote(value)), value.clone()),
+        Operator::Equals(value) => (equals(key, value), value.clone()),
         Operator::NotEquals(value) => (format!("{key}!={}", quote(value)), value.clone()),
-        Operator::In(values) => (format!("{key}=~{}", several(values)), values.join("|")),
-        Operator::NotIn(values) => (format!("{key}!~{}", several(values)), values.join("|")),
+        Operator::In(values) => (format!("{key}=~{}", any_of(values)), values.join("|")),
+        Operator::NotIn(values) => (format!("{key}!~{}", any_of(values)), values.join("|")),
         Operator::Exists => (format!("{key}!=\"\""), String::new()),
         Operator::DoesNotExist => (format!("{key}=\"\""), String::new()),
         Operator::GreaterThan(_) | Operator::LessThan(_) => {
@@ -132,12 +128,6 @@ fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> 
             )));
         }
     })
-}
-
-/// A quoted regular expression that matches exactly the texts.
-fn any_of(texts: &[&str]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
-    quote(&quoted.join("|"))
 }
 
 /// Object names go into templates unquoted, where a rule may use them in a regular

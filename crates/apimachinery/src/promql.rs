@@ -1,4 +1,4 @@
-//! Texts within PromQL: strings, and regular expressions (RE2) within them.
+//! Texts within PromQL: strings, regular expressions (RE2) within them, and matchers.
 
 /// A text as a double-quoted string, as in Go's `%q` and PromQL.
 #[must_use]
@@ -33,4 +33,20 @@ pub fn quote_regex(text: &str) -> String {
         out.push(next);
     }
     out
+}
+
+/// A string with a regular expression that matches exactly these texts: `"a|b"`.
+/// Prometheus looks up a plain alternation of literals as a set, without matching an
+/// expression against every value.
+#[must_use]
+pub fn any_of<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let texts = texts.into_iter();
+    let texts: Vec<String> = texts.map(|text| quote_regex(text.as_ref())).collect();
+    quote(&texts.join("|"))
+}
+
+/// The matcher for exactly this value of a label: `pod="a"`.
+#[must_use]
+pub fn equals(label: &str, value: &str) -> String {
+    format!("{label}={}", quote(value))
 }

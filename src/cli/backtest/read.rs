@@ -14,7 +14,7 @@ use crate::source::prometheus::promql::Promql;
 use crate::source::query::any_name_of;
 use adapter_rules::answer::{Answer, Sample};
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{quote, quote_regex};
+use apimachinery::promql::{any_of, equals, quote, quote_regex};
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
@@ -142,7 +142,7 @@ impl Store<'_> {
     fn matchers(&self) -> String {
         let settings = self.config.prometheus.iter();
         let all = settings.flat_map(|settings| &settings.matchers);
-        all.map(|(label, value)| format!(",{label}={}", quote(value)))
+        all.map(|(label, value)| format!(",{}", equals(label, value)))
             .collect()
     }
 
@@ -223,7 +223,7 @@ impl Store<'_> {
         };
         let end_ms = start.millis() + millis(step).saturating_mul(count as i64);
         let days = (end_ms - start.millis()) / millis(DAY);
-        let exact = quote(&quote_regex(&plan.hpa.scaled.name));
+        let exact = any_of([&plan.hpa.scaled.name]);
         let mut pods = HashSet::new();
         for ago in 0..=days {
             let at = Timestamp::from_millis(end_ms - ago * millis(DAY));
@@ -238,13 +238,7 @@ impl Store<'_> {
                     if sets.is_empty() {
                         continue;
                     }
-                    let sets: Vec<String> = sets.iter().map(|set| quote_regex(set)).collect();
-                    owned(
-                        "kube_pod_owner",
-                        "pod",
-                        "\"ReplicaSet\"",
-                        &quote(&sets.join("|")),
-                    )
+                    owned("kube_pod_owner", "pod", "\"ReplicaSet\"", &any_of(sets))
                 }
                 _ => owned("kube_pod_owner", "pod", &kind, &exact),
             };

@@ -31,7 +31,7 @@ fn aliases_that_multiply_are_refused_with_their_line() {
     let in_rule = "rules:\n- seriesQuery: up\n  metricsQuery: up\n  more:\n";
     let text = refusal(&format!("{in_rule}{}", bomb("    ")));
     assert!(
-        text.contains("line 10") && text.contains("too complex"),
+        text.contains("config.yaml:10:") && text.contains("too complex"),
         "{text}"
     );
     let of_rules = format!(
@@ -41,7 +41,7 @@ fn aliases_that_multiply_are_refused_with_their_line() {
     let text = refusal(&of_rules);
     assert!(text.contains("too complex"), "{text}");
     let text = refusal("rules: &r [*r]\n");
-    assert!(text.contains("line 1"), "{text}");
+    assert!(text.contains("config.yaml:1:"), "{text}");
 }
 
 #[test]
@@ -52,24 +52,24 @@ fn a_file_nested_without_end_is_refused() {
         deep += &format!("{}a:\n", " ".repeat(4 + level));
     }
     let text = refusal(&deep);
-    assert!(text.contains("line 6"), "{text}");
+    assert!(text.contains("config.yaml:64:"), "{text}");
 }
 
 #[test]
 fn a_key_that_is_there_twice_is_shown_with_its_line() {
     for (text, line) in [
-        ("rules: []\nrules: []\n", "line 2"),
+        ("rules: []\nrules: []\n", "config.yaml:2:"),
         (
             "rules:\n- seriesQuery: a\n  seriesQuery: b\n  metricsQuery: c\n",
-            "line 3",
+            "config.yaml:3:",
         ),
         (
             "rules:\n- seriesQuery: a\n  resources: {overrides: {pod: {resource: pod},\n    pod: {resource: node}}}\n",
-            "line 4",
+            "config.yaml:4:",
         ),
         (
             "rules:\n- seriesQuery: a\n  x: 1\n  x: 2\n  metricsQuery: c\n",
-            "line 4",
+            "config.yaml:4:",
         ),
     ] {
         let error = refusal(text);

@@ -21,15 +21,15 @@ fn an_error_shows_no_excerpt_however_the_file_is_written() {
     for (text, place) in [
         (
             "prometheus:\n  url: http://me:hunter2@p\n  timeoutt: 5s\n",
-            "line 3, column 3",
+            ":3:3: ",
         ),
         (
             r#"{"prometheus": {"url": "http://me:hunter2@p", "timeoutt": "5s"}}"#,
-            "line 1, column 47",
+            ":1:47: ",
         ),
         (
             "  prometheus:\n    url: http://me:hunter2@p\n    timeout: [5s]\n",
-            "line 3, column 14",
+            ":3:14: ",
         ),
         (
             "gpu:\n  window: 60\n# prometheus: http://me:hunter2@p\n",
@@ -37,11 +37,11 @@ fn an_error_shows_no_excerpt_however_the_file_is_written() {
         ),
         (
             "prometheus: {url: 'http://p', headers: {Authorization: [hunter2]}}\n",
-            "line 1",
+            ":1:",
         ),
         (
             "prometheus:\n  headers: {Authorization: 'Bearer hunter2'\n",
-            "line 2, column 12",
+            ":2:12: ",
         ),
     ] {
         let error = without_secret(text);

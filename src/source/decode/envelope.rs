@@ -15,6 +15,9 @@ use super::sample::Pair;
 use super::{KeyHasher, Nan};
 use gpu_metrics::batch::Batch;
 
+/// The `resultType` of a range selector's answer.
+pub(super) const MATRIX: &str = "matrix";
+
 /// Receives decoded series.
 pub(super) struct Sink<'a> {
     text_start: usize,
@@ -64,44 +67,28 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Whether a key was present, and its content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Presence {
-    #[default]
-    Absent,
-    Null,
-    Value,
-}
-
-/// The value of `resultType`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum ResultType {
-    #[default]
-    Absent,
-    Matrix,
-    Other(String),
-}
-
-/// `data`.
-#[derive(Clone, Debug, Default)]
+/// `data` of a query.
+#[derive(Debug)]
 pub(super) struct Data {
-    pub(super) presence: Presence,
-    pub(super) result_type: ResultType,
-    pub(super) result: Presence,
+    /// The value of `resultType`, if there is one.
+    pub(super) result_type: Option<String>,
+    /// Whether there is a `result` that is not null.
+    pub(super) has_result: bool,
 }
 
-/// The outermost object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Envelope {
+/// The outermost object, with what its `data` is read as.
+#[derive(Debug)]
+pub(super) struct Envelope<D> {
     pub(super) status: String,
-    pub(super) data: Data,
+    /// `None` if it is absent or null.
+    pub(super) data: Option<D>,
     pub(super) error_type: String,
     pub(super) error: String,
     warnings: Vec<String>,
     is_partial: bool,
 }
 
-impl Envelope {
+impl<D> Envelope<D> {
     /// The warnings; VictoriaMetrics' mark of an incomplete answer counts as one.
     pub(super) fn all_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings;
@@ -112,9 +99,13 @@ impl Envelope {
     }
 }
 
-pub(super) fn parse(text: &str, sink: &mut Sink<'_>) -> Result<Envelope, serde_json::Error> {
+/// Reads an answer, and its `data` with the seed.
+pub(super) fn parse<'de, S: DeserializeSeed<'de>>(
+    text: &'de str,
+    data: S,
+) -> Result<Envelope<S::Value>, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let envelope = json.deserialize_map(EnvelopeVisitor(sink))?;
+    let envelope = json.deserialize_map(EnvelopeVisitor(data))?;
     json.end()?;
     Ok(envelope)
 }
@@ -132,29 +123,37 @@ enum EnvelopeKey {
     Other,
 }
 
-struct EnvelopeVisitor<'s, 'a>(&'s mut Sink<'a>);
+struct EnvelopeVisitor<S>(S);
 
-impl<'de> Visitor<'de> for EnvelopeVisitor<'_, '_> {
-    type Value = Envelope;
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for EnvelopeVisitor<S> {
+    type Value = Envelope<S::Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with status and data")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope, A::Error> {
-        let mut envelope = Envelope::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut seed = Some(self.0);
+        let mut envelope = Envelope {
+            status: String::new(),
+            data: None,
+            error_type: String::new(),
+            error: String::new(),
+            warnings: Vec::new(),
+            is_partial: false,
+        };
         while let Some(key) = map.next_key()? {
             match key {
                 EnvelopeKey::Status => envelope.status = map.next_value()?,
-                EnvelopeKey::Data => envelope.data = map.next_value_seed(DataSeed(self.0))?,
-                EnvelopeKey::ErrorType => envelope.error_type = text_or_null(&mut map)?,
-                EnvelopeKey::Error => envelope.error = text_or_null(&mut map)?,
-                EnvelopeKey::Warnings => {
-                    envelope.warnings = map.next_value::<Option<_>>()?.unwrap_or_default();
+                EnvelopeKey::Data => {
+                    let seed = seed.take();
+                    let seed = seed.ok_or_else(|| A::Error::duplicate_field("data"))?;
+                    envelope.data = map.next_value_seed(OrNull(seed))?;
                 }
-                EnvelopeKey::IsPartial => {
-                    envelope.is_partial = map.next_value::<Option<_>>()?.unwrap_or_default();
-                }
+                EnvelopeKey::ErrorType => envelope.error_type = or_null(&mut map)?,
+                EnvelopeKey::Error => envelope.error = or_null(&mut map)?,
+                EnvelopeKey::Warnings => envelope.warnings = or_null(&mut map)?,
+                EnvelopeKey::IsPartial => envelope.is_partial = or_null(&mut map)?,
                 EnvelopeKey::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -164,8 +163,38 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_, '_> {
     }
 }
 
-fn text_or_null<'de, A: MapAccess<'de>>(map: &mut A) -> Result<String, A::Error> {
-    Ok(map.next_value::<Option<String>>()?.unwrap_or_default())
+fn or_null<'de, A: MapAccess<'de>, T>(map: &mut A) -> Result<T, A::Error>
+where
+    T: Deserialize<'de> + Default,
+{
+    Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
+}
+
+/// A value that may be null.
+struct OrNull<S>(S);
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for OrNull<S> {
+    type Value = Option<S::Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for OrNull<S> {
+    type Value = Option<S::Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        self.0.deserialize(deserializer).map(Some)
+    }
 }
 
 #[derive(Deserialize)]
@@ -177,13 +206,14 @@ enum DataKey {
     Other,
 }
 
-struct DataSeed<'s, 'a>(&'s mut Sink<'a>);
+/// `data` of a matrix, whose series go into the sink.
+pub(super) struct DataSeed<'s, 'a>(pub(super) &'s mut Sink<'a>);
 
 impl<'de> DeserializeSeed<'de> for DataSeed<'_, '_> {
     type Value = Data;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Data, D::Error> {
-        deserializer.deserialize_any(self)
+        deserializer.deserialize_map(self)
     }
 }
 
@@ -194,34 +224,23 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
         f.write_str("an object with resultType and result")
     }
 
-    fn visit_unit<E>(self) -> Result<Data, E> {
-        Ok(Data {
-            presence: Presence::Null,
-            ..Data::default()
-        })
-    }
-
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Data, A::Error> {
         let mut data = Data {
-            presence: Presence::Value,
-            ..Data::default()
+            result_type: None,
+            has_result: false,
         };
         while let Some(key) = map.next_key()? {
             match key {
-                DataKey::ResultType => {
-                    let found: String = map.next_value()?;
-                    data.result_type = if found == "matrix" {
-                        ResultType::Matrix
-                    } else {
-                        ResultType::Other(found)
-                    };
-                }
+                DataKey::ResultType => data.result_type = Some(map.next_value()?),
                 // Other types have other shapes, and the type's name is sufficient
                 // for the error.
-                DataKey::Result if matches!(data.result_type, ResultType::Other(_)) => {
+                DataKey::Result if data.result_type.as_ref().is_some_and(|it| it != MATRIX) => {
                     map.next_value::<IgnoredAny>()?;
                 }
-                DataKey::Result => data.result = map.next_value_seed(ResultSeed(self.0))?,
+                DataKey::Result => {
+                    let series = map.next_value_seed(OrNull(ResultSeed(self.0)))?;
+                    data.has_result = series.is_some();
+                }
                 DataKey::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -234,27 +253,23 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
 struct ResultSeed<'s, 'a>(&'s mut Sink<'a>);
 
 impl<'de> DeserializeSeed<'de> for ResultSeed<'_, '_> {
-    type Value = Presence;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Presence, D::Error> {
-        deserializer.deserialize_any(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
     }
 }
 
 impl<'de> Visitor<'de> for ResultSeed<'_, '_> {
-    type Value = Presence;
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of series")
     }
 
-    fn visit_unit<E>(self) -> Result<Presence, E> {
-        Ok(Presence::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Presence, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while seq.next_element_seed(SeriesSeed(self.0))?.is_some() {}
-        Ok(Presence::Value)
+        Ok(())
     }
 }
 

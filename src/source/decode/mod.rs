@@ -12,15 +12,20 @@ mod tests;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, IgnoredAny};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 use siphasher::sip128::SipHasher13;
 
 use gpu_metrics::batch::{Batch, SeriesKey};
 use gpu_metrics::signal::SignalId;
 
-use envelope::{Envelope, Presence, ResultType, Sink};
+use envelope::{DataSeed, MATRIX, Sink};
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
 /// hashers differ, so a series would look new at every poll.
@@ -138,76 +143,87 @@ pub fn append(
     batch: &mut Batch,
     room: usize,
 ) -> Result<Vec<String>, DecodeError> {
-    // One check of the whole body is cheaper than the parser's check of each string,
-    // and includes what the parser skips.
-    let answer = std::str::from_utf8(text.get(body).unwrap_or_default()).map_err(|error| {
-        match error.error_len() {
-            None => DecodeError::Truncated,
-            Some(_) => {
-                DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
-            }
-        }
-    })?;
     let mut sink = Sink::new(text, nan, hasher, batch);
     sink.room = room;
-    let parsed = envelope::parse(answer, &mut sink);
+    let body = text.get(body).unwrap_or_default();
+    let parsed = read(body, DataSeed(&mut sink));
     if sink.is_full {
         return Err(DecodeError::TooLarge);
     }
-    let envelope = parsed.map_err(|error| match error.classify() {
-        serde_json::error::Category::Eof => DecodeError::Truncated,
-        serde_json::error::Category::Data => DecodeError::Shape(error.to_string()),
-        serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
-            DecodeError::NotJson(error.to_string())
-        }
-    })?;
     let without_values = sink.without_values;
-    check(&envelope)?;
+    let (data, warnings) = parsed?;
+    match data.result_type {
+        None => return Err(DecodeError::Shape("it has no resultType".to_owned())),
+        Some(found) if found != MATRIX => return Err(DecodeError::ResultType(found)),
+        Some(_) if !data.has_result => return Err(DecodeError::Null("data.result")),
+        Some(_) => {}
+    }
     if without_values {
         return Err(DecodeError::Shape("a series without values".to_owned()));
     }
-    Ok(envelope.all_warnings())
+    Ok(warnings)
+}
+
+/// The `data` of an answer of any kind, without the engine's warnings.
+///
+/// # Errors
+/// See [`DecodeError`].
+pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeError> {
+    read(body, PhantomData).map(|(data, _)| data)
+}
+
+/// A part of an answer that is read by its `resultType`.
+///
+/// # Errors
+/// When it has another shape.
+pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, DecodeError> {
+    serde_json::from_str(part.get()).map_err(|error| fault(&error))
 }
 
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's
 /// form.
 #[must_use]
 pub fn api_error(body: &[u8]) -> Option<(String, String)> {
-    let text = std::str::from_utf8(body).ok()?;
-    let mut batch = Batch::new(SignalId(0), Bytes::new());
-    let hasher = KeyHasher::new();
-    let mut sink = Sink::new(body, Nan::Value, &hasher, &mut batch);
-    let envelope = envelope::parse(text, &mut sink).ok()?;
-    (envelope.status == "error").then_some((envelope.error_type, envelope.error))
+    match read(body, PhantomData::<IgnoredAny>) {
+        Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),
+        _ => None,
+    }
 }
 
-/// Checks that the envelope is that of a usable matrix.
-fn check(envelope: &Envelope) -> Result<(), DecodeError> {
+/// Reads the `data` of a successful answer with the seed. Returns the engine's warnings
+/// too.
+fn read<'a, S: DeserializeSeed<'a>>(
+    body: &'a [u8],
+    data: S,
+) -> Result<(S::Value, Vec<String>), DecodeError> {
+    // One check of the whole body is cheaper than the parser's check of each string,
+    // and includes what the parser skips.
+    let text = std::str::from_utf8(body).map_err(|error| match error.error_len() {
+        None => DecodeError::Truncated,
+        Some(_) => {
+            DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
+        }
+    })?;
+    let mut envelope = envelope::parse(text, data).map_err(|error| fault(&error))?;
     match envelope.status.as_str() {
-        "success" => {}
-        "error" => {
-            return Err(DecodeError::Status {
-                error_type: envelope.error_type.clone(),
-                error: envelope.error.clone(),
-            });
+        "success" => {
+            let data = envelope.data.take().ok_or(DecodeError::Null("data"))?;
+            Ok((data, envelope.all_warnings()))
         }
-        "" => return Err(DecodeError::Shape("it has no status".to_owned())),
-        other => {
-            return Err(DecodeError::Shape(format!("its status is {other:?}")));
-        }
+        "error" => Err(DecodeError::Status {
+            error_type: envelope.error_type,
+            error: envelope.error,
+        }),
+        "" => Err(DecodeError::Shape("it has no status".to_owned())),
+        other => Err(DecodeError::Shape(format!("its status is {other:?}"))),
     }
-    if envelope.data.presence != Presence::Value {
-        return Err(DecodeError::Null("data"));
+}
+
+/// The kind of a parser's error.
+fn fault(error: &serde_json::Error) -> DecodeError {
+    match error.classify() {
+        Category::Eof => DecodeError::Truncated,
+        Category::Data => DecodeError::Shape(error.to_string()),
+        Category::Syntax | Category::Io => DecodeError::NotJson(error.to_string()),
     }
-    match &envelope.data.result_type {
-        ResultType::Matrix => {}
-        ResultType::Absent => {
-            return Err(DecodeError::Shape("it has no resultType".to_owned()));
-        }
-        ResultType::Other(found) => return Err(DecodeError::ResultType(found.clone())),
-    }
-    if envelope.data.result != Presence::Value {
-        return Err(DecodeError::Null("data.result"));
-    }
-    Ok(())
 }

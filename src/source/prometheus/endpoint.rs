@@ -13,8 +13,9 @@ use url::Url;
 
 use crate::config::{Compression, PrometheusSettings, Verb};
 use crate::source::credentials::{Secrets, TlsMaterial, authorize};
+use crate::source::decode::{self, DecodeError};
 use crate::source::error::{Cause, Error, TlsCause};
-use crate::source::{decode, query};
+use crate::source::query;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 
@@ -30,10 +31,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_SKEW_MS: i64 = 30_000;
 
 /// The remedy for an answer to a poll that is too large.
-pub(super) const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
+const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
 
 /// How much of an error's body is read for its message.
-pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
+const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// The destination of queries.
 #[derive(Clone)]
@@ -226,6 +227,53 @@ impl Endpoint {
             secrets,
             room,
         })
+    }
+
+    /// Refuses an answer that cannot be used, or that has the engine's warnings.
+    pub(super) fn whole(
+        &self,
+        decoded: Result<Vec<String>, DecodeError>,
+        (body, secrets): (&[u8], &Secrets),
+    ) -> Result<(), Error> {
+        let warnings = decoded.map_err(|error| self.unusable(error, (body, secrets)))?;
+        if warnings.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Partial {
+            address: self.replicas.asked().address.clone(),
+            warnings: secrets.excerpt(&warnings.join("; ")),
+        })
+    }
+
+    /// The error for a body that is no usable answer.
+    pub(super) fn unusable(&self, error: DecodeError, (body, secrets): (&[u8], &Secrets)) -> Error {
+        let address = self.replicas.asked().address.clone();
+        let reason = secrets.excerpt(&error.to_string());
+        match error {
+            DecodeError::Truncated => Error::Truncated {
+                address,
+                reason: format!("{reason}, after {} bytes", body.len()),
+            },
+            DecodeError::NotJson(_) | DecodeError::Shape(_) | DecodeError::ResultType(_) => {
+                let start = body.get(..ERROR_BODY_BYTES).unwrap_or(body);
+                Error::NotAnAnswer {
+                    address,
+                    reason,
+                    excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
+                }
+            }
+            DecodeError::TooLarge => Error::TooLarge {
+                address,
+                limit: self.budget().quarter(),
+                remedy: NARROW,
+            },
+            DecodeError::Null(_) => Error::NullData { address, reason },
+            DecodeError::Status { error_type, error } => Error::Query {
+                address,
+                error_type: secrets.excerpt(&error_type),
+                error: secrets.excerpt(&error),
+            },
+        }
     }
 
     /// Builds a new client when a certificate file has changed. If the files cannot

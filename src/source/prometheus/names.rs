@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::config::NameMatching;
 use crate::source::error::{Cause, Error};
 use crate::source::query::{self, Devices};
+use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 
@@ -28,7 +29,7 @@ impl Name {
     pub(super) fn matcher(&self, spec: &SignalSpec) -> String {
         match self {
             Self::AnyOf => query::any_name_of(spec),
-            Self::Exactly(spelling) => query::name_is(spelling),
+            Self::Exactly(spelling) => equals("__name__", spelling),
         }
     }
 }

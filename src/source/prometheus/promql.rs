@@ -12,10 +12,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::endpoint::{Body, ERROR_BODY_BYTES, Endpoint};
+use super::endpoint::{Body, Endpoint};
 use super::replicas::Replicas;
 use crate::config::PrometheusSettings;
-use crate::source::credentials::Secrets;
 use crate::source::decode::{self, DecodeError, KeyHasher};
 use crate::source::error::Error;
 use adapter_rules::answer::Answer;
@@ -40,18 +39,7 @@ impl fmt::Debug for Promql {
     }
 }
 
-/// An answer of the API.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "T: Deserialize<'de>"))]
-struct Envelope<T> {
-    status: String,
-    data: Option<T>,
-    #[serde(default)]
-    error_type: String,
-    #[serde(default)]
-    error: String,
-}
-
+/// `data` of a query.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Data<'a> {
@@ -104,11 +92,13 @@ impl Promql {
     /// # Errors
     /// When Prometheus does not answer, or without a result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
-        let body = self.endpoint.load_full().instant(promql, at).await?;
+        let endpoint = self.endpoint.load_full();
+        let body = endpoint.instant(promql, at).await?;
+        let unusable = |error| endpoint.unusable(error, body.parts());
         let data: Data<'_> = self.data(&body)?;
         match data.result_type.as_str() {
             "vector" => {
-                let Samples(samples) = self.part(data.result, &body)?;
+                let Samples(samples) = decode::part(data.result).map_err(unusable)?;
                 samples.map(Answer::Vector).ok_or_else(|| Error::TooMany {
                     address: self.address(),
                     limit: MOST_SAMPLES,
@@ -117,9 +107,9 @@ impl Promql {
                 })
             }
             "scalar" => {
-                let (at, value): (f64, String) = self.part(data.result, &body)?;
+                let (at, value): (f64, String) = decode::part(data.result).map_err(unusable)?;
                 let value = number(&value).ok_or_else(|| {
-                    self.not_an_answer(&format!("{value:?} is no number"), body.parts())
+                    unusable(DecodeError::Shape(format!("{value:?} is no number")))
                 })?;
                 Ok(Answer::Scalar(value, seconds(at)))
             }
@@ -138,28 +128,16 @@ impl Promql {
         over: [Timestamp; 2],
         step: Duration,
     ) -> Result<Batch, Error> {
+        let endpoint = self.endpoint.load_full();
         let Body {
             text,
             secrets,
             room: _room,
-        } = self.endpoint.load_full().range(promql, over, step).await?;
+        } = endpoint.range(promql, over, step).await?;
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
-        let warnings = decoded.map_err(|error| match error {
-            DecodeError::Status { error_type, error } => Error::Query {
-                address: self.address(),
-                error_type: secrets.excerpt(&error_type),
-                error: secrets.excerpt(&error),
-            },
-            error => self.not_an_answer(&error.to_string(), (&text, &secrets)),
-        })?;
-        if !warnings.is_empty() {
-            return Err(Error::Partial {
-                address: self.address(),
-                warnings: secrets.excerpt(&warnings.join("; ")),
-            });
-        }
+        endpoint.whole(decoded, (&text, &secrets))?;
         Ok(batch)
     }
 
@@ -179,43 +157,14 @@ impl Promql {
         })
     }
 
+    /// The `data` of an answer. The next query goes to another address if it has none.
     fn data<'a, T: Deserialize<'a>>(&self, body: &'a Body) -> Result<T, Error> {
-        self.envelope(body)
+        decode::data(&body.text)
+            .map_err(|error| self.endpoint.load().unusable(error, body.parts()))
             .inspect_err(|error| self.replicas.pass_on(error))
-    }
-
-    fn envelope<'a, T: Deserialize<'a>>(&self, body: &'a Body) -> Result<T, Error> {
-        let envelope: Envelope<T> = serde_json::from_slice(&body.text)
-            .map_err(|error| self.not_an_answer(&error.to_string(), body.parts()))?;
-        match (envelope.status.as_str(), envelope.data) {
-            ("success", Some(data)) => Ok(data),
-            ("success", None) => Err(Error::NullData {
-                address: self.address(),
-                reason: "data is null".to_owned(),
-            }),
-            _ => Err(Error::Query {
-                address: self.address(),
-                error_type: body.secrets.excerpt(&envelope.error_type),
-                error: body.secrets.excerpt(&envelope.error),
-            }),
-        }
-    }
-
-    fn part<'a, T: Deserialize<'a>>(&self, part: &'a RawValue, body: &Body) -> Result<T, Error> {
-        serde_json::from_str(part.get())
-            .map_err(|error| self.not_an_answer(&error.to_string(), body.parts()))
     }
 
     fn address(&self) -> String {
         self.replicas.asked().address.clone()
-    }
-
-    fn not_an_answer(&self, reason: &str, (text, secrets): (&[u8], &Secrets)) -> Error {
-        let start = text.get(..ERROR_BODY_BYTES).unwrap_or(text);
-        Error::NotAnAnswer {
-            address: self.address(),
-            reason: secrets.excerpt(reason),
-            excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
-        }
     }
 }

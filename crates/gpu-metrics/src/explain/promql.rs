@@ -11,7 +11,7 @@ use crate::series::Scheme;
 use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{quote, quote_regex};
+use apimachinery::promql::{any_of, equals, quote};
 
 use super::of_group::{Question, field};
 use super::{Promql, seconds};
@@ -54,7 +54,7 @@ impl LabelMatcher {
         let Self { label, negated, .. } = self;
         let mut values = self.values.iter();
         Ok(match (values.next(), values.next(), *negated) {
-            (Some(one), None, false) => format!("{label}={}", quote(one)),
+            (Some(one), None, false) => equals(label, one),
             (Some(one), None, true) => format!("{label}!={}", quote(one)),
             (_, _, false) => format!("{label}=~{}", any_of(&self.values)),
             (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
@@ -263,15 +263,12 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     let mut held = rows().filter(|facts| facts.standing.was_held());
     let scheme = held.find_map(|facts| facts.row.scheme);
     let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
-    let of_namespace = |namespace: &str| format!("{namespace_label}={}", quote(namespace));
+    let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
         Selected::All => Vec::new(),
         Selected::Namespace(namespace) => vec![of_namespace(namespace)],
         Selected::Pod(namespace, pod) => {
-            vec![
-                of_namespace(namespace),
-                format!("{pod_label}={}", quote(pod)),
-            ]
+            vec![of_namespace(namespace), equals(pod_label, pod)]
         }
         Selected::PodsOf(namespace) => {
             let owners = rows().filter_map(|facts| facts.row.owner.as_ref());
@@ -304,12 +301,6 @@ fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
         true => Ok(any_of(&names)),
         false => Err(TOO_MANY),
     }
-}
-
-/// A quoted regular expression that matches exactly these texts.
-fn any_of(texts: &BTreeSet<String>) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| quote_regex(text)).collect();
-    quote(&texts.join("|"))
 }
 
 /// The labels of a scheme that name namespace and pod.

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
+use serde_path_to_error::{Deserializer, Path, Segment, Track};
 use serde_saphyr::{
     Error, Location, MessageFormatter, Options, SnippetMode, UserMessageFormatter, render_options,
 };
@@ -15,18 +16,28 @@ pub fn options() -> Options {
     serde_saphyr::options! { emit_comments: false }
 }
 
+/// Why a document is not of the type that is wanted.
+#[derive(Debug)]
+pub struct Fault {
+    /// What is wrong, and where.
+    pub error: Error,
+    /// The path of the key: `rules[3].name`.
+    pub key: String,
+}
+
 /// The first document of a text, which prometheus-adapter reads, and the start of another
 /// one.
 ///
 /// # Errors
 /// When it is no YAML or has another shape.
-pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), Error>
+pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), Fault>
 where
     T: DeserializeOwned + Default,
 {
     let mut first = T::default();
+    let mut track = Track::new();
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |document| {
-        first = T::deserialize(document)?;
+        first = T::deserialize(Deserializer::new(document, &mut track))?;
         Ok(())
     });
     let Err(error) = read else {
@@ -34,8 +45,38 @@ where
     };
     match error.without_snippet() {
         Error::MultipleDocuments { location, .. } => Ok((first, Some(*location))),
-        _ => Err(error),
+        _ => Err(Fault {
+            error,
+            key: key(&track.path()),
+        }),
     }
+}
+
+/// A path, up to a key with other letters than names have: it may be a credential.
+fn key(path: &Path) -> String {
+    let is_name = |name: &str| {
+        let mut letters = name.chars();
+        letters.all(|it| it.is_ascii_alphanumeric() || "-_".contains(it))
+    };
+    let parts = path.iter().map_while(|segment| match segment {
+        Segment::Seq { index } => Some(format!("[{index}]")),
+        // The parser's field for a value with its place.
+        Segment::Map { key } if key == "value" => Some(String::new()),
+        Segment::Map { key } if is_name(key) => Some(format!(".{key}")),
+        _ => None,
+    });
+    parts.collect::<String>().trim_start_matches('.').to_owned()
+}
+
+/// The message without line and column, and without values of the file but those that a
+/// type's own message shows.
+pub fn message(mut error: &Error) -> Cow<'_, str> {
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } =
+        error
+    {
+        error = inner;
+    }
+    WithoutValues.format_message(error)
 }
 
 /// The parser's message with line and column, without values of the file. Keys are named.
