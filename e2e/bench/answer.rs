@@ -9,6 +9,7 @@ use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::api::Api;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::provider::served::ServedGpus;
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 use http_body_util::BodyExt;
@@ -17,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 use simulator::Scenario;
 
 use super::fleet::Bench;
-use super::{best_of, ms, row};
+use super::{best_of, ms, row, runtime};
 
 const PODS: usize = 1_000;
 
@@ -35,7 +36,8 @@ pub(super) fn run() {
     let (namespace, pods) = largest(&snapshot);
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
     provider.publish(Arc::new(snapshot));
-    let api = Api::new(provider, move || now, Telemetry::new());
+    let served = Arc::new(ServedGpus::from(provider));
+    let api = Api::new(served, move || now, Telemetry::new());
     let mut tls = Tls::new();
     for (form, accept) in [
         ("JSON", "application/json"),
@@ -90,7 +92,8 @@ fn one(
         .body(())
         .expect("a request");
     let (parts, ()) = request.into_parts();
-    let (elapsed, response) = best_of(200, || api.handle(&parts));
+    let runtime = runtime();
+    let (elapsed, response) = best_of(200, || runtime.block_on(api.handle(&parts)));
     assert_eq!(response.status(), 200);
     let body = futures(response.into_body());
     assert_eq!(count(&body, namespace), pods, "every pod once");
@@ -125,13 +128,8 @@ fn count(body: &[u8], namespace: &str) -> usize {
 }
 
 fn futures(body: http_body_util::Full<bytes::Bytes>) -> bytes::Bytes {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
-    runtime
-        .block_on(body.collect())
-        .expect("in memory")
-        .to_bytes()
+    let body = runtime().block_on(body.collect());
+    body.expect("in memory").to_bytes()
 }
 
 /// A TLS 1.3 connection in memory, with the listener's settings.

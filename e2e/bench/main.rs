@@ -74,6 +74,12 @@ fn row(what: &str, size: &str, result: &str, budget: &str) {
     println!("| {what} | {size} | {result} | {budget} |");
 }
 
+/// A runtime on this thread.
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().build().expect("a runtime")
+}
+
 /// The shortest of `runs` runs.
 fn best_of<T>(runs: u32, mut run: impl FnMut() -> T) -> (Duration, T) {
     let timed = |run: &mut dyn FnMut() -> T| {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use gpu_metrics_apiserver::api::Api;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
+use gpu_metrics_apiserver::provider::served::ServedGpus;
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 
 use super::fleet::Bench;
-use super::{best_of, ms, row};
+use super::{best_of, ms, row, runtime};
 
 const GPUS: u32 = 10_000;
 
@@ -22,7 +23,9 @@ pub(super) fn run() {
     let (_, pods) = snapshot.layout().table("pods").expect("pods");
     let namespace = pods.objects[0].namespace.clone().expect("a namespace");
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
-    let api = Api::new(Arc::clone(&provider) as _, move || now, Telemetry::new());
+    let served = Arc::new(ServedGpus::from(Arc::clone(&provider)));
+    let api = Api::new(served, move || now, Telemetry::new());
+    let runtime = runtime();
     let cluster =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/cluster_gpu_memory_utilization";
     let list = format!(
@@ -62,7 +65,7 @@ pub(super) fn run() {
         let request = Request::get(path).body(()).expect("a request");
         let (parts, ()) = request.into_parts();
         let ask = || {
-            let response = api.handle(&parts);
+            let response = runtime.block_on(api.handle(&parts));
             assert_eq!(response.status(), 200, "{what}");
         };
         let (first, ()) = best_of(5, || {

@@ -6,7 +6,7 @@ use apimachinery::selector::Selector;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Described, Effort, Provider as _, Query};
+use gpu_metrics_apiserver::provider::{Objects, Query, ValuesOf};
 
 use super::stage::Stage;
 
@@ -52,29 +52,25 @@ fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
     provider.publish(Arc::new(snapshot.clone()));
     let mut explanations = Vec::new();
     for metric in snapshot.metrics().iter() {
-        let query = Query {
-            metric: &metric.name,
-            selector: &Selector::everything(),
-            now: snapshot.frame().now(),
-            effort: Effort::Full,
-            fetched: None,
+        let mut explain = |of: ValuesOf, metric: &str| {
+            let query = Query {
+                of,
+                metric: metric.to_owned(),
+                selector: Selector::everything(),
+                now: snapshot.frame().now(),
+                user: String::new(),
+            };
+            explanations.extend(provider.explain(&query, u64::MAX));
         };
         for table in snapshot.layout().tables() {
             for object in table.objects.iter().take(OBJECTS) {
-                let of = Described::Object {
-                    resource: &table.kind.resource,
-                    namespace: object.namespace.as_deref(),
-                    name: &object.name,
-                };
-                explanations.extend(provider.explain(of, &query));
+                let namespace = object.namespace.as_deref();
+                let objects = Objects::named(&table.kind.resource, namespace, &object.name);
+                explain(ValuesOf::Objects(objects), &metric.name);
             }
         }
         let wide = format!("cluster_{}", metric.name);
-        let query = Query {
-            metric: &wide,
-            ..query
-        };
-        explanations.extend(provider.explain(Described::External("any"), &query));
+        explain(ValuesOf::Namespace("any".to_owned()), &wide);
     }
     explanations
 }

@@ -8,14 +8,13 @@ use http::request::Parts;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::provider::{Effort, Error, Fetched, NO_METRICS, Provider};
+use crate::provider::Provider;
 use crate::telemetry::Telemetry;
 use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
 use super::buffer::Pool;
-use super::compute::ComputeLimit;
 use super::context::RequestContext;
 use super::documents::{Documents, InForce};
 use super::negotiate::Format;
@@ -23,10 +22,6 @@ use super::path::Target;
 use super::status::Failure;
 use super::values::Values;
 use super::{discovery, negotiate, response, version};
-
-/// The most fetches of one answer: a kind's objects, then Prometheus' answer, and again
-/// if rules or objects change meanwhile.
-const MOST_FETCHES: usize = 4;
 
 /// The API server's answers. Cheap to clone.
 #[derive(Clone)]
@@ -41,9 +36,6 @@ struct Inner {
     counters: Arc<Counters>,
     documents: InForce,
     pool: Pool,
-    values: ComputeLimit,
-    explanations: ComputeLimit,
-    usage: ComputeLimit,
 }
 
 impl fmt::Debug for Api {
@@ -71,9 +63,6 @@ impl Api {
                 counters: Arc::default(),
                 documents: InForce::default(),
                 pool: Pool::default(),
-                values: ComputeLimit::of_values(),
-                explanations: ComputeLimit::beside_values(),
-                usage: ComputeLimit::beside_values(),
             }),
         }
     }
@@ -93,61 +82,21 @@ impl Api {
         self.inner.documents.of(&*self.inner.provider)
     }
 
-    /// Answers a request for values or documents without a limit on its work, for
-    /// benchmarks.
-    #[must_use]
-    pub fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
+    /// Answers a request for values or documents outside of the layers, for benchmarks.
+    pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let context = RequestContext::new(request);
-        let answer = self.make(&context, &request.headers, Effort::Full, None);
-        let mut response =
-            answer.unwrap_or_else(|failure| response::failure(failure, context.manner));
+        let mut response = self.answer(&context, &request.headers).await;
         response::finish(response.headers_mut(), context.audit_id.clone());
         response
     }
 
-    /// Answers at once where that is cheap, otherwise within the limit on work; from
-    /// memory, or after a fetch.
     pub(super) async fn answer(
         &self,
-        context: Arc<RequestContext>,
-        headers: HeaderMap,
+        context: &RequestContext,
+        headers: &HeaderMap,
     ) -> Response<Full<Bytes>> {
-        let manner = context.manner;
-        let answer = self.fetch_and_make(context, headers).await;
-        answer.unwrap_or_else(|failure| response::failure(failure, manner))
-    }
-
-    async fn fetch_and_make(
-        &self,
-        context: Arc<RequestContext>,
-        headers: HeaderMap,
-    ) -> Result<Response<Full<Bytes>>, Failure> {
-        let headers = Arc::new(headers);
-        let is_usage = matches!(context.target, Ok(Target::Usage(_)));
-        let limit = match &context.params {
-            _ if is_usage => &self.inner.usage,
-            // People ask for these, autoscalers for values.
-            Ok(params) if params.explain() => &self.inner.explanations,
-            _ => &self.inner.values,
-        };
-        let mut fetched: Option<Fetched> = None;
-        for _ in 0..MOST_FETCHES {
-            let (api, asked, headers) = (self.clone(), Arc::clone(&context), Arc::clone(&headers));
-            let in_hand = fetched.clone();
-            let make = move |effort| api.make(&asked, &headers, effort, in_hand.as_ref());
-            let lack = match limit.make(make).await {
-                Err(Failure::Lacks(lack)) => lack,
-                // A Retry-After would block an autoscaler's worker.
-                Err(Failure::TakesWork) if is_usage => return Err(Failure::saturated()),
-                made => return made,
-            };
-            let had = self.inner.provider.fetch(lack, context.user_name()).await;
-            fetched = had.map_err(|error| match error {
-                Error::Saturated => Failure::saturated(),
-                _ => Failure::Unavailable(NO_METRICS),
-            })?;
-        }
-        Err(Failure::Unavailable(NO_METRICS))
+        let answer = self.make(context, headers).await;
+        answer.unwrap_or_else(|failure| response::failure(failure, context.manner))
     }
 
     /// Why answers for the target need a fetch; `None`: they do not.
@@ -163,12 +112,10 @@ impl Api {
     }
 
     /// Builds the answer to a request for values or documents.
-    fn make(
+    async fn make(
         &self,
         context: &RequestContext,
         headers: &HeaderMap,
-        effort: Effort,
-        fetched: Option<&Fetched>,
     ) -> Result<Response<Full<Bytes>>, Failure> {
         let target = context.target.as_ref().map_err(|error| *error)?;
         let params = context.params.as_ref();
@@ -185,8 +132,7 @@ impl Api {
             params,
             format,
             now,
-            effort,
-            fetched,
+            user: context.user_name(),
             pool: &inner.pool,
             may_list_pods: context.may_list_pods.get().copied().unwrap_or(true),
         };
@@ -213,12 +159,12 @@ impl Api {
                 negotiate::format(headers)?;
                 (version::document(), 0)
             }
-            Target::Custom(target) => values(format()?).custom(target)?,
+            Target::Custom(target) => values(format()?).custom(target).await?,
             Target::External {
                 of,
                 namespace,
                 metric,
-            } => values(format()?).external(*of, namespace, metric)?,
+            } => values(format()?).external(*of, namespace, metric).await?,
             Target::Findings(of) => {
                 manner.format = Format::Json;
                 values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
@@ -226,7 +172,8 @@ impl Api {
             Target::Usage(target) => {
                 let plain = negotiate::table(headers)?;
                 manner.format = plain.unwrap_or(Format::Json);
-                (values(manner.format).usage(target, plain.is_none())?, 0)
+                let values = values(manner.format);
+                (values.usage(target, plain.is_none()).await?, 0)
             }
         };
         Ok(response::success(inner.pool.seal(buffer, start), manner))

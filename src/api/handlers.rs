@@ -26,7 +26,7 @@ pub(super) async fn api(
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    let answer = api.answer(context, parts.headers).await;
+    let answer = api.answer(&context, &parts.headers).await;
     answer.into_response()
 }
 

@@ -1,6 +1,8 @@
 //! The common part of the encoders of value lists.
 
-use crate::provider::{CustomItem, Empty, Error, ExternalItem, Query};
+use std::ops::RangeInclusive;
+
+use crate::provider::{Error, Item, Query};
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
@@ -20,25 +22,26 @@ enum Encoder {
 /// (docs/protocol.md, "Quantities", "What the autoscaler does").
 pub(crate) struct List {
     encoder: Encoder,
-    room: usize,
+    /// How many items there may be.
+    count: RangeInclusive<usize>,
     written: usize,
 }
 
 impl List {
-    /// A list of at most `room` items. Custom metrics' items repeat the query's metric
+    /// A list of as many items as `count` allows; others are left out. Custom metrics' items repeat the query's metric
     /// and selector.
     pub(crate) fn new(
         of: GroupVersion,
-        query: &Query<'_>,
+        query: &Query,
         format: Format,
         buffer: Vec<u8>,
-        room: usize,
+        count: RangeInclusive<usize>,
     ) -> Self {
         let echo = match of.group {
-            Group::Custom => selector_echo::message(query.selector),
+            Group::Custom => selector_echo::message(&query.selector),
             Group::External | Group::Resource => None,
         };
-        let (metric, echo) = (query.metric, echo.as_ref());
+        let (metric, echo) = (&*query.metric, echo.as_ref());
         let encoder = match format {
             Format::Json => {
                 Encoder::Json(Box::new(json::ListWriter::new(of, metric, echo, buffer)))
@@ -49,31 +52,25 @@ impl List {
         };
         Self {
             encoder,
-            room,
+            count,
             written: 0,
         }
     }
 
-    pub(crate) fn custom(&mut self, item: &CustomItem<'_>) {
-        if let Some(milli) = self.admit(item.value) {
-            match &mut self.encoder {
-                Encoder::Json(writer) => writer.custom(item, milli),
-                Encoder::Protobuf(writer) => writer.custom(item, milli),
-            }
-        }
-    }
-
-    pub(crate) fn external(&mut self, item: &ExternalItem<'_>) {
-        if let Some(milli) = self.admit(item.value) {
-            match &mut self.encoder {
-                Encoder::Json(writer) => writer.external(item, milli),
-                Encoder::Protobuf(writer) => writer.external(item, milli),
-            }
+    pub(crate) fn add(&mut self, item: &Item<'_>) {
+        let Some(milli) = self.admit(item.value()) else {
+            return;
+        };
+        match (&mut self.encoder, item) {
+            (Encoder::Json(writer), Item::Custom(item)) => writer.custom(item, milli),
+            (Encoder::Json(writer), Item::External(item)) => writer.external(item, milli),
+            (Encoder::Protobuf(writer), Item::Custom(item)) => writer.custom(item, milli),
+            (Encoder::Protobuf(writer), Item::External(item)) => writer.external(item, milli),
         }
     }
 
     fn admit(&mut self, value: Value) -> Option<i64> {
-        if self.written == self.room {
+        if self.written == *self.count.end() {
             return None;
         }
         let milli = quantity::milli_from_f64(value.value)?;
@@ -84,9 +81,9 @@ impl List {
     /// The document, and its offset in the buffer.
     ///
     /// # Errors
-    /// When the list is empty and `empty` makes that an error.
-    pub(crate) fn finish(self, empty: Empty) -> Result<Document, Error> {
-        if self.written == 0 && empty == Empty::Missing {
+    /// When there are too few items.
+    pub(crate) fn finish(self) -> Result<Document, Error> {
+        if self.written < *self.count.start() {
             return Err(Error::NoValue {
                 reason: "no fresh value that is a number".to_owned(),
             });

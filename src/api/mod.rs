@@ -1,8 +1,7 @@
 //! The metrics APIs: paths, parameters, encodings, `Status`.
 //!
-//! Every answer comes from memory; those that take some computing are made
-//! beside the threads that serve connections (`compute`). One request runs through
-//! the layers of [`router`], which know it by its `context` ([`path`] says what
+//! Every value comes from a provider, which waits for what it lacks. One request runs
+//! through the layers of [`router`], which know it by its `context` ([`path`] says what
 //! is asked, `params` and `negotiate` how), to one of the `handlers`, the
 //! `answers` (`values`, `usage`), an encoder (`json`, `proto`) and `response`; whatever
 //! fails on the way ends in the one table of `status`. What only the
@@ -12,7 +11,6 @@
 mod aggregated;
 mod answers;
 mod buffer;
-mod compute;
 mod context;
 mod count;
 mod denied;

@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 
-use crate::provider::{Error, Lack, Objects, Query, Which};
+use crate::provider::{Error, Query, ValuesOf};
 use aggregated_apiserver::security::denied::Denied;
 
 use super::denied::{self, Row, retry_later};
@@ -36,11 +36,9 @@ pub(crate) enum Failure {
     /// This document is available in JSON only.
     JsonOnly,
     /// The answer is expensive, and the limit on work is reached.
-    TakesWork,
+    TooMuchWork,
     /// The provider has no data yet; what it waits for.
     NotReady(&'static str),
-    /// The answer needs a fetch first.
-    Lacks(Lack),
     /// Objects may not be listed; the log has the reason.
     Unlisted(&'static str),
     /// The data of the answer could not be fetched.
@@ -72,17 +70,20 @@ impl From<NotAcceptable> for Failure {
 
 impl Failure {
     /// Why the provider has no answer, in terms of the request.
-    pub(crate) fn of_provider(error: Error, objects: Objects<'_>, query: &Query<'_>) -> Self {
+    pub(crate) fn of_provider(error: Error, query: &Query) -> Self {
+        let (resource, namespace, name) = match &query.of {
+            ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
+            ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
+        };
         let because = match error {
-            Error::TakesWork => return Self::TakesWork,
+            Error::TooMuchWork => return Self::TooMuchWork,
             Error::NotReady(what) => return Self::NotReady(what),
-            Error::Lacks(lack) => return Self::Lacks(lack),
             Error::Saturated => return Self::saturated(),
             Error::Unlisted { what } => return Self::Unlisted(what),
             Error::Unavailable { what } => return Self::Unavailable(what),
             Error::BadSelector { reason } => return Self::Malformed(reason),
             Error::NoSuchMetric => String::new(),
-            Error::WrongScope if objects.namespace.is_some() => {
+            Error::WrongScope if namespace.is_some() => {
                 ": these objects live in no namespace, ask without /namespaces/<namespace>"
                     .to_owned()
             }
@@ -90,10 +91,7 @@ impl Failure {
                 ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
             }
             Error::NoValue { reason } => {
-                let name = match objects.which {
-                    Which::Named(name) => format!(" {}", bare(name)),
-                    Which::Matching(_) => String::new(),
-                };
+                let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
                 let selector = if query.selector.is_everything() {
                     String::new()
                 } else {
@@ -104,12 +102,12 @@ impl Failure {
         };
         Self::NoValue(format!(
             "the server could not find the metric {} for {}{because}",
-            bare(query.metric),
-            bare(objects.resource)
+            bare(&query.metric),
+            bare(resource)
         ))
     }
 
-    /// The answer needs a fetch, and too many are under way.
+    /// Too many queries to Prometheus are under way.
     pub(crate) fn saturated() -> Self {
         Self::Denied(Box::new(Denied::Saturated))
     }
@@ -151,7 +149,7 @@ impl Failure {
                 let details = Some(StatusDetails::default());
                 return (StatusCode::METHOD_NOT_ALLOWED, message.to_owned(), details);
             }
-            Self::TakesWork => {
+            Self::TooMuchWork => {
                 let message = "too many questions with selectors at once: try again later";
                 return (
                     StatusCode::TOO_MANY_REQUESTS,
@@ -159,7 +157,6 @@ impl Failure {
                     retry_later(),
                 );
             }
-            Self::Lacks(_) => return internal("nobody fetched what the answer needs"),
             Self::Unlisted(what) | Self::Unavailable(what) => return internal(what),
             Self::NotAcceptable => (
                 StatusCode::NOT_ACCEPTABLE,

@@ -6,8 +6,10 @@ use prost::Message;
 use serde::Serialize;
 use serde_json::{Value as Json, json as object};
 
+use super::group::GroupVersion;
 use super::json;
 use super::messages::ListMeta;
+use super::negotiate::Format;
 use super::object::encode_as;
 use super::params::selector;
 use super::path::UsageTarget;
@@ -18,20 +20,25 @@ use super::usage_messages::{
     resource_list, texts,
 };
 use super::values::Values;
-use crate::provider::usage::{Amounts, Measured, Usage, UsageQuery};
+use crate::provider::usage::{Amounts, Measured, Usage, UsageAnswer, UsageQuery};
 use crate::provider::{Error, Which};
+use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
 
 impl Values<'_> {
     /// Answers M1 to M3 (docs/protocol.md, "Paths").
-    pub(super) fn usage(&self, target: &UsageTarget, table: bool) -> Result<Vec<u8>, Failure> {
-        let (labels, fields) = match target.name {
+    pub(super) async fn usage(
+        &self,
+        target: &UsageTarget,
+        table: bool,
+    ) -> Result<Vec<u8>, Failure> {
+        let (which, fields) = match &target.name {
             None => (
-                selector(self.params.label_selector.as_deref())?,
+                Which::Matching(selector(self.params.label_selector.as_deref())?),
                 self.params.fields()?,
             ),
             // A single object needs no selector.
-            Some(_) => Default::default(),
+            Some(name) => (Which::Named(name.clone()), FieldSelector::default()),
         };
         if target.name.is_none() && self.params.watch() {
             return Err(Failure::WatchNotSupported {
@@ -39,46 +46,54 @@ impl Values<'_> {
                 resource: target.measured.resource().to_owned(),
             });
         }
-        let name = target.name.as_deref();
         let query = UsageQuery {
             measured: target.measured,
-            namespace: target.namespace.as_deref(),
-            which: name.map_or(Which::Matching(&labels), Which::Named),
-            fields: &fields,
-            effort: self.effort,
-            fetched: self.fetched,
+            namespace: target.namespace.clone(),
+            which,
+            fields,
+            user: self.user.to_owned(),
         };
-        let mut answer = Answer::new(target.measured, table);
-        self.provider
-            .usage(&query, &mut |usage| answer.push(&usage, self.now))
-            .map_err(|error| failure(error, target))?;
-        let api_version = target.of.to_string();
-        let encode = Encode {
-            api_version: &api_version,
-            values: self,
-            named: name.is_some(),
+        let written = async {
+            let (measured, now) = (target.measured, self.now);
+            let encode = Encode {
+                of: target.of,
+                format: self.format,
+                named: target.name.is_some(),
+            };
+            let found = self.provider.usage(&query).await?;
+            let write = move |found: &UsageAnswer| {
+                let mut answer = Answer::new(measured, table);
+                found.pass(&mut |usage| answer.push(&usage, now))?;
+                Ok(encode.document(answer))
+            };
+            Ok(found.worked(write).await?.1)
         };
-        Ok(match answer {
-            Answer::Table(rows) => json::document(&table_of(&rows)),
-            Answer::Pods(items) => encode.one_or("PodMetrics", items, |items| PodMetricsList {
-                metadata: Some(ListMeta::default()),
-                items,
-            }),
-            Answer::Nodes(items) => encode.one_or("NodeMetrics", items, |items| NodeMetricsList {
-                metadata: Some(ListMeta::default()),
-                items,
-            }),
-        })
+        written.await.map_err(|error| failure(error, target))
     }
 }
 
-struct Encode<'e> {
-    api_version: &'e str,
-    values: &'e Values<'e>,
+/// How an answer is encoded.
+struct Encode {
+    of: GroupVersion,
+    format: Format,
     named: bool,
 }
 
-impl Encode<'_> {
+impl Encode {
+    fn document(&self, answer: Answer) -> Vec<u8> {
+        match answer {
+            Answer::Table(rows) => json::document(&table_of(&rows)),
+            Answer::Pods(items) => self.one_or("PodMetrics", items, |items| PodMetricsList {
+                metadata: Some(ListMeta::default()),
+                items,
+            }),
+            Answer::Nodes(items) => self.one_or("NodeMetrics", items, |items| NodeMetricsList {
+                metadata: Some(ListMeta::default()),
+                items,
+            }),
+        }
+    }
+
     /// The single object, or the list of them.
     fn one_or<T: Message + Serialize, L: Message + Serialize>(
         &self,
@@ -86,15 +101,10 @@ impl Encode<'_> {
         items: Vec<T>,
         list: impl Fn(Vec<T>) -> L,
     ) -> Vec<u8> {
-        let format = self.values.format;
+        let (format, api_version) = (self.format, self.of.to_string());
         match items.first() {
-            Some(item) if self.named => encode_as(self.api_version, format, kind, item),
-            _ => encode_as(
-                self.api_version,
-                format,
-                &format!("{kind}List"),
-                &list(items),
-            ),
+            Some(item) if self.named => encode_as(&api_version, format, kind, item),
+            _ => encode_as(&api_version, format, &format!("{kind}List"), &list(items)),
         }
     }
 }
@@ -206,9 +216,8 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
                 target.of.group.name()
             ))
         }
-        Error::TakesWork => Failure::TakesWork,
+        Error::TooMuchWork => Failure::TooMuchWork,
         Error::NotReady(what) => Failure::NotReady(what),
-        Error::Lacks(lack) => Failure::Lacks(lack),
         Error::Saturated => Failure::saturated(),
         Error::Unlisted { what } => Failure::Unlisted(what),
         Error::Unavailable { what } => Failure::Unavailable(what),

@@ -1,8 +1,10 @@
 //! Values: turns the path into a query to the provider, and its answer into a list.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
 
-use crate::provider::{Described, Effort, Empty, Error, Fetched, Objects, Provider, Query, Which};
+use crate::provider::{Item, Objects, Provider, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
@@ -21,8 +23,8 @@ pub(super) struct Values<'r> {
     pub(super) params: &'r Params,
     pub(super) format: Format,
     pub(super) now: Timestamp,
-    pub(super) effort: Effort,
-    pub(super) fetched: Option<&'r Fetched>,
+    /// The user's name.
+    pub(super) user: &'r str,
     pub(super) pool: &'r Pool,
     /// Whether the user may list the pods of all namespaces.
     pub(super) may_list_pods: bool,
@@ -30,36 +32,27 @@ pub(super) struct Values<'r> {
 
 impl Values<'_> {
     /// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
-    pub(super) fn custom(&self, target: &CustomTarget) -> Result<Document, Failure> {
+    pub(super) async fn custom(&self, target: &CustomTarget) -> Result<Document, Failure> {
         let label_selector = selector(self.params.label_selector.as_deref())?;
         let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
-        let (objects, name) = objects(target, &label_selector);
-        self.check(target.of, name, objects.resource)?;
-        let query = self.query(&target.metric, &metric_selector);
-        if self.params.explain() {
-            let Some(name) = name else {
-                let reason = "explain needs the name of one object".to_owned();
-                return Err(Failure::Malformed(reason));
-            };
-            let of = Described::Object {
-                resource: objects.resource,
-                namespace: objects.namespace,
-                name,
-            };
-            return self.explain(of, objects, &query);
+        let objects = objects(target, label_selector);
+        self.check(target.of, objects.name(), &objects.resource)?;
+        if self.params.explain() && objects.name().is_none() {
+            let reason = "explain needs the name of one object".to_owned();
+            return Err(Failure::Malformed(reason));
         }
         // Exactly one item for one object: clients refuse other answers.
-        let room = if name.is_some() { 1 } else { usize::MAX };
-        let mut list = List::new(target.of, &query, self.format, self.pool.take(), room);
-        let answer = self
-            .provider
-            .custom(objects, &query, &mut |item| list.custom(&item));
-        finish(answer, list, objects, &query)
+        let count = match objects.which {
+            Which::Named(_) => 1..=1,
+            Which::Matching(_) => 0..=usize::MAX,
+        };
+        let query = self.query(ValuesOf::Objects(objects), &target.metric, metric_selector);
+        self.answer(target.of, &query, count).await
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
     /// case; the provider knows its spelling.
-    pub(super) fn external(
+    pub(super) async fn external(
         &self,
         of: GroupVersion,
         namespace: &str,
@@ -67,26 +60,40 @@ impl Values<'_> {
     ) -> Result<Document, Failure> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
-        let query = self.query(metric, &selector);
-        let objects = in_namespace(namespace);
-        if self.params.explain() {
-            return self.explain(Described::External(namespace), objects, &query);
-        }
-        let mut list = List::new(of, &query, self.format, self.pool.take(), usize::MAX);
-        let answer = self
-            .provider
-            .external(namespace, &query, &mut |item| list.external(&item));
-        finish(answer, list, objects, &query)
+        let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
+        self.answer(of, &query, 0..=usize::MAX).await
     }
 
-    fn query<'q>(&'q self, metric: &'q str, selector: &'q Selector) -> Query<'q> {
+    fn query(&self, of: ValuesOf, metric: &str, selector: Selector) -> Query {
         Query {
-            metric,
+            of,
+            metric: metric.to_owned(),
             selector,
             now: self.now,
-            effort: self.effort,
-            fetched: self.fetched,
+            user: self.user.to_owned(),
         }
+    }
+
+    /// A list of as many values as `count` allows, or the explanation of the value. An
+    /// explanation names no objects that the user may not read: the target is the value's
+    /// own.
+    async fn answer(
+        &self,
+        of: GroupVersion,
+        query: &Query,
+        count: RangeInclusive<usize>,
+    ) -> Result<Document, Failure> {
+        let failure = |error| Failure::of_provider(error, query);
+        if self.params.explain() {
+            let explanation = self.provider.explain(query).await;
+            let mut explanation = explanation.map_err(failure)?;
+            explanation.name_holders(self.may_list_pods);
+            return json(&explanation);
+        }
+        let mut list = List::new(of, query, self.format, self.pool.take(), count);
+        let mut sink = |item: Item<'_>| list.add(&item);
+        let answer = self.provider.values(query, &mut sink).await;
+        answer.and_then(|()| list.finish()).map_err(failure)
     }
 
     /// The findings about the data, what could not be checked, and the configuration by
@@ -105,21 +112,6 @@ impl Values<'_> {
         }))
     }
 
-    /// Explains the value of one object. It names no objects that the user may not read:
-    /// the target is the value's own.
-    fn explain(
-        &self,
-        of: Described<'_>,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-    ) -> Result<Document, Failure> {
-        let explanation = self.provider.explain(of, query);
-        let mut explanation =
-            explanation.map_err(|error| Failure::of_provider(error, objects, query))?;
-        explanation.name_holders(self.may_list_pods);
-        json(&explanation)
-    }
-
     /// Checks for requests that lists of values do not support.
     fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Failure> {
         self.params.check_field_selector(name)?;
@@ -133,19 +125,8 @@ impl Values<'_> {
     }
 }
 
-/// The list, if there is one; `objects` are for the words if not.
-fn finish(
-    answer: Result<Empty, Error>,
-    list: List,
-    objects: Objects<'_>,
-    query: &Query<'_>,
-) -> Result<Document, Failure> {
-    let document = answer.and_then(|empty| list.finish(empty));
-    document.map_err(|error| Failure::of_provider(error, objects, query))
-}
-
-/// The objects that a target describes, and the one name it gives.
-fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>, Option<&'t str>) {
+/// The objects that a target describes.
+fn objects(target: &CustomTarget, selector: Selector) -> Objects {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which is in no namespace.
     let (namespace, name) = match &target.object {
@@ -153,20 +134,10 @@ fn objects<'t>(target: &'t CustomTarget, selector: &'t Selector) -> (Objects<'t>
         Object::All { .. } => (namespace, None),
         Object::Named { name, .. } => (namespace, Some(name.as_str())),
     };
-    let objects = Objects {
-        resource: target.resource(),
-        namespace,
-        which: name.map_or(Which::Matching(selector), Which::Named),
-    };
-    (objects, name)
-}
-
-/// The object of an external metric, for the message of a failure.
-fn in_namespace(namespace: &str) -> Objects<'_> {
     Objects {
-        resource: "namespaces",
-        namespace: Some(namespace),
-        which: Which::Named(namespace),
+        resource: target.resource().to_owned(),
+        namespace: namespace.map(str::to_owned),
+        which: name.map_or(Which::Matching(selector), |name| Which::Named(name.into())),
     }
 }
 

@@ -1,18 +1,20 @@
 //! The data that rules are answered from: the cluster's objects and Prometheus' answers.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::provider::rules::{self, Unlisted};
-use crate::provider::{Ask, Error, NO_METRICS, Pending};
+use crate::provider::rules;
+use crate::provider::{Ask, Error, NO_METRICS};
 use crate::source::answers::{Answers, Unanswered};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
-use cluster_state::names::{self, ObjectNames};
+use cluster_state::names::ObjectNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
 
@@ -31,43 +33,32 @@ fn names_of(objects: &[ClusterObject], selector: &Selector) -> Vec<Arc<str>> {
 }
 
 impl rules::ObjectNames for Objects {
-    fn matching(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        selector: &Selector,
-    ) -> Result<Vec<Arc<str>>, Unlisted> {
-        match &*kind.resource() {
+    fn matching<'a>(
+        &'a self,
+        kind: &'a Kind,
+        namespace: Option<&'a str>,
+        selector: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
+        let inventory = self.inventory();
+        let known = match &*kind.resource() {
             "pods" => {
-                let inventory = self.inventory();
                 let is_there = |place: &Arc<str>| namespace.is_none_or(|it| *it == **place);
                 let pods = inventory.pods.iter();
                 let matching =
                     pods.filter(|pod| is_there(&pod.namespace) && selector.matches(&pod.labels));
-                Ok(matching.map(|pod| Arc::clone(&pod.name)).collect())
+                Some(matching.map(|pod| Arc::clone(&pod.name)).collect())
             }
-            "namespaces" => Ok(names_of(&self.inventory().namespaces, selector)),
-            "nodes" => match &*self.inventory().nodes {
-                // Every cluster has nodes: an empty list means that they may not be read.
-                [] => Err(Unlisted::Forbidden),
-                nodes => Ok(names_of(nodes, selector)),
-            },
-            _ => self
-                .others
-                .matching(kind, namespace, selector)
-                .map_err(|error| match error {
-                    names::Unlisted::NotFollowed => Unlisted::NotFollowed,
-                    names::Unlisted::Trouble(_) => Unlisted::Forbidden,
-                }),
-        }
+            "namespaces" => Some(names_of(&inventory.namespaces, selector)),
+            // Every cluster has nodes: an empty list means that they may not be read.
+            "nodes" if inventory.nodes.is_empty() => None,
+            "nodes" => Some(names_of(&inventory.nodes, selector)),
+            _ => return Box::pin(self.others.matching(kind, namespace, selector)),
+        };
+        Box::pin(ready(known))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory.borrow())
-    }
-
-    fn follow(&self, kind: Kind) -> Pending<'_, ()> {
-        Box::pin(async move { self.others.follow(&kind).await })
     }
 }
 
@@ -122,7 +113,11 @@ impl Asked {
 }
 
 impl rules::Answers for Asked {
-    fn fetch<'a>(&'a self, ask: &'a Ask, user: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>> {
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a Ask,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Answer>, Error>> {
         Box::pin(async move {
             let fetched = self.answers.fetch(&ask.promql, ask.purpose, user).await;
             let outcome = match &fetched {

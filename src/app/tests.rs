@@ -12,6 +12,7 @@ use tokio_rustls::client::TlsStream;
 use super::shutdown::{Phase, Shutdown};
 use crate::api::{self, Api, router};
 use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
 use crate::telemetry::Telemetry;
 use aggregated_apiserver::serve::certs::Authority;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
@@ -31,8 +32,12 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
     let metrics = gpu_metrics::dcgm::metrics::built_in();
-    let provider = Arc::new(GpuProvider::new(&metrics));
-    let api = Api::new(provider, || Timestamp::from_secs(0), telemetry.clone());
+    let provider = ServedGpus::from(Arc::new(GpuProvider::new(&metrics)));
+    let api = Api::new(
+        Arc::new(provider),
+        || Timestamp::from_secs(0),
+        telemetry.clone(),
+    );
     let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
         .leaving(shutdown.leaving())
         .run(

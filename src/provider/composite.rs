@@ -8,12 +8,11 @@ use arc_swap::ArcSwapOption;
 
 use super::gpu::Served;
 use super::rules::RuleProvider;
-use super::usage::{Usage, UsageQuery};
-use super::{
-    CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack, Objects,
-    Pending, Provider, Query,
-};
+use super::served::ServedGpus;
+use super::usage::{UsageAnswer, UsageQuery};
+use super::{CustomMetric, Error, Provider, Query, Sink, ValuesOf};
 use findings::{Finding, Report};
+use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
 
 /// A finding about the server itself, while it lasts.
@@ -23,7 +22,7 @@ pub type Own = Arc<ArcSwapOption<Finding>>;
 #[derive(Debug)]
 pub struct Composite {
     rules: Arc<RuleProvider>,
-    gpus: Served,
+    gpus: ServedGpus,
     own: Vec<Own>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
@@ -42,7 +41,7 @@ impl Composite {
     pub fn new(rules: Arc<RuleProvider>, gpus: Served) -> Self {
         Self {
             rules,
-            gpus,
+            gpus: ServedGpus::new(gpus),
             own: Vec::new(),
             custom: Mutex::default(),
             external: Mutex::default(),
@@ -53,6 +52,18 @@ impl Composite {
     #[must_use]
     pub fn telling(self, own: Vec<Own>) -> Self {
         Self { own, ..self }
+    }
+
+    /// The provider of a metric.
+    fn of(&self, query: &Query) -> &dyn Provider {
+        let resource = match &query.of {
+            ValuesOf::Objects(objects) => Some(&*objects.resource),
+            ValuesOf::Namespace(_) => None,
+        };
+        match self.is_fetched(resource, &query.metric) {
+            true => &*self.rules,
+            false => &self.gpus,
+        }
     }
 }
 
@@ -81,56 +92,31 @@ impl Provider for Composite {
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         merged(
             &self.custom,
-            [
-                self.rules.custom_metrics(),
-                self.gpus.load().custom_metrics(),
-            ],
+            [self.rules.custom_metrics(), self.gpus.custom_metrics()],
         )
     }
 
     fn external_metrics(&self) -> Arc<[Arc<str>]> {
         merged(
             &self.external,
-            [
-                self.rules.external_metrics(),
-                self.gpus.load().external_metrics(),
-            ],
+            [self.rules.external_metrics(), self.gpus.external_metrics()],
         )
     }
 
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<Empty, Error> {
-        match self.rules.custom(objects, query, sink) {
-            Err(Error::NoSuchMetric) => self.gpus.load().custom(objects, query, sink),
-            answer => answer,
-        }
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        sink: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        self.of(query).values(query, sink)
     }
 
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error> {
-        match self.rules.external(namespace, query, sink) {
-            Err(Error::NoSuchMetric) => self.gpus.load().external(namespace, query, sink),
-            answer => answer,
-        }
-    }
-
-    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
-        match self.rules.explain(of, query) {
-            Err(Error::NoSuchMetric) => self.gpus.load().explain(of, query),
-            answer => answer,
-        }
+    fn explain<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+        self.of(query).explain(query)
     }
 
     fn findings(&self) -> Arc<Report> {
-        let mut report = self.gpus.load().findings();
+        let mut report = self.gpus.findings();
         for finding in self.own.iter().filter_map(|own| own.load_full()) {
             let report = Arc::make_mut(&mut report);
             report.findings.push((*finding).clone());
@@ -142,19 +128,11 @@ impl Provider for Composite {
         self.rules.knows_usage()
     }
 
-    fn usage(&self, query: &UsageQuery<'_>, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
-        self.rules.usage(query, sink)
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+        self.rules.usage(query)
     }
 
     fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
         self.rules.is_fetched(resource, metric)
-    }
-
-    fn fetch<'a>(
-        &'a self,
-        lack: Lack,
-        user: &'a str,
-    ) -> Pending<'a, Result<Option<Fetched>, Error>> {
-        self.rules.fetch(lack, user)
     }
 }

@@ -1,11 +1,13 @@
 //! Explains values, from the snapshot or by the query of a rule.
 
+use std::sync::Arc;
+
 use super::gpu::GpuProvider;
 use super::gpu::external::Sought;
-use super::lookup::Lookup;
-use super::rules::RuleProvider;
-use super::{Described, Error, Objects, Provider, Query, Which};
+use super::lookup::{Current, Lookup};
+use super::{Ask, Error, Objects, Query, ValuesOf, Which};
 use adapter_rules::answer::Answer;
+use adapter_rules::rule::Rule;
 use gpu_metrics::aggregate::Group;
 use gpu_metrics::explain::{Explanation, Promql, Question, Selected, Served};
 use gpu_metrics::inventory::{Authority, Workload};
@@ -14,41 +16,68 @@ use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
 impl GpuProvider {
-    pub(super) fn explained(
-        &self,
-        of: Described<'_>,
-        query: &Query<'_>,
-    ) -> Result<Explanation, Error> {
-        match of {
-            Described::Object {
-                resource,
-                namespace,
-                name,
-            } => self.explained_object(of, (resource, namespace, name), query),
-            Described::External(namespace) => self.explained_external(namespace, query),
+    /// Explains the value of one object, or of an external metric; a missing one too.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, Error> {
+        let mut sum = Sum::default();
+        let answer = self.values(query, looks, &mut |item| sum.add(item.value()));
+        let (_, value, no_value) = sum.after(answer)?;
+        let told = Told {
+            of: described(query),
+            selected: Selected::All,
+            value,
+            no_value,
+        };
+        let loaded = self.current.load();
+        let current = loaded.as_deref();
+        match &query.of {
+            ValuesOf::Objects(objects) => self.explained(objects, (query, looks), current, told),
+            ValuesOf::Namespace(namespace) => {
+                let Sought {
+                    lookup,
+                    name,
+                    in_namespace,
+                } = self.sought(current, query, looks)?;
+                let (of, group) = lookup.external_group(in_namespace, namespace);
+                let selected = match in_namespace {
+                    true => Selected::Namespace(namespace),
+                    false => Selected::All,
+                };
+                let told = Told {
+                    of,
+                    selected,
+                    ..told
+                };
+                told.by(&lookup, &name, group)
+            }
         }
     }
 
-    fn explained_object(
+    fn explained<'a>(
         &self,
-        of: Described<'_>,
-        (resource, namespace, name): (&str, Option<&str>, &str),
-        query: &Query<'_>,
+        objects: &'a Objects,
+        (query, looks): (&Query, u64),
+        current: Option<&Current>,
+        mut told: Told<'a>,
     ) -> Result<Explanation, Error> {
+        let Which::Named(name) = &objects.which else {
+            return Err(Error::NoSuchMetric);
+        };
         let (metric, spec) = self
             .metric(|name| name == query.metric)
             .ok_or(Error::NoSuchMetric)?;
-        let (value, mut no_value) = served(self, of, query)?;
-        let loaded = self.current.load();
-        let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
-        let lookup = current.lookup((metric, spec), query)?;
+        let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
+        let current = current.ok_or_else(|| self.not_ready())?;
+        let lookup = current.lookup((metric, spec), query, looks)?;
         let found = current.snapshot.layout().table(resource);
         let object = found.and_then(|(_, table)| {
             let index = table.find(namespace, name)?;
             table.objects.get(index)
         });
         let group = object.map(|object| group_of(object, resource == "pods"));
-        let selected = match (resource, namespace) {
+        told.selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
             (_, Some(namespace)) => Selected::PodsOf(namespace),
             ("namespaces", None) => Selected::Namespace(name),
@@ -60,77 +89,39 @@ impl GpuProvider {
                 _ => None,
             };
             let why = why.or_else(|| nobody(&current.snapshot, resource, (namespace, name)));
-            no_value = why.or(no_value);
+            told.no_value = why.or(told.no_value);
         }
         let original = spec.measure == Measure::OriginalAverage;
-        let told = Told {
-            of: &described(of),
-            selected,
-            value,
-            no_value,
-        };
-        told.by(&lookup, query.metric, group.filter(|_| !original))
-    }
-
-    fn explained_external(&self, namespace: &str, query: &Query<'_>) -> Result<Explanation, Error> {
-        let (value, no_value) = served(self, Described::External(namespace), query)?;
-        let loaded = self.current.load();
-        let Sought {
-            lookup,
-            name,
-            in_namespace,
-        } = self.sought(loaded.as_deref(), query)?;
-        let (of, group) = lookup.external_group(in_namespace, namespace);
-        let selected = match in_namespace {
-            true => Selected::Namespace(namespace),
-            false => Selected::All,
-        };
-        let told = Told {
-            of: &of,
-            selected,
-            value,
-            no_value,
-        };
-        told.by(&lookup, &name, group)
+        told.by(&lookup, &query.metric, group.filter(|_| !original))
     }
 }
 
-impl RuleProvider {
-    /// A rule's value is from Prometheus, so its query is the whole explanation.
-    pub(super) fn explained(
-        &self,
-        of: Described<'_>,
-        query: &Query<'_>,
-    ) -> Result<Explanation, Error> {
-        let (value, no_value) = served(self, of, query)?;
-        let asked = query
-            .fetched
-            .and_then(|fetched| fetched.answers.iter().next());
-        let rule = match of {
-            Described::Object { resource, .. } => self.rule_of(resource, query.metric),
-            Described::External(_) => self.external_rule(query.metric),
-        };
-        let (place, series) = rule.unwrap_or_else(|| ("a rule".to_owned(), "?".to_owned()));
-        let at = value.map_or(query.now, |value| value.at);
-        Ok(Explanation {
-            metric: query.metric.to_owned(),
-            of: described(of),
-            meaning: format!(
-                "what Prometheus answers to the query of {place} of the configuration"
-            ),
-            value: value.map(|value| Served::of(&value, query.now)),
-            no_value,
-            notes: std::iter::once(format!("{place} is about the series {series}"))
-                .chain(asked.map(|(_, answer)| said(answer)))
-                .collect(),
-            promql: asked.map(|(asked, _)| Promql {
-                query: asked.to_string(),
-                time: at.to_string(),
-                leaves_out: None,
-            }),
-            ..Explanation::default()
-        })
-    }
+/// A rule's value is from Prometheus, so its query is the whole explanation.
+pub(super) fn explained_by_rule(
+    query: &Query,
+    rule: Option<&Rule>,
+    asked: Result<(Ask, Arc<Answer>), Error>,
+    sum: Sum,
+) -> Result<Explanation, Error> {
+    let (asked, value, no_value) = sum.after(asked)?;
+    let (place, series) = rule.map_or(("a rule", "?"), |it| (&it.place, &it.series_query));
+    let at = value.map_or(query.now, |value| value.at);
+    Ok(Explanation {
+        metric: query.metric.clone(),
+        of: described(query),
+        meaning: format!("what Prometheus answers to the query of {place} of the configuration"),
+        value: value.map(|value| Served::of(&value, query.now)),
+        no_value,
+        notes: std::iter::once(format!("{place} is about the series {series}"))
+            .chain(asked.iter().map(|(_, answer)| said(answer)))
+            .collect(),
+        promql: asked.map(|(ask, _)| Promql {
+            query: ask.promql.to_string(),
+            time: at.to_string(),
+            leaves_out: None,
+        }),
+        ..Explanation::default()
+    })
 }
 
 /// A known answer. Its samples may be of other objects, so they are only counted.
@@ -184,58 +175,48 @@ fn nobody(snapshot: &Snapshot, resource: &str, (namespace, name): (&str, &str)) 
 }
 
 /// `pods ml/train-0`.
-fn described(of: Described<'_>) -> String {
-    match of {
-        Described::Object {
-            resource,
-            namespace: Some(namespace),
-            name,
-        } => format!("{resource} {namespace}/{name}"),
-        Described::Object { resource, name, .. } => format!("{resource} {name}"),
-        Described::External(namespace) => format!("namespace {namespace}"),
-    }
+fn described(query: &Query) -> String {
+    let objects = match &query.of {
+        ValuesOf::Objects(objects) => objects,
+        ValuesOf::Namespace(namespace) => return format!("namespace {namespace}"),
+    };
+    let namespace = objects.namespace.iter().map(String::as_str);
+    let place: Vec<&str> = namespace.chain(objects.name()).collect();
+    format!("{} {}", objects.resource, place.join("/"))
 }
 
-/// The value, or why there is none. For an external metric with several values, their
-/// sum, as the autoscaler computes it.
-fn served(
-    provider: &dyn Provider,
-    of: Described<'_>,
-    query: &Query<'_>,
-) -> Result<(Option<Value>, Option<String>), Error> {
-    let mut sum: Option<Value> = None;
-    let mut add = |value: Value| match &mut sum {
-        Some(sum) => sum.value += value.value,
-        None => sum = Some(value),
-    };
-    let answer = match of {
-        Described::Object {
-            resource,
-            namespace,
-            name,
-        } => {
-            let objects = Objects {
-                resource,
-                namespace,
-                which: Which::Named(name),
-            };
-            provider.custom(objects, query, &mut |item| add(item.value))
+/// The value: of an external metric with several values, their sum, as the autoscaler
+/// computes it.
+#[derive(Debug, Default)]
+pub(super) struct Sum(Option<Value>);
+
+impl Sum {
+    pub(super) fn add(&mut self, value: Value) {
+        match &mut self.0 {
+            Some(sum) => sum.value += value.value,
+            None => self.0 = Some(value),
         }
-        Described::External(namespace) => {
-            provider.external(namespace, query, &mut |item| add(item.value))
+    }
+
+    /// What an answer gave, the value, and why there is none.
+    fn after<T>(
+        self,
+        answer: Result<T, Error>,
+    ) -> Result<(Option<T>, Option<Value>, Option<String>), Error> {
+        match answer {
+            Ok(given) if self.0.is_none() => {
+                Ok((Some(given), None, Some("there is no value".to_owned())))
+            }
+            Ok(given) => Ok((Some(given), self.0, None)),
+            Err(Error::NoValue { reason }) => Ok((None, None, Some(reason))),
+            Err(error) => Err(error),
         }
-    };
-    match answer {
-        Ok(_) if sum.is_none() => Ok((None, Some("there is no value".to_owned()))),
-        Ok(_) => Ok((sum, None)),
-        Err(Error::NoValue { reason }) => Ok((None, Some(reason))),
-        Err(error) => Err(error),
     }
 }
 
 /// The parts of an explanation other than its reasons.
 struct Told<'a> {
-    of: &'a str,
+    of: String,
     selected: Selected<'a>,
     value: Option<Value>,
     no_value: Option<String>,
@@ -261,7 +242,7 @@ impl Told<'_> {
             metric,
             measure: &lookup.spec.measure,
             formula: formula.unwrap_or(snapshot.policy().formula),
-            of: self.of,
+            of: &self.of,
             selected: self.selected,
             labels: labels.as_deref(),
             now: lookup.now,

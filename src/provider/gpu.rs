@@ -12,13 +12,9 @@ pub use external::Reach;
 use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
-use super::{
-    CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Objects, Provider, Query,
-    Which,
-};
+use super::{CustomItem, CustomMetric, Error, Item, Objects, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use findings::{Report, source};
-use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
@@ -54,10 +50,15 @@ fn kinds() -> Vec<ObjectKind> {
 /// Why there are no values where the cluster's objects may not be read.
 const UNBOUND: &str = "the server may not list pods";
 
-/// The provider in force; a change of settings replaces it.
+/// The answers in force; a change of settings replaces them.
 pub type Served = Arc<ArcSwap<GpuProvider>>;
 
-/// The provider of GPU metrics.
+/// The values of GPU metrics, without I/O and threads. [`super::served`] makes a
+/// [`super::Provider`] of it.
+///
+/// Each question has a bound on its work in looks: at a row's reading at an instant, or at
+/// one of its labels. A question that needs more gives [`Error::TooMuchWork`]; `u64::MAX`
+/// is no bound.
 #[derive(Debug)]
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
@@ -195,32 +196,59 @@ fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
     *measure != Measure::OriginalAverage || kind.resource.as_ref() == "namespaces"
 }
 
-impl Provider for GpuProvider {
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+impl GpuProvider {
+    /// All custom metrics, sorted by resource and metric.
+    #[must_use]
+    pub fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         Arc::clone(&self.custom)
     }
 
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
+    /// The names of all external metrics, sorted.
+    #[must_use]
+    pub fn external_metrics(&self) -> Arc<[Arc<str>]> {
         Arc::clone(&self.external)
+    }
+
+    /// The findings about the data.
+    #[must_use]
+    pub fn findings(&self) -> Arc<Report> {
+        self.findings.load_full()
+    }
+
+    /// Passes every value to `sink`; nothing, if there is an error.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn values(
+        &self,
+        query: &Query,
+        looks: u64,
+        sink: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), Error> {
+        match &query.of {
+            ValuesOf::Objects(objects) => self.custom(objects, query, looks, sink),
+            ValuesOf::Namespace(namespace) => self.external(namespace, query, looks, sink),
+        }
     }
 
     fn custom(
         &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<Empty, Error> {
+        objects: &Objects,
+        query: &Query,
+        looks: u64,
+        sink: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), Error> {
         let (metric, spec) = self
             .metric(|name| name == query.metric)
             .ok_or(Error::NoSuchMetric)?;
         let loaded = self.current.load();
         let table = loaded
             .as_ref()
-            .and_then(|current| current.snapshot.layout().table(objects.resource));
+            .and_then(|current| current.snapshot.layout().table(&objects.resource));
         let known = self
             .kinds
             .iter()
-            .find(|kind| kind.resource.as_ref() == objects.resource);
+            .find(|kind| *kind.resource == *objects.resource);
         let kind = table
             .map(|(_, table)| &table.kind)
             .or(known)
@@ -232,14 +260,15 @@ impl Provider for GpuProvider {
             return Err(Error::WrongScope);
         }
         let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
-        let lookup = current.lookup((metric, spec), query)?;
+        let lookup = current.lookup((metric, spec), query, looks)?;
         if spec.measure == Measure::OriginalAverage {
-            return original_of_namespaces(&lookup, kind, objects.which, sink);
+            return original_of_namespaces(&lookup, kind, &objects.which, sink);
         }
-        match objects.which {
+        let namespace = objects.namespace.as_deref();
+        match &objects.which {
             Which::Named(name) => {
                 let found = table.and_then(|(kind, table)| {
-                    let index = table.find(objects.namespace, name)?;
+                    let index = table.find(namespace, name)?;
                     Some((kind, table, index))
                 });
                 let value = match found {
@@ -251,37 +280,20 @@ impl Provider for GpuProvider {
                     let group = object.map(|object| group_of(object, objects.resource == "pods"));
                     lookup.no_object(&format!("{} {name}", objects.resource), group, objects)
                 })?;
-                sink(CustomItem {
+                sink(Item::Custom(CustomItem {
                     kind,
-                    namespace: objects.namespace,
+                    namespace,
                     name,
                     value,
-                });
-                Ok(Empty::Missing)
+                }));
+                Ok(())
             }
-            Which::Matching(selector) => list(&lookup, table, objects.namespace, selector, sink)?
-                .then_some(Empty::Missing)
+            Which::Matching(selector) => list(&lookup, table, namespace, selector, sink)?
+                .then_some(())
                 .ok_or_else(|| {
                     lookup.no_object(&format!("the {} selected", objects.resource), None, objects)
                 }),
         }
-    }
-
-    fn findings(&self) -> Arc<Report> {
-        self.findings.load_full()
-    }
-
-    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
-        self.explained(of, query)
-    }
-
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error> {
-        self.external_value(namespace, query, sink)
     }
 }
 
@@ -292,7 +304,7 @@ fn list(
     table: Option<(usize, &KindTable)>,
     namespace: Option<&str>,
     selector: &Selector,
-    sink: &mut dyn FnMut(CustomItem<'_>),
+    sink: &mut dyn FnMut(Item<'_>),
 ) -> Result<bool, Error> {
     let Some((kind, table)) = table else {
         return Ok(false);
@@ -307,12 +319,12 @@ fn list(
     let mut item = |object: &Object, value: Option<Value>| {
         if let Some(value) = value {
             any = true;
-            sink(CustomItem {
+            sink(Item::Custom(CustomItem {
                 kind: &table.kind,
                 namespace,
                 name: &object.name,
                 value,
-            });
+            }));
         }
     };
     if let Some(values) = lookup.foreseen(kind) {
@@ -333,24 +345,24 @@ fn list(
 fn original_of_namespaces(
     lookup: &Lookup<'_>,
     kind: &ObjectKind,
-    which: Which<'_>,
-    sink: &mut dyn FnMut(CustomItem<'_>),
-) -> Result<Empty, Error> {
+    which: &Which,
+    sink: &mut dyn FnMut(Item<'_>),
+) -> Result<(), Error> {
     let value = lookup
         .of_cluster()?
         .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.cluster_group())))?;
     let mut item = |name: &str| {
-        sink(CustomItem {
+        sink(Item::Custom(CustomItem {
             kind,
             namespace: None,
             name,
             value,
-        });
+        }));
     };
     let selector = match which {
         Which::Named(name) => {
             item(name);
-            return Ok(Empty::Missing);
+            return Ok(());
         }
         Which::Matching(selector) => selector,
     };
@@ -365,6 +377,6 @@ fn original_of_namespaces(
         found = true;
     }
     found
-        .then_some(Empty::Missing)
+        .then_some(())
         .ok_or_else(|| lookup.no_value("the namespaces selected", None))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::memo::{Memo, Subject};
 use super::narrow::Narrowed;
-use super::{Effort, Error, Objects, Query, Which};
+use super::{Error, Objects, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::{Absence, Group, Reasons};
@@ -17,10 +17,6 @@ use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of};
-
-/// The most looks at a row (its reading at an instant, a label of it) for
-/// [`Effort::AtHand`]: some 50 ns each.
-const AT_HAND: u64 = 16 * 1024;
 
 /// `windowSeconds` is in whole seconds. A window with too few readings is extended
 /// where it is evaluated.
@@ -46,7 +42,8 @@ pub(super) struct Lookup<'a> {
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
     pub(super) now: Timestamp,
-    effort: Effort,
+    /// The most looks at rows.
+    looks: u64,
     /// Part of the error for a missing value.
     trouble: Option<&'a str>,
     gpus: &'a str,
@@ -57,7 +54,8 @@ impl Current {
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
-        query: &Query<'_>,
+        query: &Query,
+        looks: u64,
     ) -> Result<Lookup<'a>, Error> {
         let snapshot = &*self.snapshot;
         let windows = SHORTEST_WINDOW..=longest_window(snapshot);
@@ -66,9 +64,9 @@ impl Current {
             memo: &self.memo,
             metric,
             spec,
-            narrowed: Narrowed::read(query.selector, &spec.measure, windows)?,
+            narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
             now: snapshot.at_source(query.now),
-            effort: query.effort,
+            looks,
             trouble: self.trouble.as_deref(),
             gpus: &self.gpus,
         })
@@ -82,11 +80,11 @@ impl<'a> Lookup<'a> {
         self.narrowed.window.get_or_insert(window.min(longest));
     }
 
-    /// Checks that this many looks are within the allowed effort.
+    /// Checks that this many looks are within the bound.
     pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
-        match self.effort {
-            Effort::AtHand if looks > AT_HAND => Err(Error::TakesWork),
-            Effort::AtHand | Effort::Full => Ok(()),
+        match looks <= self.looks {
+            true => Ok(()),
+            false => Err(Error::TooMuchWork),
         }
     }
 
@@ -320,41 +318,36 @@ impl<'a> Lookup<'a> {
     }
 
     /// The rows of objects.
-    fn rows_of(&self, objects: Objects<'_>) -> Vec<RowId> {
-        let Some((_, table)) = self.snapshot.layout().table(objects.resource) else {
+    fn rows_of(&self, objects: &Objects) -> Vec<RowId> {
+        let Some((_, table)) = self.snapshot.layout().table(&objects.resource) else {
             return Vec::new();
         };
-        let (_, within) = table.within(objects.namespace);
+        let (_, within) = table.within(objects.namespace.as_deref());
         let chosen = within
             .iter()
-            .filter(|object| is_asked(objects.which, &object.name, &object.labels));
+            .filter(|object| is_asked(&objects.which, &object.name, &object.labels));
         chosen.flat_map(|object| object.members.clone()).collect()
     }
 
     /// Whether the objects are pods and none of them requests a GPU.
-    fn request_none(&self, objects: Objects<'_>) -> bool {
+    fn request_none(&self, objects: &Objects) -> bool {
         let inventory = self.snapshot.layout().inventory();
         if objects.resource != "pods" || inventory.authority != Authority::Cluster {
             return false;
         }
         let mut pods = inventory.pods.iter().filter(|pod| {
-            Some(&*pod.namespace) == objects.namespace
+            Some(&*pod.namespace) == objects.namespace.as_deref()
                 && pod.is_live()
-                && is_asked(objects.which, &pod.name, &pod.labels)
+                && is_asked(&objects.which, &pod.name, &pod.labels)
         });
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
     /// Why objects have no value, which may need facts that only a cluster has.
-    pub(super) fn no_object(
-        &self,
-        of: &str,
-        group: Option<Group<'_>>,
-        objects: Objects<'_>,
-    ) -> Error {
+    pub(super) fn no_object(&self, of: &str, group: Option<Group<'_>>, objects: &Objects) -> Error {
         let by_labels =
-            matches!(objects.which, Which::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&objects.resource);
+            matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
+        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
         let alone = self.snapshot.layout().inventory().authority == Authority::Series;
         if alone && (by_labels || by_owner) {
             return Error::NoValue {
@@ -376,7 +369,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-fn is_asked(which: Which<'_>, name: &str, labels: &Labels) -> bool {
+fn is_asked(which: &Which, name: &str, labels: &Labels) -> bool {
     match which {
         Which::Named(asked) => asked == name,
         Which::Matching(selector) => selector.matches(labels),

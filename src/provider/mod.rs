@@ -1,13 +1,16 @@
 //! The requests of an autoscaler for values, and the providers that answer them.
 //!
-//! GPU metrics are answered from memory (`gpu`), and prometheus-adapter's rules from
-//! Prometheus' answers to their queries (`rules`); `composite` asks the rules first.
-//! CPU and memory use of pods and nodes is a separate query ([`usage`]).
+//! GPU metrics are answered from memory: `gpu` computes the answers and `served` decides
+//! on which thread. prometheus-adapter's rules are answered from Prometheus' answers to
+//! their queries (`rules`). `composite` chooses between the two. CPU and memory use of
+//! pods and nodes is a separate query ([`usage`]).
 //!
-//! A provider has no HTTP, encoding or authorization. Values are passed to a sink one
-//! by one, so that an encoder can write them without an intermediate copy.
+//! A provider has no HTTP, encoding or authorization. It waits for Prometheus itself, and
+//! moves long work off the thread that asks. Values are passed to a sink one by one, so
+//! that an encoder can write them without an intermediate copy.
 
 pub mod composite;
+pub(crate) mod compute;
 mod explain;
 pub mod gpu;
 mod lookup;
@@ -15,23 +18,23 @@ mod matchers;
 mod memo;
 pub mod narrow;
 pub mod rules;
+pub mod served;
 #[cfg(test)]
 mod tests;
 pub mod usage;
 
-use std::collections::HashMap;
-use std::pin::Pin;
+use std::future::ready;
 use std::sync::Arc;
 
-use adapter_rules::answer::{Answer, Purpose};
-use apimachinery::kinds::Kind;
+use adapter_rules::answer::Purpose;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use findings::Report;
+use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
-use gpu_metrics::inventory::{Inventory, ObjectKind};
+use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
-use usage::{Usage, UsageQuery};
+use usage::{UsageAnswer, UsageQuery};
 
 /// The client does not get Prometheus' error message.
 pub(crate) const NO_METRICS: &str = "unable to fetch metrics";
@@ -48,76 +51,70 @@ pub struct CustomMetric {
 }
 
 /// The objects of a query for a custom metric.
-#[derive(Clone, Copy, Debug)]
-pub struct Objects<'a> {
+#[derive(Clone, Debug)]
+pub struct Objects {
     /// `pods`, `deployments.apps`: as in the path.
-    pub resource: &'a str,
+    pub resource: String,
     /// The namespace; `None` for a cluster-scoped kind.
-    pub namespace: Option<&'a str>,
+    pub namespace: Option<String>,
     /// Selects among them.
-    pub which: Which<'a>,
+    pub which: Which,
+}
+
+impl Objects {
+    /// One object.
+    #[must_use]
+    pub fn named(resource: &str, namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            which: Which::Named(name.to_owned()),
+        }
+    }
+
+    /// The name of the one object.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match &self.which {
+            Which::Named(name) => Some(name),
+            Which::Matching(_) => None,
+        }
+    }
 }
 
 /// Which objects of a kind.
-#[derive(Clone, Copy, Debug)]
-pub enum Which<'a> {
+#[derive(Clone, Debug)]
+pub enum Which {
     /// Exactly this object.
-    Named(&'a str),
+    Named(String),
     /// All objects whose labels match.
-    Matching(&'a Selector),
+    Matching(Selector),
 }
 
-/// The value to explain.
-#[derive(Clone, Copy, Debug)]
-pub enum Described<'a> {
-    /// The value of one object.
-    Object {
-        /// `pods`, `deployments.apps`: as in the path.
-        resource: &'a str,
-        /// The namespace; `None` for a cluster-scoped kind.
-        namespace: Option<&'a str>,
-        /// Its name.
-        name: &'a str,
-    },
-    /// The value of an external metric in this namespace.
-    External(&'a str),
+/// What values are of.
+#[derive(Clone, Debug)]
+pub enum ValuesOf {
+    /// A custom metric's: these objects.
+    Objects(Objects),
+    /// An external metric's: this namespace, which is the one that was authorized.
+    Namespace(String),
 }
 
-/// How much work a query may cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effort {
-    /// Some hundred microseconds, for threads that serve other requests too. More
-    /// work gives [`Error::TakesWork`].
-    AtHand,
-    /// Unlimited.
-    #[default]
-    Full,
-}
-
-/// A query, without the objects or the namespace.
-#[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
+/// A query for the values of a metric.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// What the values are of.
+    pub of: ValuesOf,
     /// The metric. A custom metric has its exact case; an external one any case,
     /// because the HPA lower-cases it.
-    pub metric: &'a str,
+    pub metric: String,
     /// Selects series (and contains the keys of docs/numbers.md, "Reserved keys").
-    pub selector: &'a Selector,
+    pub selector: Selector,
     /// The time of the request. Values that have become stale since they were
     /// computed are left out.
     pub now: Timestamp,
-    /// How much work the query may cost.
-    pub effort: Effort,
-    /// What was fetched for this query.
-    pub fetched: Option<&'a Fetched>,
-}
-
-/// What a query needs and is not in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// The objects of this kind.
-    Objects(Box<Kind>),
-    /// Prometheus' answers to all of these.
-    Answers(Vec<Ask>),
+    /// The user of the request, who gets a share of the queries to Prometheus.
+    pub user: String,
 }
 
 /// A query to Prometheus.
@@ -129,40 +126,6 @@ pub struct Ask {
     pub rule: Arc<str>,
     /// Its purpose.
     pub purpose: Purpose,
-    /// The objects that it names, if the request is about objects.
-    pub names: Arc<[Arc<str>]>,
-}
-
-/// What was fetched for a query.
-#[derive(Clone, Debug, Default)]
-pub struct Fetched {
-    /// Prometheus' answers, by query.
-    pub answers: HashMap<Arc<str>, Arc<Answer>>,
-    /// The inventory when Prometheus was asked: where a pod always comes or goes
-    /// meanwhile, a list of all pods would otherwise rarely be answered.
-    pub inventory: Arc<Inventory>,
-    /// The objects of the query, for the same reason.
-    pub names: Arc<[Arc<str>]>,
-}
-
-impl Fetched {
-    /// The answer to a query.
-    #[must_use]
-    pub fn answer(&self, promql: &str) -> Option<&Answer> {
-        self.answers.get(promql).map(AsRef::as_ref)
-    }
-}
-
-/// A future answer.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Meaning of an answer without values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Empty {
-    /// An error: the autoscaler is told that there is no value.
-    Missing,
-    /// An answer: the objects exist and have no values.
-    Answer,
 }
 
 /// One value of a custom metric.
@@ -189,6 +152,29 @@ pub struct ExternalItem<'a> {
     pub value: Value,
 }
 
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// Of a custom metric.
+    Custom(CustomItem<'a>),
+    /// Of an external metric.
+    External(ExternalItem<'a>),
+}
+
+impl Item<'_> {
+    /// The value.
+    #[must_use]
+    pub const fn value(&self) -> Value {
+        match self {
+            Self::Custom(item) => item.value,
+            Self::External(item) => item.value,
+        }
+    }
+}
+
+/// Takes values one by one.
+pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
+
 /// Why a query has no answer. Independent of HTTP; `api::status` maps it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -213,16 +199,12 @@ pub enum Error {
         /// For the client.
         reason: String,
     },
-    /// The answer needs more work than [`Effort::AtHand`] allows.
+    /// The answer takes more work than is allowed here, or than other requests leave.
     #[error("the answer takes more work than is allowed here")]
-    TakesWork,
+    TooMuchWork,
     /// No values were computed yet: what they wait for.
     #[error("no data yet: {0}")]
     NotReady(&'static str),
-    /// The answer needs something that is not in memory, to be
-    /// [fetched](Provider::fetch).
-    #[error("not in memory")]
-    Lacks(Lack),
     /// The objects may not be listed. The log names the missing permission once.
     #[error("{what}")]
     Unlisted {
@@ -240,7 +222,7 @@ pub enum Error {
     },
 }
 
-/// Answers questions.
+/// Answers questions. Dropping a future gives up the question.
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// All custom metrics, sorted by resource and metric, each pair once. Does
     /// not depend on the state of any backend.
@@ -249,38 +231,25 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The names of all external metrics, sorted.
     fn external_metrics(&self) -> Arc<[Arc<str>]>;
 
-    /// Passes every matching object's value to `sink`, in the order of their names.
-    /// Objects without a value are left out. With [`Which::Named`] exactly one item
+    /// Passes every value to `sink`: of a custom metric in the order of the objects'
+    /// names. Objects without a value are left out. With [`Which::Named`] at most one item
     /// is passed.
     ///
     /// # Errors
     /// See [`Error`].
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<Empty, Error>;
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        sink: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Passes every value of an external metric to `sink`; the namespace is the one
-    /// that was authorized.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error>;
-
-    /// Explains a value. The user has the right to read the value; the rest of the
-    /// explanation needs no further right.
+    /// Explains the value of an external metric, or of one object by name. The user has
+    /// the right to read the value; the rest of the explanation needs no further right.
     ///
     /// # Errors
     /// See [`Error`]; a missing value is no error, but explained.
-    fn explain(&self, _: Described<'_>, _: &Query<'_>) -> Result<Explanation, Error> {
-        Err(Error::NoSuchMetric)
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+        Box::pin(ready(Err(Error::NoSuchMetric)))
     }
 
     /// The findings about the data and the server itself. They name no pod, and no
@@ -294,27 +263,17 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Passes the use of each object to `sink`, in the order of their namespaces and
-    /// names. Objects without data are left out. With [`Which::Named`] exactly one is
-    /// passed.
+    /// What objects use. Objects without data are left out.
     ///
     /// # Errors
     /// See [`Error`].
-    fn usage(&self, _: &UsageQuery<'_>, _: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
-        Err(Error::NoSuchMetric)
+    fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+        Box::pin(ready(Err(Error::NoSuchMetric)))
     }
 
     /// Whether values of a metric are fetched for each query: of a custom metric of
     /// this resource, or of an external metric.
     fn is_fetched(&self, _resource: Option<&str>, _metric: &str) -> bool {
         false
-    }
-
-    /// Fetches what a user's query lacks. `None`: it is in memory now.
-    ///
-    /// # Errors
-    /// [`Error::Saturated`], or [`Error::Unavailable`] when it is not available.
-    fn fetch<'a>(&'a self, _: Lack, _: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
-        Box::pin(std::future::ready(Ok(None)))
     }
 }

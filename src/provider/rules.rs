@@ -8,16 +8,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use super::usage::{Usage, UsageQuery, Usages};
+use super::compute::ComputeLimit;
+use super::explain::{Sum, explained_by_rule};
+use super::usage::{UsageAnswer, UsageQuery, Usages};
 use super::{
-    Ask, CustomItem, CustomMetric, Described, Empty, Error, ExternalItem, Fetched, Lack,
-    NO_METRICS, Objects, Pending, Provider, Query, Which,
+    Ask, CustomItem, CustomMetric, Error, ExternalItem, Item, NO_METRICS, Objects, Provider, Query,
+    Sink, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, Sample};
 use adapter_rules::query::Unanswerable;
-use adapter_rules::registry::Registry;
+use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::rule::{ResourceRules, Rule};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
@@ -32,34 +35,20 @@ const NO_OBJECTS: &str = "unable to list matching resources";
 /// How many queries of one request run concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Why the objects of a kind are not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unlisted {
-    /// No request has named this kind so far.
-    NotFollowed,
-    /// They cannot be listed; the log says why.
-    Forbidden,
-}
-
 /// The cluster's objects, by name.
 pub trait ObjectNames: Send + Sync + std::fmt::Debug {
     /// The names of a kind's objects whose labels match, in order; with a namespace,
-    /// only those in it.
-    ///
-    /// # Errors
-    /// See [`Unlisted`].
-    fn matching(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        selector: &Selector,
-    ) -> Result<Vec<Arc<str>>, Unlisted>;
+    /// only those in it. The first request for a kind waits a little for its objects.
+    /// `None`: they cannot be listed; the log says why.
+    fn matching<'a>(
+        &'a self,
+        kind: &'a Kind,
+        namespace: Option<&'a str>,
+        selector: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>>;
 
     /// The objects that are always known: pods and nodes with their labels.
     fn inventory(&self) -> Arc<Inventory>;
-
-    /// Starts to follow a kind, and waits a little for its objects.
-    fn follow(&self, kind: Kind) -> Pending<'_, ()>;
 }
 
 /// Fetches answers of Prometheus, or returns cached ones.
@@ -68,7 +57,11 @@ pub trait Answers: Send + Sync + std::fmt::Debug {
     ///
     /// [`Error::Saturated`], or [`Error::Unavailable`]; the log has the reason and
     /// the query's rule.
-    fn fetch<'a>(&'a self, ask: &'a Ask, user: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>>;
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a Ask,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Answer>, Error>>;
 }
 
 /// The metrics in force.
@@ -82,6 +75,40 @@ pub struct InForce {
     pub registry: Registry,
     /// The kinds of the cluster.
     pub kinds: Kinds,
+}
+
+impl InForce {
+    /// The custom metric of a resource as a request names it.
+    fn custom(&self, resource: &str, metric: &str) -> Option<&Custom> {
+        let kind = self.kinds.of_request(resource)?;
+        let key = (kind.resource(), Arc::from(metric));
+        self.registry.custom.get(&key)
+    }
+
+    /// The rule of a metric.
+    fn rule(&self, query: &Query) -> Option<&Rule> {
+        let metric = &query.metric;
+        match &query.of {
+            ValuesOf::Objects(objects) => {
+                let custom = self.custom(&objects.resource, metric)?;
+                self.rules.get(custom.rule)
+            }
+            ValuesOf::Namespace(_) => {
+                let (_, external) = self.external(metric)?;
+                self.external_rules.get(external.rule)
+            }
+        }
+    }
+
+    /// The external metric, with its name as configured.
+    fn external(&self, metric: &str) -> Option<(&Arc<str>, &External)> {
+        let external = &self.registry.external;
+        // The HPA controller asks in lower case.
+        external.get_key_value(metric).or_else(|| {
+            let mut all = external.iter();
+            all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
+        })
+    }
 }
 
 /// The metrics in force, with the lists for discovery.
@@ -118,18 +145,26 @@ pub struct RuleProvider {
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn Answers>,
     usages: ArcSwapOption<Usages>,
+    /// Of the work for the use of many pods.
+    usage: Arc<ComputeLimit>,
 }
+
+/// A query, and Prometheus' answer to it.
+type Answered = (Ask, Arc<Answer>);
 
 impl RuleProvider {
     /// A provider without metrics until [`RuleProvider::publish`] is called.
     #[must_use]
     pub fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn Answers>) -> Self {
         let current = ArcSwap::from_pointee(InForce::default().into());
+        // A Retry-After would block an autoscaler's worker.
+        let usage = ComputeLimit::beside_values(Error::Saturated);
         Self {
             current,
             objects,
             answers,
             usages: ArcSwapOption::empty(),
+            usage: Arc::new(usage),
         }
     }
 
@@ -154,63 +189,116 @@ impl RuleProvider {
         self.current.store(Arc::new(next));
     }
 
-    /// The place of a metric's rule, `rules[3]`, and its `seriesQuery`.
-    pub(super) fn rule_of(&self, resource: &str, metric: &str) -> Option<(String, String)> {
-        let current = self.current.load();
-        let kind = current.of.kinds.of_request(resource)?;
-        let key = (kind.resource(), Arc::from(metric));
-        let custom = current.of.registry.custom.get(&key)?;
-        current.of.rules.get(custom.rule).map(told)
+    async fn names(&self, kind: &Kind, objects: &Objects) -> Result<Vec<Arc<str>>, Error> {
+        let selector = match &objects.which {
+            Which::Named(name) => return Ok(vec![name.as_str().into()]),
+            Which::Matching(selector) => selector,
+        };
+        let namespace = objects.namespace.as_deref();
+        let names = self.objects.matching(kind, namespace, selector).await;
+        let names = names.ok_or(Error::Unlisted { what: NO_OBJECTS })?;
+        if names.is_empty() {
+            return Err(Error::NoValue {
+                reason: "no object matches".to_owned(),
+            });
+        }
+        Ok(names)
     }
 
-    /// The place and `seriesQuery` of an external metric's rule.
-    pub(super) fn external_rule(&self, metric: &str) -> Option<(String, String)> {
-        let current = self.current.load();
-        let mut all = current.of.registry.external.iter();
-        let (_, external) = all.find(|(name, _)| name.eq_ignore_ascii_case(metric))?;
-        current.of.external_rules.get(external.rule).map(told)
-    }
-
-    fn names(&self, kind: &Kind, objects: Objects<'_>) -> Result<Vec<Arc<str>>, Error> {
-        match objects.which {
-            Which::Named(name) => Ok(vec![name.into()]),
-            Which::Matching(selector) => {
-                let names = self.objects.matching(kind, objects.namespace, selector);
-                let names = names.map_err(|unlisted| match unlisted {
-                    Unlisted::NotFollowed => Error::Lacks(Lack::Objects(Box::new(kind.clone()))),
-                    Unlisted::Forbidden => Error::Unlisted { what: NO_OBJECTS },
-                })?;
-                if names.is_empty() {
-                    return Err(Error::NoValue {
-                        reason: "no object matches".to_owned(),
-                    });
-                }
-                Ok(names)
-            }
+    /// Passes the values of the answer to `sink`.
+    async fn answered(&self, query: &Query, sink: &mut Sink<'_>) -> Result<Answered, Error> {
+        match &query.of {
+            ValuesOf::Objects(objects) => self.custom(objects, query, sink).await,
+            ValuesOf::Namespace(namespace) => self.external(namespace, query, sink).await,
         }
     }
-}
 
-fn told(rule: &Rule) -> (String, String) {
-    (rule.place.clone(), rule.series_query.clone())
-}
+    async fn custom(
+        &self,
+        objects: &Objects,
+        query: &Query,
+        sink: &mut Sink<'_>,
+    ) -> Result<Answered, Error> {
+        let current = self.current.load_full();
+        let custom = current.of.custom(&objects.resource, &query.metric);
+        let custom = custom.ok_or(Error::NoSuchMetric)?;
+        let (rules, namespace) = (&current.of.rules, objects.namespace.as_deref());
+        if custom.kind.namespaced != namespace.is_some() {
+            return Err(Error::WrongScope);
+        }
+        let names = self.names(&custom.kind, objects).await?;
+        let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let promql = custom
+            .query(rules, namespace, &of, &query.selector)
+            .map_err(unanswerable)?;
+        let (ask, answer) = self.fetch(promql, rules.get(custom.rule), query).await?;
+        // An object that is new is in the next answer, one that has gone in none.
+        let names = self.names(&custom.kind, objects).await?;
+        pass_objects(custom, namespace, &names, &answer, sink)?;
+        Ok((ask, answer))
+    }
 
-/// The answer to this query, if it was fetched.
-fn answer<'f>(
-    query: &Query<'f>,
-    promql: String,
-    rule: Option<&Rule>,
-    names: &[Arc<str>],
-) -> Result<&'f Answer, Error> {
-    let fetched = query.fetched.and_then(|fetched| fetched.answer(&promql));
-    fetched.ok_or_else(|| {
-        Error::Lacks(Lack::Answers(vec![Ask {
+    async fn external(
+        &self,
+        namespace: &str,
+        query: &Query,
+        sink: &mut Sink<'_>,
+    ) -> Result<Answered, Error> {
+        let current = self.current.load_full();
+        let found = current.of.external(&query.metric);
+        let (metric, external) = found.ok_or(Error::NoSuchMetric)?;
+        let rules = &current.of.external_rules;
+        let promql =
+            external
+                .query(rules, namespace, &query.selector)
+                .map_err(|error| match error {
+                    // As upstream, for each request.
+                    Unanswerable::Rule(_) => Error::Unavailable { what: NO_METRICS },
+                    error => unanswerable(error),
+                })?;
+        let (ask, answer) = self.fetch(promql, rules.get(external.rule), query).await?;
+        pass_series(metric, &answer, sink)?;
+        Ok((ask, answer))
+    }
+
+    async fn fetch(
+        &self,
+        promql: String,
+        rule: Option<&Rule>,
+        query: &Query,
+    ) -> Result<Answered, Error> {
+        let ask = Ask {
             promql: promql.into(),
             rule: rule.map_or("", |rule| &rule.place).into(),
             purpose: Purpose::Metric,
-            names: names.into(),
-        }]))
-    })
+        };
+        let answer = self.answers.fetch(&ask, &query.user).await?;
+        Ok((ask, answer))
+    }
+
+    async fn explained(&self, query: &Query) -> Result<Explanation, Error> {
+        let mut sum = Sum::default();
+        let mut add = |item: Item<'_>| sum.add(item.value());
+        let answered = self.answered(query, &mut add).await;
+        let current = self.current.load();
+        explained_by_rule(query, current.of.rule(query), answered, sum)
+    }
+
+    async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, Error> {
+        let usages = self.usages.load_full().ok_or(Error::NoSuchMetric)?;
+        let usage = UsageAnswer {
+            usages,
+            inventory: self.objects.inventory(),
+            query: query.clone(),
+            answers: Vec::new(),
+            limit: Arc::clone(&self.usage),
+        };
+        let (mut usage, asks) = usage.worked(UsageAnswer::asks).await?;
+        let answers = asks.iter().map(|ask| self.answers.fetch(ask, &query.user));
+        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
+        usage.answers = answers.try_collect().await?;
+        Ok(usage)
+    }
 }
 
 /// An error in the client's selector, or in the rule, which was logged when the rule
@@ -238,6 +326,66 @@ const fn value(value: f64, at: Timestamp) -> Value {
     }
 }
 
+/// Passes the values of the objects of these names to `sink`.
+fn pass_objects(
+    custom: &Custom,
+    namespace: Option<&str>,
+    names: &[Arc<str>],
+    answer: &Answer,
+    sink: &mut Sink<'_>,
+) -> Result<(), Error> {
+    let Answer::Vector(samples) = answer else {
+        return Err(Error::Unavailable { what: NO_METRICS });
+    };
+    // As upstream, the last of several samples of one object counts.
+    let by_name: HashMap<&str, &Sample> = samples
+        .iter()
+        .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
+        .collect();
+    let kind = &custom.kind;
+    let described = ObjectKind::new(
+        &kind.resource(),
+        &kind.kind,
+        &kind.api_version(),
+        kind.namespaced,
+    );
+    for name in names {
+        if let Some(sample) = by_name.get(&**name) {
+            sink(Item::Custom(CustomItem {
+                kind: &described,
+                namespace,
+                name,
+                value: value(sample.value, sample.at),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Passes the values of an external metric to `sink`.
+fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(), Error> {
+    let mut item = |labels: &[_], value| {
+        sink(Item::External(ExternalItem {
+            metric,
+            labels,
+            value,
+        }));
+    };
+    match answer {
+        Answer::Vector(samples) => {
+            for sample in samples {
+                let labels = sample.labels.iter();
+                let labels = labels.map(|(name, value)| (Arc::clone(name), Arc::clone(value)));
+                let labels: Vec<_> = labels.collect();
+                item(&labels, value(sample.value, sample.at));
+            }
+        }
+        Answer::Scalar(number, at) => item(&[], value(*number, *at)),
+        Answer::Other(_) => return Err(Error::Unavailable { what: NO_METRICS }),
+    }
+    Ok(())
+}
+
 impl Provider for RuleProvider {
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         Arc::clone(&self.current.load().custom)
@@ -247,173 +395,31 @@ impl Provider for RuleProvider {
         Arc::clone(&self.current.load().external)
     }
 
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<Empty, Error> {
-        let current = self.current.load();
-        let InForce {
-            rules,
-            registry,
-            kinds,
-            ..
-        } = &current.of;
-        let kind = kinds
-            .of_request(objects.resource)
-            .ok_or(Error::NoSuchMetric)?;
-        let key = (kind.resource(), Arc::from(query.metric));
-        let custom = registry.custom.get(&key).ok_or(Error::NoSuchMetric)?;
-        if kind.namespaced != objects.namespace.is_some() {
-            return Err(Error::WrongScope);
-        }
-        let names = self.names(kind, objects)?;
-        // An object that is new is in the next answer, one that has gone in none.
-        let asked = query.fetched.map_or(&names[..], |fetched| &fetched.names);
-        let of: Vec<&str> = asked.iter().map(|name| &**name).collect();
-        let promql = custom
-            .query(rules, objects.namespace, &of, query.selector)
-            .map_err(unanswerable)?;
-        let rule = rules.get(custom.rule);
-        let Answer::Vector(samples) = answer(query, promql, rule, asked)? else {
-            return Err(Error::Unavailable { what: NO_METRICS });
-        };
-        // As upstream, the last of several samples of one object counts.
-        let by_name: HashMap<&str, &Sample> = samples
-            .iter()
-            .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
-            .collect();
-        let described = ObjectKind::new(
-            &kind.resource(),
-            &kind.kind,
-            &kind.api_version(),
-            kind.namespaced,
-        );
-        for name in &names {
-            if let Some(sample) = by_name.get(&**name) {
-                sink(CustomItem {
-                    kind: &described,
-                    namespace: objects.namespace,
-                    name,
-                    value: value(sample.value, sample.at),
-                });
-            }
-        }
-        Ok(match objects.which {
-            Which::Named(_) => Empty::Missing,
-            Which::Matching(_) => Empty::Answer,
-        })
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        sink: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { self.answered(query, sink).await.map(drop) })
     }
 
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error> {
-        let current = self.current.load();
-        let InForce {
-            external_rules,
-            registry,
-            ..
-        } = &current.of;
-        let exact = registry.external.get_key_value(query.metric);
-        // The HPA controller asks in lower case.
-        let found = exact.or_else(|| {
-            let mut all = registry.external.iter();
-            all.find(|(name, _)| name.eq_ignore_ascii_case(query.metric))
-        });
-        let (metric, external) = found.ok_or(Error::NoSuchMetric)?;
-        let promql = external
-            .query(external_rules, namespace, query.selector)
-            .map_err(|error| match error {
-                // As upstream, for each request.
-                Unanswerable::Rule(_) => Error::Unavailable { what: NO_METRICS },
-                error => unanswerable(error),
-            })?;
-        let rule = external_rules.get(external.rule);
-        match answer(query, promql, rule, &[])? {
-            Answer::Vector(samples) => {
-                for sample in samples {
-                    let labels: Vec<(Arc<str>, Arc<str>)> = sample
-                        .labels
-                        .iter()
-                        .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
-                        .collect();
-                    let value = value(sample.value, sample.at);
-                    sink(ExternalItem {
-                        metric,
-                        labels: &labels,
-                        value,
-                    });
-                }
-            }
-            Answer::Scalar(number, at) => {
-                sink(ExternalItem {
-                    metric,
-                    labels: &[],
-                    value: value(*number, *at),
-                });
-            }
-            Answer::Other(_) => return Err(Error::Unavailable { what: NO_METRICS }),
-        }
-        Ok(Empty::Answer)
-    }
-
-    fn explain(&self, of: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
-        self.explained(of, query)
+    fn explain<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+        Box::pin(self.explained(query))
     }
 
     fn knows_usage(&self) -> bool {
         self.usages.load().is_some()
     }
 
-    fn usage(&self, query: &UsageQuery<'_>, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
-        let usages = self.usages.load();
-        let usages = usages.as_ref().ok_or(Error::NoSuchMetric)?;
-        let inventory = match query.fetched {
-            Some(fetched) => Arc::clone(&fetched.inventory),
-            None => self.objects.inventory(),
-        };
-        usages.tell(&inventory, query, sink)
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+        Box::pin(self.used(query))
     }
 
     fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
-        let rule = match resource {
-            Some(resource) => self.rule_of(resource, metric),
-            None => self.external_rule(metric),
-        };
-        rule.is_some()
-    }
-
-    fn fetch<'a>(
-        &'a self,
-        lack: Lack,
-        user: &'a str,
-    ) -> Pending<'a, Result<Option<Fetched>, Error>> {
-        Box::pin(async move {
-            match lack {
-                Lack::Objects(kind) => {
-                    self.objects.follow(*kind).await;
-                    Ok(None)
-                }
-                Lack::Answers(asks) => {
-                    let inventory = self.objects.inventory();
-                    let names = asks.first().map(|ask| Arc::clone(&ask.names));
-                    let asks = asks.into_iter().map(|ask| async move {
-                        let answer = self.answers.fetch(&ask, user).await?;
-                        Ok((ask.promql, answer))
-                    });
-                    let asks: Vec<_> = asks.collect();
-                    let asks = stream::iter(asks).buffer_unordered(SIDE_BY_SIDE);
-                    Ok(Some(Fetched {
-                        answers: asks.try_collect().await?,
-                        inventory,
-                        names: names.unwrap_or_default(),
-                    }))
-                }
-            }
-        })
+        let in_force = &self.current.load().of;
+        match resource {
+            Some(resource) => in_force.custom(resource, metric).is_some(),
+            None => in_force.external(metric).is_some(),
+        }
     }
 }

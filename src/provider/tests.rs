@@ -1,4 +1,4 @@
-//! Queries with selectors on a fleet too large for [`Effort::AtHand`].
+//! Queries with selectors on a fleet too large for [`AT_HAND`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::gpu::GpuProvider;
-use super::{Described, Effort, Error, Objects, Provider, Query, Which};
+use super::served::{AT_HAND, ServedGpus};
+use super::{Error, Item, Objects, Provider, Query, ValuesOf, Which};
 use crate::source::KeyHasher;
 use crate::source::decode::decode;
 use apimachinery::selector::Selector;
@@ -23,8 +24,11 @@ use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use simulator::{Fleet, Scenario};
 
+/// No bound on the work.
+const ANY: u64 = u64::MAX;
+
 struct Site {
-    provider: GpuProvider,
+    provider: Arc<GpuProvider>,
     snapshot: Arc<Snapshot>,
     now: Timestamp,
 }
@@ -63,66 +67,46 @@ impl Site {
         let provider = GpuProvider::new(snapshot.metrics());
         provider.publish(Arc::clone(&snapshot));
         Self {
-            provider,
+            provider: Arc::new(provider),
             snapshot,
             now,
         }
     }
 
-    fn cluster(&self, selector: &str, effort: Effort) -> Result<Value, Error> {
-        let query = Query {
-            metric: "cluster_gpu_memory_utilization",
-            selector: &Selector::parse(selector).unwrap(),
-            now: self.now,
-            effort,
-            fetched: None,
+    fn query(&self, of: ValuesOf, selector: &str) -> Query {
+        let metric = match &of {
+            ValuesOf::Objects(_) => "gpu_memory_utilization",
+            ValuesOf::Namespace(_) => "cluster_gpu_memory_utilization",
         };
-        let mut found = None;
+        Query {
+            of,
+            metric: metric.to_owned(),
+            selector: Selector::parse(selector).unwrap(),
+            now: self.now,
+            user: String::new(),
+        }
+    }
+
+    fn values(&self, of: ValuesOf, selector: &str, looks: u64) -> Result<Vec<Value>, Error> {
+        let query = self.query(of, selector);
+        let mut found = Vec::new();
         self.provider
-            .external("any", &query, &mut |item| found = Some(item.value))?;
-        Ok(found.unwrap())
+            .values(&query, looks, &mut |item| found.push(item.value()))?;
+        Ok(found)
+    }
+
+    fn cluster(&self, selector: &str, looks: u64) -> Result<Value, Error> {
+        Ok(self.values(anywhere(), selector, looks)?[0])
     }
 
     fn explained(&self, selector: &str) -> Explanation {
-        let query = Query {
-            metric: "cluster_gpu_memory_utilization",
-            selector: &Selector::parse(selector).unwrap(),
-            now: self.now,
-            effort: Effort::Full,
-            fetched: None,
-        };
-        let explained = self.provider.explain(Described::External("any"), &query);
-        explained.unwrap()
+        let query = self.query(anywhere(), selector);
+        self.provider.explain(&query, ANY).unwrap()
     }
 
     /// Values of the pods of the largest namespace, or of one of them.
-    fn pods(&self, which: Which<'_>, by: &str, effort: Effort) -> Result<Vec<Value>, Error> {
-        self.pods_of(&self.namespace(), which, by, effort)
-    }
-
-    fn pods_of(
-        &self,
-        namespace: &str,
-        which: Which<'_>,
-        by: &str,
-        effort: Effort,
-    ) -> Result<Vec<Value>, Error> {
-        let objects = Objects {
-            resource: "pods",
-            namespace: Some(namespace),
-            which,
-        };
-        let query = Query {
-            metric: "gpu_memory_utilization",
-            selector: &Selector::parse(by).unwrap(),
-            now: self.now,
-            effort,
-            fetched: None,
-        };
-        let mut found = Vec::new();
-        self.provider
-            .custom(objects, &query, &mut |item| found.push(item.value))?;
-        Ok(found)
+    fn pods(&self, which: Which, by: &str, looks: u64) -> Result<Vec<Value>, Error> {
+        self.values(pods_of(&self.namespace(), which), by, looks)
     }
 
     fn namespace(&self) -> String {
@@ -132,10 +116,24 @@ impl Site {
     }
 
     fn all(&self) -> Vec<Value> {
-        let everything = Selector::everything();
-        let (objects, by) = (Which::Matching(&everything), "");
-        self.pods(objects, by, Effort::Full).unwrap()
+        self.pods(everything(), "", ANY).unwrap()
     }
+}
+
+fn anywhere() -> ValuesOf {
+    ValuesOf::Namespace("any".to_owned())
+}
+
+fn pods_of(namespace: &str, which: Which) -> ValuesOf {
+    ValuesOf::Objects(Objects {
+        resource: "pods".to_owned(),
+        namespace: Some(namespace.to_owned()),
+        which,
+    })
+}
+
+fn everything() -> Which {
+    Which::Matching(Selector::everything())
 }
 
 /// The maximum number of requirements, all of which hold.
@@ -175,8 +173,8 @@ fn where_no_query_has_the_selector_none_is_shown_and_a_note_says_why() {
 #[test]
 fn a_question_is_computed_once_a_snapshot() {
     let site = Site::new();
-    let (at_hand, full) = (Effort::AtHand, Effort::Full);
-    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TakesWork));
+    let (at_hand, full) = (AT_HAND, ANY);
+    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TooMuchWork));
     let made = site.cluster(&long(), full).unwrap();
     assert_eq!(site.cluster(&long(), at_hand), Ok(made));
     // The order of requirements makes no difference; a window does.
@@ -184,22 +182,20 @@ fn a_question_is_computed_once_a_snapshot() {
     turned.reverse();
     assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));
     let other = format!("{},window=2m", long());
-    assert_eq!(site.cluster(&other, at_hand), Err(Error::TakesWork));
+    assert_eq!(site.cluster(&other, at_hand), Err(Error::TooMuchWork));
     site.provider.publish(Arc::clone(&site.snapshot));
-    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TakesWork));
+    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TooMuchWork));
 }
 
 #[test]
 fn a_selector_that_admits_every_row_changes_no_value() {
     let site = Site::new();
-    let everything = site.cluster("", Effort::AtHand).unwrap();
-    assert_eq!(site.cluster(&long(), Effort::Full), Ok(everything));
-    let all = Selector::everything();
-    let objects = Which::Matching(&all);
-    let narrowed = site.pods(objects, &long(), Effort::Full).unwrap();
+    let all = site.cluster("", AT_HAND).unwrap();
+    assert_eq!(site.cluster(&long(), ANY), Ok(all));
+    let narrowed = site.pods(everything(), &long(), ANY).unwrap();
     assert!(narrowed.len() > 10);
     assert_eq!(narrowed, site.all());
-    let again = site.pods(objects, &long(), Effort::AtHand);
+    let again = site.pods(everything(), &long(), AT_HAND);
     assert_eq!(again, Ok(narrowed));
 }
 
@@ -207,23 +203,23 @@ fn a_selector_that_admits_every_row_changes_no_value() {
 fn one_pod_and_what_was_foreseen_are_always_at_hand() {
     let site = Site::new();
     let (_, pods) = site.snapshot.layout().table("pods").unwrap();
-    let name = Which::Named(&pods.objects[0].name);
-    let one = site.pods(name, &long(), Effort::AtHand).unwrap();
-    assert_eq!(one, site.pods(name, "", Effort::AtHand).unwrap());
-    assert!(site.cluster("", Effort::AtHand).is_ok());
+    let name = || Which::Named(pods.objects[0].name.to_string());
+    let one = site.pods(name(), &long(), AT_HAND).unwrap();
+    assert_eq!(one, site.pods(name(), "", AT_HAND).unwrap());
+    assert!(site.cluster("", AT_HAND).is_ok());
 }
 
 #[test]
 fn choosing_objects_by_a_long_selector_is_work_too() {
     let site = Site::new();
     let selector = Selector::parse(&long()).unwrap();
-    let objects = Which::Matching(&selector);
-    let few = site.pods(objects, "", Effort::AtHand);
+    let objects = || Which::Matching(selector.clone());
+    let few = site.pods(objects(), "", AT_HAND);
     let all = site.all();
     if all.len() * 63 > 16 * 1024 {
-        assert_eq!(few, Err(Error::TakesWork));
+        assert_eq!(few, Err(Error::TooMuchWork));
     }
-    assert_eq!(site.pods(objects, "", Effort::Full), Ok(all));
+    assert_eq!(site.pods(objects(), "", ANY), Ok(all));
 }
 
 fn reason(answer: Result<Vec<Value>, Error>) -> String {
@@ -236,8 +232,7 @@ fn reason(answer: Result<Vec<Value>, Error>) -> String {
 #[test]
 fn a_model_that_is_not_there_is_answered_with_those_that_are() {
     let site = Site::new();
-    let everything = Selector::everything();
-    let asked = |by: &str| site.pods(Which::Matching(&everything), by, Effort::Full);
+    let asked = |by: &str| site.pods(everything(), by, ANY);
     let said = reason(asked("model=A10"));
     let words =
         "no GPU of the pods selected is of the model that the metric selector names: there are ";
@@ -251,18 +246,34 @@ fn a_model_that_is_not_there_is_answered_with_those_that_are() {
 fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
     let resources = GpuResources::new(vec!["example.com/t4".to_owned()]);
     let mut site = Site::new();
-    let everything = Selector::everything();
-    let said = |site: &Site, by| {
-        let which = Which::Matching(&everything);
-        reason(site.pods_of("web", which, by, Effort::Full))
-    };
+    let said = |site: &Site, by| reason(site.values(pods_of("web", everything()), by, ANY));
     let no_gpu = "no value of gpu_memory_utilization for the pods selected: the pods request no ";
     assert_eq!(said(&site, ""), format!("{no_gpu}nvidia.com/gpu"));
     assert_eq!(said(&site, "model=A100"), format!("{no_gpu}nvidia.com/gpu"));
     let provider = GpuProvider::new(site.snapshot.metrics()).requested_by(&resources);
     provider.publish(Arc::clone(&site.snapshot));
-    site.provider = provider;
+    site.provider = Arc::new(provider);
     assert_eq!(said(&site, ""), format!("{no_gpu}example.com/t4"));
-    let none = reason(site.pods_of("web", Which::Named("nope"), "", Effort::Full));
+    let nope = Which::Named("nope".to_owned());
+    let none = reason(site.values(pods_of("web", nope), "", ANY));
     assert!(none.contains("check that its pods hold GPUs"), "{none}");
+}
+
+#[tokio::test]
+async fn what_is_computed_beside_the_asking_thread_is_answered_alike() {
+    let site = Site::new();
+    assert_eq!(site.cluster(&long(), AT_HAND), Err(Error::TooMuchWork));
+    let served = ServedGpus::from(Arc::clone(&site.provider));
+    for of in [anywhere(), pods_of(&site.namespace(), everything())] {
+        let query = site.query(of.clone(), &long());
+        let mut found = Vec::new();
+        let mut sink = |item: Item<'_>| found.push(format!("{item:?}"));
+        served.values(&query, &mut sink).await.unwrap();
+        let mut wanted = Vec::new();
+        let mut sink = |item: Item<'_>| wanted.push(format!("{item:?}"));
+        site.provider.values(&query, ANY, &mut sink).unwrap();
+        assert_eq!(found, wanted);
+    }
+    let explained = served.explain(&site.query(anywhere(), &long())).await;
+    assert_eq!(explained, Ok(site.explained(&long())));
 }

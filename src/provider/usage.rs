@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Effort, Error, Fetched, Lack, NO_METRICS, Which};
+use super::compute::ComputeLimit;
+use super::{Ask, Error, NO_METRICS, Which};
 use adapter_rules::answer::{Answer, Purpose, Sample};
 use adapter_rules::resource::{ResourceQueries, ResourceQuery};
 use adapter_rules::rule::ResourceRules;
@@ -19,7 +20,7 @@ use gpu_metrics::inventory::{Inventory, PodPhase};
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// The most pods to select from without [`Effort::Full`].
+/// The most pods to select from on a thread that serves other requests too.
 const MOST_AT_HAND: usize = 2_000;
 
 /// The measured objects.
@@ -43,20 +44,18 @@ impl Measured {
 }
 
 /// The objects of a query for use.
-#[derive(Clone, Copy, Debug)]
-pub struct UsageQuery<'a> {
+#[derive(Clone, Debug)]
+pub struct UsageQuery {
     /// Pods or nodes.
     pub measured: Measured,
     /// The namespace of pods; `None`: all of them.
-    pub namespace: Option<&'a str>,
+    pub namespace: Option<String>,
     /// Selects among them by name or label.
-    pub which: Which<'a>,
+    pub which: Which,
     /// Selects among them by field.
-    pub fields: &'a FieldSelector,
-    /// How much work the query may cost.
-    pub effort: Effort,
-    /// What was fetched for this query.
-    pub fetched: Option<&'a Fetched>,
+    pub fields: FieldSelector,
+    /// The user of the request, who gets a share of the queries to Prometheus.
+    pub user: String,
 }
 
 /// The use of one container or node.
@@ -99,11 +98,59 @@ struct Object<'a> {
     labels: &'a Labels,
 }
 
+/// The answer to a query for use.
+#[derive(Debug)]
+pub struct UsageAnswer {
+    pub(super) usages: Arc<Usages>,
+    /// The objects when Prometheus was asked: some always come or go meanwhile.
+    pub(super) inventory: Arc<Inventory>,
+    pub(super) query: UsageQuery,
+    /// Prometheus' answers to the queries, in their order.
+    pub(super) answers: Vec<Arc<Answer>>,
+    /// Of the work for many objects.
+    pub(super) limit: Arc<ComputeLimit>,
+}
+
 /// The client does not get kube-apiserver's error message.
 const NO_NODES: &str = "unable to list nodes";
 
 /// Samples by object, with their values in thousandths.
 type ByObject<'a> = HashMap<&'a str, Vec<(&'a Sample, i64)>>;
+
+impl UsageAnswer {
+    /// The queries to Prometheus.
+    pub(super) fn asks(&self) -> Result<Vec<Ask>, Error> {
+        self.usages.asks(&self.inventory, &self.query)
+    }
+
+    /// Passes the use of each object to `sink`, in the order of their namespaces and
+    /// names. With [`Which::Named`] exactly one is passed.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+        self.usages
+            .tell(&self.inventory, &self.query, &self.answers, sink)
+    }
+
+    /// The result of `work` on the answer: in a large cluster on another thread.
+    ///
+    /// # Errors
+    /// Those of `work`, and [`Error::Saturated`] while other such work is done.
+    pub async fn worked<T, W>(self, work: W) -> Result<(Self, T), Error>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+    {
+        let is_large = self.inventory.pods.len() > MOST_AT_HAND;
+        let limit = Arc::clone(&self.limit);
+        let work = move || work(&self).map(|made| (self, made));
+        match is_large {
+            true => limit.run(work).await,
+            false => work(),
+        }
+    }
+}
 
 impl Usages {
     /// Answers by these rules.
@@ -114,52 +161,36 @@ impl Usages {
         }
     }
 
-    /// Passes the use of each object to `sink`.
-    pub(super) fn tell(
-        &self,
-        inventory: &Inventory,
-        query: &UsageQuery<'_>,
-        sink: &mut dyn FnMut(Usage<'_>),
-    ) -> Result<(), Error> {
-        if query.effort == Effort::AtHand && inventory.pods.len() > MOST_AT_HAND {
-            return Err(Error::TakesWork);
-        }
+    /// The queries to Prometheus: two for each namespace.
+    fn asks(&self, inventory: &Inventory, query: &UsageQuery) -> Result<Vec<Ask>, Error> {
         if query.measured == Measured::Nodes && inventory.nodes.is_empty() {
             // Every cluster has nodes, so these may not be listed.
             return Err(Error::Unlisted { what: NO_NODES });
         }
         let chosen = chosen(inventory, query);
-        let named = matches!(query.which, Which::Named(_));
-        if named && chosen.is_empty() {
+        if matches!(query.which, Which::Named(_)) && chosen.is_empty() {
             return Err(Error::NoValue {
                 reason: format!("no such {} is running", singular(query.measured)),
             });
         }
-        // Objects of one namespace are adjacent.
-        let groups = || chosen.chunk_by(|one, other| one.namespace == other.namespace);
-        let asks: Vec<[Ask; 2]> = groups()
-            .map(|group| self.asks(query.measured, group))
-            .collect::<Result<_, _>>()?;
-        let nothing = Fetched::default();
-        let fetched = query.fetched.unwrap_or(&nothing);
-        let answers: Option<Vec<[&Answer; 2]>> = asks
-            .iter()
-            .map(|[cpu, memory]| {
-                Some([
-                    fetched.answer(&cpu.promql)?,
-                    fetched.answer(&memory.promql)?,
-                ])
-            })
-            .collect();
-        let Some(answers) = answers else {
-            return Err(Error::Lacks(Lack::Answers(
-                asks.into_iter().flatten().collect(),
-            )));
-        };
+        let asks = by_namespace(&chosen).map(|group| self.asks_of(query.measured, group));
+        Ok(asks.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// Passes the use of each object to `sink`, by the answers to the queries.
+    fn tell(
+        &self,
+        inventory: &Inventory,
+        query: &UsageQuery,
+        answers: &[Arc<Answer>],
+        sink: &mut dyn FnMut(Usage<'_>),
+    ) -> Result<(), Error> {
+        let chosen = chosen(inventory, query);
         let mut told = false;
-        for (group, [cpu, memory]) in groups().zip(answers) {
-            let cpu = by_object(cpu, self.label(query.measured, &self.queries.cpu))?;
-            let memory = by_object(memory, self.label(query.measured, &self.queries.memory))?;
+        for (group, answers) in by_namespace(&chosen).zip(answers.chunks_exact(2)) {
+            let label = |rule| self.label(query.measured, rule);
+            let cpu = by_object(&answers[0], label(&self.queries.cpu))?;
+            let memory = by_object(&answers[1], label(&self.queries.memory))?;
             for object in group {
                 let (Some(cpu), Some(memory)) = (cpu.get(object.name), memory.get(object.name))
                 else {
@@ -179,7 +210,7 @@ impl Usages {
                 });
             }
         }
-        if named && !told {
+        if matches!(query.which, Which::Named(_)) && !told {
             return Err(Error::NoValue {
                 reason: "Prometheus has no CPU or no memory of it".to_owned(),
             });
@@ -188,7 +219,7 @@ impl Usages {
     }
 
     /// The queries to Prometheus for objects of one namespace.
-    fn asks(&self, measured: Measured, group: &[Object<'_>]) -> Result<[Ask; 2], Error> {
+    fn asks_of(&self, measured: Measured, group: &[Object<'_>]) -> Result<[Ask; 2], Error> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
         let ask = |query: &ResourceQuery| {
@@ -202,7 +233,6 @@ impl Usages {
                 promql: promql.into(),
                 rule: query.place.into(),
                 purpose: Purpose::Resource,
-                names: Arc::default(),
             })
         };
         Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])
@@ -257,16 +287,21 @@ const fn singular(measured: Measured) -> &'static str {
     }
 }
 
+/// Objects of one namespace are adjacent.
+fn by_namespace<'c>(chosen: &'c [Object<'c>]) -> impl Iterator<Item = &'c [Object<'c>]> {
+    chosen.chunk_by(|one, other| one.namespace == other.namespace)
+}
+
 /// Running pods, or nodes, in the order of the inventory.
-fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery<'_>) -> Vec<Object<'a>> {
+fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     let is_chosen = |object: &Object<'_>| {
         let namespace = object.namespace.unwrap_or_default();
-        let is_it = match query.which {
-            Which::Named(name) => object.name == name,
+        let is_it = match &query.which {
+            Which::Named(name) => object.name == *name,
             Which::Matching(selector) => selector.matches(object.labels),
         };
         is_it
-            && query.namespace.is_none_or(|it| it == namespace)
+            && query.namespace.as_ref().is_none_or(|it| it == namespace)
             && query.fields.matches(namespace, object.name)
     };
     match query.measured {

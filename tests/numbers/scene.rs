@@ -21,7 +21,7 @@ use gpu_metrics::policy::{Formula, MetricSpec, Policy};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Described, Effort, Error, Objects, Provider, Query, Which};
+use gpu_metrics_apiserver::provider::{Error, Item, Objects, Query, ValuesOf};
 
 use super::explained::agrees;
 
@@ -211,16 +211,16 @@ impl Scene {
 }
 
 /// `pods n/p`, `nodes x`.
-fn described(object: &str) -> Described<'_> {
+fn described(object: &str) -> ValuesOf {
     let (resource, name) = object.split_once(' ').unwrap();
     let (namespace, name) = name
         .split_once('/')
         .map_or((None, name), |(ns, name)| (Some(ns), name));
-    Described::Object {
-        resource,
-        namespace,
-        name,
-    }
+    ValuesOf::Objects(Objects::named(resource, namespace, name))
+}
+
+fn external(namespace: &str) -> ValuesOf {
+    ValuesOf::Namespace(namespace.to_owned())
 }
 
 /// A provider over a snapshot, with short queries.
@@ -237,14 +237,21 @@ impl Answers {
         Self { provider, now }
     }
 
-    fn query<'q>(&self, metric: &'q str, selector: &'q Selector) -> Query<'q> {
+    fn query(&self, of: ValuesOf, metric: &str, selector: &Selector) -> Query {
         Query {
-            metric,
-            selector,
+            of,
+            metric: metric.to_owned(),
+            selector: selector.clone(),
             now: self.now,
-            effort: Effort::Full,
-            fetched: None,
+            user: String::new(),
         }
+    }
+
+    fn value(&self, query: &Query) -> Result<Value, Error> {
+        let mut found = Err(Error::NoSuchMetric);
+        let mut sink = |item: Item<'_>| found = Ok(item.value());
+        self.provider.values(query, u64::MAX, &mut sink)?;
+        found
     }
 
     /// `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
@@ -254,26 +261,9 @@ impl Answers {
         metric: &str,
         selector: &Selector,
     ) -> Result<Value, Error> {
-        let Described::Object {
-            resource,
-            namespace,
-            name,
-        } = described(object)
-        else {
-            unreachable!()
-        };
-        let objects = Objects {
-            resource,
-            namespace,
-            which: Which::Named(name),
-        };
-        let query = self.query(metric, selector);
-        let mut found = None;
-        let answer = self
-            .provider
-            .custom(objects, &query, &mut |item| found = Some(item.value));
-        let answer = answer.and(found.ok_or(Error::NoSuchMetric));
-        if let Ok(explanation) = self.provider.explain(described(object), &query) {
+        let query = self.query(described(object), metric, selector);
+        let answer = self.value(&query);
+        if let Ok(explanation) = self.provider.explain(&query, u64::MAX) {
             agrees(&explanation, &answer);
         }
         answer
@@ -288,13 +278,12 @@ impl Answers {
         namespace: &str,
         metric: &str,
     ) -> Result<Explanation, Error> {
-        self.explained(Described::External(namespace), metric)
+        self.explained(external(namespace), metric)
     }
 
-    fn explained(&self, of: Described<'_>, metric: &str) -> Result<Explanation, Error> {
-        let everything = Selector::everything();
-        let query = self.query(metric, &everything);
-        self.provider.explain(of, &query)
+    fn explained(&self, of: ValuesOf, metric: &str) -> Result<Explanation, Error> {
+        let query = self.query(of, metric, &Selector::everything());
+        self.provider.explain(&query, u64::MAX)
     }
 
     pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
@@ -308,13 +297,8 @@ impl Answers {
     }
 
     pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
-        let everything = Selector::everything();
-        let query = self.query(metric, &everything);
-        let mut found = None;
-        let asked = self.provider.external(namespace, &query, &mut |item| {
-            found = Some(item.value.value);
-        });
-        asked.ok().and(found)
+        let query = self.query(external(namespace), metric, &Selector::everything());
+        self.value(&query).ok().map(|value| value.value)
     }
 
     pub(super) fn cluster(&self) -> Option<f64> {

@@ -60,18 +60,17 @@ impl Collection {
     fn lock(&self) -> MutexGuard<'_, Table<Labels>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Why the objects of a kind are not known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unlisted {
-    /// The kind was not requested yet, or only a moment ago:
-    /// [follow](ObjectNames::follow) it.
-    #[error("its objects are not listed so far")]
-    NotFollowed,
-    /// It cannot be listed, or is not listed yet.
-    #[error("{0}")]
-    Trouble(String),
+    /// Waits until the first attempt to list it has ended.
+    async fn settled(&self) {
+        loop {
+            let notified = self.settled.notified();
+            if self.lock().settled {
+                return;
+            }
+            notified.await;
+        }
+    }
 }
 
 impl ObjectNames {
@@ -86,58 +85,31 @@ impl ObjectNames {
     }
 
     /// The names of a kind's objects whose labels match, in order; with a namespace,
-    /// only those in it.
-    ///
-    /// # Errors
-    /// See [`Unlisted`].
-    pub fn matching(
+    /// only those in it. The first request for a kind starts to watch it and waits until
+    /// the first attempt to list it has ended. `None`: it cannot be listed, or is not
+    /// listed yet; the log says why.
+    pub async fn matching(
         &self,
         kind: &Kind,
         namespace: Option<&str>,
         selector: &Selector,
-    ) -> Result<Vec<Arc<str>>, Unlisted> {
-        let collection = {
-            let watched = self.lock();
-            watched.collections.get(&kind.resource()).map(Arc::clone)
-        };
-        let collection = collection.ok_or(Unlisted::NotFollowed)?;
+    ) -> Option<Vec<Arc<str>>> {
+        let collection = self.start(kind)?;
+        if tokio::time::timeout(PATIENCE, collection.settled())
+            .await
+            .is_err()
+        {
+            // Later requests do not wait for a list that takes this long.
+            Writer(Arc::clone(&collection)).give_up();
+        }
         let table = collection.lock();
-        if !table.settled {
-            // The first request for the kind is still waiting for its list.
-            return Err(Unlisted::NotFollowed);
-        }
-        if !table.complete {
-            return Err(Unlisted::Trouble(self.trouble(kind)));
-        }
         let is_it = |(key, labels): &(&Key, &Labels)| {
             namespace.is_none_or(|namespace| *key.0 == *namespace) && selector.matches(labels)
         };
-        Ok(table
-            .iter()
-            .filter(is_it)
-            .map(|(key, _)| Arc::clone(&key.1))
-            .collect())
-    }
-
-    /// Starts watching a kind and waits until the first attempt to list it has
-    /// ended.
-    pub async fn follow(&self, kind: &Kind) {
-        let Some(collection) = self.start(kind) else {
-            return;
-        };
-        let settled = async {
-            loop {
-                let notified = collection.settled.notified();
-                if collection.lock().settled {
-                    return;
-                }
-                notified.await;
-            }
-        };
-        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
-            // Later requests do not wait for a list that takes this long.
-            Writer(collection).give_up();
-        }
+        table.complete.then(|| {
+            let matching = table.iter().filter(is_it);
+            matching.map(|(key, _)| Arc::clone(&key.1)).collect()
+        })
     }
 
     /// `None`: it cannot be watched.
@@ -179,18 +151,6 @@ impl ObjectNames {
             }
         });
         Some(collection)
-    }
-
-    /// Why a kind is not listed.
-    fn trouble(&self, kind: &Kind) -> String {
-        let name = format!("objects of {}", kind.resource());
-        let unwell = self.0.registry.unwell().into_iter();
-        let reason = unwell
-            .filter(|(watch, _)| **watch == *name)
-            .map(|(_, reason)| reason);
-        reason
-            .last()
-            .unwrap_or_else(|| "they are being listed".to_owned())
     }
 
     fn lock(&self) -> MutexGuard<'_, Watched> {

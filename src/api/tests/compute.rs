@@ -4,9 +4,10 @@ use std::sync::{Condvar, Mutex};
 
 use tokio::task::JoinSet;
 
-use crate::provider::{
-    CustomItem, CustomMetric, Described, Effort, Error, ExternalItem, Objects, Provider, Query,
-};
+use futures_util::future::BoxFuture;
+
+use crate::provider::compute::ComputeLimit;
+use crate::provider::{CustomItem, CustomMetric, Error, Item, Provider, Query, Sink};
 use crate::telemetry::Telemetry;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -15,15 +16,32 @@ use gpu_metrics::metric::Value;
 
 use super::*;
 
-/// Answers `quick` at once, `work` where expensive work is allowed, and `slow` and all
-/// explanations once the gate is open.
-#[derive(Debug, Default)]
+/// Answers `quick` at once, `work` on another thread, and `slow` and all explanations there
+/// once the gate is open.
+#[derive(Debug)]
 struct Gated {
+    gate: Arc<Gate>,
+    values: ComputeLimit,
+    explanations: ComputeLimit,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
     open: Mutex<bool>,
     opened: Condvar,
 }
 
 impl Gated {
+    fn new() -> Self {
+        Self {
+            gate: Arc::default(),
+            values: ComputeLimit::of_values(),
+            explanations: ComputeLimit::beside_values(Error::TooMuchWork),
+        }
+    }
+}
+
+impl Gate {
     fn pass(&self) {
         let open = self.open.lock().unwrap();
         drop(self.opened.wait_while(open, |open| !*open).unwrap());
@@ -49,47 +67,43 @@ impl Provider for Gated {
         Arc::new([])
     }
 
-    fn custom(
-        &self,
-        _: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        if query.metric != "quick" && query.effort == Effort::AtHand {
-            return Err(Error::TakesWork);
-        }
-        if query.metric == "slow" {
-            self.pass();
-        }
-        sink(CustomItem {
-            kind: &ObjectKind::namespace(),
-            namespace: None,
-            name: "ns",
-            value: Value {
-                value: 1.0,
-                at: NOW,
-                fresh_until: Timestamp::from_millis(i64::MAX),
-                window_secs: 60,
-            },
-        });
-        Ok(crate::provider::Empty::Missing)
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        sink: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async {
+            let (gate, is_slow) = (Arc::clone(&self.gate), query.metric == "slow");
+            let work = move || {
+                if is_slow {
+                    gate.pass();
+                }
+                Ok(())
+            };
+            if query.metric != "quick" {
+                self.values.run(work).await?;
+            }
+            sink(Item::Custom(CustomItem {
+                kind: &ObjectKind::namespace(),
+                namespace: None,
+                name: "ns",
+                value: Value {
+                    value: 1.0,
+                    at: NOW,
+                    fresh_until: Timestamp::from_millis(i64::MAX),
+                    window_secs: 60,
+                },
+            }));
+            Ok(())
+        })
     }
 
-    fn external(
-        &self,
-        _: &str,
-        _: &Query<'_>,
-        _: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        Err(Error::NoSuchMetric)
-    }
-
-    fn explain(&self, _: Described<'_>, query: &Query<'_>) -> Result<Explanation, Error> {
-        if query.effort == Effort::AtHand {
-            return Err(Error::TakesWork);
-        }
-        self.pass();
-        Err(Error::NoSuchMetric)
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+        let gate = Arc::clone(&self.gate);
+        Box::pin(self.explanations.run(move || {
+            gate.pass();
+            Err(Error::NoSuchMetric)
+        }))
     }
 }
 
@@ -97,7 +111,7 @@ impl Provider for Gated {
 /// all answers.
 #[tokio::test]
 async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
-    let provider = Arc::new(Gated::default());
+    let provider = Arc::new(Gated::new());
     let server =
         TestServer::start(open(&Api::new(provider.clone(), || NOW, Telemetry::new()))).await;
     let client = server.http2();
@@ -121,7 +135,7 @@ async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
         }
     }
     assert_eq!(ask("quick").await.unwrap().status(), 200);
-    provider.open();
+    provider.gate.open();
     let mut served = 0;
     for answer in slow {
         served += usize::from(answer.await.unwrap().unwrap().status() == 200);
@@ -132,7 +146,7 @@ async fn work_keeps_nobody_waiting_and_too_much_of_it_is_turned_away() {
 
 #[tokio::test]
 async fn values_do_not_wait_for_explanations() {
-    let provider = Arc::new(Gated::default());
+    let provider = Arc::new(Gated::new());
     let server =
         TestServer::start(open(&Api::new(provider.clone(), || NOW, Telemetry::new()))).await;
     let client = server.http2();
@@ -146,7 +160,7 @@ async fn values_do_not_wait_for_explanations() {
     let mut explained: JoinSet<_> = asked.map(|task| async { task.await.unwrap() }).collect();
     let answer = explained.join_next().await.unwrap().unwrap().unwrap();
     let value = ask("work").await.unwrap();
-    provider.open();
+    provider.gate.open();
     assert_eq!(answer.status(), 429);
     assert_eq!(value.status(), 200);
 }

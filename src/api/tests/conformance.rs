@@ -2,16 +2,19 @@
 //! `validators/conformance/pod_autoscaling_check.go` and `ai_service_metrics_check.go`),
 //! with the rules of its recipes or without any.
 
+use std::future::ready;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::config::{Config, Flags};
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider, Unlisted};
-use crate::provider::{Ask, Error, Pending, Provider};
+use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider};
+use crate::provider::served::ServedGpus;
+use crate::provider::{Ask, Error, Provider};
 use crate::source::KeyHasher;
 use crate::source::decode::decode;
 use adapter_rules::answer::{Answer as Found, Sample};
@@ -136,22 +139,19 @@ fn gpus() -> Arc<GpuProvider> {
 struct Cluster;
 
 impl ObjectNames for Cluster {
-    fn matching(
-        &self,
-        _: &Kind,
-        namespace: Option<&str>,
-        _: &Selector,
-    ) -> Result<Vec<Arc<str>>, Unlisted> {
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        namespace: Option<&'a str>,
+        _: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
         let runs = namespace == Some("gpu-operator");
-        Ok(runs.then(|| EXPORTER.into()).into_iter().collect())
+        let names = runs.then(|| EXPORTER.into()).into_iter().collect();
+        Box::pin(ready(Some(names)))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::default()
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -160,7 +160,7 @@ impl ObjectNames for Cluster {
 struct Prometheus;
 
 impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Found>, Error>> {
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Found>, Error>> {
         let labels: &[(&str, &str)] = match ask.promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_")
         {
             true => &[],
@@ -171,9 +171,7 @@ impl Answers for Prometheus {
             value: 46.5,
             at: Timestamp::from_secs(NOW.secs()),
         };
-        Box::pin(std::future::ready(Ok(Arc::new(Found::Vector(vec![
-            sample,
-        ])))))
+        Box::pin(ready(Ok(Arc::new(Found::Vector(vec![sample])))))
     }
 }
 
@@ -261,7 +259,7 @@ async fn validate(server: &TestServer) -> Vec<Json> {
 
 #[tokio::test]
 async fn nvidias_validator_passes_without_rules() {
-    let server = serving(gpus()).await;
+    let server = serving(Arc::new(ServedGpus::from(gpus()))).await;
     assert_eq!(validate(&server).await, ["230", "230"]);
     for (metric, wanted) in [
         ("dcgm_gpu_utilization", "50"),
@@ -293,7 +291,7 @@ async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
 
 #[tokio::test]
 async fn means_of_the_fleet_take_settings_and_labels_like_others() {
-    let server = serving(gpus()).await;
+    let server = serving(Arc::new(ServedGpus::from(gpus()))).await;
     let power = |selector: &str| {
         let path = format!("{EXT}/namespaces/default/DCGM_GPU_POWER_USAGE");
         format!("{path}?labelSelector={selector}")

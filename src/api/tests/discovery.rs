@@ -179,7 +179,7 @@ fn each_form_is_made_once_and_shared_by_all_answers() {
             request = request.header(*name, *value);
         }
         let (request, ()) = request.body(()).unwrap().into_parts();
-        let response = api.handle(&request);
+        let response = api.handle(&request).now_or_never().unwrap();
         assert_eq!(response.status(), 200, "{target}");
         let body = response.into_body().collect().now_or_never();
         body.unwrap().unwrap().to_bytes()

@@ -1,12 +1,15 @@
 //! A small cluster: pods `a` and `b` of `ns` have metric `m`, `c` has none. Metric `rule`
 //! needs a fetch, which never ends.
 
+use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
+
 use crate::provider::{
-    CustomItem, CustomMetric, Described, Error, ExternalItem, Fetched, Lack, Objects, Pending,
-    Provider, Query, Which,
+    CustomItem, CustomMetric, Error, ExternalItem, Item, Objects, Provider, Query, Sink, ValuesOf,
+    Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -157,6 +160,88 @@ impl Fixture {
             Err(Error::NotReady("the first poll"))
         }
     }
+
+    /// Never ends.
+    async fn fetch(&self, user: &str) -> Result<(), Error> {
+        if user == "unlucky" {
+            return Err(Error::Saturated);
+        }
+        self.fetching.lock().unwrap().push(user.to_owned());
+        std::future::pending().await
+    }
+
+    async fn pass_custom(
+        &self,
+        objects: &Objects,
+        query: &Query,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Error> {
+        self.begin()?;
+        let of_kind = || {
+            self.objects
+                .iter()
+                .filter(|object| *object.kind.resource == *objects.resource)
+        };
+        let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
+        if query.metric == "unlisted" {
+            let what = "unable to list matching resources";
+            return Err(Error::Unlisted { what });
+        }
+        if query.metric == "rule" {
+            return self.fetch(&query.user).await;
+        }
+        if query.metric != "m" {
+            return Err(Error::NoSuchMetric);
+        }
+        if kind.namespaced != objects.namespace.is_some() {
+            return Err(Error::WrongScope);
+        }
+        let mut found = false;
+        for object in of_kind().filter(|object| object.namespace == objects.namespace.as_deref()) {
+            let wanted = match &objects.which {
+                Which::Named(name) => object.name == *name,
+                Which::Matching(selector) => selector.matches(&object.labels),
+            };
+            if wanted && let Some(value) = mean(object, &query.selector)? {
+                found = true;
+                sink(Item::Custom(CustomItem {
+                    kind: &object.kind,
+                    namespace: object.namespace,
+                    name: &object.name,
+                    value,
+                }));
+            }
+        }
+        found.then_some(()).ok_or_else(|| Error::NoValue {
+            reason: "it holds no GPU".to_owned(),
+        })
+    }
+
+    fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), Error> {
+        self.begin()?;
+        let name = self
+            .external_names
+            .iter()
+            .find(|name| name.eq_ignore_ascii_case(&query.metric))
+            .ok_or(Error::NoSuchMetric)?;
+        let mut found = false;
+        for (labels, value) in &self.external {
+            if query
+                .selector
+                .matches(&Labels::from_pairs(labels.iter().cloned()))
+            {
+                found = true;
+                sink(Item::External(ExternalItem {
+                    metric: name,
+                    labels,
+                    value: *value,
+                }));
+            }
+        }
+        found.then_some(()).ok_or_else(|| Error::NoValue {
+            reason: "no series matches the selector".to_owned(),
+        })
+    }
 }
 
 /// The mean of the series a selector admits; a reserved key is refused.
@@ -190,16 +275,6 @@ impl Provider for Fixture {
         metric == "rule"
     }
 
-    fn fetch<'a>(&'a self, _: Lack, user: &'a str) -> Pending<'a, Result<Option<Fetched>, Error>> {
-        Box::pin(async move {
-            if user == "unlucky" {
-                return Err(Error::Saturated);
-            }
-            self.fetching.lock().unwrap().push(user.to_owned());
-            std::future::pending().await
-        })
-    }
-
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         self.custom.clone().into()
     }
@@ -217,97 +292,27 @@ impl Provider for Fixture {
         })
     }
 
-    fn explain(&self, _: Described<'_>, _: &Query<'_>) -> Result<Explanation, Error> {
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        sink: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        match &query.of {
+            ValuesOf::Objects(objects) => Box::pin(self.pass_custom(objects, query, sink)),
+            ValuesOf::Namespace(_) => Box::pin(ready(self.pass_external(query, sink))),
+        }
+    }
+
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
         let device = Device {
             shared_with: 1,
             holders: ["ml/train-0".to_owned()].into(),
             ..Device::default()
         };
-        Ok(Explanation {
+        let explanation = Explanation {
             devices: vec![device],
             ..Explanation::default()
-        })
-    }
-
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        self.begin()?;
-        let of_kind = || {
-            self.objects
-                .iter()
-                .filter(|object| object.kind.resource.as_ref() == objects.resource)
         };
-        let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
-        if query.metric == "unlisted" {
-            let what = "unable to list matching resources";
-            return Err(Error::Unlisted { what });
-        }
-        if query.metric == "rule" {
-            return Err(Error::Lacks(Lack::Answers(Vec::new())));
-        }
-        if query.metric != "m" {
-            return Err(Error::NoSuchMetric);
-        }
-        if kind.namespaced != objects.namespace.is_some() {
-            return Err(Error::WrongScope);
-        }
-        let mut found = false;
-        for object in of_kind().filter(|object| object.namespace == objects.namespace) {
-            let wanted = match objects.which {
-                Which::Named(name) => object.name == name,
-                Which::Matching(selector) => selector.matches(&object.labels),
-            };
-            if wanted && let Some(value) = mean(object, query.selector)? {
-                found = true;
-                sink(CustomItem {
-                    kind: &object.kind,
-                    namespace: object.namespace,
-                    name: &object.name,
-                    value,
-                });
-            }
-        }
-        found
-            .then_some(crate::provider::Empty::Missing)
-            .ok_or_else(|| Error::NoValue {
-                reason: "it holds no GPU".to_owned(),
-            })
-    }
-
-    fn external(
-        &self,
-        _: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        self.begin()?;
-        let name = self
-            .external_names
-            .iter()
-            .find(|name| name.eq_ignore_ascii_case(query.metric))
-            .ok_or(Error::NoSuchMetric)?;
-        let mut found = false;
-        for (labels, value) in &self.external {
-            if query
-                .selector
-                .matches(&Labels::from_pairs(labels.iter().cloned()))
-            {
-                found = true;
-                sink(ExternalItem {
-                    metric: name,
-                    labels,
-                    value: *value,
-                });
-            }
-        }
-        found
-            .then_some(crate::provider::Empty::Missing)
-            .ok_or_else(|| Error::NoValue {
-                reason: "no series matches the selector".to_owned(),
-            })
+        Box::pin(ready(Ok(explanation)))
     }
 }

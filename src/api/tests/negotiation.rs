@@ -1,6 +1,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use prost::Message;
 
 use super::messages as values;
@@ -301,7 +302,7 @@ async fn s052_hostile_accept_headers_are_answered_at_once() {
         let (parts, ()) = request.into_parts();
         let took = (0..10).map(|_| {
             let began = Instant::now();
-            let _ = api(&fixture).handle(&parts);
+            api(&fixture).handle(&parts).now_or_never().unwrap();
             began.elapsed()
         });
         assert!(took.min() < Some(Duration::from_millis(50)), "{wish:.20}");

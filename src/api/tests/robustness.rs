@@ -1,6 +1,9 @@
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+
 use super::*;
+use crate::provider::{CustomMetric, Error, Provider, Query, Sink};
 use aggregated_apiserver::security::denied::DeniedKind;
 
 #[tokio::test]
@@ -193,27 +196,18 @@ async fn s100_an_audit_id_is_echoed_only_if_it_looks_like_one() {
 async fn a_panic_is_our_fault_and_a_status() {
     #[derive(Debug)]
     struct Broken;
-    impl crate::provider::Provider for Broken {
-        fn custom_metrics(&self) -> Arc<[crate::provider::CustomMetric]> {
+    impl Provider for Broken {
+        fn custom_metrics(&self) -> Arc<[CustomMetric]> {
             panic!("broken")
         }
         fn external_metrics(&self) -> Arc<[Arc<str>]> {
             panic!("broken")
         }
-        fn custom(
-            &self,
-            _: crate::provider::Objects<'_>,
-            _: &crate::provider::Query<'_>,
-            _: &mut dyn FnMut(crate::provider::CustomItem<'_>),
-        ) -> Result<crate::provider::Empty, crate::provider::Error> {
-            panic!("broken")
-        }
-        fn external(
-            &self,
-            _: &str,
-            _: &crate::provider::Query<'_>,
-            _: &mut dyn FnMut(crate::provider::ExternalItem<'_>),
-        ) -> Result<crate::provider::Empty, crate::provider::Error> {
+        fn values<'a>(
+            &'a self,
+            _: &'a Query,
+            _: &'a mut Sink<'a>,
+        ) -> BoxFuture<'a, Result<(), Error>> {
             panic!("broken")
         }
     }

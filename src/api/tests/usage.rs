@@ -2,16 +2,18 @@
 
 mod changes;
 
+use std::future::ready;
 use std::sync::Mutex;
 
+use futures_util::future::BoxFuture;
 use prost::Message;
 use serde_json::json;
 
 use super::messages::Unknown;
 use super::*;
-use crate::provider::rules::{Answers, ObjectNames, RuleProvider, Unlisted};
+use crate::provider::rules::{Answers, ObjectNames, RuleProvider};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{Ask, Error, NO_METRICS, Pending};
+use crate::provider::{Ask, Error, NO_METRICS};
 use adapter_rules::answer::Answer as Found;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -24,16 +26,17 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 struct Cluster(Arc<Inventory>);
 
 impl ObjectNames for Cluster {
-    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
-        Err(Unlisted::Forbidden)
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
+        Box::pin(ready(None))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.0)
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -45,7 +48,7 @@ struct Prometheus {
 }
 
 impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Found>, Error>> {
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Found>, Error>> {
         let promql = &ask.promql;
         self.asked.lock().unwrap().push(promql.to_string());
         let at = 1_767_323_045_999;
@@ -69,7 +72,7 @@ impl Answers for Prometheus {
             true => Err(Error::Unavailable { what: NO_METRICS }),
             false => Ok(Arc::new(Found::Vector(samples))),
         };
-        Box::pin(std::future::ready(answer))
+        Box::pin(ready(answer))
     }
 }
 

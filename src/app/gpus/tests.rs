@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
+use futures_util::FutureExt as _;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::super::clock;
 use super::*;
 use crate::config::Flags;
-use crate::provider::{Effort, Objects, Provider, Query, Which};
+use crate::provider::served::ServedGpus;
+use crate::provider::{Item, Objects, Provider, Query, ValuesOf};
 use crate::source::{KeyHasher, Prometheus};
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
@@ -131,22 +133,17 @@ pub(in crate::app) async fn cluster() -> FakeKube {
 
 /// The answer to an autoscaler for the pod.
 pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, String> {
-    let selector = Selector::everything();
     let query = Query {
-        metric,
-        selector: &selector,
+        of: ValuesOf::Objects(Objects::named("pods", Some("ml"), "a")),
+        metric: metric.to_owned(),
+        selector: Selector::everything(),
         now: clock::now(),
-        effort: Effort::Full,
-        fetched: None,
-    };
-    let objects = Objects {
-        resource: "pods",
-        namespace: Some("ml"),
-        which: Which::Named("a"),
+        user: String::new(),
     };
     let mut value = None;
-    let asked = provider.custom(objects, &query, &mut |item| value = Some(item.value.value));
-    asked.map_err(|error| error.to_string())?;
+    let mut sink = |item: Item<'_>| value = Some(item.value().value);
+    let asked = provider.values(&query, &mut sink).now_or_never();
+    asked.unwrap().map_err(|error| error.to_string())?;
     Ok(value.unwrap())
 }
 
@@ -192,7 +189,7 @@ impl World {
     }
 
     fn ask(&self, metric: &str) -> Result<f64, String> {
-        ask(&**self.served.load(), metric)
+        ask(&ServedGpus::new(Arc::clone(&self.served)), metric)
     }
 
     /// Waits for a value; every answer before it must satisfy `rightly`.

@@ -1,9 +1,13 @@
 //! Files that are good, bad, replaced and missing.
 
+use std::future::ready;
+
+use futures_util::future::BoxFuture;
+
 use super::super::backing::Asked;
 use super::*;
-use crate::provider::rules::{ObjectNames, Unlisted};
-use crate::provider::{Pending, Provider as _};
+use crate::provider::Provider as _;
+use crate::provider::rules::ObjectNames;
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
 use apimachinery::kinds::Kind;
@@ -15,16 +19,17 @@ use gpu_metrics::inventory::Inventory;
 struct Nobody;
 
 impl ObjectNames for Nobody {
-    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
-        Ok(Vec::new())
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
+        Box::pin(ready(Some(Vec::new())))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::default()
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -210,7 +215,7 @@ async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wron
 #[tokio::test]
 async fn a_file_is_read_away_from_the_threads_that_serve() {
     let mut scene = Scene::new(Flags::default());
-    let request = tokio::spawn(std::future::ready(()));
+    let request = tokio::spawn(ready(()));
     scene.write(FIRST).await;
     assert!(request.is_finished());
 }

@@ -28,6 +28,7 @@ use crate::app::{Engine, EngineSettings, clock, relist};
 use crate::cli::address::AddressParser;
 use crate::config::{Addresses, Config, Flags, PrometheusSettings};
 use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
 use crate::source::{KeyHasher, Prometheus, Source};
 use crate::telemetry::{self, Telemetry};
 use aggregated_apiserver::serve::listener::{Limits, Listener};
@@ -113,7 +114,8 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let (stop, stopped) = watch::channel(false);
     let engine = engine(config, feed, metrics, &provider, &telemetry);
     let polling = tokio::spawn(engine.run(stopped.clone()));
-    let api = Api::new(Arc::clone(&provider) as _, clock::now, telemetry);
+    let served = Arc::new(ServedGpus::from(Arc::clone(&provider)));
+    let api = Api::new(served, clock::now, telemetry);
     let mut open = router::open(&api);
     let mut autoscaler = None;
     if let Some(autoscalers) = autoscalers {

@@ -7,7 +7,6 @@ use crate::cli::Failure;
 use crate::cli::cluster::ClusterArgs;
 use crate::cli::values::{EXTERNALLY, served};
 use crate::cli::wrap::wrapped;
-use crate::provider::Provider;
 use crate::provider::gpu::{GpuProvider, Reach};
 use findings::names::hint;
 use gpu_metrics::dcgm::metrics;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::GpuProvider;
 use crate::provider::lookup::{Current, Lookup};
-use crate::provider::{Empty, Error, ExternalItem, Query};
+use crate::provider::{Error, ExternalItem, Item, Query};
 use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
 
 /// Prefix of external metrics of the whole cluster.
@@ -109,11 +109,12 @@ impl GpuProvider {
     pub(in crate::provider) fn sought<'a>(
         &'a self,
         current: Option<&'a Current>,
-        query: &Query<'_>,
+        query: &Query,
+        looks: u64,
     ) -> Result<Sought<'a>, Error> {
-        let (place, spec, reach) = self.named(query.metric).ok_or(Error::NoSuchMetric)?;
+        let (place, spec, reach) = self.named(&query.metric).ok_or(Error::NoSuchMetric)?;
         let current = current.ok_or_else(|| self.not_ready())?;
-        let mut lookup = current.lookup((place, spec), query)?;
+        let mut lookup = current.lookup((place, spec), query, looks)?;
         if reach == Reach::Fleet {
             lookup.prefer(FLEET_WINDOW);
         }
@@ -132,18 +133,19 @@ impl GpuProvider {
     ///
     /// # Errors
     /// See [`Error`].
-    pub(super) fn external_value(
+    pub(super) fn external(
         &self,
         namespace: &str,
-        query: &Query<'_>,
-        sink: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<Empty, Error> {
+        query: &Query,
+        looks: u64,
+        sink: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), Error> {
         let loaded = self.current.load();
         let Sought {
             lookup,
             name,
             in_namespace,
-        } = self.sought(loaded.as_deref(), query)?;
+        } = self.sought(loaded.as_deref(), query, looks)?;
         let value = match in_namespace {
             true => lookup.of_namespace(namespace)?,
             false => lookup.of_cluster()?,
@@ -162,11 +164,11 @@ impl GpuProvider {
             labels.push(("namespace".into(), namespace.into()));
             labels.sort();
         }
-        sink(ExternalItem {
+        sink(Item::External(ExternalItem {
             metric: &name,
             labels: &labels,
             value,
-        });
-        Ok(Empty::Missing)
+        }));
+        Ok(())
     }
 }

@@ -1,48 +1,43 @@
 //! Answers by rules, with a simulated cluster and Prometheus.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt as _;
+
 use super::*;
+use crate::provider::NO_METRICS;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::{Effort, Fetched};
+use adapter_rules::answer::Sample;
 use adapter_rules::naming::Regexes;
 use adapter_rules::raw::{self, Checked};
-use adapter_rules::registry::Shape;
-use adapter_rules::rule::Rules;
+use adapter_rules::registry::{Registry, Shape};
+use adapter_rules::rule::{Rule, Rules};
+use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
+use apimachinery::time::Timestamp;
 
-/// Pods `a`, `b`, `c` of namespace `n`; deployments are followed when asked for.
-#[derive(Debug, Default)]
-struct Objects3(Mutex<bool>);
+/// Pods and deployments `a`, `b`, `c` of namespace `n`.
+#[derive(Debug)]
+struct Objects3;
 
 impl ObjectNames for Objects3 {
-    fn matching(
-        &self,
-        kind: &Kind,
-        _: Option<&str>,
-        selector: &Selector,
-    ) -> Result<Vec<Arc<str>>, Unlisted> {
-        if *kind.plural == *"deployments" && !*self.0.lock().unwrap() {
-            return Err(Unlisted::NotFollowed);
-        }
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        selector: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
         let all = ["a", "b", "c"].into_iter();
         let labels = |name: &str| Labels::from_pairs([("app", name)]);
-        Ok(all
-            .filter(|name| selector.matches(&labels(name)))
-            .map(Into::into)
-            .collect())
+        let matching = all.filter(|name| selector.matches(&labels(name)));
+        Box::pin(ready(Some(matching.map(Into::into).collect())))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::default()
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        *self.0.lock().unwrap() = true;
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -51,17 +46,19 @@ impl ObjectNames for Objects3 {
 struct Churning(AtomicUsize);
 
 impl ObjectNames for Churning {
-    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
         let count = self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(vec![format!("p{count}").into(), "stays".into()])
+        let names = vec![format!("p{count}").into(), "stays".into()];
+        Box::pin(ready(Some(names)))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         Arc::default()
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -70,10 +67,10 @@ impl ObjectNames for Churning {
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
 impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> Pending<'a, Result<Arc<Answer>, Error>> {
+    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Answer>, Error>> {
         let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
         let answer = answer.ok_or(Error::Unavailable { what: NO_METRICS });
-        Box::pin(std::future::ready(answer))
+        Box::pin(ready(answer))
     }
 }
 
@@ -125,7 +122,7 @@ fn rules(list: &str, yaml: &str) -> Vec<Rule> {
 }
 
 fn provider(answers: Prometheus) -> RuleProvider {
-    provider_in(Box::new(Objects3::default()), answers)
+    provider_in(Box::new(Objects3), answers)
 }
 
 fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvider {
@@ -161,62 +158,50 @@ fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvid
     provider
 }
 
-/// Repeats the query until nothing is missing, and returns the values.
+fn query(of: ValuesOf, metric: &str, selector: &str) -> Query {
+    Query {
+        of,
+        metric: metric.to_owned(),
+        selector: Selector::parse(selector).unwrap(),
+        now: Timestamp::from_secs(100),
+        user: "u".to_owned(),
+    }
+}
+
 fn custom(
     provider: &dyn Provider,
     resource: &str,
-    which: Which<'_>,
+    which: Which,
     selector: &str,
 ) -> Result<Vec<(String, f64)>, Error> {
-    let selector = Selector::parse(selector).unwrap();
-    let objects = Objects {
-        resource,
-        namespace: Some("n"),
+    let of = ValuesOf::Objects(Objects {
+        resource: resource.to_owned(),
+        namespace: Some("n".to_owned()),
         which,
-    };
-    asked(provider, "hits", &selector, |query, items| {
-        provider.custom(objects, query, &mut |item| {
-            items.push((item.name.to_owned(), item.value.value));
-        })
-    })
+    });
+    values(provider, &query(of, "hits", selector))
 }
 
 fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, Error> {
-    let selector = Selector::everything();
-    asked(provider, metric, &selector, |query, items| {
-        provider.external("n", query, &mut |item| {
-            items.push((
-                format!("{} {:?}", item.metric, item.labels),
-                item.value.value,
-            ));
-        })
-    })
+    let of = ValuesOf::Namespace("n".to_owned());
+    values(provider, &query(of, metric, ""))
 }
 
-fn asked(
-    provider: &dyn Provider,
-    metric: &str,
-    selector: &Selector,
-    mut ask: impl FnMut(&Query<'_>, &mut Vec<(String, f64)>) -> Result<Empty, Error>,
-) -> Result<Vec<(String, f64)>, Error> {
-    let mut fetched: Option<Fetched> = None;
-    loop {
-        let query = Query {
-            metric,
-            selector,
-            now: Timestamp::from_secs(100),
-            effort: Effort::Full,
-            fetched: fetched.as_ref(),
+fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, Error> {
+    let mut items = Vec::new();
+    let mut sink = |item: Item<'_>| {
+        let name = match item {
+            Item::Custom(item) => item.name.to_owned(),
+            Item::External(item) => format!("{} {:?}", item.metric, item.labels),
         };
-        let mut items = Vec::new();
-        match ask(&query, &mut items) {
-            Err(Error::Lacks(lack)) => {
-                fetched =
-                    futures_util::FutureExt::now_or_never(provider.fetch(lack, "u")).unwrap()?;
-            }
-            answer => return answer.map(|_| items),
-        }
-    }
+        items.push((name, item.value().value));
+    };
+    let asked = provider.values(query, &mut sink).now_or_never();
+    asked.unwrap().map(|()| items)
+}
+
+fn everything() -> Which {
+    Which::Matching(Selector::everything())
 }
 
 const LIST: &str = r#"sum(hits{namespace="n",pod=~"a|b|c"}) by (pod)"#;
@@ -234,11 +219,10 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
         LIST,
         Answer::Vector(samples),
     )])));
-    let everything = Selector::everything();
-    let list = custom(&provider, "pods", Which::Matching(&everything), "").unwrap();
+    let list = custom(&provider, "pods", everything(), "").unwrap();
     assert_eq!(list, [("a".to_owned(), 3.0), ("b".to_owned(), 2.0)]);
     assert_eq!(
-        custom(&provider, "pod", Which::Matching(&everything), "").unwrap(),
+        custom(&provider, "pod", everything(), "").unwrap(),
         list,
         "the singular is taken too"
     );
@@ -250,13 +234,9 @@ fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
         LIST,
         Answer::Vector(Vec::new()),
     )])));
-    let everything = Selector::everything();
-    assert_eq!(
-        custom(&provider, "pods", Which::Matching(&everything), ""),
-        Ok(Vec::new())
-    );
+    assert_eq!(custom(&provider, "pods", everything(), ""), Ok(Vec::new()));
     let nobody = Selector::parse("app=nobody").unwrap();
-    let none = custom(&provider, "pods", Which::Matching(&nobody), "");
+    let none = custom(&provider, "pods", Which::Matching(nobody), "");
     assert!(matches!(none, Err(Error::NoValue { .. })), "{none:?}");
 }
 
@@ -268,33 +248,15 @@ fn a_named_object_is_asked_for_alone_whether_or_not_it_exists() {
         query,
         Answer::Vector(samples),
     )])));
-    let found = custom(&provider, "pods", Which::Named("gone"), "x=y");
+    let found = custom(&provider, "pods", Which::Named("gone".to_owned()), "x=y");
     assert_eq!(found, Ok(vec![("gone".to_owned(), 7.0)]));
-    let odd = custom(&provider, "pods", Which::Named("a\"}"), "");
+    let odd = custom(&provider, "pods", Which::Named("a\"}".to_owned()), "");
     assert!(matches!(odd, Err(Error::NoValue { .. })), "{odd:?}");
-    let greater = custom(&provider, "pods", Which::Named("gone"), "x>1");
+    let greater = custom(&provider, "pods", Which::Named("gone".to_owned()), "x>1");
     assert!(
         matches!(greater, Err(Error::BadSelector { .. })),
         "{greater:?}"
     );
-}
-
-#[test]
-fn a_kind_is_followed_when_it_is_first_asked_for() {
-    let query = r#"sum(hits{namespace="n",dep=~"a|b|c"}) by (dep)"#;
-    let samples = vec![sample(&[("dep", "c")], 7.0)];
-    let provider = provider(Prometheus(BTreeMap::from([(
-        query,
-        Answer::Vector(samples),
-    )])));
-    let everything = Selector::everything();
-    let list = custom(
-        &provider,
-        "deployments.apps",
-        Which::Matching(&everything),
-        "",
-    );
-    assert_eq!(list, Ok(vec![("c".to_owned(), 7.0)]));
 }
 
 #[test]
@@ -305,27 +267,20 @@ fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not
         Answer::Vector(samples.into()),
     )]));
     let provider = provider_in(Box::new(Churning::default()), answers);
-    let everything = Selector::everything();
-    let list = custom(&provider, "pods", Which::Matching(&everything), "");
+    let list = custom(&provider, "pods", everything(), "");
     assert_eq!(list, Ok(vec![("stays".to_owned(), 1.0)]));
-    let next = custom(&provider, "pods", Which::Matching(&everything), "");
+    let next = custom(&provider, "pods", everything(), "");
     let asked_anew = Err(Error::Unavailable { what: NO_METRICS });
     assert_eq!(next, asked_anew, "p2 is in no answer so far");
 }
 
 #[test]
 fn what_prometheus_does_not_answer_is_unavailable_and_a_matrix_is_too() {
-    let everything = Selector::everything();
     for answers in [
         BTreeMap::new(),
         BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
     ] {
-        let list = custom(
-            &provider(Prometheus(answers)),
-            "pods",
-            Which::Matching(&everything),
-            "",
-        );
+        let list = custom(&provider(Prometheus(answers)), "pods", everything(), "");
         assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
     }
 }
@@ -369,8 +324,7 @@ fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
     };
     assert!(has("pods", "hits") && has("pods", "gpu_memory_utilization"));
     assert!(listed.is_sorted());
-    let everything = Selector::everything();
-    let list = custom(&both, "pods", Which::Matching(&everything), "");
+    let list = custom(&both, "pods", everything(), "");
     assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
     rules.publish(InForce::default());
     assert!(!both.custom_metrics().iter().any(|it| *it.metric == *"hits"));
@@ -386,18 +340,9 @@ fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
         (vec![], None, "no result"),
     ] {
         let provider = provider(Prometheus([(ONE, Answer::Vector(samples))].into()));
-        let of = Described::Object {
-            resource: "pods",
-            namespace: Some("n"),
-            name: "a",
-        };
-        let mut told = None;
-        let answer = asked(&provider, "hits", &Selector::everything(), |query, _| {
-            told = Some(provider.explain(of, query)?);
-            Ok(Empty::Answer)
-        });
-        answer.unwrap();
-        let told = told.unwrap();
+        let of = ValuesOf::Objects(Objects::named("pods", Some("n"), "a"));
+        let told = provider.explain(&query(of, "hits", "")).now_or_never();
+        let told = told.unwrap().unwrap();
         assert_eq!(told.value.map(|value| value.number), value);
         assert_eq!(told.promql.unwrap().query, ONE);
         assert!(told.meaning.contains("rules[0]"), "{}", told.meaning);

@@ -108,28 +108,28 @@ struct Scene {
 
 impl Scene {
     fn list(&self, measured: Measured, namespace: Option<&str>) -> Result<Vec<Told>, Error> {
-        self.ask(
-            measured,
-            namespace,
-            Which::Matching(&Selector::everything()),
-        )
+        self.ask(measured, namespace, Which::Matching(Selector::everything()))
     }
 
     fn ask(
         &self,
         measured: Measured,
         namespace: Option<&str>,
-        which: Which<'_>,
+        which: Which,
     ) -> Result<Vec<Told>, Error> {
-        let usages = Usages::new(rules());
-        let mut query = UsageQuery {
+        let query = UsageQuery {
             measured,
-            namespace,
+            namespace: namespace.map(str::to_owned),
             which,
-            fields: &FieldSelector::default(),
-            effort: Effort::AtHand,
-            fetched: None,
+            fields: FieldSelector::default(),
+            user: String::new(),
         };
+        let usages = Usages::new(rules());
+        let asks = usages.asks(&self.inventory, &query)?;
+        let answers = asks
+            .iter()
+            .map(|ask| Arc::new(self.prometheus.answer(&ask.promql)));
+        let answers: Vec<_> = answers.collect();
         let mut told = Vec::new();
         let mut sink = |usage: Usage<'_>| {
             assert_eq!(usage.window, Duration::from_secs(60));
@@ -154,20 +154,7 @@ impl Scene {
                 usage.parts.iter().map(part).collect(),
             ));
         };
-        let first = usages.tell(&self.inventory, &query, &mut sink);
-        let Err(Error::Lacks(Lack::Answers(asks))) = first else {
-            return first.map(|()| told);
-        };
-        let answers = asks.iter().map(|ask| {
-            let answer = Arc::new(self.prometheus.answer(&ask.promql));
-            (Arc::clone(&ask.promql), answer)
-        });
-        let fetched = Fetched {
-            answers: answers.collect(),
-            ..Fetched::default()
-        };
-        query.fetched = Some(&fetched);
-        usages.tell(&self.inventory, &query, &mut sink)?;
+        usages.tell(&self.inventory, &query, &answers, &mut sink)?;
         Ok(told)
     }
 }
@@ -262,7 +249,7 @@ fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing()
     let scene = partial();
     let only = told("ns/a", 10, &[("one", 1, 0), ("two", 0, 2)]);
     assert_eq!(scene.list(Measured::Pods, None), Ok(vec![only.clone()]));
-    let one = |name| scene.ask(Measured::Pods, Some("ns"), Which::Named(name));
+    let one = |name: &str| scene.ask(Measured::Pods, Some("ns"), Which::Named(name.to_owned()));
     assert_eq!(one("a"), Ok(vec![only]));
     for (name, why) in [
         ("b", "no CPU or no memory"),
@@ -348,7 +335,7 @@ fn nodes_need_both() {
         told("m", 12, &[("", 1200, 2200)]),
     ];
     assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
-    let gone = scene.ask(Measured::Nodes, None, Which::Named("o"));
+    let gone = scene.ask(Measured::Nodes, None, Which::Named("o".to_owned()));
     assert!(matches!(gone, Err(Error::NoValue { .. })));
 }
 
@@ -384,12 +371,10 @@ fn kinds_that_no_label_names_are_told_and_have_no_answer() {
     let query = UsageQuery {
         measured: Measured::Nodes,
         namespace: None,
-        which: Which::Named("n"),
-        fields: &FieldSelector::default(),
-        effort: Effort::AtHand,
-        fetched: None,
+        which: Which::Named("n".to_owned()),
+        fields: FieldSelector::default(),
+        user: String::new(),
     };
-    let inventory = inventory(Vec::new(), &["n"]);
-    let told = Usages::new(rules).tell(&inventory, &query, &mut |_| {});
-    assert_eq!(told, Err(Error::Unavailable { what: NO_METRICS }));
+    let asks = Usages::new(rules).asks(&inventory(Vec::new(), &["n"]), &query);
+    assert_eq!(asks, Err(Error::Unavailable { what: NO_METRICS }));
 }

@@ -17,7 +17,7 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of};
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Effort, Objects, Provider, Query, Which};
+use gpu_metrics_apiserver::provider::{Item, Objects, Query, ValuesOf};
 
 /// The checked metrics: the mean, the sum, the count.
 pub(super) const METRICS: [&str; 3] = [
@@ -54,7 +54,6 @@ pub(super) struct Replica {
     cluster: Cluster,
     inventory: Arc<Inventory>,
     polls: u32,
-    everything: Selector,
     /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
     /// Whether it is ready.
@@ -93,7 +92,6 @@ impl Replica {
             cluster: Cluster::new(built, now),
             inventory: Arc::default(),
             polls: 0,
-            everything: Selector::everything(),
             read: None,
             ready: false,
         }
@@ -127,42 +125,24 @@ impl Replica {
     /// The value of a metric of an object in the namespace; `namespaces` is the
     /// namespace itself, `cluster` the whole cluster.
     pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
-        let now = at(now);
-        let mut found = None;
-        if resource == "cluster" {
-            let query = Query {
-                metric: &format!("cluster_{metric}"),
-                selector: &self.everything,
-                now,
-                effort: Effort::Full,
-                fetched: None,
-            };
-            let mut sink = |item: gpu_metrics_apiserver::provider::ExternalItem<'_>| {
-                found = Some(item.value.value);
-            };
-            return self
-                .provider
-                .external(NAMESPACE, &query, &mut sink)
-                .ok()
-                .and(found);
-        }
-        let objects = Objects {
-            resource,
-            namespace: (resource != "namespaces").then_some(NAMESPACE),
-            which: Which::Named(name),
+        let (of, metric) = if resource == "cluster" {
+            let of = ValuesOf::Namespace(NAMESPACE.to_owned());
+            (of, format!("cluster_{metric}"))
+        } else {
+            let namespace = (resource != "namespaces").then_some(NAMESPACE);
+            let objects = Objects::named(resource, namespace, name);
+            (ValuesOf::Objects(objects), metric.to_owned())
         };
         let query = Query {
+            of,
             metric,
-            selector: &self.everything,
-            now,
-            effort: Effort::Full,
-            fetched: None,
+            selector: Selector::everything(),
+            now: at(now),
+            user: String::new(),
         };
-        let mut sink =
-            |item: gpu_metrics_apiserver::provider::CustomItem<'_>| found = Some(item.value.value);
-        self.provider
-            .custom(objects, &query, &mut sink)
-            .ok()
-            .and(found)
+        let mut found = None;
+        let mut sink = |item: Item<'_>| found = Some(item.value().value);
+        let asked = self.provider.values(&query, u64::MAX, &mut sink);
+        asked.ok().and(found)
     }
 }

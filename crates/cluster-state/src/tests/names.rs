@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::health::WatchRegistry;
-use super::super::names::{ObjectNames, Unlisted};
+use super::super::names::ObjectNames;
 use super::fixture::{connect, object};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use aggregated_apiserver::testing::log::logging;
@@ -24,7 +24,7 @@ fn deployments() -> Kind {
 }
 
 #[tokio::test]
-async fn who_asks_while_the_first_list_is_on_its_way_waits_for_it_too() {
+async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
     let kube = FakeKube::start().await;
     kube.serve("apps/v1", "deployments", "Deployment");
     kube.put("/apis/apps/v1/deployments", object("infer"));
@@ -32,15 +32,8 @@ async fn who_asks_while_the_first_list_is_on_its_way_waits_for_it_too() {
     let kind = deployments();
     let all = Selector::default();
     let ask = || names.matching(&kind, Some("ml"), &all);
-    assert_eq!(ask(), Err(Unlisted::NotFollowed));
-    let second = async {
-        let said = ask();
-        names.follow(&kind).await;
-        (said, ask())
-    };
-    let ((), (before, after)) = tokio::join!(names.follow(&kind), second);
-    assert_eq!(before, Err(Unlisted::NotFollowed));
-    assert_eq!(after, Ok(vec![Arc::from("infer")]));
+    let infer = Some(vec![Arc::from("infer")]);
+    assert_eq!(tokio::join!(ask(), ask()), (infer.clone(), infer));
 }
 
 #[tokio::test]
@@ -49,11 +42,10 @@ async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it
     let kube = FakeKube::start().await;
     kube.fault("/apis/apps/v1/deployments", Fault::Forbidden);
     let names = ObjectNames::new(connect(&kube).await, WatchRegistry::default());
-    let kind = deployments();
+    let (kind, all) = (deployments(), Selector::default());
     for _ in 0..3 {
-        names.follow(&kind).await;
-        let found = names.matching(&kind, Some("ml"), &Selector::default());
-        assert!(matches!(found, Err(Unlisted::Trouble(_))), "{found:?}");
+        let found = names.matching(&kind, Some("ml"), &all);
+        assert_eq!(found.await, None);
     }
     let rule = r#"{apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch"]}"#;
     assert_eq!(log.text().matches(rule).count(), 1, "{}", log.text());

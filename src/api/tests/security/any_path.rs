@@ -1,14 +1,15 @@
 //! For any path, the provider is asked only what kube-apiserver has reviewed, and nothing
 //! else is served.
 
+use std::future::ready;
+
 use axum::body::Body;
+use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::*;
-use crate::provider::usage::{Usage, UsageQuery};
-use crate::provider::{
-    CustomItem, CustomMetric, Error, ExternalItem, Objects, Provider, Query, Which,
-};
+use crate::provider::usage::{UsageAnswer, UsageQuery};
+use crate::provider::{CustomMetric, Error, Provider, Query, Sink, ValuesOf, Which};
 use findings::Report;
 
 /// Has every value, and records for each request the review it requires: group,
@@ -17,11 +18,10 @@ use findings::Report;
 struct Noting(Mutex<Vec<[String; 5]>>);
 
 impl Noting {
-    fn note(&self, asked: [&str; 5]) -> Result<crate::provider::Empty, Error> {
+    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> BoxFuture<'_, Result<T, Error>> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
-        Err(Error::NoValue {
-            reason: "it notes only".to_owned(),
-        })
+        let reason = "it notes only".to_owned();
+        Box::pin(ready(Err(Error::NoValue { reason })))
     }
 }
 
@@ -39,45 +39,32 @@ impl Provider for Noting {
         ["m".into()].into()
     }
 
-    fn custom(
-        &self,
-        objects: Objects<'_>,
-        query: &Query<'_>,
-        _: &mut dyn FnMut(CustomItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        let group = "custom.metrics.k8s.io";
-        match (objects.which, objects.namespace) {
+    fn values<'a>(
+        &'a self,
+        query: &'a Query,
+        _: &'a mut Sink<'a>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        let (group, metric) = ("custom.metrics.k8s.io", &*query.metric);
+        let objects = match &query.of {
+            ValuesOf::Objects(objects) => objects,
+            ValuesOf::Namespace(namespace) => {
+                return self.note(["external.metrics.k8s.io", namespace, metric, "", ""]);
+            }
+        };
+        let name = objects.name().unwrap_or("*");
+        match (&*objects.resource, objects.namespace.as_deref()) {
             // The values of a namespace itself are reviewed as metrics in it.
-            (Which::Named(namespace), None) if objects.resource == "namespaces" => {
-                self.note([group, namespace, "metrics", "", query.metric])
-            }
-            (Which::Matching(_), None) if objects.resource == "namespaces" => {
-                self.note([group, "*", "metrics", "", query.metric])
-            }
-            (Which::Named(name), namespace) => {
+            ("namespaces", None) => self.note([group, name, "metrics", "", metric]),
+            (resource, namespace) => {
                 let namespace = namespace.unwrap_or_default();
-                self.note([group, namespace, objects.resource, query.metric, name])
-            }
-            (Which::Matching(_), namespace) => {
-                let namespace = namespace.unwrap_or_default();
-                self.note([group, namespace, objects.resource, query.metric, "*"])
+                self.note([group, namespace, resource, metric, name])
             }
         }
     }
 
-    fn external(
-        &self,
-        namespace: &str,
-        query: &Query<'_>,
-        _: &mut dyn FnMut(ExternalItem<'_>),
-    ) -> Result<crate::provider::Empty, Error> {
-        let group = "external.metrics.k8s.io";
-        self.note([group, namespace, query.metric, "", ""])
-    }
-
     /// An empty group stands for any.
     fn findings(&self) -> Arc<Report> {
-        let _ = self.note(["", "", "findings", "", ""]);
+        drop(self.note::<()>(["", "", "findings", "", ""]));
         Arc::default()
     }
 
@@ -85,15 +72,14 @@ impl Provider for Noting {
         true
     }
 
-    fn usage(&self, query: &UsageQuery<'_>, _: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
-        let name = match query.which {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+        let name = match &query.which {
             Which::Named(name) => name,
             Which::Matching(_) => "",
         };
-        let namespace = query.namespace.unwrap_or_default();
+        let namespace = query.namespace.as_deref().unwrap_or_default();
         let resource = query.measured.resource();
         self.note(["metrics.k8s.io", namespace, resource, "", name])
-            .map(|_| ())
     }
 }
 

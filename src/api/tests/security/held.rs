@@ -7,6 +7,7 @@ use axum::Router;
 
 use crate::api::{Api, router};
 use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
 use crate::telemetry::Telemetry;
 use aggregated_apiserver::certificates::authority::Authority;
 use aggregated_apiserver::security::Security;
@@ -27,7 +28,7 @@ async fn an_answer_counts_as_a_request_until_it_is_taken() {
     const PATH: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
     let reviewer = FakeReviewer::new();
     reviewer.rule(|_, _| AccessVerdict::Allowed);
-    let provider = Arc::new(GpuProvider::new(&[]));
+    let provider = Arc::new(ServedGpus::from(Arc::new(GpuProvider::new(&[]))));
     let api = Api::new(provider, || Timestamp::from_secs(0), Telemetry::new());
     let settings = Settings {
         anonymous_in_flight: 1,

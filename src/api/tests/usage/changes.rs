@@ -24,18 +24,19 @@ async fn the_group_comes_and_goes_with_the_rules() {
 struct Churning(Prometheus);
 
 impl ObjectNames for Churning {
-    fn matching(&self, _: &Kind, _: Option<&str>, _: &Selector) -> Result<Vec<Arc<str>>, Unlisted> {
-        Err(Unlisted::Forbidden)
+    fn matching<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: Option<&'a str>,
+        _: &'a Selector,
+    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
+        Box::pin(ready(None))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
         let other = format!("p{}", self.0.asked.lock().unwrap().len());
         let pods = vec![pod("ns", "a", &[]), pod("ns", &other, &[])];
         Arc::new(inventory(pods, &[]))
-    }
-
-    fn follow(&self, _: Kind) -> Pending<'_, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Runs expensive answers off the threads that serve connections, few at a time, with a
-//! short queue (docs/security.md, "Limits").
+//! Runs long work off the threads that serve connections, few at a time, with a short
+//! queue (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::status::Failure;
-use crate::provider::Effort;
+use super::Error;
 
 /// Requests in the queue; more are refused at once.
 const MOST_WAITING: usize = 256;
@@ -18,62 +17,59 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The permits of computations that run, and of those that wait.
 #[derive(Debug)]
-pub(super) struct ComputeLimit {
+pub(crate) struct ComputeLimit {
     waiting: Semaphore,
     working: Arc<Semaphore>,
+    refusal: Error,
 }
 
 impl ComputeLimit {
     /// For values: at most half of the processors, which leaves the others to poll and
     /// serve.
-    pub(super) fn of_values() -> Self {
+    pub(crate) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self::new((processors / 2).clamp(1, 4))
+        Self::new((processors / 2).clamp(1, 4), Error::TooMuchWork)
     }
 
-    /// For answers that must not delay values, one at a time.
-    pub(super) fn beside_values() -> Self {
-        Self::new(1)
+    /// For answers that must not delay values, one at a time; `refusal` is the error
+    /// where the queue is full or too slow.
+    pub(crate) fn beside_values(refusal: Error) -> Self {
+        Self::new(1, refusal)
     }
 
-    fn new(most_working: usize) -> Self {
+    fn new(most_working: usize, refusal: Error) -> Self {
         Self {
             waiting: Semaphore::new(MOST_WAITING),
             working: Arc::new(Semaphore::new(most_working)),
+            refusal,
         }
     }
 
-    /// The result of `make`: at once where that is cheap, otherwise within the limit.
-    pub(super) async fn make<T, F>(&self, make: F) -> Result<T, Failure>
+    /// The result of `work`, on a thread of its own.
+    ///
+    /// # Errors
+    /// Those of `work`, and the refusal.
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: Fn(Effort) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce() -> Result<T, Error> + Send + 'static,
     {
-        match make(Effort::AtHand) {
-            Err(Failure::TakesWork) => {}
-            made => return made,
-        }
-        let waiting = self.waiting.try_acquire();
-        let waiting = waiting.map_err(|_| Failure::TakesWork)?;
+        let refused = || self.refusal.clone();
+        let waiting = self.waiting.try_acquire().map_err(|_| refused())?;
         let working = Arc::clone(&self.working).acquire_owned();
         let Ok(Ok(working)) = tokio::time::timeout(PATIENCE, working).await else {
-            return Err(Failure::TakesWork);
+            return Err(refused());
         };
         drop(waiting);
-        // Another request may have computed it meanwhile.
-        match make(Effort::AtHand) {
-            Err(Failure::TakesWork) => {}
-            made => return made,
-        }
         let made = tokio::task::spawn_blocking(move || {
             // The work holds the permit: it continues after the client disconnects.
             let _working = working;
-            make(Effort::Full)
+            work()
         });
         match made.await {
             Ok(made) => made,
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(Failure::TakesWork),
+            Err(_) => Err(refused()),
         }
     }
 }
