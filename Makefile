@@ -17,7 +17,7 @@ all: lint test
 test: prerequisites
 	@# Side by side: each has long stretches that keep one core busy.
 	@$(MAKE) --no-print-directory -j2 controlplane helm peer programs
-	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers
+	$(CARGO) test --locked --workspace --lib --bins --benches --test numbers --test data
 	@# They wait more than they work: for windows, autoscalers, outages.
 	$(CARGO) test --locked --workspace --test e2e -- --test-threads=4
 	$(CARGO) test --locked --workspace --doc

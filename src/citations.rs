@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 const PLACES: &[&str] = &[
     "src",
     "crates",
-    "tests",
     "e2e",
     "charts",
     "manifests",

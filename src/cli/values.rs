@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::Deserialize;
 
 use super::cluster::{Cluster, encode};
-use cluster_state::error::CallError;
 use crate::config::GPU_RESOURCES;
+use cluster_state::error::CallError;
 use findings::{Severity, Skipped};
 use gpu_metrics::resources::GpuResources;
 

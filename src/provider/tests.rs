@@ -1,5 +1,7 @@
 //! Queries with selectors on a fleet too large for [`AT_HAND`].
 
+mod explained;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -141,7 +141,8 @@ impl Evaluator<'_> {
     }
 
     /// Whether an exporter reports other devices of the node and has not reported this
-    /// one for longer than a window.
+    /// one for longer than a window. One with a frozen exporter is reported, though
+    /// without readings.
     pub(super) fn is_left_out(
         &self,
         facts: &RowFacts,
@@ -150,7 +151,13 @@ impl Evaluator<'_> {
         window_ms: i64,
     ) -> bool {
         let until = Timestamp::from_millis(since.millis().saturating_add(window_ms));
-        !target.silent && target.newest > until && self.node_answers(facts, until)
+        let is_frozen = |target: &TargetView| target.frozen_since.is_some();
+        let targets = facts.row.targets.iter();
+        let mut targets = targets.filter_map(|id| self.frame.target(*id));
+        !target.silent
+            && target.newest > until
+            && !targets.any(is_frozen)
+            && self.node_answers(facts, until)
     }
 
     /// Whether another device of the node was heard after a time. A target is of one

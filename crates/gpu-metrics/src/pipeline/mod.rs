@@ -156,10 +156,11 @@ impl Pipeline {
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.take_part(batch, now);
-        // No series of a signal that had some does not count as an answer: once they are
-        // back, reading resumes where it stopped.
-        let vanished = batch.series_len() == 0 && self.store.has_signal(batch.signal);
-        let until = (!vanished).then_some(now);
+        // Without a new sample the signal was read no further: once the store goes on,
+        // reading resumes where it stopped.
+        let news = report.applied.accepted + report.applied.invalid;
+        let stopped = news == 0 && self.store.has_signal(batch.signal);
+        let until = (!stopped).then_some(now);
         self.reads
             .answered(batch.signal, until, of_all.then_some(now));
         report

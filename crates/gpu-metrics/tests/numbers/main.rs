@@ -1,5 +1,5 @@
-//! Values of series, through the whole pipeline and the provider: rows worked out by
-//! hand, hostile data, and the simulated worlds of docs/weather.md.
+//! Values of series, through the whole pipeline: rows worked out by hand, hostile
+//! data, and the simulated worlds of docs/weather.md.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,15 +8,16 @@
     reason = "a test that meets what it did not expect has failed, in its helpers too"
 )]
 
+mod answers;
 mod attack;
 mod attribution;
 mod averages;
 mod explained;
-mod findings;
 mod hostile;
 mod intervals;
 mod membership;
 mod pair;
+mod polled;
 mod properties;
 mod returns;
 mod rows;

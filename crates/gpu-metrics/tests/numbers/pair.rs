@@ -2,8 +2,9 @@
 //! queried at a time; switching to the other, once or again and again, must not show
 //! in the values.
 
-use super::scene::{Answers, at};
-use super::steady::{Line, detected, line, pod, poll, with_cluster};
+use super::answers::Answers;
+use super::polled::{Line, detected, line, pod, poll, with_cluster};
+use super::scene::at;
 
 const SCRAPES: [f64; 5] = [1.0, 5.0, 15.0, 30.0, 60.0];
 const SHARES: [f64; 4] = [0.1, 0.4, 0.5, 0.9];

@@ -22,8 +22,8 @@
 //! For each value it asks whether it must be there, whether it may be served,
 //! and between which bounds it lies; docs/weather.md has the promises.
 //!
-//! `WEATHER=steady15 cargo test --test numbers weather::table -- --nocapture` prints the
-//! figures of worlds whose names contain that text (all without it),
+//! `WEATHER=steady15 cargo test -p gpu-metrics --test numbers weather::table -- --nocapture`
+//! prints the figures of worlds whose names contain that text (all without it),
 //! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
 //! random run longer, and `SEED=…` sets its first seed.
 

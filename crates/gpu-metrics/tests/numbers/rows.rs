@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::scene::{Answers, Scene, at, by_formula, close, policy, samples};
+use super::answers::{Answers, by_formula, close};
+use super::scene::{Scene, at, policy, samples};
 use gpu_metrics::signal::SignalId;
 
 fn two_gpus(scene: Scene) -> Scene {
@@ -30,7 +31,7 @@ fn handed_over() -> Scene {
 #[test]
 fn row_b_a_gpu_handed_over_counts_for_whom_its_labels_name() {
     let mut scene = handed_over().cluster(&[("n/new", None)]);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/new"), 10.0);
     assert_eq!(answers.flagship("pods n/old"), None);
     close(answers.cluster(), 35.0);
@@ -51,7 +52,7 @@ fn row_c_an_owner_without_a_stale_marker_ends_by_age() {
             "UUID=A namespace=n pod=new",
             "· · 10 10 10 10 10 10 10 10 10 10 10",
         );
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/new"), 10.0);
     assert_eq!(answers.flagship("pods n/old"), None);
     close(answers.cluster(), 10.0);
@@ -66,13 +67,13 @@ fn recreated() -> Scene {
 #[test]
 fn row_d_a_pod_of_the_same_name_does_not_inherit_the_load() {
     let mut scene = recreated().cluster(&[("n/sts-0", Some(70.0))]);
-    close(scene.provider().flagship("pods n/sts-0"), 10.0);
+    close(scene.answers().flagship("pods n/sts-0"), 10.0);
 }
 
 #[test]
 fn row_e_a_gap_is_no_zero() {
     let mut scene = Scene::new(policy(110)).mcu("UUID=A namespace=n pod=p", "60 60 · · · 60 60 60");
-    close(scene.provider().flagship("pods n/p"), 60.0);
+    close(scene.answers().flagship("pods n/p"), 60.0);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn row_f_sentinels_and_nan_are_no_samples() {
     let mut scene = Scene::new(policy(50))
         .mcu("UUID=A namespace=n pod=p", "50 50 SENT 50")
         .mcu("UUID=B namespace=n pod=p", "30 30 NaN 30");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.cluster(), 40.0);
 }
@@ -96,11 +97,9 @@ fn row_f_sentinels_and_nan_are_no_samples() {
 #[test]
 fn row_g_a_pod_that_just_started_is_averaged_since_its_start() {
     let mut scene = Scene::new(policy(90)).mcu("UUID=A namespace=n pod=p", "· · · · 80 80");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 80.0);
-    let value = answers
-        .ask("pods n/p", "gpu_memory_utilization", &Default::default())
-        .unwrap();
+    let value = answers.ask("pods n/p", "gpu_memory_utilization").unwrap();
     assert_eq!(value.window_secs, 30, "the effective window is exposed");
     assert_eq!(value.at, at(80.0), "the newest sample's time");
 }
@@ -108,7 +107,7 @@ fn row_g_a_pod_that_just_started_is_averaged_since_its_start() {
 #[test]
 fn row_g_one_reading_is_served() {
     let mut scene = Scene::new(policy(90)).mcu("UUID=A namespace=n pod=p", "· · · · · 80");
-    close(scene.provider().flagship("pods n/p"), 80.0);
+    close(scene.answers().flagship("pods n/p"), 80.0);
 }
 
 #[test]
@@ -116,7 +115,7 @@ fn row_h_unlabelled_history_belongs_to_the_device_only() {
     let mut scene = Scene::new(policy(80))
         .mcu("UUID=A", "0 0 0")
         .mcu("UUID=A namespace=n pod=p", "· · · 0 70 70");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 140.0 / 3.0);
     close(answers.cluster(), 140.0 / 6.0);
 }
@@ -131,7 +130,7 @@ fn shared() -> Scene {
 
 #[test]
 fn row_i_a_shared_device_counts_once_per_group() {
-    let answers = shared().provider();
+    let answers = shared().answers();
     close(answers.flagship("pods n/p1"), 60.0);
     close(answers.flagship("pods n/p2"), 60.0);
     close(answers.flagship("pods n/p3"), 20.0);
@@ -156,7 +155,7 @@ fn row_j_replicas_are_reduced_before_any_mean() {
             "UUID=B namespace=n pod=p prometheus_replica=0",
             "20 20 20 20",
         );
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.cluster(), 40.0);
 }
@@ -172,7 +171,7 @@ fn of_several_series_the_newest_counts_and_of_equally_new_ones_the_larger() {
             sample.at = sample.at + Duration::from_secs_f64(secs);
         }
         scene.feed(SignalId::MEM_COPY_UTIL, &labels("b"), &other);
-        scene.provider()
+        scene.answers()
     };
     for group in ["pods n/p", "namespaces n"] {
         close(later(0.0).flagship(group), 60.0);
@@ -186,7 +185,7 @@ fn row_k_labels_dropped_for_one_scrape_change_nothing() {
     let mut scene = Scene::new(policy(50))
         .mcu("UUID=A namespace=n pod=p", "50 50 · 50")
         .mcu("UUID=A", "· · 50");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 50.0);
     close(answers.cluster(), 50.0);
 }
@@ -216,7 +215,7 @@ fn row_m_reconfigured_mig_instances_end_like_pods() {
             "UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb namespace=n pod=new",
             "· · · 0.2 0.2 0.2 0.2 0.2",
         );
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/new"), 20.0);
     assert_eq!(answers.flagship("pods n/old"), None);
 }
@@ -236,7 +235,7 @@ fn a_namespace_is_the_mean_over_devices_not_over_pods() {
     close(Some(values[3]), 30.0);
     let pods = [("n/p1", None), ("n/p2", None), ("n/p3", None)];
     let mut scene = three_pods(Scene::new(policy(50))).cluster(&pods);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("deployments.apps n/d"), 40.0);
     close(answers.flagship("nodes node-1"), 40.0);
     close(answers.flagship("pods n/p3"), 0.0);

@@ -1,7 +1,8 @@
 //! Stores, exporters and clusters with impossible data.
 
-use super::scene::{Answers, Scene, at, json, key, policy, samples};
-use super::steady::{Line, detected, line, pod, poll};
+use super::answers::Answers;
+use super::polled::{Line, detected, line, pod, poll};
+use super::scene::{Scene, at, json, key, policy, samples};
 use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -29,7 +30,7 @@ fn a_job_in_ratios_leaves_alone_what_another_said_in_percents() {
     let mut scene = Scene::new(policy(60))
         .mcu(&device("percent"), "46 46 46 46 46 46 46 46")
         .mcu(&device("ratio"), "· · · · · 0 0 0.46");
-    let value = scene.provider().of("pods n/p", MEAN);
+    let value = scene.answers().of("pods n/p", MEAN);
     assert!(value.is_none_or(|value| value == 46.0), "{value:?}");
 }
 
@@ -48,7 +49,7 @@ fn a_percent_above_a_ratio_that_is_set_is_no_hundred_percent() {
             "UUID=B gpu=1 job=dcgm instance=i namespace=n pod=q",
             "0.1 0.1 0.1 0.1 0.1 0.1",
         );
-    let answers = scene.provider();
+    let answers = scene.answers();
     assert_eq!(answers.of("pods n/p", MEAN), None);
     assert_eq!(
         answers.external("n", "avg_GPU_utilization"),

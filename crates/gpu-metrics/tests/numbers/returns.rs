@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::scene::{Answers, Scene, at, close, policy, samples};
+use super::answers::{Answers, close};
+use super::scene::{Scene, at, policy, samples};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
@@ -18,7 +19,7 @@ fn without_a_cluster_sums_are_low_for_a_window_after_an_exporter_came_back() {
         .mcu(&labels(0), &"40 ".repeat(12))
         .mcu(&labels(1), "40 40 40 40 · · · · · · 40 40");
     // Its last earlier reading counts until second 75.
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(
         answers.of("namespaces n", SUM),
         (4.0 * 80.0 + 4.0 * 40.0) / 8.0,
@@ -26,7 +27,7 @@ fn without_a_cluster_sums_are_low_for_a_window_after_an_exporter_came_back() {
     // With a cluster it is known to be missing, so the instants without it are
     // undefined.
     let mut known = scene.cluster(&[("n/p0", None), ("n/p1", None)]);
-    close(known.provider().of("deployments.apps n/d", SUM), 80.0);
+    close(known.answers().of("deployments.apps n/d", SUM), 80.0);
 }
 
 /// Ten pods of a Deployment, at 40 until second 120; the samples of the first

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::scene::{Answers, SENTINEL, Scene, ZERO, at, policy};
+use super::answers::Answers;
+use super::scene::{SENTINEL, Scene, ZERO, at, policy};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Sample;
 use gpu_metrics::signal::SignalId;

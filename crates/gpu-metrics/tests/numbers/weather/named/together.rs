@@ -38,6 +38,14 @@ pub(super) fn worlds() -> Vec<World> {
         workload: "v",
         ..fleet(targets)
     };
+    let twice = Fleet {
+        second: Some(2.0),
+        ..fleet(2)
+    };
+    let frozen = Weather::Frozen {
+        targets: 0..4,
+        during: 478.0..FOREVER,
+    };
     vec![
         World::new("2jobs", vec![fleet(5)], vec![second_job()]),
         World::new(
@@ -62,6 +70,12 @@ pub(super) fn worlds() -> Vec<World> {
             vec![fleet(5)],
             vec![second_job(), silent(0..0, 0.0..0.0), ends(4..5, 1000.0)],
         ),
+        World {
+            seed: 1377,
+            secs: 1200.0,
+            restart: 688.0,
+            ..World::new("2jobs 2scr frozen", vec![twice], vec![second_job(), frozen])
+        },
         World::new("4 GPUs a pod", vec![four(4)], vec![]),
         World::new(
             "4 GPUs a pod 1of4",

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::scene::{Scene, at, close, policy};
+use super::answers::close;
+use super::scene::{Scene, at, policy};
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
 
@@ -45,7 +46,7 @@ fn a_workload_that_was_scaled_down_keeps_its_past() {
     // Ten pods at 30, 45 and 60, eight at 75.
     let sum = (3.0 * 400.0 + 320.0) / 4.0;
     for known in [true, false] {
-        let answers = scaled_down(known).provider();
+        let answers = scaled_down(known).answers();
         close(answers.of("deployments.apps n/d", SUM), sum);
         close(answers.of("namespaces n", SUM), sum);
         close(answers.of("deployments.apps n/d", "gpu_held_count"), 9.5);
@@ -60,7 +61,7 @@ fn a_group_that_was_made_anew_inherits_nothing() {
     inventory.workloads[0].created = Some(at(55.0));
     inventory.namespaces[0].created = Some(at(55.0));
     scene.inventory = Arc::new(inventory);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("deployments.apps n/d", SUM), 360.0);
     close(answers.of("namespaces n", SUM), 360.0);
 }
@@ -71,7 +72,7 @@ fn what_was_deleted_has_no_values() {
     let mut inventory = Inventory::clone(&scene.inventory);
     inventory.namespaces.clear();
     scene.inventory = Arc::new(inventory);
-    assert_eq!(scene.provider().of("namespaces n", SUM), None);
+    assert_eq!(scene.answers().of("namespaces n", SUM), None);
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn shares_of_processes_are_added_up_for_groups_and_kept_apart_for_pods() {
             .signal(signal, &share("a"), first)
             .signal(signal, &share("b"), second);
     }
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("pods n/a", "gpu_utilization"), 61.0);
     close(answers.of("deployments.apps n/d", "gpu_utilization"), 88.0);
     close(answers.of("pods n/b", "gpu_memory_used"), 3000.0);
@@ -128,7 +129,7 @@ fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
             .signal(signal, &line("a"), repeated)
             .signal(signal, &line("b"), repeated);
     }
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("deployments.apps n/d", "gpu_utilization"), 60.0);
     close(
         answers.of("deployments.apps n/d", "gpu_memory_used"),
@@ -163,7 +164,7 @@ fn a_row_of_another_cluster_is_not_booked_on_a_pod_of_the_same_name() {
         .map(AsRef::as_ref)
         .collect();
     assert_eq!(names, ["cluster=east", "cluster=west"]);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.cluster(), 40.0);
 }

@@ -6,24 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::labels::Labels;
-use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
-use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::{
     Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
 };
-use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::{Pipeline, Settings};
-use gpu_metrics::policy::{Formula, MetricSpec, Policy};
+use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Error, Item, Objects, Query, ValuesOf};
-
-use super::explained::agrees;
 
 /// Time zero of all scenes: a multiple of every step.
 pub(super) const ZERO: Timestamp = Timestamp::from_millis(1_700_000_100_000);
@@ -154,11 +147,6 @@ impl Scene {
         self.pipeline.publish(&Arc::clone(&self.inventory), now)
     }
 
-    pub(super) fn provider(&mut self) -> Answers {
-        let snapshot = self.snapshot();
-        Answers::new(snapshot)
-    }
-
     /// Connects a cluster with these pods: `ns/name` with node and start.
     pub(super) fn cluster(mut self, pods: &[(&str, Option<f64>)]) -> Self {
         let mut inventory = Inventory {
@@ -208,124 +196,4 @@ impl Scene {
         self.inventory = Arc::new(inventory);
         self
     }
-}
-
-/// `pods n/p`, `nodes x`.
-fn described(object: &str) -> ValuesOf {
-    let (resource, name) = object.split_once(' ').unwrap();
-    let (namespace, name) = name
-        .split_once('/')
-        .map_or((None, name), |(ns, name)| (Some(ns), name));
-    ValuesOf::Objects(Objects::named(resource, namespace, name))
-}
-
-fn external(namespace: &str) -> ValuesOf {
-    ValuesOf::Namespace(namespace.to_owned())
-}
-
-/// A provider over a snapshot, with short queries.
-pub(super) struct Answers {
-    provider: GpuProvider,
-    pub(super) now: Timestamp,
-}
-
-impl Answers {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
-        let provider = GpuProvider::new(snapshot.metrics());
-        let now = snapshot.frame().now();
-        provider.publish(Arc::new(snapshot));
-        Self { provider, now }
-    }
-
-    fn query(&self, of: ValuesOf, metric: &str, selector: &Selector) -> Query {
-        Query {
-            of,
-            metric: metric.to_owned(),
-            selector: selector.clone(),
-            now: self.now,
-            user: String::new(),
-        }
-    }
-
-    fn value(&self, query: &Query) -> Result<Value, Error> {
-        let mut found = Err(Error::NoSuchMetric);
-        let mut sink = |item: Item<'_>| found = Ok(item.value());
-        self.provider.values(query, u64::MAX, &mut sink)?;
-        found
-    }
-
-    /// `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
-    pub(super) fn ask(
-        &self,
-        object: &str,
-        metric: &str,
-        selector: &Selector,
-    ) -> Result<Value, Error> {
-        let query = self.query(described(object), metric, selector);
-        let answer = self.value(&query);
-        if let Ok(explanation) = self.provider.explain(&query, u64::MAX) {
-            agrees(&explanation, &answer);
-        }
-        answer
-    }
-
-    pub(super) fn explain(&self, object: &str, metric: &str) -> Result<Explanation, Error> {
-        self.explained(described(object), metric)
-    }
-
-    pub(super) fn explain_external(
-        &self,
-        namespace: &str,
-        metric: &str,
-    ) -> Result<Explanation, Error> {
-        self.explained(external(namespace), metric)
-    }
-
-    fn explained(&self, of: ValuesOf, metric: &str) -> Result<Explanation, Error> {
-        let query = self.query(of, metric, &Selector::everything());
-        self.provider.explain(&query, u64::MAX)
-    }
-
-    pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
-        self.ask(object, metric, &Selector::everything())
-            .ok()
-            .map(|value| value.value)
-    }
-
-    pub(super) fn flagship(&self, object: &str) -> Option<f64> {
-        self.of(object, metrics::MEMORY_UTILIZATION)
-    }
-
-    pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
-        let query = self.query(external(namespace), metric, &Selector::everything());
-        self.value(&query).ok().map(|value| value.value)
-    }
-
-    pub(super) fn cluster(&self) -> Option<f64> {
-        self.external("anything", "cluster_gpu_memory_utilization")
-    }
-}
-
-/// The flagship metric of a pod with each formula, in the order of [`Formula::ALL`].
-pub(super) fn by_formula(
-    build: impl Fn(Scene) -> Scene,
-    window_secs: u64,
-    object: &str,
-) -> Vec<f64> {
-    let one = |formula| {
-        let policy = Policy {
-            formula,
-            ..policy(window_secs)
-        };
-        build(Scene::new(policy))
-            .provider()
-            .flagship(object)
-            .unwrap_or(f64::NAN)
-    };
-    Formula::ALL.into_iter().map(one).collect()
-}
-
-pub(super) fn close(actual: Option<f64>, expected: f64) {
-    let near = actual.is_some_and(|actual| (actual - expected).abs() < 1e-9);
-    assert!(near, "{actual:?} is not {expected}");
 }

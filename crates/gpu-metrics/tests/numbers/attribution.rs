@@ -1,12 +1,10 @@
 //! Attribution of devices with misleading labels: docs/attribution.md.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::scene::{Scene, at, close, policy};
+use super::answers::close;
+use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
-use apimachinery::selector::Selector;
-use findings::source::{self, Seen};
 use gpu_metrics::inventory::{ClusterObject, Inventory, PodPhase};
 use gpu_metrics::signal::SignalId;
 
@@ -35,19 +33,6 @@ fn foreign(scene: &mut Scene) -> Vec<String> {
     nodes.map(ToString::to_string).collect()
 }
 
-/// The messages of a code.
-fn said(scene: &mut Scene, code: &str) -> Vec<String> {
-    let snapshot = scene.snapshot();
-    let seen = Seen {
-        snapshot: &snapshot,
-        store: scene.pipeline.store(),
-        failing: &BTreeSet::new(),
-    };
-    let found = source::check(seen, None).findings;
-    let of_code = found.into_iter().filter(|it| it.code == code);
-    of_code.map(|it| it.message).collect()
-}
-
 /// Pod p on node-1 with the GPU A, and a node of another cluster with GPUs of a pod
 /// of that name, of an unknown pod, and of none. p requests this many GPUs.
 fn two_clusters(job: &str, gpus: u32) -> Scene {
@@ -70,20 +55,18 @@ fn two_clusters(job: &str, gpus: u32) -> Scene {
 fn a_pod_that_lives_on_a_reported_node_has_no_gpu_on_an_unknown_one() {
     let mut scene = two_clusters("d", 2);
     assert_eq!(foreign(&mut scene), ["other-1"]);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.of("pods n/p", HELD), 1.0);
     close(answers.of("namespaces n", SUM), 40.0);
     close(answers.cluster(), 40.0);
-    let said = said(&mut scene, "GM304");
-    assert!(said[0].contains(": other-1 are no nodes"), "{said:?}");
 }
 
 #[test]
 fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
     let mut scene = two_clusters("e", 1);
     assert_eq!(foreign(&mut scene), ["other-1"]);
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("pods n/p", HELD), 1.0);
     close(answers.cluster(), 40.0);
     // For a pod that requests two GPUs, a second one is not too many.
@@ -135,7 +118,7 @@ fn a_node_that_is_called_otherwise_makes_no_device_foreign() {
     ] {
         let mut scene = two_nodes(names);
         assert!(foreign(&mut scene).is_empty(), "{names:?}");
-        let answers = scene.provider();
+        let answers = scene.answers();
         close(answers.flagship("pods n/p"), 40.0);
         close(answers.flagship("pods n/q"), 20.0);
         close(answers.of("nodes node-2", SUM), 20.0);
@@ -155,7 +138,7 @@ fn devices_stay_when_an_upgrade_renames_the_node() {
         .mcu(&held("A", "renamed"), "· · · 40 40")
         .mcu(&held("B", "renamed"), "· · · 20 20");
     assert!(foreign(&mut scene).is_empty());
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.cluster(), 30.0);
     assert!(answers.flagship("pods n/p").is_some());
 }
@@ -170,7 +153,7 @@ fn a_node_has_what_is_reported_under_any_of_its_names() {
             inventory.nodes[0].labels = Labels::from_pairs(host);
             inventory.node_addresses = vec![("10.0.0.7".into(), "node-1".into())];
         });
-        close({ scene }.provider().of("nodes node-1", SUM), 40.0);
+        close({ scene }.answers().of("nodes node-1", SUM), 40.0);
     }
 }
 
@@ -195,7 +178,7 @@ fn ended(departed: bool) -> Scene {
 #[test]
 fn readings_from_after_a_pods_end_count_for_no_pod() {
     for departed in [false, true] {
-        let answers = ended(departed).provider();
+        let answers = ended(departed).answers();
         assert_eq!(answers.flagship("pods n/p"), None);
         // At second 15 both pods hold a GPU, at 30, 45 and 60 one of them.
         for group in ["namespaces n", "deployments.apps n/d"] {
@@ -226,7 +209,7 @@ fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
         let pod = &mut inventory.pods[0];
         (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(15.0)));
     });
-    let answers = { scene }.provider();
+    let answers = { scene }.answers();
     close(answers.of("namespaces n", SUM), 20.0);
     close(answers.of("namespaces n", HELD), 1.0);
 }
@@ -247,7 +230,7 @@ fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
         (before.node, before.started) = (Some("node-2".into()), Some(at(0.0)));
         inventory.departed.push(before);
     });
-    let answers = { scene }.provider();
+    let answers = { scene }.answers();
     close(answers.flagship("pods n/p"), 20.0);
     // At 60 A has its last reading, at 75 both, at 90 and 105 B alone.
     let sum = (80.0 + 100.0 + 20.0 + 20.0) / 4.0;
@@ -279,7 +262,7 @@ fn a_pod_that_was_never_there_counts_for_nothing() {
         (Some(42.0), (with + without) / 2.0),
         (Some(66.0), with),
     ] {
-        let answers = with_a_stranger(listed).provider();
+        let answers = with_a_stranger(listed).answers();
         for group in ["namespaces n", "deployments.apps n/d"] {
             close(answers.flagship(group), value);
         }
@@ -317,18 +300,16 @@ fn without_labels(scrapes: usize) -> Scene {
 fn a_device_whose_labels_went_is_missing_and_not_lost() {
     for scrapes in [5, 8, 13, 20] {
         let mut scene = without_labels(scrapes);
-        let answers = scene.provider();
+        let answers = scene.answers();
         let sum = answers.of("namespaces n", SUM);
         assert!(sum.is_none_or(|sum| (sum - 708.0).abs() < 1e-9), "{sum:?}");
         close(answers.of("namespaces n", HELD), 12.0);
         assert!(scene.snapshot().lost().is_empty());
     }
-    let said = said(&mut without_labels(13), "GM410");
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(
-        said[0].starts_with("exporters on node-3 report"),
-        "{said:?}"
-    );
+    let snapshot = without_labels(13).snapshot();
+    let without = snapshot.without_labels().into_iter();
+    let instances = without.map(|facts| facts.row.labels.get("instance").unwrap().to_owned());
+    assert_eq!(instances.collect::<Vec<_>>(), ["i3"; 4]);
 }
 
 #[test]
@@ -351,10 +332,11 @@ fn the_name_of_a_model_is_the_newest_series() {
         .cluster(&[("n/p", None)])
         .mcu(&labels("A100"), "40 40 40 40")
         .mcu(&labels("NVIDIA-A100"), "· · · · 40");
-    let answers = scene.provider();
-    for (model, value) in [("A100", None), ("NVIDIA-A100", Some(40.0))] {
-        let selector = Selector::parse(&format!("modelName={model}")).unwrap();
-        let found = answers.ask("pods n/p", "gpu_memory_utilization", &selector);
-        assert_eq!(found.ok().map(|found| found.value), value, "{model}");
-    }
+    let answers = scene.answers();
+    close(answers.flagship("pods n/p"), 40.0);
+    let rows = answers.group("pods n/p").unwrap().rows;
+    let layout = answers.snapshot.layout();
+    let facts = rows.iter().filter_map(|row| layout.fact(*row));
+    let models = facts.filter_map(|facts| facts.row.labels.get("modelName"));
+    assert_eq!(models.collect::<Vec<_>>(), ["NVIDIA-A100"]);
 }

@@ -3,43 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scene::{Scene, close, policy};
+use super::scene::{Scene, policy};
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::{Explanation, Idle, State};
-use gpu_metrics::inventory::ClusterObject;
-use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
-use gpu_metrics_apiserver::provider::Error;
-
-/// Checks an explanation against the served value.
-pub(super) fn agrees(explanation: &Explanation, served: &Result<Value, Error>) {
-    let number = explanation.value.as_ref().map(|value| value.number);
-    assert_eq!(number, served.as_ref().ok().map(|value| value.value));
-    assert_eq!(explanation.no_value.is_some(), served.is_err());
-    for (place, instant) in explanation.instants.iter().enumerate() {
-        let states = explanation.devices.iter();
-        let states = states.map(|device| device.readings[place].state);
-        let counted = states.filter(|state| *state == State::Counted).count();
-        let listed = !explanation.devices.is_empty() && instant.answering > 0;
-        assert!(
-            !listed || counted == instant.counted as usize,
-            "{explanation:#?}"
-        );
-    }
-    let first = "; first over the devices at each instant";
-    if let Some(number) = number.filter(|_| explanation.meaning.contains(first)) {
-        let numbers = explanation
-            .instants
-            .iter()
-            .filter_map(|instant| instant.number);
-        let numbers: Vec<f64> = numbers.collect();
-        close(
-            Some(numbers.iter().sum::<f64>() / numbers.len() as f64),
-            number,
-        );
-    }
-}
 
 fn of_pod(explanation: &Explanation) -> Vec<(State, Option<f64>)> {
     let readings = &explanation.devices[0].readings;
@@ -52,7 +20,7 @@ fn of_pod(explanation: &Explanation) -> Vec<(State, Option<f64>)> {
 fn each_instant_tells_what_became_of_the_device() {
     let labels = "UUID=A modelName=H100 Hostname=node-1 exported_namespace=n exported_pod=p";
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    let answers = scene.mcu(labels, "80 0 60 40").provider();
+    let answers = scene.mcu(labels, "80 0 60 40").answers();
     let explanation = answers
         .explain("pods n/p", "gpu_memory_utilization")
         .unwrap();
@@ -89,7 +57,7 @@ fn what_decides_about_activity_and_is_missing_is_named() {
             .mcu(labels, "80 80 80 80")
             .signal(SignalId::GPU_UTIL, labels, "90 SENT SENT SENT");
     let explanation = scene
-        .provider()
+        .answers()
         .explain("pods n/p", "gpu_memory_utilization")
         .unwrap();
     assert_eq!(of_pod(&explanation)[0], (State::Counted, Some(80.0)));
@@ -106,107 +74,15 @@ fn what_decides_about_activity_and_is_missing_is_named() {
 }
 
 #[test]
-fn pods_of_other_namespaces_are_counted_and_never_named() {
-    let shared = |pod: &str| {
-        format!("UUID=A Hostname=node-1 exported_namespace={pod} exported_pod=secret-{pod}")
-    };
-    let scene = Scene::new(policy(60)).cluster(&[("a/secret-a", None), ("b/secret-b", None)]);
-    let answers = scene
-        .mcu(&shared("a"), "50 50 50 50")
-        .mcu(&shared("b"), "50 50 50 50")
-        .mcu(&shared("c"), "50 50 50 50")
-        .provider();
-    for (object, named) in [
-        ("pods a/secret-a", 1),
-        ("namespaces a", 1),
-        ("nodes node-1", 0),
-    ] {
-        let explanation = answers.explain(object, "gpu_memory_utilization").unwrap();
-        let text = serde_json::to_string(&explanation).unwrap();
-        assert!(!text.contains("secret-b"), "{object}: {text}");
-        assert_eq!(
-            explanation.devices.first().map(|device| device.pods.len()),
-            Some(named),
-            "{object}: {explanation:#?}"
-        );
-    }
-    let own = answers
-        .explain("pods a/secret-a", "gpu_memory_utilization")
-        .unwrap();
-    // The deleted pod `c` held it, and the cluster does not know `c`.
-    assert_eq!(own.devices[0].shared_with, 1);
-    let mut node = answers
-        .explain("nodes node-1", "gpu_memory_utilization")
-        .unwrap();
-    assert_eq!(node.devices[0].shared_with, 2);
-    node.name_holders(true);
-    assert_eq!(node.devices[0].pods, ["a/secret-a", "b/secret-b"]);
-    assert_eq!(node.devices[0].shared_with, 0);
-    let cluster = answers
-        .explain_external("a", "cluster_gpu_memory_utilization")
-        .unwrap();
-    let text = serde_json::to_string(&cluster).unwrap();
-    assert!(
-        cluster.devices.is_empty() && !text.contains("secret"),
-        "{text}"
-    );
-    assert!(
-        cluster
-            .notes
-            .iter()
-            .any(|note| note.contains("devices counted and not listed: 1,"))
-    );
-}
-
-#[test]
 fn a_device_stands_on_the_node_that_the_cluster_knows() {
     let labels = "UUID=A Hostname=10.0.0.7 exported_namespace=n exported_pod=p";
     for (node, told) in [(Some("node-1"), "node-1"), (None, "10.0.0.7")] {
         let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
         Arc::make_mut(&mut scene.inventory).pods[0].node = node.map(Into::into);
-        let answers = scene.mcu(labels, "50 50 50 50").provider();
+        let answers = scene.mcu(labels, "50 50 50 50").answers();
         let explanation = answers.explain("pods n/p", "gpu_memory_utilization");
         let device = &explanation.unwrap().devices[0];
         assert_eq!(device.node.as_deref(), Some(told));
-    }
-}
-
-#[test]
-fn a_name_that_nobody_has_is_told() {
-    let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    let labels = "UUID=A exported_namespace=n exported_pod=p";
-    let answers = scene.mcu(labels, "50 50 50 50").provider();
-    for (object, said) in [
-        ("pods n/q", "there is no pod q in namespace n"),
-        ("pods m/p", "there is no pod p in namespace m"),
-        ("deployments.apps n/q", "belongs to deployments.apps q"),
-    ] {
-        let explanation = answers.explain(object, "gpu_memory_utilization").unwrap();
-        let reason = explanation.no_value.unwrap();
-        assert!(reason.contains(said), "{object}: {reason}");
-    }
-}
-
-/// The only pod runs on node-2. Its series are of node-1, where it ran before or
-/// where their labels place it.
-#[test]
-fn a_pod_that_series_place_on_another_node_is_told_so() {
-    for started in [None, Some(300.0)] {
-        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", started)]);
-        let inventory = Arc::make_mut(&mut scene.inventory);
-        inventory.pods[0].node = Some("node-2".into());
-        inventory.nodes.push(ClusterObject {
-            name: "node-2".into(),
-            ..inventory.nodes[0].clone()
-        });
-        let labels = "UUID=A Hostname=node-1 exported_namespace=n exported_pod=p";
-        let answers = scene.mcu(labels, "50 50 50 50").provider();
-        let explanation = answers.explain("pods n/p", "gpu_memory_utilization");
-        let said = explanation.unwrap().no_value.unwrap();
-        assert!(
-            said.contains("on node-1, and it runs on node-2") && !said.contains("pod labels"),
-            "{started:?}: {said}"
-        );
     }
 }
 
@@ -219,7 +95,7 @@ fn since_when_a_device_is_idle_is_told_beyond_the_window() {
         ("0 0 0 0 0 0 0 40", None, false),
     ] {
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-        let answers = scene.mcu(labels, values).provider();
+        let answers = scene.mcu(labels, values).answers();
         for object in ["pods n/p", "deployments.apps n/d"] {
             let explanation = answers.explain(object, "gpu_memory_utilization").unwrap();
             let device = &explanation.devices[0];
@@ -242,7 +118,7 @@ fn since_when_a_device_is_idle_is_told_beyond_the_window() {
 fn what_is_held_is_shown_by_no_reading() {
     let labels = "UUID=A exported_namespace=n exported_pod=p";
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    let answers = scene.mcu(labels, "80 0 60 40").provider();
+    let answers = scene.mcu(labels, "80 0 60 40").answers();
     let explanation = answers.explain("pods n/p", "gpu_held_count").unwrap();
     assert_eq!(of_pod(&explanation), [(State::Counted, None); 4]);
     let readings = &explanation.devices[0].readings;
@@ -264,7 +140,7 @@ fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
         let answers = scene
             .mcu(&of("p"), "50 50 50 50 50 50")
             .mcu(&of("q"), &values)
-            .provider();
+            .answers();
         let explanation = answers
             .explain("deployments.apps n/d", "gpu_memory_utilization")
             .unwrap();

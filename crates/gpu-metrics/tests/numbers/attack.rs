@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::scene::{Answers, Scene, at, close, policy};
-use super::steady::{line, poll};
+use super::answers::{Answers, close};
+use super::polled::{line, poll};
+use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use gpu_metrics::policy::Policy;
@@ -35,7 +36,7 @@ fn a_pod_that_was_made_again_holds_no_gpu_of_the_one_before_it() {
         .mcu(&device("A"), &after("0"))
         .mcu(&device("B"), "0 0 0")
         .mcu(&held("B"), &after("40"));
-    let answers = scene.provider();
+    let answers = scene.answers();
     for object in ["pods n/p", "namespaces n", "nodes node-1"] {
         close(answers.of(object, HELD), 1.0);
     }
@@ -72,7 +73,7 @@ fn one_instance_without_node_names_hides_no_node_that_dies() {
             pod.node = Some(format!("node-{}", place / 4 + 1).into());
         }
         scene.inventory = Arc::new(inventory);
-        let answers = scene.provider();
+        let answers = scene.answers();
         let sum = answers.of("namespaces n", SUM);
         assert!(
             sum.is_none_or(|sum| (sum - 708.0).abs() < 1e-9),

@@ -155,10 +155,14 @@ impl<'a> Oracle<'a> {
         instant: i64,
         (now, read): (f64, f64),
     ) -> Option<Standing> {
+        let series = self.of_device[device].iter();
+        if !series.clone().any(|series| self.has(group, series.pod)) {
+            return None;
+        }
         let (mut ours, mut others, mut unnamed) = (Vec::new(), Vec::new(), Vec::new());
         let (mut held, mut latest) = (false, Vec::new());
-        for series in &self.of_device[device] {
-            let Some(mut candidate) = self.candidate(series, instant, read) else {
+        for series in series {
+            let Some(mut candidate) = self.candidate(group, series, instant, read) else {
                 continue;
             };
             if !self.has(group, series.pod) {
@@ -176,7 +180,7 @@ impl<'a> Oracle<'a> {
             candidate.surely &= !self.is_changing(device, now);
             held |= series.pod.is_some() && lives(now);
             ours.push(candidate);
-            latest.extend(self.last(series, i64::MAX, read));
+            latest.extend(self.last(group, series, i64::MAX, read));
         }
         let of = &self.built.devices[device];
         // Frozen readings beside it hid readings of another exporter.
@@ -228,28 +232,45 @@ impl<'a> Oracle<'a> {
         until.is_some_and(|until| (until..until + ANOTHER_FIELD).contains(&now))
     }
 
-    /// The samples of a series up to an instant, since its pod's start.
-    pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
+    /// The samples of a series up to an instant.
+    fn until(series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
         let points = series.arrived(ms(read));
-        let points = &points[..points.partition_point(|point| point.at <= instant)];
+        &points[..points.partition_point(|point| point.at <= instant)]
+    }
+
+    /// The same since its pod's start.
+    pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
+        let points = Self::until(series, instant, read);
         let start = series.pod.map(|pod| ms(self.built.pods[pod].lives.start));
         &points[points.partition_point(|point| Some(point.at) < start)..]
     }
 
-    fn last(&self, series: &'a Series, instant: i64, read: f64) -> Option<Point> {
-        let points = self.of_its_pod(series, instant, read).iter();
+    /// Those that count for a group: a clock that is behind gives times before the pod's
+    /// start, which are no readings of the pod alone.
+    fn of_group(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
+        match group {
+            Group::Pod(_) => self.of_its_pod(series, instant, read),
+            Group::Workload(_) | Group::Namespace | Group::Cluster => {
+                Self::until(series, instant, read)
+            }
+        }
+    }
+
+    fn last(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> Option<Point> {
+        let points = self.of_group(group, series, instant, read).iter();
         points.copied().rfind(|point| !point.value.is_nan())
     }
 
     /// The last reading of a series at an instant, and whether it still counts.
     pub(super) fn candidate(
         &self,
+        group: Group,
         series: &'a Series,
         instant: i64,
         read: f64,
     ) -> Option<Candidate> {
-        let last = self.last(series, instant, read)?;
-        let points = self.of_its_pod(series, instant, read);
+        let last = self.last(group, series, instant, read)?;
+        let points = self.of_group(group, series, instant, read);
         let ended = points.last().is_some_and(|point| point.value.is_nan());
         let (suspect, frozen) = self.stands_still(series, last, read);
         let fresh = self.times.of(series.target).fresh;

@@ -1,6 +1,7 @@
 //! If one of several signals is missing, values that depend on it are unknown, not 0.
 
-use super::scene::{Scene, at, close, policy};
+use super::answers::close;
+use super::scene::{Scene, at, policy};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::{
     Activity, Condition, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer,
@@ -38,7 +39,7 @@ const ENGINE: Condition = Condition::Above(DeviceValue::Signal(SignalId::GR_ENGI
 #[test]
 fn a_condition_that_is_not_known_makes_no_device_idle() {
     for activity in [Activity::Any(vec![GPU]), Activity::All(vec![GPU])] {
-        let answers = scene(activity, SignalId::GPU_UTIL, 80.0).provider();
+        let answers = scene(activity, SignalId::GPU_UTIL, 80.0).answers();
         // The first instants, with all signals known, are half of the window.
         let counts = [("gpu_active_count", 2.0), ("gpu_idle_count", 2.0)];
         for (metric, known) in [(SUM, 100.0)].into_iter().chain(counts) {
@@ -58,10 +59,10 @@ fn another_condition_may_decide_although_one_is_not_known() {
     let all_busy = Condition::Above(DeviceValue::MemoryUtilization, 0.0);
     let none_busy = Condition::Above(DeviceValue::MemoryUtilization, 99.0);
     let any = Activity::Any(vec![GPU, all_busy]);
-    let answers = scene(any, SignalId::GPU_UTIL, 80.0).provider();
+    let answers = scene(any, SignalId::GPU_UTIL, 80.0).answers();
     close(answers.of("pods n/p", SUM), 200.0);
     let all = Activity::All(vec![GPU, none_busy]);
-    let answers = scene(all, SignalId::GPU_UTIL, 80.0).provider();
+    let answers = scene(all, SignalId::GPU_UTIL, 80.0).answers();
     close(answers.of("pods n/p", "gpu_idle_count"), 4.0);
 }
 
@@ -70,7 +71,7 @@ fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
     let activity = Activity::Any(vec![GPU, ENGINE]);
     let mut scene = scene(activity, SignalId::GPU_UTIL, 80.0);
     // It is not known before its query was answered.
-    let answers = scene.provider();
+    let answers = scene.answers();
     assert_eq!(answers.of("pods n/p", "gpu_idle_count"), None);
     let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE, "".into());
     scene.pipeline.take(&nothing, at(90.0));
@@ -79,7 +80,7 @@ fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
         let values = format!("{value} ").repeat(7);
         scene = scene.signal(SignalId::GPU_UTIL, &labels(gpu), &values);
     }
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("pods n/p", SUM), 100.0);
     close(answers.of("pods n/p", "gpu_active_count"), 2.0);
 }
@@ -100,7 +101,7 @@ fn who_is_active_is_unknown_without_the_utilisation_that_says_it() {
             .signal(SignalId::POWER_USAGE, &labels(gpu), &"300 ".repeat(9))
             .mcu(&labels(gpu), "50 50 50");
     }
-    assert_eq!(scene.provider().of("pods n/p", "watts_of_active"), None);
+    assert_eq!(scene.answers().of("pods n/p", "watts_of_active"), None);
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn memory_that_is_reserved_is_not_none_because_it_was_not_read() {
         for (signal, values) in &signals[..count] {
             scene = scene.signal(*signal, &labels(0), values);
         }
-        scene.provider().of("pods n/p", "gpu_memory_used_percent")
+        scene.answers().of("pods n/p", "gpu_memory_used_percent")
     };
     // Never reported, so there is no reserved memory.
     close(percent(2), 50.0);

@@ -1,11 +1,11 @@
-//! Findings in data with one fault, and no finding in correct data.
+//! Each finding in data with its fault, and none in correct data.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::polled::{Line, detected, line, pod, poll, with_cluster};
 use super::scene::{Scene, at, policy};
-use super::steady::{Line, detected, line, pod, poll, with_cluster};
 use apimachinery::labels::Labels;
 use findings::Finding;
 use findings::source::{self, Seen};
@@ -276,6 +276,38 @@ fn gm304_names_the_clusters() {
     let found = found(ours.mcu(theirs, &values));
     let said = message(&found, "GM304");
     assert!(said.contains("cluster=one, cluster=two"), "{said}");
+}
+
+#[test]
+fn gm304_names_the_nodes_of_another_cluster_without_a_label() {
+    let other = |uuid: &str, pod: &str| {
+        format!("UUID={uuid} job=dcgm instance=b Hostname=other-1 namespace=n {pod}")
+    };
+    let values = "40 41 ".repeat(SCRAPES);
+    let ours = with(scene(policy(60)), |inventory| inventory.pods[0].gpus = 2);
+    let found = found(
+        ours.mcu(&labels('A'), &values)
+            .mcu(&other("C", "pod=pA"), &values)
+            .mcu(&other("D", "pod=q"), &values),
+    );
+    let said = message(&found, "GM304");
+    assert!(said.contains(": other-1 are no nodes"), "{said}");
+}
+
+#[test]
+fn gm410_names_the_node_whose_exporter_has_lost_the_pod_labels() {
+    let device = "UUID=B job=dcgm instance=iB Hostname=node-1";
+    let held = format!("{device} exported_namespace=n exported_pod=pB");
+    let of_a = "UUID=A job=dcgm instance=iA Hostname=node-1 exported_namespace=n exported_pod=pA";
+    let unnamed = format!("· · · {}", "59 60 ".repeat(SCRAPES - 2));
+    let found = found(
+        scene(policy(60))
+            .mcu(of_a, &"59 60 ".repeat(SCRAPES))
+            .mcu(&held, "59 60 59")
+            .mcu(device, &unnamed),
+    );
+    let said = message(&found, "GM410");
+    assert!(said.starts_with("exporters on node-1 report"), "{said}");
 }
 
 /// Polls every five seconds. The samples of each line become visible this many

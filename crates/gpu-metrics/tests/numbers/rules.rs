@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::scene::{Answers, Scene, at, close};
-use super::steady::{Line, line, poll};
-use apimachinery::selector::Selector;
+use super::answers::{Answers, close};
+use super::polled::{Line, line, poll};
+use super::scene::{Scene, at};
 use gpu_metrics::batch::Sample;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -51,9 +51,7 @@ fn the_example_of_the_manual_comes_out_as_worked_by_hand() {
         (10.0 * 400.0 + 2.0 * 360.0) / 12.0,
     );
     let mut answers = Answers::new(by_hand(2).snapshot_at(now));
-    let value = answers
-        .ask(DEPLOYMENT, SUM, &Selector::everything())
-        .unwrap();
+    let value = answers.ask(DEPLOYMENT, SUM).unwrap();
     close(Some(value.value), 400.0);
     assert_eq!(value.fresh_until, at(347.0));
     assert_eq!(value.window_secs, 60);

@@ -1,6 +1,7 @@
 //! Series beside those of pods: of whole cards and of MIG parents.
 
-use super::scene::{Scene, close, policy};
+use super::answers::close;
+use super::scene::{Scene, policy};
 use gpu_metrics::signal::SignalId;
 
 #[test]
@@ -11,7 +12,7 @@ fn a_line_without_a_pod_beside_a_process_line_frees_no_device() {
         .signal(SignalId::MEM_COPY_UTIL, pod, "SENT SENT SENT SENT")
         .signal(SignalId::GPU_UTIL, "UUID=A Hostname=node-1", "60 60 60 60")
         .signal(SignalId::GPU_UTIL, pod, "60 60 20 0");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("nodes node-1", "gpu_held_count"), 1.0);
     close(answers.external("n", "cluster_gpu_held_count"), 1.0);
 }
@@ -27,7 +28,7 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
             "500 500 500 500",
         )
         .signal(SignalId::FB_USED, instance, "100 100 100 100");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("nodes node-1", "gpu_memory_used"), 100.0);
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
@@ -47,7 +48,7 @@ fn a_series_declares_no_other_targets_workload_an_exporter() {
             "0 0",
         );
     scene = scene.mcu("UUID=E job=d instance=f namespace=n pod=q", "30 30");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 50.0);
     // The idle GPU B of the exporter's target is not held; C and E are held.
     close(answers.flagship("pods n/exp"), 70.0);

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use super::scene::{Answers, SCRAPE, Scene, at, close, policy};
+use super::answers::{Answers, close};
+use super::scene::{SCRAPE, Scene, at, policy};
+use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{Activity, Condition, DeviceValue, Idle, MigWeight, Policy, Shared};
 use gpu_metrics::signal::SignalId;
 
@@ -17,7 +19,7 @@ fn the_original_takes_the_non_zero_of_the_whole_cluster() {
             .mcu("UUID=B", "40 0 0 0 40")
             .mcu("UUID=C namespace=m pod=q", "0 0 0 0 0")
     };
-    let answers = scene().provider();
+    let answers = scene().answers();
     // (0, 60]: 60 at 5 and 10, 80 from 15 to 25, 0 from 30 to 55, 60 at 60.
     close(
         answers.external("n", "avg_GPU_utilization"),
@@ -26,18 +28,12 @@ fn the_original_takes_the_non_zero_of_the_whole_cluster() {
 }
 
 #[test]
-fn the_original_counts_each_gpu_once_and_any_namespace_shows_it() {
+fn the_original_counts_each_gpu_once() {
     let mut scene = Scene::new(policy(30))
         .mcu("UUID=A prometheus_replica=a", "60 60 60")
         .mcu("UUID=A prometheus_replica=b", "60 60 60")
         .mcu("UUID=B prometheus_replica=a", "20 20 20");
-    let answers = scene.provider();
-    close(answers.external("x", "avg_gpu_utilization"), 40.0);
-    close(
-        answers.of("namespaces whatever", "avg_GPU_utilization"),
-        40.0,
-    );
-    assert_eq!(answers.of("pods n/p", "avg_GPU_utilization"), None);
+    close(scene.answers().external("x", "avg_GPU_utilization"), 40.0);
 }
 
 fn any_of() -> Activity {
@@ -64,7 +60,7 @@ fn any_of_three_predicates() {
             "UUID=B namespace=n pod=p",
             "0.5 0.001 0 0.4",
         );
-    close(scene.provider().flagship("pods n/p"), 20.0);
+    close(scene.answers().flagship("pods n/p"), 20.0);
 }
 
 #[test]
@@ -87,7 +83,7 @@ fn mig_instances_use_dram_and_shadow_their_parent() {
             "0.5 0.5 0.5 0.5",
         )
         .mcu("UUID=B namespace=n pod=p2", "70 70 70 70");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p1"), 20.0);
     close(answers.flagship("pods n/p2"), 70.0);
 }
@@ -106,7 +102,7 @@ fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
                 "0.2 0.2",
             )
             .mcu("UUID=B namespace=n pod=p", "60 60");
-        scene.provider().flagship("pods n/p")
+        scene.answers().flagship("pods n/p")
     };
     close(build(MigWeight::Equal), 40.0);
     close(build(MigWeight::Slices), (20.0 + 7.0 * 60.0) / 8.0);
@@ -124,7 +120,7 @@ fn all_schemes_in_one_store() {
         .mcu("UUID=B namespace=gpu-operator pod=exp-1 container=nvidia-dcgm-exporter", "0 0 0 0")
         .mcu("UUID=C namespace=t pod=w2 container=vllm", "50 50 50 50")
         .mcu("UUID=D exported_namespace=t namespace=monitoring pod=w3 container=vllm", "70 70 70 70");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods t/w1"), 30.0);
     close(answers.flagship("pods t/w2"), 50.0);
     close(answers.flagship("pods t/w3"), 70.0);
@@ -146,7 +142,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
         .mcu(idle, "7 7 7 7")
         .mcu(held, "30 30 30 30");
     assert_eq!(
-        scene.provider().flagship("pods monitoring/gpu-exp-9xk2f"),
+        scene.answers().flagship("pods monitoring/gpu-exp-9xk2f"),
         None
     );
     // Known by the cluster: the pod requested no GPU.
@@ -156,7 +152,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
     let mut inventory = (*scene.inventory).clone();
     inventory.pods[0].gpus = 0;
     scene.inventory = inventory.into();
-    let answers = scene.provider();
+    let answers = scene.answers();
     assert_eq!(answers.flagship("pods monitoring/gpu-exp-9xk2f"), None);
     assert_eq!(answers.flagship("namespaces monitoring"), None);
     close(answers.cluster(), 7.0);
@@ -178,7 +174,7 @@ fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
         labels: Default::default(),
     });
     scene.inventory = inventory.into();
-    let answers = scene.provider();
+    let answers = scene.answers();
     assert_eq!(answers.flagship("pods n/p"), None);
     assert_eq!(answers.cluster(), None);
 }
@@ -192,7 +188,7 @@ fn what_an_autoscaler_sees() {
         let load = if pod < 2 { "80 80 80 80" } else { "0 0 0 0" };
         scene = scene.mcu(&format!("UUID=G{pod} namespace=n pod=p{pod}"), load);
     }
-    let answers = scene.provider();
+    let answers = scene.answers();
     let desired = |value: f64, replicas: f64| (replicas * value / 50.0).ceil();
     let mean = answers.flagship("namespaces n").unwrap();
     close(Some(mean), 80.0);
@@ -219,7 +215,7 @@ fn omitted_idle_pods_leave_two() {
     let mut scene = Scene::new(settings)
         .mcu("UUID=A namespace=n pod=busy", "80 80 80 80")
         .mcu("UUID=B namespace=n pod=idle", "0 0 0 0");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/busy"), 80.0);
     assert_eq!(answers.flagship("pods n/idle"), None);
 }
@@ -239,7 +235,7 @@ fn framebuffer_and_power_are_sums_and_the_percent_a_ratio_of_sums() {
             .signal(SignalId::FB_RESERVED, &labels, &twice("500"))
             .signal(SignalId::POWER_USAGE, &labels, &twice(watts));
     }
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("pods n/p", "gpu_memory_used"), 21_000.0);
     close(
         answers.of("pods n/p", "gpu_memory_used_percent"),
@@ -268,7 +264,7 @@ fn gpu_utilization_has_its_own_activity() {
             "UUID=M GPU_I_ID=1 namespace=n pod=m",
             "0.25 0.25 0.25 0.25",
         );
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("pods n/p", "gpu_utilization"), 90.0);
     close(answers.flagship("pods n/p"), 0.0);
     close(answers.of("pods n/m", "gpu_utilization"), 25.0);
@@ -281,7 +277,7 @@ fn hold_keeps_a_flickering_device_in_the_mean() {
         let mut scene = Scene::new(settings)
             .mcu("UUID=A namespace=n pod=p", "60 0 60 0")
             .mcu("UUID=B namespace=n pod=p", "20 20 20 20");
-        scene.provider().flagship("pods n/p")
+        scene.answers().flagship("pods n/p")
     };
     close(build(Duration::ZERO), (40.0 + 20.0 + 40.0 + 20.0) / 4.0);
     close(build(SCRAPE), (40.0 + 10.0 + 40.0 + 10.0) / 4.0);
@@ -296,7 +292,7 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
     let mut scene = Scene::new(settings)
         .mcu("UUID=A namespace=n pod=p1 vgpu=0", "60 60 60 60")
         .mcu("UUID=A namespace=n pod=p2 vgpu=1", "60 60 60 60");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p1"), 30.0);
     close(answers.flagship("namespaces n"), 60.0);
 }
@@ -308,7 +304,7 @@ fn a_job_that_sends_ratios_is_served_in_percent() {
     let mut scene = Scene::new(policy(50))
         .mcu("UUID=A namespace=n pod=p job=rhoai", "1 0.5 0.25 0.25")
         .mcu("UUID=B namespace=n pod=q job=plain", "1 1 1 1");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 50.0);
     close(answers.flagship("pods n/q"), 1.0);
 }
@@ -334,11 +330,9 @@ fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
 #[test]
 fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
     let mut scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.external("n", "avg_GPU_utilization"), 40.0);
-    let value = answers
-        .ask("namespaces n", "avg_GPU_utilization", &Default::default())
-        .unwrap();
+    let value = answers.ask("namespaces n", "avg_GPU_utilization").unwrap();
     assert_eq!(value.window_secs, 30);
 }
 
@@ -355,7 +349,7 @@ fn a_board_draws_its_power_once_however_many_instances_it_has() {
     scene = scene
         .signal(SignalId::POWER_USAGE, "UUID=A", "340 340")
         .signal(SignalId::POWER_USAGE, "UUID=B namespace=n pod=q", "350 350");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("namespaces n", "gpu_power_usage"), 690.0);
     close(answers.of("pods n/p3", "gpu_power_usage"), 340.0);
     close(answers.external("n", "cluster_gpu_power_usage"), 690.0);
@@ -363,13 +357,14 @@ fn a_board_draws_its_power_once_however_many_instances_it_has() {
 
 #[test]
 fn a_window_too_short_is_stretched_to_four_readings() {
-    use apimachinery::selector::Selector;
     let mut scene = Scene::new(policy(300)).mcu("UUID=A namespace=n pod=p", "90 10 20 30 40");
-    let answers = scene.provider();
-    for window in ["5s", "15s", "60s"] {
-        let selector = Selector::parse(&format!("window={window}")).unwrap();
-        let value = answers.ask("pods n/p", "gpu_memory_utilization", &selector);
-        let value = value.unwrap();
-        assert_eq!((value.value, value.window_secs), (25.0, 60), "{window}");
+    let answers = scene.answers();
+    let (group, snapshot) = (answers.group("pods n/p").unwrap(), &answers.snapshot);
+    let (_, spec) = answers.metric(metrics::MEMORY_UTILIZATION).unwrap();
+    for window in [5, 15, 60] {
+        let window = Duration::from_secs(window);
+        let values = snapshot.evaluate(&[group], &spec.measure, None, Some(window));
+        let value = values[0].unwrap();
+        assert_eq!((value.value, value.window_secs), (25.0, 60), "{window:?}");
     }
 }

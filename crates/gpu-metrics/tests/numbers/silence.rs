@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scene::{Answers, Scene, at, close, policy};
+use super::answers::{Answers, close};
+use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
+use gpu_metrics::aggregate::Absence;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
@@ -29,20 +31,15 @@ fn outage(silent: usize) -> Scene {
     ten(|gpu| "40 ".repeat(if gpu < silent { 5 } else { 13 }))
 }
 
-fn reason(answers: &Answers, object: &str, metric: &str) -> String {
-    let asked = answers.ask(object, metric, &Default::default());
-    asked.unwrap_err().to_string()
-}
-
 #[test]
 fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
-    let answers = outage(5).provider();
-    let reason = reason(&answers, "deployments.apps n/d", SUM);
-    assert!(
-        reason.contains("5 of 10 GPUs have been silent since"),
-        "{reason}"
-    );
-    assert!(reason.contains("2023-11-14T22:16:05Z"), "{reason}");
+    let answers = outage(5).answers();
+    let silent = Absence::Silent {
+        devices: 5,
+        of: 10,
+        since: at(65.0),
+    };
+    assert_eq!(answers.absence("deployments.apps n/d", SUM), silent);
     // The mean of the other half is served, and held GPUs stay held.
     close(answers.flagship("deployments.apps n/d"), 40.0);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 10.0);
@@ -52,10 +49,10 @@ fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
 
 #[test]
 fn a_tenth_may_be_missing() {
-    let answers = outage(1).provider();
+    let answers = outage(1).answers();
     close(answers.of("deployments.apps n/d", SUM), 360.0);
-    assert_eq!(outage(2).provider().of("deployments.apps n/d", SUM), None);
-    assert_eq!(outage(6).provider().flagship("deployments.apps n/d"), None);
+    assert_eq!(outage(2).answers().of("deployments.apps n/d", SUM), None);
+    assert_eq!(outage(6).answers().flagship("deployments.apps n/d"), None);
 }
 
 /// A pod that runs for three minutes and requests `gpus` GPUs of which none is seen.
@@ -73,14 +70,14 @@ fn with_unseen(mut scene: Scene, gpus: u32, change: impl FnOnce(&mut Inventory))
 
 #[test]
 fn gpus_of_running_pods_that_were_never_seen_are_missed() {
-    let answers = with_unseen(outage(0), 2, |_| ()).provider();
+    let answers = with_unseen(outage(0), 2, |_| ()).answers();
     assert_eq!(answers.of("deployments.apps n/d", SUM), None);
-    let reason = reason(&answers, "deployments.apps n/d", SUM);
-    assert!(reason.contains("2 of 12 GPUs"), "{reason}");
+    let unseen = Absence::Unseen { devices: 2, of: 12 };
+    assert_eq!(answers.absence("deployments.apps n/d", SUM), unseen);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 12.0);
     // One that has only just begun to run is not missed yet.
     let young = |inventory: &mut Inventory| inventory.pods[10].running_since = Some(at(150.0));
-    let answers = with_unseen(outage(0), 2, young).provider();
+    let answers = with_unseen(outage(0), 2, young).answers();
     close(answers.of("deployments.apps n/d", SUM), 400.0);
 }
 
@@ -90,7 +87,7 @@ fn gpus_of_running_pods_that_were_never_seen_are_missed() {
 fn a_gpu_that_was_never_read_counts_with_the_largest_reading_of_its_group() {
     let sum = |first: &str| {
         let scene = ten(|gpu| if gpu == 0 { first } else { "40 " }.repeat(13));
-        let answers = with_unseen(scene, 1, |_| ()).provider();
+        let answers = with_unseen(scene, 1, |_| ()).answers();
         answers.of("deployments.apps n/d", SUM)
     };
     close(sum("40 "), 400.0);
@@ -100,7 +97,7 @@ fn a_gpu_that_was_never_read_counts_with_the_largest_reading_of_its_group() {
 #[test]
 fn a_request_says_nothing_where_gpus_are_shared_or_no_exporter_is() {
     let held = |change: fn(&mut Inventory)| {
-        let answers = with_unseen(outage(0), 2, change).provider();
+        let answers = with_unseen(outage(0), 2, change).answers();
         answers.of("deployments.apps n/d", "gpu_held_count")
     };
     let elsewhere = |inventory: &mut Inventory| inventory.pods[10].node = Some("node-2".into());
@@ -122,7 +119,7 @@ fn a_missing_gpu_counts_among_active_and_idle_ones_as_it_was_read_last() {
             0 => first.repeat(5),
             _ => other.repeat(13),
         };
-        ten(values).provider()
+        ten(values).answers()
     };
     // One of ten active ones, and none of the idle ones.
     let busy = one_away("40 ", "40 ");
@@ -141,7 +138,7 @@ fn a_mean_may_change_by_two_points() {
         let mut scene = Scene::new(policy(60)).cluster(&[("n/p0", None), ("n/p1", None)]);
         scene = scene.mcu(&labels(0), &"4 ".repeat(13));
         let values = format!("{second} ").repeat(5);
-        let answers = scene.mcu(&labels(1), &values).provider();
+        let answers = scene.mcu(&labels(1), &values).answers();
         answers.flagship("deployments.apps n/d")
     };
     close(mean(8.0), 4.0);
@@ -156,7 +153,7 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
         let scrapes = if gpu == 0 { 5 } else { 13 };
         scene = scene.mcu(&labels, &"40 ".repeat(scrapes));
     }
-    close(scene.provider().of("pods n/p", SUM), 120.0);
+    close(scene.answers().of("pods n/p", SUM), 120.0);
     // Before that it is missing, and a quarter of the sum is unknown.
     let mut early = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     for gpu in 0..4 {
@@ -174,7 +171,7 @@ fn devices_without_percents_are_shown_by_profiling_fields() {
     let mut scene = Scene::new(policy(60))
         .signal(SignalId::DRAM_ACTIVE, labels, "0.4 0.4 0.4 0.4")
         .signal(SignalId::GR_ENGINE_ACTIVE, labels, "0.5 0.5 0.5 0.5");
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
     close(answers.of("pods n/p", "gpu_utilization"), 50.0);
 }
@@ -187,7 +184,7 @@ fn a_device_shows_at_an_instant_what_it_has_then() {
         labels,
         &"0.4 ".repeat(9),
     );
-    close(scene.provider().flagship("pods n/p"), 40.0);
+    close(scene.answers().flagship("pods n/p"), 40.0);
 }
 
 #[test]
@@ -195,14 +192,10 @@ fn a_store_that_brings_nothing_new_is_named() {
     let mut scene = outage(0);
     let late = at(180.0) + Duration::from_secs(120);
     let answers = Answers::new(scene.snapshot_at(late));
-    let reason = reason(
-        &answers,
-        "deployments.apps n/d",
-        metrics::MEMORY_UTILIZATION,
-    );
-    assert!(
-        reason.contains("Prometheus has had no new samples since"),
-        "{reason}"
+    let behind = Absence::StoreBehind { newest: at(185.0) };
+    assert_eq!(
+        answers.absence("deployments.apps n/d", metrics::MEMORY_UTILIZATION),
+        behind
     );
 }
 
@@ -246,11 +239,12 @@ fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
         .collect();
     assert_eq!(lost, ["A"]);
     let answers = Answers::new(snapshot);
-    let reason = reason(&answers, "pods n/pA", SUM);
-    assert!(
-        reason.contains("1 of 1 GPUs have not been reported since 2023-11-14T22:16:05Z"),
-        "{reason}"
-    );
+    let lost = Absence::Lost {
+        devices: 1,
+        of: 1,
+        since: at(65.0),
+    };
+    assert_eq!(answers.absence("pods n/pA", SUM), lost);
     close(answers.of("deployments.apps n/d", SUM), 20.0);
 }
 
@@ -265,7 +259,7 @@ fn a_gpu_that_is_shared_is_lost_only_if_it_is_for_each_of_its_pods() {
         .mcu(&labels('A', 'A'), "40 40 40 40 40")
         .mcu(&labels('A', 'B'), later)
         .mcu(&labels('C', 'C'), &"20 ".repeat(19));
-    let answers = scene.provider();
+    let answers = scene.answers();
     close(answers.of("deployments.apps n/d", SUM), 50.0);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 2.0);
 }
@@ -276,11 +270,8 @@ fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
     let mut scene = without_the_first_gpu().mcu(other, "· · · · · 30 30 30 30 30 30 30 30");
     let snapshot = scene.snapshot();
     assert!(snapshot.lost().is_empty());
-    let reason = reason(&Answers::new(snapshot), "pods n/pA", SUM);
-    assert!(
-        reason.contains("its GPUs have been reported for another pod, or for none, since"),
-        "{reason}"
-    );
+    let absence = Answers::new(snapshot).absence("pods n/pA", SUM);
+    assert!(matches!(absence, Absence::HandedOver { .. }), "{absence:?}");
 }
 
 #[test]
@@ -298,8 +289,17 @@ fn an_exporter_whose_readings_stand_still_is_frozen_and_not_also_silent() {
         let targets = &snapshot.frame().view().targets;
         assert!(targets.iter().all(|target| target.frozen_since.is_some()));
         assert!(snapshot.silent().is_empty());
-        let reason = reason(&Answers::new(snapshot), "pods n/p0", SUM);
-        let told = "the readings of 1 of 1 GPUs have stood still since";
-        assert!(reason.contains(told), "{reason}");
+        let absence = Answers::new(snapshot).absence("pods n/p0", SUM);
+        assert!(
+            matches!(
+                absence,
+                Absence::Frozen {
+                    devices: 1,
+                    of: 1,
+                    ..
+                }
+            ),
+            "{absence:?}"
+        );
     }
 }

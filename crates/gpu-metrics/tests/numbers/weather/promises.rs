@@ -95,7 +95,7 @@ impl Oracle<'_> {
             .filter(|_| !of.shared);
         let changing = self.is_changing(device, now);
         let known = ours.iter().filter_map(|series| {
-            let last = self.candidate(series, end, read)?;
+            let last = self.candidate(Group::Pod(pod), series, end, read)?;
             let target = self.times.of(series.target);
             let fresh = target.least_fresh() + target.least_late(ms(now) - OF_LATE);
             let stands = last.surely && Some(last.at) >= taken && !changing;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::scene::{Answers, SENTINEL, Scene, ZERO, at, close, json, key};
+use super::answers::{Answers, close};
+use super::scene::{SENTINEL, Scene, ZERO, at, json, key};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::policy::Policy;
@@ -178,9 +179,7 @@ fn an_equal_reading_of_a_replica_survives_an_invalid_sample() {
     scene.feed_at(MCU, one, &samples(50.0), at(15.0));
     scene.feed_at(MCU, two, &samples(SENTINEL), at(15.0));
     let answers = Answers::new(scene.snapshot_at(at(15.0)));
-    let value = answers
-        .ask("pods n/p", "gpu_memory_utilization", &Default::default())
-        .unwrap();
+    let value = answers.ask("pods n/p", "gpu_memory_utilization").unwrap();
     assert_eq!(value.at, at(14.0));
 }
 

@@ -7,8 +7,8 @@ use super::build::Built;
 use super::cluster::{Cluster, NAMESPACE};
 use super::content::{Store, ms};
 use super::world::World;
+use crate::answers::Answers;
 use crate::scene::at;
-use apimachinery::selector::Selector;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::Inventory;
@@ -16,8 +16,6 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of};
-use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Item, Objects, Query, ValuesOf};
 
 /// The checked metrics: the mean, the sum, the count.
 pub(super) const METRICS: [&str; 3] = [
@@ -49,11 +47,11 @@ fn agrees_with_each_instant(snapshot: &Snapshot) {
 #[derive(Debug)]
 pub(super) struct Replica {
     pipeline: Pipeline,
-    provider: GpuProvider,
     signals: Vec<SignalId>,
     cluster: Cluster,
     inventory: Arc<Inventory>,
     polls: u32,
+    answers: Option<Answers>,
     /// When the memory copy utilisation was last read; `None`: never.
     pub(super) read: Option<f64>,
     /// Whether it is ready.
@@ -75,7 +73,6 @@ impl Replica {
             .into_iter()
             .filter(|metric| METRICS.contains(&metric.name.as_str()))
             .collect();
-        let provider = GpuProvider::new(&metrics);
         let policy = Policy {
             window: world.window.map(Duration::from_secs),
             ..Policy::default()
@@ -87,11 +84,11 @@ impl Replica {
                 metrics,
                 exporter: ExporterIdentity::default(),
             }),
-            provider,
             signals: polled,
             cluster: Cluster::new(built, now),
             inventory: Arc::default(),
             polls: 0,
+            answers: None,
             read: None,
             ready: false,
         }
@@ -118,31 +115,19 @@ impl Replica {
         if self.polls.is_multiple_of(SELDOM) {
             agrees_with_each_instant(&snapshot);
         }
-        self.provider.publish(Arc::new(snapshot));
+        self.answers = Some(Answers::new(snapshot));
         self.ready |= self.read.is_some() && self.pipeline.is_ready(time);
     }
 
     /// The value of a metric of an object in the namespace; `namespaces` is the
     /// namespace itself, `cluster` the whole cluster.
     pub(super) fn value(&self, resource: &str, name: &str, metric: &str, now: f64) -> Option<f64> {
-        let (of, metric) = if resource == "cluster" {
-            let of = ValuesOf::Namespace(NAMESPACE.to_owned());
-            (of, format!("cluster_{metric}"))
-        } else {
-            let namespace = (resource != "namespaces").then_some(NAMESPACE);
-            let objects = Objects::named(resource, namespace, name);
-            (ValuesOf::Objects(objects), metric.to_owned())
+        let object = match resource {
+            "cluster" => "cluster".to_owned(),
+            "namespaces" => format!("namespaces {name}"),
+            _ => format!("{resource} {NAMESPACE}/{name}"),
         };
-        let query = Query {
-            of,
-            metric,
-            selector: Selector::everything(),
-            now: at(now),
-            user: String::new(),
-        };
-        let mut found = None;
-        let mut sink = |item: Item<'_>| found = Some(item.value().value);
-        let asked = self.provider.values(&query, u64::MAX, &mut sink);
-        asked.ok().and(found)
+        let value = self.answers.as_ref()?.value_at(&object, metric, at(now));
+        value.map(|value| value.value)
     }
 }

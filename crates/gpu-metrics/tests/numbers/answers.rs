@@ -1,0 +1,189 @@
+//! The values of a snapshot by short names, each checked against its explanation.
+
+use super::scene::{Scene, policy};
+use apimachinery::time::Timestamp;
+use gpu_metrics::aggregate::{Absence, Group};
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::explain::{Explanation, Question, Selected, State};
+use gpu_metrics::layout::Object;
+use gpu_metrics::metric::Value;
+use gpu_metrics::policy::{Formula, Measure, MetricSpec, Policy};
+use gpu_metrics::snapshot::{Snapshot, group_of};
+
+impl Scene {
+    pub(super) fn answers(&mut self) -> Answers {
+        Answers::new(self.snapshot())
+    }
+}
+
+/// The values of a snapshot at a time.
+#[derive(Debug)]
+pub(super) struct Answers {
+    pub(super) snapshot: Snapshot,
+    pub(super) now: Timestamp,
+}
+
+impl Answers {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        let now = snapshot.frame().now();
+        Self { snapshot, now }
+    }
+
+    pub(super) fn metric(&self, name: &str) -> Option<(usize, &MetricSpec)> {
+        let mut metrics = self.snapshot.metrics().iter().enumerate();
+        metrics.find(|(_, metric)| metric.name == name)
+    }
+
+    /// An object with its kind's place and its own: `pods n/p`, `nodes x`.
+    fn object(&self, object: &str) -> Option<(usize, usize, &Object)> {
+        let (resource, namespace, name) = parts(object)?;
+        let (kind, table) = self.snapshot.layout().table(resource)?;
+        let index = table.find(namespace, name)?;
+        Some((kind, index, &table.objects[index]))
+    }
+
+    /// The devices of `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
+    pub(super) fn group(&self, object: &str) -> Option<Group<'_>> {
+        let (_, _, of) = self.object(object)?;
+        Some(group_of(of, object.starts_with("pods ")))
+    }
+
+    /// The value of an object or of the `cluster`, without its explanation.
+    pub(super) fn value_at(&self, object: &str, metric: &str, now: Timestamp) -> Option<Value> {
+        let (place, spec) = self.metric(metric)?;
+        let value = if object == "cluster" || spec.measure == Measure::OriginalAverage {
+            self.snapshot.cluster_value(place)
+        } else {
+            let (kind, index, _) = self.object(object)?;
+            self.snapshot.values(kind, place)[index]
+        };
+        let now = self.snapshot.at_source(now);
+        value.filter(|value| value.is_fresh(now) && value.value.is_finite())
+    }
+
+    /// The value of an object, which its explanation must agree with.
+    pub(super) fn ask(&self, object: &str, metric: &str) -> Option<Value> {
+        let value = self.value_at(object, metric, self.now);
+        if let Some(explanation) = self.explain(object, metric) {
+            agrees(&explanation, value);
+        }
+        value
+    }
+
+    pub(super) fn explain(&self, object: &str, metric: &str) -> Option<Explanation> {
+        let (_, spec) = self.metric(metric)?;
+        let original = spec.measure == Measure::OriginalAverage;
+        let group = self.group(object).filter(|_| !original)?;
+        let selected = match parts(object)? {
+            ("pods", Some(namespace), name) => Selected::Pod(namespace, name),
+            (_, Some(namespace), _) => Selected::PodsOf(namespace),
+            ("namespaces", None, name) => Selected::Namespace(name),
+            (_, None, _) => Selected::Devices,
+        };
+        let question = Question {
+            metric,
+            measure: &spec.measure,
+            formula: self.snapshot.policy().formula,
+            of: object,
+            selected,
+            labels: Some(&[]),
+            now: self.snapshot.at_source(self.now),
+        };
+        let reasons = self.snapshot.reasons(&group, &spec.measure, None, None);
+        Some(Explanation::of_group(
+            &question,
+            &self.snapshot,
+            (&group, reasons.as_ref()),
+            (self.value_at(object, metric, self.now), None),
+        ))
+    }
+
+    pub(super) fn of(&self, object: &str, metric: &str) -> Option<f64> {
+        self.ask(object, metric).map(|value| value.value)
+    }
+
+    pub(super) fn flagship(&self, object: &str) -> Option<f64> {
+        self.of(object, metrics::MEMORY_UTILIZATION)
+    }
+
+    /// An external metric of a namespace, or with the prefix `cluster_` of the cluster.
+    pub(super) fn external(&self, namespace: &str, metric: &str) -> Option<f64> {
+        let object = format!("namespaces {namespace}");
+        let of_cluster = metric
+            .strip_prefix("cluster_")
+            .map(|name| ("cluster", name));
+        let (object, metric) = of_cluster.unwrap_or((&object, metric));
+        self.of(object, metric)
+    }
+
+    pub(super) fn cluster(&self) -> Option<f64> {
+        self.external("anything", "cluster_gpu_memory_utilization")
+    }
+
+    /// Why an object has no value of a metric.
+    pub(super) fn absence(&self, object: &str, metric: &str) -> Absence {
+        assert_eq!(self.of(object, metric), None);
+        let group = self.group(object).unwrap();
+        self.snapshot.absence(&group)
+    }
+}
+
+/// `pods n/p` is `("pods", Some("n"), "p")`, `nodes x` is `("nodes", None, "x")`.
+fn parts(object: &str) -> Option<(&str, Option<&str>, &str)> {
+    let (resource, name) = object.split_once(' ')?;
+    Some(match name.split_once('/') {
+        Some((namespace, name)) => (resource, Some(namespace), name),
+        None => (resource, None, name),
+    })
+}
+
+/// The flagship metric of a pod with each formula, in the order of [`Formula::ALL`].
+pub(super) fn by_formula(
+    build: impl Fn(Scene) -> Scene,
+    window_secs: u64,
+    object: &str,
+) -> Vec<f64> {
+    let one = |formula| {
+        let policy = Policy {
+            formula,
+            ..policy(window_secs)
+        };
+        build(Scene::new(policy))
+            .answers()
+            .flagship(object)
+            .unwrap_or(f64::NAN)
+    };
+    Formula::ALL.into_iter().map(one).collect()
+}
+
+pub(super) fn close(actual: Option<f64>, expected: f64) {
+    let near = actual.is_some_and(|actual| (actual - expected).abs() < 1e-9);
+    assert!(near, "{actual:?} is not {expected}");
+}
+
+/// Checks an explanation against the served value.
+fn agrees(explanation: &Explanation, served: Option<Value>) {
+    let number = served.map(|value| value.value);
+    for (place, instant) in explanation.instants.iter().enumerate() {
+        let states = explanation.devices.iter();
+        let states = states.map(|device| device.readings[place].state);
+        let counted = states.filter(|state| *state == State::Counted).count();
+        let listed = !explanation.devices.is_empty() && instant.answering > 0;
+        assert!(
+            !listed || counted == instant.counted as usize,
+            "{explanation:#?}"
+        );
+    }
+    let first = "; first over the devices at each instant";
+    if let Some(number) = number.filter(|_| explanation.meaning.contains(first)) {
+        let numbers = explanation
+            .instants
+            .iter()
+            .filter_map(|instant| instant.number);
+        let numbers: Vec<f64> = numbers.collect();
+        close(
+            Some(numbers.iter().sum::<f64>() / numbers.len() as f64),
+            number,
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! Series that are polled as the engine does, rather than read at once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::scene::{Scene, at, json, key};
+use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::policy::Policy;
+use gpu_metrics::signal::SignalId;
+use gpu_metrics::snapshot::Snapshot;
+
+const MCU: SignalId = SignalId::MEM_COPY_UTIL;
+
+/// A series of the memory copy utilisation and its samples.
+pub(super) type Line = (String, Vec<Sample>);
+
+/// A series with one value every `scrape` seconds from `phase` on, at times within
+/// `during`.
+pub(super) fn line(
+    labels: &str,
+    value: f64,
+    (scrape, phase): (f64, f64),
+    during: (f64, f64),
+) -> Line {
+    let count = ((during.1 - during.0) / scrape) as i32 + 1;
+    let first = ((during.0 - phase) / scrape).ceil();
+    let times = (0..=count).map(|place| phase + (first + f64::from(place)) * scrape);
+    let times = times.filter(|time| (during.0..during.1).contains(time));
+    let sample = |time| Sample {
+        at: at(time),
+        value,
+    };
+    (labels.to_owned(), times.map(sample).collect())
+}
+
+pub(super) fn pod(gpu: usize, job: &str) -> String {
+    format!("UUID={job}{gpu} gpu=0 job={job} instance={job}{gpu} namespace=n pod={job}{gpu}")
+}
+
+pub(super) fn detected(window: Option<u64>) -> Scene {
+    Scene::new(Policy {
+        window: window.map(Duration::from_secs),
+        ..Policy::default()
+    })
+}
+
+pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
+    let name = |(labels, _): &Line| format!("n/{}", labels.rsplit_once("pod=").unwrap().1);
+    let names: BTreeSet<String> = lines.iter().map(name).collect();
+    let pods: Vec<(&str, Option<f64>)> = names.iter().map(|name| (name.as_str(), None)).collect();
+    scene.cluster(&pods)
+}
+
+/// Polls once, with the new samples of all lines.
+pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
+    let range = scene.pipeline.range(MCU, at(now));
+    let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
+    let mut batch = Batch::new(MCU, texts.concat().into());
+    let mut from = 0;
+    for ((_, samples), text) in lines.iter().zip(&texts) {
+        let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
+        let mut new = samples.iter().filter(is_new).peekable();
+        if new.peek().is_some() {
+            batch.begin_series(key(text), from..from + text.len());
+            new.for_each(|sample| batch.push(*sample));
+        }
+        from += text.len();
+    }
+    scene.pipeline.take(&batch, at(now));
+    scene.snapshot_at(at(now))
+}

@@ -1,0 +1,199 @@
+//! What the provider explains of small scenes, and to whom it names pods.
+
+use std::sync::Arc;
+
+use super::super::gpu::GpuProvider;
+use super::super::{Error, Item, Objects, Query, ValuesOf};
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::ClusterObject;
+use scene::{Scene, policy};
+
+#[allow(dead_code, reason = "tests of other crates use the rest of it")]
+#[path = "../../../crates/gpu-metrics/tests/numbers/scene.rs"]
+mod scene;
+
+const MEAN: &str = "gpu_memory_utilization";
+
+/// A provider over the snapshot of a scene.
+struct Asked {
+    provider: GpuProvider,
+    now: Timestamp,
+}
+
+fn asked(mut scene: Scene) -> Asked {
+    let snapshot = scene.snapshot();
+    let provider = GpuProvider::new(snapshot.metrics());
+    let now = snapshot.frame().now();
+    provider.publish(Arc::new(snapshot));
+    Asked { provider, now }
+}
+
+impl Asked {
+    fn query(&self, of: ValuesOf, metric: &str, by: &str) -> Query {
+        Query {
+            of,
+            metric: metric.to_owned(),
+            selector: Selector::parse(by).unwrap(),
+            now: self.now,
+            user: String::new(),
+        }
+    }
+
+    /// Explains the mean of `pods n/p`, `nodes x`.
+    fn explain(&self, object: &str) -> Explanation {
+        let (resource, name) = object.split_once(' ').unwrap();
+        let (namespace, name) = name
+            .split_once('/')
+            .map_or((None, name), |(namespace, name)| (Some(namespace), name));
+        let of = ValuesOf::Objects(Objects::named(resource, namespace, name));
+        let query = self.query(of, MEAN, "");
+        self.provider.explain(&query, u64::MAX).unwrap()
+    }
+
+    fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, Error> {
+        let mut found = None;
+        let query = self.query(of, metric, by);
+        let mut sink = |item: Item<'_>| found = Some(item.value().value);
+        self.provider.values(&query, u64::MAX, &mut sink)?;
+        Ok(found.unwrap())
+    }
+}
+
+fn pod(name: &str) -> ValuesOf {
+    ValuesOf::Objects(Objects::named("pods", Some("n"), name))
+}
+
+fn external(namespace: &str) -> ValuesOf {
+    ValuesOf::Namespace(namespace.to_owned())
+}
+
+#[test]
+fn any_namespace_shows_the_value_of_the_original_and_no_pod_does() {
+    let scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40 40 40");
+    let asked = asked(scene);
+    let namespace = ValuesOf::Objects(Objects::named("namespaces", None, "whatever"));
+    let original = "avg_GPU_utilization";
+    assert_eq!(asked.value(namespace, original, ""), Ok(40.0));
+    let of_pod = asked.value(pod("p"), original, "");
+    assert_eq!(of_pod, Err(Error::NoSuchMetric));
+    let found = asked.value(external("x"), "avg_gpu_utilization", "");
+    assert_eq!(found, Ok(40.0));
+}
+
+#[test]
+fn the_newest_series_names_the_model() {
+    let labels = |model: &str| {
+        format!("UUID=A job=d instance=i modelName={model} exported_namespace=n exported_pod=p")
+    };
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None)])
+        .mcu(&labels("A100"), "40 40 40 40")
+        .mcu(&labels("NVIDIA-A100"), "· · · · 40");
+    let asked = asked(scene);
+    for (model, value) in [("A100", None), ("NVIDIA-A100", Some(40.0))] {
+        let found = asked.value(pod("p"), MEAN, &format!("modelName={model}"));
+        assert_eq!(found.ok(), value, "{model}");
+    }
+}
+
+#[test]
+fn a_value_that_ended_has_its_reason() {
+    let labels = |gpu| format!("UUID={gpu} job=d instance=i{gpu} namespace=n pod=p{gpu}");
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/pA", None), ("n/pB", None)])
+        .mcu(&labels('A'), "40 40 40 40 40")
+        .mcu(&labels('B'), &"40 ".repeat(13));
+    let reason = asked(scene).value(pod("pA"), MEAN, "").unwrap_err();
+    let said = reason.to_string();
+    let silent = "1 of 1 GPUs have been silent since 2023-11-14T22:16:05Z";
+    assert!(said.contains(silent), "{said}");
+}
+
+#[test]
+fn pods_of_other_namespaces_are_counted_and_never_named() {
+    let shared = |pod: &str| {
+        format!("UUID=A Hostname=node-1 exported_namespace={pod} exported_pod=secret-{pod}")
+    };
+    let scene = Scene::new(policy(60)).cluster(&[("a/secret-a", None), ("b/secret-b", None)]);
+    let answers = asked(
+        scene
+            .mcu(&shared("a"), "50 50 50 50")
+            .mcu(&shared("b"), "50 50 50 50")
+            .mcu(&shared("c"), "50 50 50 50"),
+    );
+    for (object, named) in [
+        ("pods a/secret-a", 1),
+        ("namespaces a", 1),
+        ("nodes node-1", 0),
+    ] {
+        let explanation = answers.explain(object);
+        let text = serde_json::to_string(&explanation).unwrap();
+        assert!(!text.contains("secret-b"), "{object}: {text}");
+        assert_eq!(
+            explanation.devices.first().map(|device| device.pods.len()),
+            Some(named),
+            "{object}: {explanation:#?}"
+        );
+    }
+    let own = answers.explain("pods a/secret-a");
+    // The deleted pod `c` held it, and the cluster does not know `c`.
+    assert_eq!(own.devices[0].shared_with, 1);
+    let mut node = answers.explain("nodes node-1");
+    assert_eq!(node.devices[0].shared_with, 2);
+    node.name_holders(true);
+    assert_eq!(node.devices[0].pods, ["a/secret-a", "b/secret-b"]);
+    assert_eq!(node.devices[0].shared_with, 0);
+    let query = answers.query(external("a"), "cluster_gpu_memory_utilization", "");
+    let cluster = answers.provider.explain(&query, u64::MAX).unwrap();
+    let text = serde_json::to_string(&cluster).unwrap();
+    assert!(
+        cluster.devices.is_empty() && !text.contains("secret"),
+        "{text}"
+    );
+    assert!(
+        cluster
+            .notes
+            .iter()
+            .any(|note| note.contains("devices counted and not listed: 1,"))
+    );
+}
+
+#[test]
+fn a_name_that_nobody_has_is_told() {
+    let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    let labels = "UUID=A exported_namespace=n exported_pod=p";
+    let answers = asked(scene.mcu(labels, "50 50 50 50"));
+    for (object, said) in [
+        ("pods n/q", "there is no pod q in namespace n"),
+        ("pods m/p", "there is no pod p in namespace m"),
+        ("deployments.apps n/q", "belongs to deployments.apps q"),
+    ] {
+        let explanation = answers.explain(object);
+        let reason = explanation.no_value.unwrap();
+        assert!(reason.contains(said), "{object}: {reason}");
+    }
+}
+
+/// The only pod runs on node-2. Its series are of node-1, where it ran before or
+/// where their labels place it.
+#[test]
+fn a_pod_that_series_place_on_another_node_is_told_so() {
+    for started in [None, Some(300.0)] {
+        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", started)]);
+        let inventory = Arc::make_mut(&mut scene.inventory);
+        inventory.pods[0].node = Some("node-2".into());
+        inventory.nodes.push(ClusterObject {
+            name: "node-2".into(),
+            ..inventory.nodes[0].clone()
+        });
+        let labels = "UUID=A Hostname=node-1 exported_namespace=n exported_pod=p";
+        let answers = asked(scene.mcu(labels, "50 50 50 50"));
+        let said = answers.explain("pods n/p").no_value.unwrap();
+        assert!(
+            said.contains("on node-1, and it runs on node-2") && !said.contains("pod labels"),
+            "{started:?}: {said}"
+        );
+    }
+}
