@@ -199,10 +199,7 @@ impl Sum {
     }
 
     /// What an answer gave, the value, and why there is none.
-    fn after<T>(
-        self,
-        answer: Result<T, Error>,
-    ) -> Result<(Option<T>, Option<Value>, Option<String>), Error> {
+    fn after<T>(self, answer: Result<T, Error>) -> Result<Outcome<T>, Error> {
         match answer {
             Ok(given) if self.0.is_none() => {
                 Ok((Some(given), None, Some("there is no value".to_owned())))
@@ -213,6 +210,9 @@ impl Sum {
         }
     }
 }
+
+/// What an answer gave, the value, and why there is none.
+type Outcome<T> = (Option<T>, Option<Value>, Option<String>);
 
 /// The parts of an explanation other than its reasons.
 struct Told<'a> {

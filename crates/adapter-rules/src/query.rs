@@ -75,7 +75,7 @@ pub(crate) fn build(
     }
     group_by.extend(request.group_by.iter().map(|label| (*label).to_owned()));
     let query = template
-        .render(&fields(request.series, &matchers, values, group_by))
+        .render(&fields(request.series, &matchers, &values, &group_by))
         .map_err(Unanswerable::Rule)?;
     if query.is_empty() {
         return Err(Unanswerable::Rule("the query is empty".to_owned()));
@@ -87,15 +87,15 @@ pub(crate) fn build(
 fn fields(
     series: &str,
     matchers: &[String],
-    values: BTreeMap<String, String>,
-    group_by: Vec<String>,
+    values: &BTreeMap<String, String>,
+    group_by: &[String],
 ) -> Value {
     tmap! {
         "Series" => series,
         "LabelMatchers" => matchers.join(","),
-        "LabelValuesByName" => values,
+        "LabelValuesByName" => values.clone(),
         "GroupBy" => group_by.join(","),
-        "GroupBySlice" => group_by,
+        "GroupBySlice" => group_by.to_vec(),
     }
 }
 
@@ -104,7 +104,7 @@ fn fields(
 /// # Errors
 /// When it is no template, or no request can fill it in; with line and column.
 pub(crate) fn template(text: &str) -> Result<Template, TemplateError> {
-    Template::parse(text, &fields("", &[], BTreeMap::new(), Vec::new()))
+    Template::parse(text, &fields("", &[], &BTreeMap::new(), &[]))
 }
 
 /// One matcher, and its values for `.LabelValuesByName`.

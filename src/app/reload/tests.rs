@@ -178,7 +178,7 @@ async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wron
             "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n",
             "config.yaml:2:",
         ),
-        ("rules: []\nnonsense: 1\n", "config.yaml: "),
+        ("rules: []\nnonsense: 1\n", "config.yaml:2:1: nonsense: "),
         ("gpu: {}\n", "no address of Prometheus"),
         (
             "prometheus: {url: 'https://two:9090', tls: {caFile: /nonexistent}}\n",

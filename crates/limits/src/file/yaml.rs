@@ -20,7 +20,7 @@ pub fn options() -> Options {
 #[derive(Debug)]
 pub struct Fault {
     /// What is wrong, and where.
-    pub error: Error,
+    pub error: Box<Error>,
     /// The path of the key: `rules[3].name`.
     pub key: String,
 }
@@ -46,7 +46,7 @@ where
     match error.without_snippet() {
         Error::MultipleDocuments { location, .. } => Ok((first, Some(*location))),
         _ => Err(Fault {
-            error,
+            error: Box::new(error),
             key: key(&track.path()),
         }),
     }

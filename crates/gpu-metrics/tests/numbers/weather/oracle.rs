@@ -226,10 +226,18 @@ impl<'a> Oracle<'a> {
     }
 
     /// Whether percentages have ended recently: another field is looked for within a
-    /// minute, and a window may still have the gap.
+    /// minute, and a window may still have the gap. Or whether one of several exporters
+    /// was found to stand still: its readings hid some of the others'.
     pub(super) fn is_changing(&self, device: usize, now: f64) -> bool {
-        let until = self.built.devices[device].profiled;
-        until.is_some_and(|until| (until..until + ANOTHER_FIELD).contains(&now))
+        let of = &self.built.devices[device];
+        let recently = |from: f64| (from..from + ANOTHER_FIELD).contains(&now);
+        let found = |target: &usize| {
+            let least = FROZEN.max(4 * self.times.of(*target).scrape.low) as f64 / 1000.0;
+            let frozen = self.built.targets[*target].frozen.iter();
+            frozen.map(move |during| during.start + least)
+        };
+        of.profiled.is_some_and(recently)
+            || (of.targets.len() > 1 && of.targets.iter().flat_map(found).any(recently))
     }
 
     /// The samples of a series up to an instant.
