@@ -39,10 +39,10 @@ const PURE: &[&str] = &[
     "src/provider/matchers.rs",
     "src/provider/memo.rs",
     "src/provider/narrow.rs",
-    "src/source/decode",
-    "src/source/health.rs",
-    "src/source/pace.rs",
-    "src/source/retries.rs",
+    "crates/prometheus-source/src/decode",
+    "crates/prometheus-source/src/health.rs",
+    "crates/prometheus-source/src/pace.rs",
+    "crates/prometheus-source/src/retries.rs",
 ];
 
 /// Folders whose files still use each other in a circle.

@@ -17,7 +17,7 @@
 //!      └── HPA controller
 //! ```
 //!
-//! A sample enters in [`source`], the crate [`gpu_metrics`] says whose it is and
+//! A sample enters in [`prometheus_source`], the crate [`gpu_metrics`] says whose it is and
 //! turns it into a number, [`provider`] answers questions from an immutable
 //! snapshot and [`api`] puts the answer on the wire. Nothing on the right writes to
 //! the left. A request for a GPU metric never causes a query to Prometheus; a
@@ -38,7 +38,4 @@ pub mod config;
 #[cfg(test)]
 mod layering;
 pub mod provider;
-pub mod source;
 pub mod telemetry;
-#[cfg(test)]
-mod testing;

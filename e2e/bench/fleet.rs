@@ -11,8 +11,8 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use gpu_metrics_apiserver::source::KeyHasher;
-use gpu_metrics_apiserver::source::decode::decode;
+use prometheus_source::KeyHasher;
+use prometheus_source::decode::decode;
 use simulator::{Fleet, Scenario};
 
 /// Scrape interval of the fleet.

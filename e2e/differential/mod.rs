@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use gpu_metrics::metric::Value;
 use gpu_metrics::pipeline::Pipeline;
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics_apiserver::source::KeyHasher;
+use prometheus_source::KeyHasher;
 use simulator::{LabelScheme, Scenario};
 
 use comparison::{Comparison, Share, values_of_all};

@@ -13,8 +13,8 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
-use gpu_metrics_apiserver::config::PrometheusSettings;
-use gpu_metrics_apiserver::source::{Devices, KeyHasher, Prometheus, Query};
+use prometheus_source::settings::PrometheusSettings;
+use prometheus_source::{Devices, KeyHasher, Prometheus, Query};
 use simulator::{Fleet, Scenario};
 
 use super::promql::{POD_STARTED, owner_label};

@@ -10,13 +10,13 @@ use tokio::sync::watch;
 
 use crate::provider::rules;
 use crate::provider::{Ask, Error, NO_METRICS};
-use crate::source::answers::{Answers, Unanswered};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use cluster_state::names::ObjectNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
+use prometheus_source::answers::{Answers, Unanswered};
 
 /// The objects that the server watches anyway; others have watches of their own.
 #[derive(Debug)]
@@ -141,9 +141,9 @@ impl rules::Answers for Asked {
 mod tests {
     use super::*;
     use crate::app::clock;
-    use crate::config::{PrometheusSettings, parse_url};
-    use crate::source::prometheus::promql::Promql;
     use aggregated_apiserver::testing::log::logging;
+    use prometheus_source::prometheus::promql::Promql;
+    use prometheus_source::settings::{PrometheusSettings, parse_url};
 
     #[tokio::test(start_paused = true)]
     async fn a_rule_whose_faults_alternate_does_not_fill_the_log() {

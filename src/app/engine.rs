@@ -15,10 +15,6 @@ use tokio::time::Instant;
 use super::findings::Said;
 use super::{clock, findings, measure};
 use crate::provider::gpu::{GpuProvider, Served};
-use crate::source::Source;
-use crate::source::health::Journal;
-use crate::source::pace::Pace;
-use crate::source::retries::Retries;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
 use crate::telemetry::metrics::{Metrics, Polls};
@@ -30,6 +26,10 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
+use prometheus_source::Source;
+use prometheus_source::health::Journal;
+use prometheus_source::pace::Pace;
+use prometheus_source::retries::Retries;
 
 /// The default time between polls, and the longest for a small fleet: a sample is served
 /// at most this much late.

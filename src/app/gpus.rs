@@ -20,13 +20,13 @@ use super::engine::Checks;
 use super::{Engine, EngineSettings};
 use crate::config::Config;
 use crate::provider::gpu::{GpuProvider, Served};
-use crate::source::Source;
 use crate::telemetry::Telemetry;
 use cluster_state::inventory::{WatchSettings, Watches};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline;
 use gpu_metrics::policy::MetricSpec;
+use prometheus_source::Source;
 
 /// How long the former settings are served while new ones have no values: twice the time
 /// that an engine needs with a source that answers and does not advance.

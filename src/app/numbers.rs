@@ -6,13 +6,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use crate::source::answers::{Answers, Counts};
-use crate::source::prometheus::replicas::Replicas;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use aggregated_apiserver::certificates::CertificateStatus;
 use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
 use aggregated_apiserver::security::denied::DeniedKind;
 use cluster_state::health::{WatchHealth, WatchRegistry};
+use prometheus_source::answers::{Answers, Counts};
+use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {

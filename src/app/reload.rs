@@ -18,9 +18,6 @@ use super::{clock, findings, measure, numbers};
 use crate::config::{Config, Flags};
 use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
-use crate::source::answers::Answers;
-use crate::source::prometheus::promql::Promql;
-use crate::source::{self, KeyHasher, Prometheus, Source};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, State, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
@@ -28,6 +25,9 @@ use ::findings::codes::GM603;
 use ::findings::own;
 use adapter_rules::rule::Rule;
 use limits::file;
+use prometheus_source::answers::Answers;
+use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::{KeyHasher, Prometheus, Source};
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
 /// minute after it was written; file system events do not help there.
@@ -90,7 +90,7 @@ pub enum NoClients {
     NoAddress,
     /// A certificate file cannot be used.
     #[error(transparent)]
-    Unusable(#[from] source::Error),
+    Unusable(#[from] prometheus_source::Error),
 }
 
 impl Clients {

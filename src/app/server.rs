@@ -31,7 +31,6 @@ use crate::api::{self, Api, router};
 use crate::config::Config;
 use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
-use crate::source::answers::Answers;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{State, Weight};
 use aggregated_apiserver::certificates::files::Files;
@@ -50,6 +49,7 @@ use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::Watches;
 use cluster_state::names::ObjectNames;
 use cluster_state::review::KubeReviewer;
+use prometheus_source::answers::Answers;
 
 /// Most connections to the operators' port: a probe and a few scrapers.
 const OPERATORS: u32 = 64;

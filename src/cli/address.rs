@@ -6,7 +6,7 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
 
-use crate::config::{Addresses, InvalidUrl};
+use prometheus_source::settings::{Addresses, InvalidUrl};
 
 /// Parses addresses. Unlike clap's own parser it does not repeat a wrong value, which
 /// may hold a credential.

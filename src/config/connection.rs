@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use super::address::Addresses;
-use super::credentials::{Auth, ClientPair, Password, Pem, Tls};
 use super::problem::Problem;
-use super::prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
 use super::value::{Choice, Count, Scalar, Setting, Within, Words, or};
 use adapter_rules::labels::is_label;
 use adapter_rules::raw::Text;
+use prometheus_source::settings::Addresses;
+use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
+use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
 
 /// `prometheus`.
 #[derive(Deserialize)]

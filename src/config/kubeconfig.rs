@@ -12,8 +12,8 @@ use k8s_openapi::ByteString;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError as ReadError};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 use limits::file::{self, yaml};
+use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 
 /// Why a kubeconfig cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,35 +23,32 @@ pub struct KubeconfigError {
     reason: String,
 }
 
-impl Credentials {
-    /// The settings of a kubeconfig's current context. Files that it names are read
-    /// again as they change; relative paths begin at its own folder.
-    ///
-    /// # Errors
-    /// When it cannot be read or has unsupported settings; the error has the remedy.
-    pub fn of_kubeconfig(path: &Path) -> Result<Self, KubeconfigError> {
-        let wrong = |reason: String| KubeconfigError {
-            path: path.display().to_string(),
-            reason,
+/// The settings of a kubeconfig's current context. Files that it names are read
+/// again as they change; relative paths begin at its own folder.
+///
+/// # Errors
+/// When it cannot be read or has unsupported settings; the error has the remedy.
+pub fn credentials(path: &Path) -> Result<Credentials, KubeconfigError> {
+    let wrong = |reason: String| KubeconfigError {
+        path: path.display().to_string(),
+        reason,
+    };
+    let unreadable = |why| wrong(format!("cannot be read: {why}: check the path"));
+    let bytes = file::read(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
+    let file = Kubeconfig::from_yaml(&text).map_err(|error| {
+        let report = match &error {
+            ReadError::Parse(error) => yaml::report(error),
+            error => error.to_string(),
         };
-        let unreadable = |why| wrong(format!("cannot be read: {why}: check the path"));
-        let bytes = file::read(path).map_err(unreadable)?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
-        let file = Kubeconfig::from_yaml(&text).map_err(|error| {
-            let report = match &error {
-                ReadError::Parse(error) => yaml::report(error),
-                error => error.to_string(),
-            };
-            wrong(no_kubeconfig(&report))
-        })?;
-        let (cluster, user) = current(file).map_err(wrong)?;
-        let place = Place(path);
-        Ok(Self {
-            tls: place.tls(&cluster, &user).map_err(wrong)?,
-            auth: place.auth(&user).map_err(wrong)?,
-        })
-    }
+        wrong(no_kubeconfig(&report))
+    })?;
+    let (cluster, user) = current(file).map_err(wrong)?;
+    let place = Place(path);
+    Ok(Credentials {
+        tls: place.tls(&cluster, &user).map_err(wrong)?,
+        auth: place.auth(&user).map_err(wrong)?,
+    })
 }
 
 fn no_kubeconfig(reason: &str) -> String {
@@ -228,7 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
-        let read = Credentials::of_kubeconfig(&path).map_err(|error| error.to_string());
+        let read = credentials(&path).map_err(|error| error.to_string());
         let show = |pem: Option<Pem>| {
             pem.map(|pem| match pem {
                 Pem::File(path) => Pem::File(path.strip_prefix(folder.path()).unwrap().into()),
@@ -327,7 +324,7 @@ mod tests {
         }
         let error = of("{current-context: gone}").unwrap_err();
         assert!(error.contains("current-context \"gone\""), "{error}");
-        let gone = Credentials::of_kubeconfig(Path::new("/no/such/file")).unwrap_err();
+        let gone = credentials(Path::new("/no/such/file")).unwrap_err();
         assert!(
             gone.to_string()
                 .starts_with("/no/such/file: cannot be read")

@@ -4,14 +4,11 @@
 //! the [`Config`] is made, so that the configuration cannot fail after the start. A
 //! prometheus-adapter configuration file is a valid one.
 
-mod address;
 mod connection;
-mod credentials;
 mod gpu;
-mod kubeconfig;
+pub mod kubeconfig;
 mod metrics;
 mod problem;
-mod prometheus;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -32,17 +29,16 @@ use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
+use prometheus_source::settings::{
+    Addresses, Auth, ClientPair, Credentials, Pem, PrometheusSettings, Verb,
+};
 
 use connection::Connection;
 use gpu::Gpu;
 use problem::Problem;
 use value::or;
 
-pub use address::{Addresses, InvalidUrl, parse_url};
-pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
-pub use kubeconfig::KubeconfigError;
 pub use problem::Error;
-pub use prometheus::{Compression, NameMatching, PrometheusSettings, Verb};
 pub use shown::GPU_RESOURCES;
 
 /// The whole file: this server's two keys, prometheus-adapter's three, and what the

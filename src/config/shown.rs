@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::credentials::Auth;
+use super::Config;
 use super::value::Choice;
-use super::{Config, PrometheusSettings};
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::Activity;
+use prometheus_source::settings::{Auth, PrometheusSettings};
 
 /// The key of the resources by which pods request GPUs, which clients read.
 pub const GPU_RESOURCES: &str = "gpu.resources";

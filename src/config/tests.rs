@@ -10,6 +10,7 @@ use gpu_metrics::policy::{
 };
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
+use prometheus_source::settings::{Compression, NameMatching, Password, parse_url};
 
 fn load(text: &str) -> Config {
     Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_or_else(|e| panic!("{e}"))

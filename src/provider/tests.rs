@@ -10,8 +10,6 @@ use bytes::Bytes;
 use super::gpu::GpuProvider;
 use super::served::{AT_HAND, ServedGpus};
 use super::{Error, Item, Objects, Provider, Query, ValuesOf, Which};
-use crate::source::KeyHasher;
-use crate::source::decode::decode;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
@@ -24,6 +22,8 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
+use prometheus_source::KeyHasher;
+use prometheus_source::decode::decode;
 use simulator::{Fleet, Scenario};
 
 /// No bound on the work.

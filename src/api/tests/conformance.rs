@@ -15,8 +15,6 @@ use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider};
 use crate::provider::served::ServedGpus;
 use crate::provider::{Ask, Error, Provider};
-use crate::source::KeyHasher;
-use crate::source::decode::decode;
 use adapter_rules::answer::{Answer as Found, Sample};
 use adapter_rules::registry::{Registry, Shape};
 use apimachinery::kinds::{Kind, Kinds};
@@ -30,6 +28,8 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
+use prometheus_source::KeyHasher;
+use prometheus_source::decode::decode;
 
 /// `recipes/components/prometheus-adapter/values.yaml` of NVIDIA/aicr, as the
 /// chart writes it into the configuration.

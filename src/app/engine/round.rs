@@ -2,13 +2,13 @@
 
 use super::super::{clock, measure};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
-use crate::source::health::Event;
-use crate::source::parts::Parts;
-use crate::source::{Answered, Devices, Error, ErrorKind, Limit, Query};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
+use prometheus_source::health::Event;
+use prometheus_source::parts::Parts;
+use prometheus_source::{Answered, Devices, Error, ErrorKind, Limit, Query};
 
 /// Polls between two queries of framebuffer fields in a large fleet: these fields hardly
 /// change.

@@ -11,15 +11,15 @@ use super::*;
 use crate::config::Flags;
 use crate::provider::served::ServedGpus;
 use crate::provider::{Item, Objects, Provider, Query, ValuesOf};
-use crate::source::{KeyHasher, Prometheus};
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
-use crate::testing::fake_prometheus::FakePrometheus;
 use aggregated_apiserver::testing::log::logging;
 use apimachinery::selector::Selector;
 use cluster_state::client::{Access, Client};
 use cluster_state::health::WatchRegistry;
 use cluster_state::testing::fake_kube::FakeKube;
+use prometheus_source::testing::fake_prometheus::FakePrometheus;
+use prometheus_source::{KeyHasher, Prometheus};
 
 const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 

@@ -7,8 +7,8 @@ use super::*;
 use crate::config::Flags;
 use crate::provider::Provider as _;
 use crate::telemetry::health::Probe;
-use crate::testing::fake_prometheus::FakePrometheus;
 use cluster_state::testing::fake_kube::FakeKube;
+use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 const RESOURCES: &str = "resourceRules:
   cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}

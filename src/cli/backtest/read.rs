@@ -9,9 +9,6 @@ use super::{BacktestArgs, DAY, span};
 use crate::backtest::{Gather, Moment, Past, Plan, Whose};
 use crate::cli::Failure;
 use crate::config::Config;
-use crate::source::Error;
-use crate::source::prometheus::promql::Promql;
-use crate::source::query::any_name_of;
 use adapter_rules::answer::{Answer, Sample};
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals, quote, quote_regex};
@@ -19,6 +16,9 @@ use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
+use prometheus_source::Error;
+use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::query::any_name_of;
 
 /// The most points of a series that Prometheus returns in one answer.
 const MOST_POINTS: usize = 11_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Failure, Feed};
 use crate::app::clock;
-use crate::source::{ExporterTarget, Exporters, KeyHasher, Source};
+use prometheus_source::{ExporterTarget, Exporters, KeyHasher, Source};
 use simulator::live::{self, Controls, RunningExporter};
 use simulator::{Fleet, Scenario};
 

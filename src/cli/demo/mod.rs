@@ -26,10 +26,9 @@ use crate::api::{self, Api, router};
 use crate::app::engine::Checks;
 use crate::app::{Engine, EngineSettings, clock, relist};
 use crate::cli::address::AddressParser;
-use crate::config::{Addresses, Config, Flags, PrometheusSettings};
+use crate::config::{Config, Flags};
 use crate::provider::gpu::GpuProvider;
 use crate::provider::served::ServedGpus;
-use crate::source::{KeyHasher, Prometheus, Source};
 use crate::telemetry::{self, Telemetry};
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use autoscalers::Autoscalers;
@@ -38,6 +37,8 @@ use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::Settings;
 use gpu_metrics::policy::MetricSpec;
+use prometheus_source::settings::{Addresses, PrometheusSettings};
+use prometheus_source::{KeyHasher, Prometheus, Source};
 
 /// An open connection of kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -15,8 +15,8 @@ use http::{HeaderName, HeaderValue};
 
 use crate::cli::address::AddressParser;
 use crate::cli::number;
-use crate::config::Addresses;
 use apimachinery::duration::parse_duration;
+use prometheus_source::settings::Addresses;
 
 /// The default Secret of certificates that the server makes.
 pub(in crate::cli) const SECRET: &str = "gpu-metrics-apiserver-certificates";

@@ -7,7 +7,8 @@ use http::HeaderMap;
 use super::Failure;
 use super::flags::PrometheusFlags;
 use crate::app::reload::{Clients, ConfigFile, NoClients};
-use crate::config::{ClientPair, Config, Credentials, Flags, Pem, Verb};
+use crate::config::{Config, Flags, kubeconfig};
+use prometheus_source::settings::{ClientPair, Credentials, Pem, Verb};
 
 /// The directory of a pod's service account.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -61,7 +62,7 @@ fn credentials(args: &PrometheusFlags) -> Result<Option<Credentials>, Failure> {
         let of_pod = || Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
         return Ok(args.prometheus_auth_incluster.then(of_pod));
     };
-    let credentials = Credentials::of_kubeconfig(path)
+    let credentials = kubeconfig::credentials(path)
         .map_err(|error| Failure::Usage(format!("--prometheus-auth-config: {error}")))?;
     if credentials.tls.unverified && args.prometheus_ca_file.is_none() {
         tracing::warn!(

@@ -21,10 +21,10 @@ use tokio_rustls::TlsConnector;
 
 use super::flags::ServeArgs;
 use super::retired::take_out;
-use crate::testing::fake_prometheus::FakePrometheus;
 use aggregated_apiserver::serve::certs::{Authority, Issued};
 use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
+use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 

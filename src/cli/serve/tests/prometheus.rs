@@ -1,10 +1,11 @@
 //! How the server authenticates to Prometheus, and which Prometheus it trusts.
 
 use super::*;
-use crate::config::{Config, Credentials, Flags};
-use crate::source::ErrorKind;
+use crate::config::{Config, Flags};
 use aggregated_apiserver::testing::authority::Authority as Issuer;
 use apimachinery::time::Timestamp;
+use prometheus_source::ErrorKind;
+use prometheus_source::settings::Credentials;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 

@@ -1,7 +1,24 @@
-//! Sources of samples: Prometheus over HTTP, or exporters directly.
+//! Asks stores for samples: a Prometheus or an engine that answers like one, several of
+//! them that are replicas, or exporters directly.
 //!
-//! A [`Source`] fetches the raw samples of signals. [`pace`] schedules the fetches,
-//! and [`health`] logs failures.
+//! The server polls with it, and `backtest` reads the past with it.
+//!
+//! * [`settings`] says how a store is asked.
+//! * [`Source::fetch`] sends the queries of one poll, each answered into a
+//!   [`Batch`]. [`pace`] says when the next poll is due, and [`health`] logs failures
+//!   when they begin and end.
+//! * [`answers`] asks the queries of rules, each answered once for all that wait for it.
+//! * [`decode`] turns an answer into samples without copying its labels.
+//!
+//! ```
+//! use prometheus_source::settings::{PrometheusSettings, parse_url};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = PrometheusSettings::new(parse_url("http://prometheus.monitoring.svc:9090")?);
+//! assert_eq!(settings.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod answers;
 mod credentials;
@@ -15,6 +32,9 @@ pub mod parts;
 pub mod prometheus;
 pub mod query;
 pub mod retries;
+pub mod settings;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use std::time::Duration;
 

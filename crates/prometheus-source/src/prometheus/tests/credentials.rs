@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::{Auth, ClientPair, Password, Pem, Secret, Tls};
-use crate::source::prometheus::promql::Promql;
+use crate::prometheus::promql::Promql;
+use crate::settings::{Auth, ClientPair, Password, Pem, Secret, Tls};
 use aggregated_apiserver::testing::authority::{Authority, Identity};
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
 
 use super::budget::Budget;
-use crate::config::PrometheusSettings;
-use crate::source::error::{Cause, Error};
-use crate::source::query;
+use crate::error::{Cause, Error};
+use crate::query;
+use crate::settings::PrometheusSettings;
 
 /// One address.
 #[derive(Debug)]

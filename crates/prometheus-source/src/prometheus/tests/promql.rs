@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::source::prometheus::promql::Promql;
+use crate::prometheus::promql::Promql;
 use adapter_rules::answer::{Answer, Sample};
 use adapter_rules::registry::Shape;
 

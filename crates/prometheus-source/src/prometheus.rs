@@ -24,7 +24,7 @@ use super::decode::{self, KeyHasher, Nan};
 use super::error::Error;
 use super::query::{self, Query};
 use super::{Answered, Fetched};
-use crate::config::PrometheusSettings;
+use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 

@@ -140,7 +140,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::error::Cause;
+    use crate::error::Cause;
 
     const A: SignalId = SignalId::MEM_COPY_UTIL;
     const B: SignalId = SignalId::GPU_UTIL;

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::source::prometheus::promql::Promql;
+use crate::prometheus::promql::Promql;
 
 /// A quarter has room for `ONE` and its samples.
 fn tight(url: &str) -> PrometheusSettings {

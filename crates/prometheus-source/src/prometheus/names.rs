@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::NameMatching;
-use crate::source::error::{Cause, Error};
-use crate::source::query::{self, Devices};
+use crate::error::{Cause, Error};
+use crate::query::{self, Devices};
+use crate::settings::NameMatching;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;

@@ -1,7 +1,7 @@
 //! Stores that match metric names only by equality.
 
 use super::*;
-use crate::config::NameMatching;
+use crate::settings::NameMatching;
 
 const NAME: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 const LOWER: &str = "dcgm_fi_dev_mem_copy_util";

@@ -11,11 +11,11 @@ use reqwest::{Client, Response};
 use tokio::time::Instant;
 use url::Url;
 
-use crate::config::{Compression, PrometheusSettings, Verb};
-use crate::source::credentials::{Secrets, TlsMaterial, authorize};
-use crate::source::decode::{self, DecodeError};
-use crate::source::error::{Cause, Error, TlsCause};
-use crate::source::query;
+use crate::credentials::{Secrets, TlsMaterial, authorize};
+use crate::decode::{self, DecodeError};
+use crate::error::{Cause, Error, TlsCause};
+use crate::query;
+use crate::settings::{Compression, PrometheusSettings, Verb};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 

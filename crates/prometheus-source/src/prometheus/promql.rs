@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 use super::endpoint::{Body, Endpoint};
 use super::replicas::Replicas;
-use crate::config::PrometheusSettings;
-use crate::source::decode::{self, DecodeError, KeyHasher};
-use crate::source::error::Error;
+use crate::decode::{self, DecodeError, KeyHasher};
+use crate::error::Error;
+use crate::settings::PrometheusSettings;
 use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
 use apimachinery::time::Timestamp;
@@ -62,8 +62,11 @@ impl Promql {
     }
 
     /// A client with addresses of its own.
-    #[cfg(test)]
-    pub(crate) fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    #[cfg(any(test, feature = "testing"))]
+    pub fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
         let replicas = Arc::new(Replicas::new(&settings));
         Self::new(settings, replicas)
     }
@@ -75,7 +78,7 @@ impl Promql {
     }
 
     /// The most concurrent queries of one purpose.
-    pub(in crate::source) const fn max_concurrent_queries(&self) -> u16 {
+    pub(crate) const fn max_concurrent_queries(&self) -> u16 {
         self.max_concurrent_queries
     }
 

@@ -228,7 +228,7 @@ fn count(counter: &AtomicU64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{PrometheusSettings, parse_url};
+    use crate::settings::{PrometheusSettings, parse_url};
     use crate::testing::fake_prometheus::FakePrometheus;
     use aggregated_apiserver::testing::test_server::until;
 

@@ -22,16 +22,16 @@ use tokio_rustls::TlsAcceptor;
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
-    pub(crate) method: Method,
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: String,
+pub struct Recorded {
+    pub method: Method,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: String,
 }
 
 impl Recorded {
     /// The value of a parameter, in the URL or the body.
-    pub(crate) fn param(&self, name: &str) -> Option<String> {
+    pub fn param(&self, name: &str) -> Option<String> {
         let text = match self.method {
             Method::POST => &self.body,
             _ => self.uri.query().unwrap_or_default(),
@@ -42,7 +42,7 @@ impl Recorded {
     }
 
     /// The value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
@@ -91,7 +91,7 @@ type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The server; dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct FakePrometheus {
+pub struct FakePrometheus {
     address: SocketAddr,
     secure: bool,
     state: Shared,
@@ -106,12 +106,12 @@ impl Drop for FakePrometheus {
 
 impl FakePrometheus {
     /// A server with an empty answer, over plain HTTP.
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::listen(None).await
     }
 
     /// A server with an empty answer, over TLS.
-    pub(crate) async fn start_tls(config: Arc<rustls::ServerConfig>) -> Self {
+    pub async fn start_tls(config: Arc<rustls::ServerConfig>) -> Self {
         Self::listen(Some(config.into())).await
     }
 
@@ -132,23 +132,18 @@ impl FakePrometheus {
     }
 
     /// `http://127.0.0.1:port`.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
     /// Answers 200 with this body from now on.
-    pub(crate) fn answer(&self, body: impl Into<Bytes>) {
+    pub fn answer(&self, body: impl Into<Bytes>) {
         self.answer_with(200, &[("content-type", "application/json")], body);
     }
 
     /// Answers with this from now on.
-    pub(crate) fn answer_with(
-        &self,
-        status: u16,
-        headers: &[(&str, &str)],
-        body: impl Into<Bytes>,
-    ) {
+    pub fn answer_with(&self, status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) {
         let mut state = self.state.lock().unwrap();
         state.status = status;
         state.body = body.into();
@@ -163,34 +158,34 @@ impl FakePrometheus {
 
     /// Matches metric names only by equality from now on, as Google's store does,
     /// with these names and answers.
-    pub(crate) fn match_names_exactly(&self, names: &[(&str, &str)]) {
+    pub fn match_names_exactly(&self, names: &[(&str, &str)]) {
         let names = names.iter();
         let names = names.map(|(name, body)| ((*name).to_owned(), Bytes::from((*body).to_owned())));
         self.state.lock().unwrap().names = Some(names.collect());
     }
 
     /// Does not answer from now on: requests are only read.
-    pub(crate) fn stall(&self) {
+    pub fn stall(&self) {
         self.state.lock().unwrap().mood = Mood::Stalling;
     }
 
     /// Closes the connection in the middle of the body from now on.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.state.lock().unwrap().mood = Mood::Cutting;
     }
 
     /// Answers again from now on.
-    pub(crate) fn heal(&self) {
+    pub fn heal(&self) {
         self.state.lock().unwrap().mood = Mood::Healthy;
     }
 
     /// All requests so far.
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<Recorded> {
         self.state.lock().unwrap().requests.clone()
     }
 
     /// The newest request.
-    pub(crate) fn last_request(&self) -> Recorded {
+    pub fn last_request(&self) -> Recorded {
         self.requests().pop().expect("a request")
     }
 }

@@ -120,7 +120,7 @@ impl Credentials {
     }
 
     /// Applies these settings over `auth` and `tls`.
-    pub(super) fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
+    pub fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
         if self.auth != Auth::None {
             auth.clone_from(&self.auth);
         }

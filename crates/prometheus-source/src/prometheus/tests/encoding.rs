@@ -5,7 +5,7 @@ use std::io::Write as _;
 use flate2::write::GzEncoder;
 
 use super::*;
-use crate::config::Compression;
+use crate::settings::Compression;
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {

@@ -1,8 +1,8 @@
 //! Several addresses with the same data.
 
 use super::*;
-use crate::config::Addresses;
-use crate::source::prometheus::promql::Promql;
+use crate::prometheus::promql::Promql;
+use crate::settings::Addresses;
 use aggregated_apiserver::testing::log::logging;
 
 struct Pair {

@@ -1,12 +1,15 @@
-//! `prometheus`: address of the metrics engine and settings of its queries.
+//! How a store is asked: its addresses, credentials, and limits of the queries.
+
+mod address;
+mod credentials;
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use url::Url;
 
-use super::address::Addresses;
-use super::credentials::{Auth, Password, Secret, Tls};
+pub use address::{Addresses, InvalidUrl, parse_url};
+pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 
 /// Access to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]

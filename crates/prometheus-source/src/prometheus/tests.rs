@@ -9,9 +9,9 @@ mod replicas;
 
 use super::endpoint::skew;
 use super::*;
-use crate::config::{Verb, parse_url};
-use crate::source::{Devices, ErrorKind, Source};
+use crate::settings::{Verb, parse_url};
 use crate::testing::fake_prometheus::FakePrometheus;
+use crate::{Devices, ErrorKind, Source};
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, header};
 use reqwest::RequestBuilder;
 
 use super::error::{Error, excerpt};
-use crate::config::{Auth, Password, Pem, Tls};
+use crate::settings::{Auth, Password, Pem, Tls};
 use limits::file;
 
 /// Shorter secrets are ignored: their letters may be part of any sentence.

@@ -1,0 +1,12 @@
+//! A Prometheus of a few paths for tests, with the faults that a test wants.
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::expect_used,
+    clippy::new_without_default,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "only tests use it"
+)]
+
+pub mod fake_prometheus;
