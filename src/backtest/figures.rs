@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::past::SATURATED;
+use super::past::Tick;
 use super::plan::Plan;
-use super::simulate::Tick;
 use apimachinery::time::millis;
 
 /// The parameters of the figures.

@@ -18,9 +18,10 @@ mod window;
 
 pub use conservation::Conservation;
 pub use figures::{Figures, Measure};
+pub use past::Tick;
 pub use past::{Gather, Moment, Past, Whose};
 pub use plan::{Plan, Refused};
-pub use simulate::{Tick, Trial};
+pub use simulate::Trial;
 pub use sweep::Sweep;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is

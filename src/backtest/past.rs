@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::plan::MOST_REPLICAS;
-use super::simulate::Tick;
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
@@ -49,6 +48,23 @@ impl Moment {
         let seen = i32::try_from(self.pods).unwrap_or(i32::MAX);
         self.ordered.unwrap_or(seen)
     }
+}
+
+/// The state after a sync.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tick {
+    /// Time of the sync.
+    pub at: Timestamp,
+    /// The demand in GPUs; `None`: unknown.
+    pub demand: Option<f64>,
+    /// The load of the namespace's other GPUs, in GPUs.
+    pub rest: f64,
+    /// Replicas ordered.
+    pub replicas: i32,
+    /// Replicas that serve.
+    pub ready: i32,
+    /// The first metric's value for the controller, as kubectl shows it.
+    pub shown: Option<f64>,
 }
 
 /// A period of the past as a series of moments.

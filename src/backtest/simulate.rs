@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::past::{Moment, Past};
+use super::past::{Moment, Past, Tick};
 use super::plan::{Plan, Reach};
 use super::window::Windowed;
 use apimachinery::quantity::milli_from_f64;
@@ -30,23 +30,6 @@ pub struct Trial<'a> {
     pub flags: &'a Flags,
     /// Time from the order of a replica to its first share of the demand.
     pub ready_after: Duration,
-}
-
-/// The state after a sync.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tick {
-    /// Time of the sync.
-    pub at: Timestamp,
-    /// The demand in GPUs; `None`: unknown.
-    pub demand: Option<f64>,
-    /// The load of the namespace's other GPUs, in GPUs.
-    pub rest: f64,
-    /// Replicas ordered.
-    pub replicas: i32,
-    /// Replicas that serve.
-    pub ready: i32,
-    /// The first metric's value for the controller, as kubectl shows it.
-    pub shown: Option<f64>,
 }
 
 /// Replicas that were ordered at the same time.

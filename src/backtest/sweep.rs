@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::figures::Figures;
+use super::past::Tick;
 use super::plan::Plan;
-use super::simulate::Tick;
 use apimachinery::duration::format_duration;
 use hpa::hpa::{Behavior, Rules, Target};
 use hpa::ratio::Milli;

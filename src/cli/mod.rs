@@ -8,8 +8,10 @@ mod cluster;
 pub mod demo;
 mod explain;
 mod kinds;
+mod retired;
 mod serve;
 mod shell;
+mod signals;
 mod table;
 mod top;
 mod ui;
@@ -156,7 +158,7 @@ fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::
 /// Parses the arguments and runs the command; the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    let (words, without_effect) = serve::retired::take_out(std::env::args_os());
+    let (words, without_effect) = retired::take_out(std::env::args_os());
     let called = words.first().and_then(|word| Path::new(word).file_name());
     let is_plugin = called.is_some_and(|name| name == PLUGIN);
     let line = if is_plugin {

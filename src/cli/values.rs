@@ -19,6 +19,9 @@ pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespa
 /// The use of pods in namespaces.
 pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
 
+/// The default Secret of certificates that the server makes.
+pub(super) const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
+
 /// A list of any kind.
 #[derive(Debug, Deserialize)]
 pub(super) struct List<T> {

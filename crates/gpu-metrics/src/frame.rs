@@ -4,9 +4,25 @@ use std::sync::Arc;
 
 use super::grid::{Columns, Reading, RowId, WORD, instant_from};
 use super::signal::SignalId;
-use super::store::Heard;
 use super::targets::{TargetId, TargetView, View};
 use apimachinery::time::Timestamp;
+
+/// The times of a row's samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// Its first known sample.
+    pub first: Timestamp,
+    /// Its newest sample.
+    pub newest: Timestamp,
+}
+
+impl Heard {
+    /// No sample is known.
+    pub(crate) const NEVER: Self = Self {
+        first: Timestamp::MAX,
+        newest: Timestamp::MIN,
+    };
+}
 
 /// The samples at the time of a snapshot. Columns are shared with the store; nothing is
 /// copied.

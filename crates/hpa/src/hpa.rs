@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 
 use super::pods::timestamp;
+use super::printed::serialize_printed;
 use super::ratio::Milli;
-use super::words::serialize_printed;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 

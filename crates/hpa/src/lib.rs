@@ -11,6 +11,7 @@ mod measure;
 pub mod metric;
 pub mod pods;
 mod policy;
+mod printed;
 pub mod ratio;
 pub mod stabilise;
 mod sync;

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::pods::{Groups, Requests, Sample, group};
+use super::printed::counted;
 use super::ratio::{Milli, Ratio, Tolerances, Verdict};
-use super::words::counted;
 use super::{Pod, Situation};
 
 /// The sum of the pods' values, compared with the target.

@@ -10,7 +10,6 @@ use super::measure::{Measure, PodsStep, count, requests};
 use super::pods::Sample;
 use super::ratio::{Milli, Tolerances};
 use super::total::{TotalStep, sum, sum_shared};
-use super::words::Failure;
 use super::{Scale, Situation};
 
 /// The metrics API's answer to the controller.
@@ -32,6 +31,14 @@ pub enum Step {
     Pods(Box<PodsStep>),
     /// From one value or a sum.
     Total(TotalStep),
+}
+
+/// The kind of a metric's failure: the text around the cause differs.
+pub(super) enum Failure {
+    /// The API failed, or had no value.
+    Fetch(String),
+    /// The values could not be used.
+    Compute(String),
 }
 
 /// A metric that could not be used.

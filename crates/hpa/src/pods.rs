@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
 use super::Flags;
-use super::words::counted;
+use super::printed::counted;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::hpa::{Behavior, Policy, Rules, Select};
+use super::printed::counted;
 use super::ratio::to_i32;
 use super::stabilise::{History, Past};
-use super::words::counted;
 use apimachinery::time::Timestamp;
 
 /// Without `behavior`, a step up may reach at least this.

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::measure::NO_PODS;
+use super::printed::counted;
 use super::ratio::{Milli, Ratio, Tolerances, Verdict, to_i32, to_i64};
-use super::words::counted;
 use super::{Pod, Scale};
 
 /// A value of an object, or a sum of external values, compared with the target.

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::metric::{MetricTrace, Outcome};
 use super::policy::Limited;
+use super::printed::counted;
 use super::stabilise::{History, Past, Stabilised};
-use super::words::counted;
 use super::{Flags, Hpa};
 use apimachinery::time::Timestamp;
 

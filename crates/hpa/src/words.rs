@@ -1,29 +1,8 @@
 //! The controller's messages for metrics, and for failed ones.
 
-use std::fmt;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::Serializer;
-
 use super::hpa::{Metric, Source, Target};
-use super::metric::Invalid;
-
-/// `1 replica`, `2 replicas`.
-pub(super) fn counted<N>(count: N, what: &str) -> String
-where
-    N: fmt::Display + PartialEq + From<u8> + Copy,
-{
-    let plural = if count == N::from(1) { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-/// The kind of a metric's failure: the text around the cause differs.
-pub(super) enum Failure {
-    /// The API failed, or had no value.
-    Fetch(String),
-    /// The values could not be used.
-    Compute(String),
-}
+use super::metric::{Failure, Invalid};
+use super::printed::printed;
 
 impl Source {
     /// The API of a metric, by its name in messages.
@@ -142,35 +121,4 @@ impl Source {
             }
         }
     }
-}
-
-/// Writes a selector as [`printed`].
-pub(super) fn serialize_printed<S: Serializer>(
-    selector: &Option<LabelSelector>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&printed(selector.as_ref()))
-}
-
-/// A selector as Go prints it, for messages and events.
-pub(super) fn printed(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else {
-        return "nil".to_owned();
-    };
-    let labels = selector.match_labels.iter().flatten();
-    let labels: String = labels
-        .map(|(key, value)| format!("{key}: {value},"))
-        .collect();
-    let expressions = selector.match_expressions.iter().flatten();
-    let expressions: String = expressions
-        .map(|requirement| {
-            let values = requirement.values.as_deref().unwrap_or_default().join(" ");
-            let (key, operator) = (&requirement.key, &requirement.operator);
-            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-        })
-        .collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
-         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
 use super::targets::OF_TARGETS;
-use crate::cli::{Failure, serve};
+use crate::cli::{Failure, retired};
 use crate::config::{Config, Flags};
 use ::hpa::{Hpa, manifest};
 use findings::hpa::Served;
@@ -221,7 +221,7 @@ fn document_of<'f>(
         }
         Some(_) => {
             let words = words(document, is_named);
-            let (_, sentences) = serve::retired::take_out(words.clone());
+            let (_, sentences) = retired::take_out(words.clone());
             report
                 .findings
                 .extend(config::flags(&object(document), &sentences));

@@ -9,8 +9,8 @@ use kube::core::{Selector, SelectorExt as _};
 use super::{CheckArgs, network, targets};
 use crate::app::inspect::{Answer, Home, Look, encode};
 use crate::cli::cluster::Cluster;
-use crate::cli::values::{FindingList, List};
-use crate::cli::{Failure, serve};
+use crate::cli::values::{CERTIFICATE_SECRET, FindingList, List};
+use crate::cli::{Failure, retired};
 use cluster_state::error::CallError;
 use findings::codes::{GM201, GM602};
 use findings::hpa::Served;
@@ -153,7 +153,7 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let object = format!("Deployment {}/{name}", home.namespace);
     let words = super::files::words_behind(deployment);
     let secret = secret(&words);
-    let (_, sentences) = serve::retired::take_out(words);
+    let (_, sentences) = retired::take_out(words);
     let found = config::flags(&object, &sentences);
     look.report.findings.extend(found);
     let spec = deployment.spec.as_ref();
@@ -173,7 +173,7 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
             .or_else(|| words.next())
     };
     let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
-    let secret = value("--certificate-secret").unwrap_or(serve::flags::SECRET);
+    let secret = value("--certificate-secret").unwrap_or(CERTIFICATE_SECRET);
     (!is_given).then(|| secret.to_owned())
 }
 

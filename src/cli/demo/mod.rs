@@ -17,9 +17,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use clap::Args;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use super::signals::Signals;
 use super::ui::{self, Local};
 use super::{Failure, number};
 use crate::api::{self, Api, router};
@@ -228,29 +228,4 @@ fn engine(
         served,
         telemetry: telemetry.clone(),
     })
-}
-
-/// SIGINT and SIGTERM.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let handler = |kind| {
-            signal(kind).map_err(|error| Failure::Failed(format!("no signal handler: {error}")))
-        };
-        Ok(Self {
-            interrupt: handler(SignalKind::interrupt())?,
-            terminate: handler(SignalKind::terminate())?,
-        })
-    }
-
-    pub(super) async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

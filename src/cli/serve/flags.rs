@@ -15,11 +15,9 @@ use http::{HeaderName, HeaderValue};
 
 use crate::cli::address::AddressParser;
 use crate::cli::number;
+use crate::cli::values::CERTIFICATE_SECRET;
 use apimachinery::duration::parse_duration;
 use prometheus_source::settings::Addresses;
-
-/// The default Secret of certificates that the server makes.
-pub(in crate::cli) const SECRET: &str = "gpu-metrics-apiserver-certificates";
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -100,7 +98,7 @@ pub(super) struct Listening {
     pub(super) tls_sni_cert_key: Vec<SniPair>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
-    #[arg(long, default_value = SECRET)]
+    #[arg(long, default_value = CERTIFICATE_SECRET)]
     pub(super) certificate_secret: String,
     /// Service through which kube-apiserver reaches this server, NAME or
     /// NAMESPACE/NAME; the Secret is in its namespace [default: the pod's own]

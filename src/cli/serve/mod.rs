@@ -3,7 +3,6 @@
 mod certificate;
 pub(super) mod flags;
 pub(super) mod prometheus;
-pub(super) mod retired;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -17,7 +16,8 @@ use tracing::Level;
 pub(crate) use flags::ServeArgs;
 use flags::{LogFormat, Logging, MinVersion, RuleFlags};
 
-use super::{Failure, certs, demo, ui};
+use super::signals::Signals;
+use super::{Failure, certs, ui};
 use crate::app::relist;
 use crate::app::server::{self, ServerSettings};
 use crate::app::shutdown::Times;
@@ -146,7 +146,7 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
 
 /// The first signal, which drains, and the second, which stops at once.
 fn signals() -> Result<[impl Future<Output = ()>; 2], Failure> {
-    let mut signals = demo::Signals::new()?;
+    let mut signals = Signals::new()?;
     let (sender, received) = tokio::sync::watch::channel(0);
     tokio::spawn(async move {
         loop {

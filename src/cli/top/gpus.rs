@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::cells::shown;
 use super::fetch::{self, Found};
-use super::rows::{Idle, shown};
+use super::rows::Idle;
 use super::{Page, TopArgs};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};

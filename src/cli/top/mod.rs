@@ -1,5 +1,6 @@
 //! `top`: the holders of GPUs, and the load.
 
+pub(super) mod cells;
 pub(super) mod fetch;
 pub(super) mod gpus;
 pub(super) mod objects;

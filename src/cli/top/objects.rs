@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::rows::{count, shown, whole};
+use super::cells::{count, shown, whole};
 use super::{TopArgs, What};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};

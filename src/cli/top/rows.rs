@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Column;
+use super::cells::{shown, whole};
 use super::objects::HpaCell;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::Explanation;
@@ -153,24 +154,11 @@ impl Row {
     }
 }
 
-pub(in crate::cli) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
-    known.map_or_else(|| "–".to_owned(), text)
-}
-
-pub(in crate::cli) fn count(known: Option<i32>) -> String {
-    shown(known, |number| number.to_string())
-}
-
 /// A percentage as a block of one of eight heights.
 fn bar(percent: Option<f64>) -> char {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |percent: f64| BARS[((percent * 0.08) as usize).min(7)];
     percent.map_or('·', height)
-}
-
-/// A number with at most one digit after the point.
-pub(in crate::cli) fn whole(number: f64) -> String {
-    format!("{number:.1}").trim_end_matches(".0").to_owned()
 }
 
 fn mebibytes(number: f64) -> String {

@@ -13,8 +13,8 @@ use super::query::link;
 use super::{Ask, Content};
 use crate::cli::Failure;
 use crate::cli::explain::hpa::Decision;
+use crate::cli::top::cells::count;
 use crate::cli::top::objects::{GpuPod, HpaCell, Objects};
-use crate::cli::top::rows::count;
 use crate::cli::top::{TopArgs, What};
 use crate::cli::values::{self, Item, List, of_object};
 

@@ -37,6 +37,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::cluster::{Cluster, ClusterArgs};
+use super::signals::Signals;
 use super::unread::{UNREAD, trouble};
 use super::{Failure, number};
 use crate::api::{self, router};
@@ -97,7 +98,7 @@ pub(super) async fn run(args: UiArgs) -> Result<(), Failure> {
     let name = cluster.client.cluster().to_owned();
     let pages = routes(cluster.client, args.cluster.namespace, &name);
     let serving = tokio::spawn(local.serve(pages, stopped));
-    let mut signals = super::demo::Signals::new()?;
+    let mut signals = Signals::new()?;
     signals.wait().await;
     let _ = stop.send(true);
     let _ = serving.await;

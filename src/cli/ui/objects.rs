@@ -11,8 +11,9 @@ use super::{Ask, Content};
 use crate::chart::sparkline;
 use crate::cli::Failure;
 use crate::cli::cluster::Cluster;
+use crate::cli::top::cells::whole;
 use crate::cli::top::fetch::{self, Found};
-use crate::cli::top::rows::{Row, whole};
+use crate::cli::top::rows::Row;
 use crate::cli::top::{Column, TopArgs, What};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 

@@ -2,7 +2,7 @@
 
 use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
 use super::Ask;
-use super::tally::{Answers, Number, Tally};
+use super::tally::{Answers, Number, Tallies, Tally};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
@@ -39,6 +39,18 @@ impl Default for Fold {
             sum: 0.0,
             weight: 0.0,
             newest: Timestamp::MIN,
+        }
+    }
+}
+
+impl Tallies {
+    /// Adds the instant to the group's folds, one for each ask.
+    pub(super) fn fold(&self, instant: i64, folds: &mut [Fold]) {
+        if self.answers.valid == 0 {
+            return;
+        }
+        for (fold, tally) in folds.iter_mut().zip(&self.of_asks) {
+            fold.add(instant, &self.answers, tally);
         }
     }
 }

@@ -7,11 +7,10 @@
 use super::super::grid::Reading;
 use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
-use super::super::policy::Measure;
 use super::super::targets::TargetView;
 use super::moment::Moment;
 use super::tally::Tallies;
-use super::{Ask, Evaluator, Group, Lens, RowId, Seen, Span};
+use super::{Ask, Evaluator, Group, Lens, RowId, Span};
 use apimachinery::time::Timestamp;
 
 /// How long after its containers started a pod's GPUs may be without samples,
@@ -277,20 +276,5 @@ impl Evaluator<'_> {
     pub(super) fn target(&self, facts: &RowFacts) -> Option<&TargetView> {
         let target = self.targets.get(facts.id.0 as usize)?;
         self.frame.target(target.id)
-    }
-}
-
-/// Records a device that answers, but without the reading that decides whether it is
-/// active: it counts as missing.
-pub(super) fn miss_activity(seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
-    tallies.answers.missing += 1;
-    for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-        tally.miss(
-            &ask.measure,
-            match ask.measure {
-                Measure::Devices { .. } => Some((seen.value, seen.weight)),
-                _ => None,
-            },
-        );
     }
 }

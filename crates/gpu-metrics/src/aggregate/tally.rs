@@ -2,8 +2,6 @@
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::SignalId;
-use super::fold::Fold;
-use super::missing::miss_activity;
 use super::moment::Moment;
 use super::{Ask, Evaluator, Group, Seen, Sight, Span};
 use apimachinery::time::Timestamp;
@@ -162,15 +160,20 @@ impl Tallies {
     pub(super) fn repeats(&self, group: &Group<'_>) -> bool {
         !self.misses && group.unseen.is_empty()
     }
+}
 
-    /// Adds the instant to the group's folds, one for each ask.
-    pub(super) fn fold(&self, instant: i64, folds: &mut [Fold]) {
-        if self.answers.valid == 0 {
-            return;
-        }
-        for (fold, tally) in folds.iter_mut().zip(&self.of_asks) {
-            fold.add(instant, &self.answers, tally);
-        }
+/// Records a device that answers, but without the reading that decides whether it is
+/// active: it counts as missing.
+fn miss_activity(seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
+    tallies.answers.missing += 1;
+    for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+        tally.miss(
+            &ask.measure,
+            match ask.measure {
+                Measure::Devices { .. } => Some((seen.value, seen.weight)),
+                _ => None,
+            },
+        );
     }
 }
 

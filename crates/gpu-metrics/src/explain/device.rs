@@ -10,8 +10,7 @@ use crate::series::{MODEL_LABELS, Owner};
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
-use super::of_group::{Question, field};
-use super::promql::Selected;
+use super::question::{Question, Selected, field};
 use super::{Device, Reading, seconds};
 
 /// The device, as far as the user may know of it.

@@ -7,14 +7,15 @@
 mod device;
 mod of_group;
 mod promql;
+mod question;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 pub use super::aggregate::{Idle, Instant, State};
-pub use of_group::{Question, fields_of, meaning};
-pub use promql::{LabelMatcher, Selected};
+pub use of_group::{fields_of, meaning};
+pub use question::{LabelMatcher, Question, Selected};
 
 /// The note about devices without the names of their holders.
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \

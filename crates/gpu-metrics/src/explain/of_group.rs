@@ -1,41 +1,21 @@
 //! Turns the evaluator's reasons into an explanation.
 
 use crate::aggregate::{Group, Reasons, State};
-use crate::dcgm::fields;
 use crate::grid::instant_time;
 use crate::layout::Standing;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
-use crate::signal::SignalId;
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
 use super::device::describe;
-use super::promql::{self, LabelMatcher, Selected};
+use super::promql;
+use super::question::{Question, Selected, field};
 use super::seconds;
 use super::{Explanation, Served, Window};
 
 /// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;
-
-/// The value to explain.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// The metric's name.
-    pub metric: &'a str,
-    /// What it measures.
-    pub measure: &'a Measure,
-    /// The formula in force.
-    pub formula: Formula,
-    /// `pods ml/train-0`.
-    pub of: &'a str,
-    /// Which series are the group's. A user who may read them may see their pods.
-    pub selected: Selected<'a>,
-    /// The label conditions of the metric selector; `None`: no query can express them.
-    pub labels: Option<&'a [LabelMatcher]>,
-    /// The time of the request, by the source's clock.
-    pub now: Timestamp,
-}
 
 impl Explanation {
     /// Explains the value of a group. `value` is the served value, `no_value` the message
@@ -78,14 +58,6 @@ impl Explanation {
         }
         explanation
     }
-}
-
-/// The first of a field's series names.
-pub(super) fn field(signal: SignalId) -> Option<String> {
-    let known = fields::built_in()
-        .into_iter()
-        .find(|spec| spec.id == signal)?;
-    known.wire_names.into_iter().next()
 }
 
 impl Served {

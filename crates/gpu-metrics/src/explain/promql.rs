@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals, quote};
 
-use super::of_group::{Question, field};
+use super::question::{LabelMatcher, Question, Selected, field};
 use super::{Promql, seconds};
 
 /// What no query can express.
@@ -34,17 +34,6 @@ const ORIGINAL: &str = "docs/numbers.md, \"The original's number\", has it";
 /// The most names in a query.
 const MOST_NAMES: usize = 64;
 
-/// A condition of a metric selector, by the label's name in the series.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelMatcher {
-    /// The label's name.
-    pub label: String,
-    /// Whether the label must have none of the values, instead of one of them.
-    pub negated: bool,
-    /// Values; the empty one matches an absent label.
-    pub values: BTreeSet<String>,
-}
-
 impl LabelMatcher {
     /// `GPU_I_ID!="2"`, `modelName=~"A|B"`.
     fn text(&self) -> Result<String, &'static str> {
@@ -60,21 +49,6 @@ impl LabelMatcher {
             (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
         })
     }
-}
-
-/// How the series of a group are selected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Selected<'a> {
-    /// One pod of a namespace.
-    Pod(&'a str, &'a str),
-    /// The group's pods in a namespace.
-    PodsOf(&'a str),
-    /// All pods of a namespace.
-    Namespace(&'a str),
-    /// The group's devices.
-    Devices,
-    /// Everything.
-    All,
 }
 
 impl<'a> Selected<'a> {

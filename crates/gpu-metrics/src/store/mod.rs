@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Sample;
+use super::frame::Heard;
 use super::grid::{Columns, Feed, RowId};
 use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
@@ -68,22 +69,6 @@ pub struct Row {
     series: Vec<SeriesId>,
     /// Whether its series differ in labels or target.
     is_divided: bool,
-}
-
-/// The times of a row's samples.
-#[derive(Clone, Copy, Debug)]
-pub struct Heard {
-    /// Its first known sample.
-    pub first: Timestamp,
-    /// Its newest sample.
-    pub newest: Timestamp,
-}
-
-impl Heard {
-    const NEVER: Self = Self {
-        first: Timestamp::MAX,
-        newest: Timestamp::MIN,
-    };
 }
 
 #[derive(Debug)]

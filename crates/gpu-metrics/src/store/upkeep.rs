@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::super::frame::Frame;
+use super::super::frame::{Frame, Heard};
 use super::super::grid::RowId;
 use super::super::series::{Scheme, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
-use super::{Heard, Job, Row, Series, SeriesId, Store};
+use super::{Job, Row, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 /// Samples of one scrape have one time. Devices under one name whose samples are further

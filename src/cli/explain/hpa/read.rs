@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod as ApiPod;
 use serde::Deserialize;
 
 use super::FlagArgs;
-use super::values::{Unread, answer};
+use super::values::{Unread, answer, plural, root};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::failure;
@@ -158,31 +158,6 @@ impl Target {
             selector: status.selector.unwrap_or_default(),
         })
     }
-}
-
-/// The path of an API version.
-fn root(version: &str) -> String {
-    match version.contains('/') {
-        true => format!("/apis/{version}"),
-        false => format!("/api/{version}"),
-    }
-}
-
-/// A resource with its group: `deployments.apps`.
-pub(super) fn grouped(version: &str, plural: &str) -> String {
-    match version.split_once('/') {
-        Some((group, _)) => format!("{plural}.{group}"),
-        None => plural.to_owned(),
-    }
-}
-
-/// The resource of a kind: `deployments`.
-pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, Unread> {
-    let list = cluster.resources(&root(version)).await?;
-    let mut found = list.resources.iter();
-    let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
-    let found = found.ok_or_else(|| format!("no matches for kind {kind:?} in {version:?}"))?;
-    Ok(found.name.clone())
 }
 
 /// Whether other autoscalers select the same pods.

@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Deserialize;
 
-use super::read::{grouped, plural};
 use crate::cli::Failure;
 use crate::cli::cluster::{Cluster, encode};
 use crate::cli::explain::failure;
@@ -197,4 +196,29 @@ async fn of_use(
         samples.insert(pod.metadata.name, sample);
     }
     Ok(Answer::Pods(samples))
+}
+
+/// The path of an API version.
+pub(super) fn root(version: &str) -> String {
+    match version.contains('/') {
+        true => format!("/apis/{version}"),
+        false => format!("/api/{version}"),
+    }
+}
+
+/// A resource with its group: `deployments.apps`.
+fn grouped(version: &str, plural: &str) -> String {
+    match version.split_once('/') {
+        Some((group, _)) => format!("{plural}.{group}"),
+        None => plural.to_owned(),
+    }
+}
+
+/// The resource of a kind: `deployments`.
+pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, Unread> {
+    let list = cluster.resources(&root(version)).await?;
+    let mut found = list.resources.iter();
+    let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
+    let found = found.ok_or_else(|| format!("no matches for kind {kind:?} in {version:?}"))?;
+    Ok(found.name.clone())
 }

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use super::flags::ServeArgs;
-use super::retired::take_out;
+use crate::cli::retired::take_out;
 use aggregated_apiserver::serve::certs::{Authority, Issued};
 use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;

@@ -1,0 +1,61 @@
+//! What is asked to be explained.
+
+use std::collections::BTreeSet;
+
+use crate::dcgm::fields;
+use crate::policy::{Formula, Measure};
+use crate::signal::SignalId;
+use apimachinery::time::Timestamp;
+
+/// The value to explain.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The metric's name.
+    pub metric: &'a str,
+    /// What it measures.
+    pub measure: &'a Measure,
+    /// The formula in force.
+    pub formula: Formula,
+    /// `pods ml/train-0`.
+    pub of: &'a str,
+    /// Which series are the group's. A user who may read them may see their pods.
+    pub selected: Selected<'a>,
+    /// The label conditions of the metric selector; `None`: no query can express them.
+    pub labels: Option<&'a [LabelMatcher]>,
+    /// The time of the request, by the source's clock.
+    pub now: Timestamp,
+}
+
+/// A condition of a metric selector, by the label's name in the series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelMatcher {
+    /// The label's name.
+    pub label: String,
+    /// Whether the label must have none of the values, instead of one of them.
+    pub negated: bool,
+    /// Values; the empty one matches an absent label.
+    pub values: BTreeSet<String>,
+}
+
+/// How the series of a group are selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selected<'a> {
+    /// One pod of a namespace.
+    Pod(&'a str, &'a str),
+    /// The group's pods in a namespace.
+    PodsOf(&'a str),
+    /// All pods of a namespace.
+    Namespace(&'a str),
+    /// The group's devices.
+    Devices,
+    /// Everything.
+    All,
+}
+
+/// The first of a field's series names.
+pub(super) fn field(signal: SignalId) -> Option<String> {
+    let known = fields::built_in()
+        .into_iter()
+        .find(|spec| spec.id == signal)?;
+    known.wire_names.into_iter().next()
+}
