@@ -3,29 +3,29 @@
 //! Data moves from left to right once:
 //!
 //! ```text
-//!  Prometheus            ┌────────────── pure, no I/O, no clock ──────────────┐
-//!      │ HTTP            │ gpu-metrics                                        │
-//!      ▼                 │                                                    │
-//!  source ── Batch ────► │ dcgm ──► store ────────► aggregate ────────► Snapshot
-//!  (poll, decode)        │ (whose GPU?) (windows)      (formulas)        │    │
-//!                        └──────────────────────────────────────────────┼────┘
-//!  cluster ── pods, owners, services ───────────────────────────────► provider
-//!      ▲                                                                │
-//!      │ watches, reviews                                               ▼
-//!  kube-apiserver ──► serve ──► api::router ── layers: security ──► api handlers
-//!      ▲              (TLS: certificates, x509)
+//!  Prometheus               ┌──────── pure, no I/O, no clock ────────┐
+//!      │ HTTP                 │ gpu-metrics                            │
+//!      ▼                      │                                        │
+//!  prometheus-source ─ Batch ─► dcgm ──► store ──► aggregate ─► Snapshot
+//!  (poll, decode)             │ (whose GPU?) (windows) (formulas)   │  │
+//!                             └─────────────────────────────────────┼──┘
+//!  cluster-state ── pods, owners, Services ─────────────────────► provider
+//!      ▲                                                            │
+//!      │ watches, reviews                                           ▼
+//!  kube-apiserver ─► aggregated-apiserver ─► api::router ─► api handlers
+//!      ▲              (TLS, certificates, identity, limits)
 //!      └── HPA controller
 //! ```
 //!
-//! A sample enters in [`prometheus_source`], the crate [`gpu_metrics`] says whose it is and
-//! turns it into a number, [`provider`] answers questions from an immutable
-//! snapshot and [`api`] puts the answer on the wire. Nothing on the right writes to
-//! the left. A request for a GPU metric never causes a query to Prometheus; a
+//! A sample enters in [`prometheus_source`]. The crate [`gpu_metrics`] finds out which
+//! object it belongs to and turns it into a number, [`provider`] answers questions from an
+//! immutable snapshot, and [`api`] puts the answer on the wire. Nothing on the right
+//! writes to the left. A request for a GPU metric never causes a query to Prometheus; a
 //! request for the metric of a rule takes one of a number of permits
-//! ([`limits::permits`]). Between [`serve`] and the handlers of [`api`] stands
-//! [`security`], which authenticates and authorizes each request. [`app`] connects
-//! the parts, [`cli`] has the commands, [`config`] reads the file, and [`telemetry`]
-//! has the log, the health and the metrics of the server itself.
+//! ([`limits::permits`]). [`aggregated_apiserver`] accepts connections, and authenticates
+//! and authorizes each request before a handler of [`api`] sees it. [`app`] connects the
+//! parts, [`cli`] has the commands, [`config`] reads the file, and [`telemetry`] has the
+//! log, the health and the metrics of the server itself.
 
 pub mod api;
 pub mod app;

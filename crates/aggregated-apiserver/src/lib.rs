@@ -25,7 +25,7 @@
 //!
 //! The crate does not connect to kube-apiserver. It asks through traits:
 //! [`security::reviewer::Reviewer`], [`certificates::managed::store::SecretStore`] and
-//! [`certificates::managed::registration::ApiServices`].
+//! [`certificates::managed::store::Registry`].
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};

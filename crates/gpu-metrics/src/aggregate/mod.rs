@@ -96,7 +96,7 @@ impl<'a> Evaluator<'a> {
     /// instants of the window is defined. Group by group, in the order of `asks`.
     ///
     /// The asks differ only in their measure, and share a [`Lens`]. `sight` is the result
-    /// of [`Evaluator::sight`] for them, if many groups share it.
+    /// of `Evaluator::sight` for them, if many groups share it.
     pub fn values(
         &self,
         groups: &[Spanned<'_>],
