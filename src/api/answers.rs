@@ -8,20 +8,23 @@ use http::request::Parts;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::provider::Provider;
-use crate::telemetry::Telemetry;
+use aggregated_apiserver::api::context::RequestContext;
+use aggregated_apiserver::api::negotiate::Format;
+use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::{negotiate, response};
 use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
+use crate::provider::Provider;
+use crate::telemetry::Telemetry;
+
 use super::buffer::Pool;
-use super::context::RequestContext;
 use super::documents::{Documents, InForce};
-use super::negotiate::Format;
 use super::path::Target;
-use super::status::Failure;
+use super::request::ParsedRequest;
 use super::values::Values;
-use super::{discovery, negotiate, response, version};
+use super::{discovery, version};
 
 /// The API server's answers. Cheap to clone.
 #[derive(Clone)]
@@ -84,8 +87,9 @@ impl Api {
 
     /// Answers a request for values or documents outside of the layers, for benchmarks.
     pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
-        let context = RequestContext::new(request);
-        let mut response = self.answer(&context, &request.headers).await;
+        let parsed = ParsedRequest::of(&request.uri);
+        let context = parsed.context(self, request);
+        let mut response = self.answer(&context, &parsed, &request.headers).await;
         response::finish(response.headers_mut(), context.audit_id.clone());
         response
     }
@@ -93,9 +97,10 @@ impl Api {
     pub(super) async fn answer(
         &self,
         context: &RequestContext,
+        parsed: &ParsedRequest,
         headers: &HeaderMap,
     ) -> Response<Full<Bytes>> {
-        let answer = self.make(context, headers).await;
+        let answer = self.make(context, parsed, headers).await;
         answer.unwrap_or_else(|failure| response::failure(failure, context.manner))
     }
 
@@ -115,10 +120,11 @@ impl Api {
     async fn make(
         &self,
         context: &RequestContext,
+        parsed: &ParsedRequest,
         headers: &HeaderMap,
     ) -> Result<Response<Full<Bytes>>, Failure> {
-        let target = context.target.as_ref().map_err(|error| *error)?;
-        let params = context.params.as_ref();
+        let target = parsed.target.as_ref().map_err(|error| *error)?;
+        let params = parsed.params.as_ref();
         let params = params.map_err(|reason| Failure::Malformed(reason.clone()))?;
         let (inner, mut manner) = (&*self.inner, context.manner);
         let group = target.group();
@@ -134,7 +140,7 @@ impl Api {
             now,
             user: context.user_name(),
             pool: &inner.pool,
-            may_list_pods: context.may_list_pods.get().copied().unwrap_or(true),
+            may_list_pods: parsed.may_list_pods.get().copied().unwrap_or(true),
         };
         let is_ours = target.has_values() && params.explain();
         if is_ours {

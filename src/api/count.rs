@@ -9,30 +9,37 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 
-use super::answers::Api;
-use super::context::RequestContext;
-use super::group::Group;
-use super::params::Params;
-use super::path::{FINDINGS, Object, Target};
+use aggregated_apiserver::api::context::RequestContext;
+
 use crate::telemetry::metrics::Class;
+
+use super::answers::Api;
+use super::group::Group;
+use super::path::{FINDINGS, Object, Target};
+use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the answer.
 pub(super) async fn count(
     State(api): State<Api>,
     Extension(context): Extension<Arc<RequestContext>>,
+    Extension(parsed): Extension<Arc<ParsedRequest>>,
     request: Request,
     next: Next,
 ) -> Response {
     let under_way = api.telemetry().metrics.requests().begin();
     let response = next.run(request).await;
     let code = response.status().as_u16();
-    under_way.answered(&class(&api, &context), code, context.began.elapsed());
+    under_way.answered(
+        &class(&api, &context.method, &parsed),
+        code,
+        context.began.elapsed(),
+    );
     response
 }
 
-fn class(api: &Api, context: &RequestContext) -> Class {
-    let watches = || context.params.as_ref().is_ok_and(Params::watch);
-    let word = match &context.target {
+fn class(api: &Api, method: &Method, parsed: &ParsedRequest) -> Class {
+    let watches = || parsed.watches();
+    let word = match &parsed.target {
         Err(_) => "other",
         Ok(Target::Health(_) | Target::HealthCheck(..)) => "health",
         Ok(Target::Metrics) => "metrics",
@@ -46,21 +53,21 @@ fn class(api: &Api, context: &RequestContext) -> Class {
             };
             let known = api.documents().resource(name).cloned();
             return Class {
-                verb: verb(&context.method, "get"),
+                verb: verb(method, "get"),
                 group: Group::Custom.name(),
                 resource: known.unwrap_or_else(|| "other".into()),
             };
         }
         Ok(Target::External { .. }) => {
             return Class {
-                verb: verb(&context.method, if watches() { "watch" } else { "list" }),
+                verb: verb(method, if watches() { "watch" } else { "list" }),
                 group: Group::External.name(),
                 resource: "external".into(),
             };
         }
         Ok(Target::Findings(of)) => {
             return Class {
-                verb: verb(&context.method, if watches() { "watch" } else { "list" }),
+                verb: verb(method, if watches() { "watch" } else { "list" }),
                 group: of.group.name(),
                 resource: FINDINGS.into(),
             };
@@ -72,14 +79,14 @@ fn class(api: &Api, context: &RequestContext) -> Class {
                 (None, false) => "list",
             };
             return Class {
-                verb: verb(&context.method, get),
+                verb: verb(method, get),
                 group: Group::Resource.name(),
                 resource: target.measured.resource().into(),
             };
         }
     };
     Class {
-        verb: verb(&context.method, "get"),
+        verb: verb(method, "get"),
         group: "",
         resource: word.into(),
     }

@@ -14,17 +14,20 @@ use http::header::VARY;
 use http::{HeaderMap, Response};
 use http_body_util::Full;
 
-use crate::provider::{CustomMetric, Provider};
+use aggregated_apiserver::api::aggregated_discovery;
+use aggregated_apiserver::api::discovery::{group, groups, resources};
+use aggregated_apiserver::api::documents::{Forms, Tagged};
+use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, Manner};
+use aggregated_apiserver::api::response::{self, Keep};
+use aggregated_apiserver::api::status::Failure;
 use apimachinery::time::Timestamp;
 
-use super::forms::{Forms, Tagged};
-use super::group::{Group, GroupVersion};
-use super::negotiate::{self, Aggregated, Format, Manner};
+use crate::provider::{CustomMetric, Provider};
+
+use super::group::GroupVersion;
 use super::params::Params;
 use super::path::Target;
-use super::response::{self, Keep};
-use super::status::Failure;
-use super::{aggregated, discovery, openapi};
+use super::{discovery, openapi};
 
 /// The documents of the configuration in force.
 #[derive(Debug, Default)]
@@ -62,20 +65,22 @@ type Answer = Result<Response<Full<Bytes>>, Failure>;
 impl Documents {
     fn of(provider: &dyn Provider) -> Self {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
-        let mut served = Group::ALL.to_vec();
-        served.retain(|group| discovery::is_served(provider, *group));
-        let versions: Vec<GroupVersion> =
-            served.iter().flat_map(|group| group.versions()).collect();
-        let groups = Forms::new(|format| discovery::groups(&served, format));
-        let mut discovery = HashMap::from([(Target::Groups, groups)]);
-        for group in &served {
-            let forms = Forms::new(|format| discovery::group(*group, format));
-            discovery.insert(Target::Group(*group), forms);
+        let served = discovery::served(provider);
+        let mut discovery = HashMap::new();
+        let mut versions = Vec::new();
+        for (of, described) in &served {
+            let forms = Forms::new(|format| group(described, format));
+            discovery.insert(Target::Group(*of), forms);
+            for of in of.versions() {
+                let (version, name) = (of.version.name(), env!("CARGO_PKG_NAME"));
+                let forms = Forms::new(|format| resources(described, version, name, format));
+                discovery.insert(Target::GroupVersion(of), forms);
+                versions.push(of);
+            }
         }
-        for of in &versions {
-            let forms = Forms::new(|format| discovery::resources(provider, *of, format));
-            discovery.insert(Target::GroupVersion(*of), forms);
-        }
+        let served: Vec<_> = served.into_iter().map(|(_, described)| described).collect();
+        let all = Forms::new(|format| groups(&served, format));
+        discovery.insert(Target::Groups, all);
         let of = |of: &GroupVersion| (*of, Tagged::new(openapi::v3(*of, &external)));
         let v3: Vec<(GroupVersion, Tagged)> = versions.iter().map(of).collect();
         let roots = [
@@ -83,12 +88,12 @@ impl Documents {
             (Target::OpenApiV3, Tagged::new(openapi::v3_root(&v3))),
         ];
         let v3 = v3.into_iter().map(|(of, it)| (Target::OpenApiV3Of(of), it));
-        let resources = custom.iter().map(|metric| Arc::clone(&metric.resource));
+        let described = custom.iter().map(|metric| Arc::clone(&metric.resource));
         Self {
-            resources: resources.collect(),
+            resources: described.collect(),
             discovery,
             aggregated: Aggregated::ALL
-                .map(|version| Tagged::new(aggregated::document(provider, &served, version))),
+                .map(|version| Tagged::new(aggregated_discovery(&served, version))),
             openapi: v3.chain(roots).collect(),
             custom,
             external,

@@ -1,28 +1,18 @@
-//! JSON: value lists written directly, other documents through serde
-//! (docs/protocol.md, "Value lists").
+//! JSON: value lists, written directly (docs/protocol.md, "Value lists").
 //!
 //! A list of a thousand pods goes to every autoscaler every few seconds, and writing it
 //! must cost less than encrypting it. So the parts that items share are built once, and
 //! no item allocates.
 
-use serde::Serialize;
+use apimachinery::quantity;
 
 use crate::provider::{CustomItem, ExternalItem};
-use apimachinery::quantity;
 
 use super::buffer::Document;
 use super::described::Described;
 use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
 use super::rfc3339::Seconds;
-
-/// Encodes a rarely requested document, with the newline that ends Go's.
-pub(crate) fn document(value: &impl Serialize) -> Vec<u8> {
-    // These documents have string keys and no values that can fail.
-    let mut out = serde_json::to_vec(value).unwrap_or_default();
-    out.push(b'\n');
-    out
-}
 
 /// Writes a list of any of the three kinds.
 pub(crate) struct ListWriter {
@@ -240,69 +230,9 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Indents a compact document by two spaces, like Go's `json.MarshalIndent`.
-pub(crate) fn indent(compact: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(compact.len() * 2);
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let line = |out: &mut Vec<u8>, depth: usize| {
-        out.push(b'\n');
-        out.resize(out.len() + 2 * depth, b' ');
-    };
-    for (at, &byte) in compact.iter().enumerate() {
-        let next = compact.get(at + 1);
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            out.push(byte);
-            continue;
-        }
-        match byte {
-            b'{' | b'[' => {
-                out.push(byte);
-                if !matches!(next, Some(b'}' | b']')) {
-                    depth += 1;
-                    line(&mut out, depth);
-                }
-            }
-            b'}' | b']' => {
-                if !matches!(
-                    at.checked_sub(1).and_then(|at| compact.get(at)),
-                    Some(b'{' | b'[')
-                ) {
-                    depth = depth.saturating_sub(1);
-                    line(&mut out, depth);
-                }
-                out.push(byte);
-            }
-            b',' => {
-                out.push(byte);
-                line(&mut out, depth);
-            }
-            b':' => out.extend_from_slice(b": "),
-            _ => {
-                in_string = byte == b'"';
-                out.push(byte);
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn indenting_changes_no_meaning() {
-        let value =
-            serde_json::json!({"a": [], "b": {}, "c": [1, {"d": "x,:{}[]\"\\"}], "e": null});
-        let compact = serde_json::to_vec(&value).unwrap();
-        let pretty = indent(&compact);
-        assert_eq!(
-            String::from_utf8(pretty).unwrap(),
-            serde_json::to_string_pretty(&value).unwrap()
-        );
-    }
 
     #[test]
     fn strings_are_escaped_so_that_they_read_back() {

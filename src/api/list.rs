@@ -2,13 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use crate::provider::{Error, Item, Query};
+use aggregated_apiserver::api::negotiate::Format;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
+use crate::provider::{Error, Item, Query};
+
 use super::buffer::Document;
 use super::group::{Group, GroupVersion};
-use super::negotiate::Format;
 use super::{json, proto, selector_echo};
 
 /// Encodes a list in the client's format.

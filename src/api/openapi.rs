@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::forms::Tagged;
+use aggregated_apiserver::api::documents::Tagged;
+use aggregated_apiserver::api::json;
+
 use super::group::{Group, GroupVersion};
-use super::json;
 
 /// So many external metrics have a path of their own in the v3 document, which
 /// is how `kubectl explain` finds a resource; the others are covered by the

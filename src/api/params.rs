@@ -1,13 +1,13 @@
 //! Query parameters (docs/protocol.md, "Query parameters"). The first value of a
 //! name wins; unknown names are ignored.
 
+use aggregated_apiserver::api::quote::quote;
+use aggregated_apiserver::api::status::Failure;
 use apimachinery::duration::parse_duration;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
 
 use super::path::percent_decode;
-use super::quote::quote;
-use super::status::Failure;
 
 /// The parameters that this server reads.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Protobuf: the envelope, and value lists written directly
+//! Protobuf: value lists, written directly
 //! (docs/protocol.md, "Protobuf").
 //!
 //! Autoscalers ask for protobuf, so this is as frequent as [`super::json`]: a list is
@@ -8,70 +8,17 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use crate::provider::{CustomItem, ExternalItem};
+use aggregated_apiserver::api::protobuf::{
+    ENVELOPE_END, GAP, LENGTH, VARINT, envelope_head, field, field_len, tag, varint,
+};
 use apimachinery::quantity;
+
+use crate::provider::{CustomItem, ExternalItem};
 
 use super::buffer::Document;
 use super::described::Described;
 use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
-
-/// The first bytes of every Kubernetes protobuf document.
-const MAGIC: &[u8] = b"k8s\0";
-/// Room before the list for the envelope, whose length depends on the complete list; the
-/// largest one has some 80 bytes.
-const GAP: usize = 128;
-/// `contentEncoding` and `contentType`, empty, as Go writes them.
-const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
-
-/// Encodes a rarely requested message in its envelope.
-pub(crate) fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8> {
-    let raw = message.encode_to_vec();
-    let mut out = envelope_head(api_version, kind, raw.len());
-    out.extend_from_slice(&raw);
-    out.extend_from_slice(&ENVELOPE_END);
-    out
-}
-
-fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
-    let mut type_meta = Vec::with_capacity(GAP);
-    field(1, api_version.as_bytes(), &mut type_meta);
-    field(2, kind.as_bytes(), &mut type_meta);
-    let mut out = MAGIC.to_vec();
-    field(1, &type_meta, &mut out);
-    out.push(tag(2, LENGTH));
-    varint(raw_len as u64, &mut out);
-    out
-}
-
-const VARINT: u8 = 0;
-const LENGTH: u8 = 2;
-
-const fn tag(number: u8, wire: u8) -> u8 {
-    (number << 3) | wire
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
-const fn varint_len(value: usize) -> usize {
-    (value | 1).ilog2() as usize / 7 + 1
-}
-
-const fn field_len(content: usize) -> usize {
-    1 + varint_len(content) + content
-}
-
-fn field(number: u8, content: &[u8], out: &mut Vec<u8>) {
-    out.push(tag(number, LENGTH));
-    varint(content.len() as u64, out);
-    out.extend_from_slice(content);
-}
 
 /// Writes a list of any of the three kinds.
 pub(crate) struct ListWriter {

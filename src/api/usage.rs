@@ -6,24 +6,26 @@ use prost::Message;
 use serde::Serialize;
 use serde_json::{Value as Json, json as object};
 
+use aggregated_apiserver::api::json;
+use aggregated_apiserver::api::messages::ListMeta;
+use aggregated_apiserver::api::negotiate::Format;
+use aggregated_apiserver::api::object::encode_as;
+use aggregated_apiserver::api::quote::quote;
+use aggregated_apiserver::api::status::Failure;
+use apimachinery::field_selector::FieldSelector;
+use apimachinery::time::Timestamp;
+
+use crate::provider::usage::{Amounts, Measured, Usage, UsageAnswer, UsageQuery};
+use crate::provider::{Error, Which};
+
 use super::group::GroupVersion;
-use super::json;
-use super::messages::ListMeta;
-use super::negotiate::Format;
-use super::object::encode_as;
 use super::params::selector;
 use super::path::UsageTarget;
-use super::quote::quote;
-use super::status::Failure;
 use super::usage_messages::{
     ContainerMetrics, NodeMetrics, NodeMetricsList, ObjectMeta, PodMetrics, PodMetricsList, Window,
     resource_list, texts,
 };
 use super::values::Values;
-use crate::provider::usage::{Amounts, Measured, Usage, UsageAnswer, UsageQuery};
-use crate::provider::{Error, Which};
-use apimachinery::field_selector::FieldSelector;
-use apimachinery::time::Timestamp;
 
 impl Values<'_> {
     /// Answers M1 to M3 (docs/protocol.md, "Paths").
@@ -42,7 +44,7 @@ impl Values<'_> {
         };
         if target.name.is_none() && self.params.watch() {
             return Err(Failure::WatchNotSupported {
-                group: target.of.group,
+                group: target.of.group.name(),
                 resource: target.measured.resource().to_owned(),
             });
         }

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::messages::ListMeta;
-use super::rfc3339::Seconds;
-use crate::provider::usage::Amounts;
+use aggregated_apiserver::api::messages::ListMeta;
 use apimachinery::duration::go_duration;
 use apimachinery::quantity;
 use apimachinery::time::Timestamp;
+
+use crate::provider::usage::Amounts;
+
+use super::rfc3339::Seconds;
 
 /// `metav1.ObjectMeta`: the known fields.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

@@ -4,17 +4,19 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use crate::provider::{Item, Objects, Provider, Query, ValuesOf, Which};
+use aggregated_apiserver::api::negotiate::Format;
+use aggregated_apiserver::api::status::Failure;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
+use crate::provider::{Item, Objects, Provider, Query, ValuesOf, Which};
+
 use super::buffer::{Document, Pool};
+use super::failure::of_provider;
 use super::group::GroupVersion;
 use super::list::List;
-use super::negotiate::Format;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, FINDINGS, Object};
-use super::status::Failure;
 
 /// A request for values.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Values<'_> {
         query: &Query,
         count: RangeInclusive<usize>,
     ) -> Result<Document, Failure> {
-        let failure = |error| Failure::of_provider(error, query);
+        let failure = |error| of_provider(error, query);
         if self.params.explain() {
             let explanation = self.provider.explain(query).await;
             let mut explanation = explanation.map_err(failure)?;
@@ -117,7 +119,7 @@ impl Values<'_> {
         self.params.check_field_selector(name)?;
         if self.params.watch() {
             return Err(Failure::WatchNotSupported {
-                group: of.group,
+                group: of.group.name(),
                 resource: resource.to_owned(),
             });
         }

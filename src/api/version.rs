@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::json;
+use aggregated_apiserver::api::json;
 
 /// The document.
 pub(crate) fn document() -> Vec<u8> {

@@ -27,12 +27,14 @@ use super::reload::{Clients, ConfigFile, Reload, RuleSet, Targets};
 use super::shutdown::{Shutdown, Times};
 use super::trusted::Overlay;
 use super::{autoscalers, backing, clock, numbers, trusted};
-use crate::api::{self, Api, router};
+use crate::api::{Api, router};
 use crate::config::Config;
 use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{State, Weight};
+use aggregated_apiserver::api::response::refusal;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::named::NamedFiles;
@@ -197,7 +199,7 @@ pub async fn run(
             connections: OPERATORS,
             ..Limits::default()
         };
-        let listener = Listener::without_tls(tcp, limits, api::refusal);
+        let listener = Listener::without_tls(tcp, limits, refusal);
         let mut routes = router::operators(&api);
         if let Some(pages) = settings.pages {
             let own = Client::of_service(router::open(&api));
@@ -208,7 +210,7 @@ pub async fn run(
                 .nest("/ui/", pages);
             routes = shown.fallback_service(routes);
         }
-        let service = router::into_service(routes);
+        let service = into_service(routes);
         background
             .tasks
             .spawn(listener.run(service, shutdown.draining()));
@@ -219,9 +221,9 @@ pub async fn run(
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
-    let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
+    let service = into_service(router::secured(routes, &api, &Arc::new(security)));
     let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
-    let listener = Listener::new(settings.tcp, tls, Limits::default(), api::refusal)
+    let listener = Listener::new(settings.tcp, tls, Limits::default(), refusal)
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
         })

@@ -9,16 +9,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
-use super::shutdown::{Phase, Shutdown};
-use crate::api::{self, Api, router};
-use crate::provider::gpu::GpuProvider;
-use crate::provider::served::ServedGpus;
-use crate::telemetry::Telemetry;
+use aggregated_apiserver::api::response::refusal;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::certs::Authority;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use aggregated_apiserver::serve::tls::{self, ClientAuth};
 use aggregated_apiserver::testing::test_server::{TestServer, validity};
 use apimachinery::time::Timestamp;
+
+use crate::api::{Api, router};
+use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
+use crate::telemetry::Telemetry;
+
+use super::shutdown::{Phase, Shutdown};
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
@@ -38,12 +42,9 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
         || Timestamp::from_secs(0),
         telemetry.clone(),
     );
-    let listener = Listener::new(tcp, config, Limits::default(), api::refusal)
+    let listener = Listener::new(tcp, config, Limits::default(), refusal)
         .leaving(shutdown.leaving())
-        .run(
-            router::into_service(router::open(&api)),
-            shutdown.draining(),
-        );
+        .run(into_service(router::open(&api)), shutdown.draining());
     TestServer {
         address,
         authority,

@@ -6,7 +6,7 @@
 //! API server in Rust can use it; this workspace's server does.
 //!
 //! ```text
-//!  client ─► serve: accept, TLS, slots ─► the server's layers ─► the server's handlers
+//!  client ─► serve: accept, TLS, slots ─► api: the layers ─► the server's handlers
 //!                      ▲                          │ ask
 //!                certificates                     ▼
 //!        (files, or a Secret and        security: who is it, may it?
@@ -17,6 +17,8 @@
 //!
 //! * [`serve`] accepts connections, does handshakes, bounds what each client holds, and
 //!   drains connections when the server stops.
+//! * [`api`] negotiates encodings, answers discovery, words failures as kube-apiserver does,
+//!   and has the layers around the server's handlers.
 //! * [`certificates`] keeps the serving certificate in force: from files, or made by the
 //!   replicas together and written into the `caBundle` of their APIServices.
 //! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
@@ -46,6 +48,7 @@
 //! # }
 //! ```
 
+pub mod api;
 pub mod certificates;
 pub mod security;
 pub mod serve;

@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 
+use aggregated_apiserver::api::messages;
+
 use super::messages::Unknown;
 use super::*;
-use crate::api::messages;
 
 #[tokio::test]
 async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {

@@ -1,7 +1,9 @@
 //! The envelope and the value lists as messages: the tests' own decoder of the direct
 //! encoder's output.
 
-use crate::api::messages::{LabelSelector, ListMeta};
+use aggregated_apiserver::api::messages::ListMeta;
+
+use crate::api::messages::LabelSelector;
 
 /// `runtime.Unknown`: the envelope behind the four magic bytes.
 #[derive(Clone, PartialEq, prost::Message)]

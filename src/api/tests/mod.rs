@@ -20,14 +20,15 @@ mod values;
 
 use std::sync::Arc;
 
+use fixture::{Fixture, NOW};
 use serde_json::Value as Json;
 
-use crate::api::{Api, router};
-use crate::telemetry::Telemetry;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::Service;
 use aggregated_apiserver::testing::test_server::{Answer, TestServer};
 
-use fixture::{Fixture, NOW};
+use crate::api::{Api, router};
+use crate::telemetry::Telemetry;
 
 const V1: &str = "/apis/custom.metrics.k8s.io/v1beta1";
 const V2: &str = "/apis/custom.metrics.k8s.io/v1beta2";
@@ -40,7 +41,7 @@ fn api(fixture: &Arc<Fixture>) -> Api {
 
 /// The API without authentication, as a listener takes it.
 fn open(api: &Api) -> Service {
-    router::into_service(router::open(api))
+    into_service(router::open(api))
 }
 
 async fn server() -> (TestServer, Arc<Fixture>) {

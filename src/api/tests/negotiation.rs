@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use prost::Message;
 
+use aggregated_apiserver::api::messages;
+
 use super::messages as values;
 use super::*;
-use crate::api::messages;
 
 async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
     server.send("GET", target, &[("Accept", accept)]).await
@@ -46,7 +47,7 @@ fn object(object: Option<values::ObjectReference>) -> Json {
     json
 }
 
-fn selector(selector: Option<messages::LabelSelector>) -> Json {
+fn selector(selector: Option<crate::api::messages::LabelSelector>) -> Json {
     selector.map_or(
         Json::Null,
         |selector| serde_json::json!({"matchLabels": selector.match_labels}),

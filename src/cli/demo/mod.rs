@@ -15,23 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use autoscalers::Autoscalers;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::signals::Signals;
-use super::ui::{self, Local};
-use super::{Failure, number};
-use crate::api::{self, Api, router};
-use crate::app::engine::Checks;
-use crate::app::{Engine, EngineSettings, clock, relist};
-use crate::cli::address::AddressParser;
-use crate::config::{Config, Flags};
-use crate::provider::gpu::GpuProvider;
-use crate::provider::served::ServedGpus;
-use crate::telemetry::{self, Telemetry};
+use aggregated_apiserver::api::response::refusal;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use autoscalers::Autoscalers;
 use cluster_state::client::Client;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
@@ -39,6 +30,19 @@ use gpu_metrics::pipeline::Settings;
 use gpu_metrics::policy::MetricSpec;
 use prometheus_source::settings::{Addresses, PrometheusSettings};
 use prometheus_source::{KeyHasher, Prometheus, Source};
+
+use crate::api::{Api, router};
+use crate::app::engine::Checks;
+use crate::app::{Engine, EngineSettings, clock, relist};
+use crate::cli::address::AddressParser;
+use crate::config::{Config, Flags};
+use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
+use crate::telemetry::{self, Telemetry};
+
+use super::signals::Signals;
+use super::ui::{self, Local};
+use super::{Failure, number};
 
 /// An open connection of kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -127,12 +131,12 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let pages = ui::routes(Client::of_service(open.clone()), None, "demo");
     let url = page.url();
     let showing_page = tokio::spawn(page.serve(pages, stopped.clone()));
-    let server = router::into_service(open);
+    let server = into_service(open);
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()
     };
-    let listener = Listener::new(tcp, identity.tls()?, limits, api::refusal);
+    let listener = Listener::new(tcp, identity.tls()?, limits, refusal);
     let serving = tokio::spawn(listener.run(server, stopped.clone()));
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),

@@ -27,24 +27,26 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use clap::Args;
+use guard::{Guard, Verdict};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use maud::{Markup, html};
+use query::{Query, link};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+
+use aggregated_apiserver::api::response::refusal;
+use aggregated_apiserver::api::service::into_service;
+use aggregated_apiserver::serve::listener::{Limits, Listener};
+use cluster_state::client::Client;
 
 use super::cluster::{Cluster, ClusterArgs};
 use super::signals::Signals;
 use super::unread::{UNREAD, trouble};
 use super::{Failure, number};
-use crate::api::{self, router};
-use aggregated_apiserver::serve::listener::{Limits, Listener};
-use cluster_state::client::Client;
-use guard::{Guard, Verdict};
-use query::{Query, link};
 
 /// Enough for two browsers.
 const CONNECTIONS: u32 = 32;
@@ -143,8 +145,8 @@ impl Local {
             connections: CONNECTIONS,
             ..Limits::default()
         };
-        let listener = Listener::without_tls(self.tcp, limits, api::refusal);
-        listener.run(router::into_service(pages), stop).await;
+        let listener = Listener::without_tls(self.tcp, limits, refusal);
+        listener.run(into_service(pages), stop).await;
     }
 }
 

@@ -1,6 +1,5 @@
 //! Authentication and authorization. Each part decides one thing about a request; the
-//! layers that call them are in `api/layers.rs`, in the order of
-//! `api/router.rs`.
+//! layers that call them are in [`crate::api::layers`].
 //!
 //! This module cannot reach the data: a fault in it refuses requests and never leaks
 //! values. Reviews go out through the [`reviewer::Reviewer`] trait, and trusted
@@ -49,6 +48,8 @@ pub struct Security {
     pub authorize: Authorize,
     /// Logs refused requests.
     pub audit: Audit,
+    /// Counts refusals and reviews.
+    pub counters: Arc<Counters>,
 }
 
 impl Security {
@@ -75,6 +76,7 @@ impl Security {
                 always_allowed: settings.always_allowed.clone(),
             },
             audit: Audit::new(&settings),
+            counters: Arc::clone(counters),
             settings,
         }
     }

@@ -5,10 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use axum::Router;
 
-use crate::api::{Api, router};
-use crate::provider::gpu::GpuProvider;
-use crate::provider::served::ServedGpus;
-use crate::telemetry::Telemetry;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::authority::Authority;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::reviewer::AccessVerdict;
@@ -20,6 +17,11 @@ use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
 use aggregated_apiserver::testing::frames::Frames;
 use aggregated_apiserver::testing::test_server::{TestServer, validity};
 use apimachinery::time::Timestamp;
+
+use crate::api::{Api, router};
+use crate::provider::gpu::GpuProvider;
+use crate::provider::served::ServedGpus;
+use crate::telemetry::Telemetry;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,7 +44,7 @@ async fn an_answer_counts_as_a_request_until_it_is_taken() {
         api.counters(),
     );
     let routes = Router::new().fallback(async || "an answer");
-    let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
+    let service = into_service(router::secured(routes, &api, &Arc::new(security)));
     let authority = Authority::new("test", validity()).unwrap();
     let limits = Limits {
         read: HOUR,

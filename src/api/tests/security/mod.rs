@@ -28,11 +28,8 @@ use rustls::ClientConfig;
 use tokio::io::AsyncWriteExt;
 use tower::ServiceExt;
 
-use super::fixture::Fixture;
-use super::{NOW, V2, status};
-use crate::api::context::RequestContext;
-use crate::api::{Api, router};
-use crate::telemetry::Telemetry;
+use aggregated_apiserver::api::context::RequestContext;
+use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::counters::Counters;
 use aggregated_apiserver::security::identity::Identity;
@@ -47,6 +44,12 @@ use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
 use aggregated_apiserver::testing::test_server::{
     Answer, TestServer, read_answer, until, validity,
 };
+
+use crate::api::{Api, router};
+use crate::telemetry::Telemetry;
+
+use super::fixture::Fixture;
+use super::{NOW, V2, status};
 
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
@@ -143,7 +146,7 @@ impl Scene {
             &counters,
         );
         let authority = |name| Authority::new(name, validity()).unwrap();
-        let service = router::into_service(router::secured(routes, &api, Arc::new(security)));
+        let service = into_service(router::secured(routes, &api, &Arc::new(security)));
         let server = TestServer::with(
             service,
             authority("server"),
@@ -248,7 +251,7 @@ fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
         Settings::default(),
         api.counters(),
     );
-    router::secured(router::routes(api), api, Arc::new(security))
+    router::secured(router::routes(api), api, &Arc::new(security))
 }
 
 fn proxy_of(authority: &Authority) -> Issued {

@@ -5,39 +5,40 @@
 
 use http::StatusCode;
 
-use crate::provider::{Error, Query, ValuesOf};
-use aggregated_apiserver::security::denied::Denied;
-
 use super::denied::{self, Row, retry_later};
-use super::group::Group;
 use super::messages::{ListMeta, Status, StatusDetails};
 use super::negotiate::NotAcceptable;
-use super::path::PathError;
-use super::quote::{bare, quote};
+use super::quote::quote;
+use crate::security::denied::Denied;
 
 /// The longest message: events truncate longer ones.
 const MAX_MESSAGE: usize = 512;
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// Path, query or selector is invalid; the fault.
     Malformed(String),
     /// The path has no resource.
     NoSuchPath,
-    /// The provider has no such metric, object or value; which, and why.
+    /// There is no such object or value; which, and why.
     NoValue(String),
     /// The path supports only GET.
     MethodNotAllowed,
     /// The resource cannot be watched.
-    WatchNotSupported { group: Group, resource: String },
+    WatchNotSupported {
+        /// Its group.
+        group: &'static str,
+        /// Its name.
+        resource: String,
+    },
     /// No requested encoding is available.
     NotAcceptable,
     /// This document is available in JSON only.
     JsonOnly,
     /// The answer is expensive, and the limit on work is reached.
     TooMuchWork,
-    /// The provider has no data yet; what it waits for.
+    /// The server has no data yet; what it waits for.
     NotReady(&'static str),
     /// Objects may not be listed; the log has the reason.
     Unlisted(&'static str),
@@ -53,15 +54,6 @@ pub(crate) enum Failure {
     Denied(Box<Denied>),
 }
 
-impl From<PathError> for Failure {
-    fn from(error: PathError) -> Self {
-        match error {
-            PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
-            PathError::NotFound => Self::NoSuchPath,
-        }
-    }
-}
-
 impl From<NotAcceptable> for Failure {
     fn from(_: NotAcceptable) -> Self {
         Self::NotAcceptable
@@ -69,51 +61,14 @@ impl From<NotAcceptable> for Failure {
 }
 
 impl Failure {
-    /// Why the provider has no answer, in terms of the request.
-    pub(crate) fn of_provider(error: Error, query: &Query) -> Self {
-        let (resource, namespace, name) = match &query.of {
-            ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
-            ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
-        };
-        let because = match error {
-            Error::TooMuchWork => return Self::TooMuchWork,
-            Error::NotReady(what) => return Self::NotReady(what),
-            Error::Saturated => return Self::saturated(),
-            Error::Unlisted { what } => return Self::Unlisted(what),
-            Error::Unavailable { what } => return Self::Unavailable(what),
-            Error::BadSelector { reason } => return Self::Malformed(reason),
-            Error::NoSuchMetric => String::new(),
-            Error::WrongScope if namespace.is_some() => {
-                ": these objects live in no namespace, ask without /namespaces/<namespace>"
-                    .to_owned()
-            }
-            Error::WrongScope => {
-                ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
-            }
-            Error::NoValue { reason } => {
-                let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
-                let selector = if query.selector.is_everything() {
-                    String::new()
-                } else {
-                    format!(" with selector {}", query.selector)
-                };
-                format!("{name}{selector}: {reason}")
-            }
-        };
-        Self::NoValue(format!(
-            "the server could not find the metric {} for {}{because}",
-            bare(&query.metric),
-            bare(resource)
-        ))
-    }
-
-    /// Too many queries to Prometheus are under way.
-    pub(crate) fn saturated() -> Self {
+    /// Too many answers are being fetched.
+    #[must_use]
+    pub fn saturated() -> Self {
         Self::Denied(Box::new(Denied::Saturated))
     }
 
     /// The answer for a client, without details that are for the log only.
-    pub(crate) fn status(self) -> (StatusCode, Status) {
+    pub(super) fn status(self) -> (StatusCode, Status) {
         let (code, message, details) = self.row();
         let status = Status {
             metadata: Some(ListMeta::default()),
@@ -187,11 +142,11 @@ fn internal(what: &str) -> Row {
     (StatusCode::INTERNAL_SERVER_ERROR, message, None)
 }
 
-fn no_watch(group: Group, resource: String) -> Row {
-    let qualified = quote(&format!("{resource}.{}", group.name()));
+fn no_watch(group: &str, resource: String) -> Row {
+    let qualified = quote(&format!("{resource}.{}", group));
     let message = format!("watch is not supported on resources of kind {qualified}");
     let details = StatusDetails {
-        group: Some(group.name().to_owned()),
+        group: Some(group.to_owned()),
         kind: Some(resource),
         ..StatusDetails::default()
     };

@@ -21,7 +21,7 @@ use super::negotiate::{Format, Manner};
 const GZIP_OVER: usize = 128 * 1024;
 
 /// The compressed body; `None` if it is too small.
-pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
+pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
     if body.len() <= GZIP_OVER {
         return None;
     }
@@ -32,26 +32,31 @@ pub(crate) fn compress(body: &[u8]) -> Option<Bytes> {
 
 /// A document, as it is or compressed.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     plain: Bytes,
     compressed: OnceLock<Option<Bytes>>,
 }
 
 impl Shared {
-    pub(crate) fn new(plain: Vec<u8>) -> Self {
+    /// A document that is compressed when the first client asks for that.
+    #[must_use]
+    pub fn new(plain: Vec<u8>) -> Self {
         Self {
             plain: plain.into(),
             compressed: OnceLock::new(),
         }
     }
 
-    pub(crate) fn plain(&self) -> &Bytes {
+    /// The document as it is.
+    #[must_use]
+    pub fn plain(&self) -> &Bytes {
         &self.plain
     }
 
     /// The compressed form for a client that accepts gzip; `None` if the document is too
     /// small.
-    pub(crate) fn compressed(&self) -> Option<&Bytes> {
+    #[must_use]
+    pub fn compressed(&self) -> Option<&Bytes> {
         let compressed = self.compressed.get_or_init(|| compress(&self.plain));
         compressed.as_ref()
     }
@@ -59,14 +64,15 @@ impl Shared {
 
 /// A document in each format, and indented.
 #[derive(Debug)]
-pub(crate) struct Forms {
+pub struct Forms {
     json: Shared,
     indented: OnceLock<Shared>,
     protobuf: Shared,
 }
 
 impl Forms {
-    pub(crate) fn new(make: impl Fn(Format) -> Vec<u8>) -> Self {
+    /// Encodes a document in each format.
+    pub fn new(make: impl Fn(Format) -> Vec<u8>) -> Self {
         Self {
             json: Shared::new(make(Format::Json)),
             indented: OnceLock::new(),
@@ -75,7 +81,8 @@ impl Forms {
     }
 
     /// The form for this client.
-    pub(crate) fn of(&self, manner: Manner) -> &Shared {
+    #[must_use]
+    pub fn of(&self, manner: Manner) -> &Shared {
         match manner.format {
             Format::Protobuf => &self.protobuf,
             Format::Json if manner.pretty => self
@@ -88,15 +95,17 @@ impl Forms {
 
 /// A document and the tag that identifies it.
 #[derive(Clone, Debug)]
-pub(crate) struct Tagged {
-    pub(crate) body: Shared,
+pub struct Tagged {
+    /// The document.
+    pub body: Shared,
     /// Its hash in upper-case hexadecimal digits.
-    pub(crate) hash: String,
+    pub hash: String,
 }
 
 impl Tagged {
     /// Any hash that all replicas compute alike will do: clients only compare it.
-    pub(crate) fn new(body: Vec<u8>) -> Self {
+    #[must_use]
+    pub fn new(body: Vec<u8>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(&body);
         let hash = format!("{:032X}", hasher.finish128().as_u128());
@@ -107,12 +116,14 @@ impl Tagged {
     }
 
     /// The tag as a quoted header.
-    pub(crate) fn etag(&self) -> Option<HeaderValue> {
+    #[must_use]
+    pub fn etag(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
     }
 
     /// Whether the client has this edition already.
-    pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
+    #[must_use]
+    pub fn is_known(&self, headers: &HeaderMap) -> bool {
         headers
             .get_all(IF_NONE_MATCH)
             .iter()

@@ -4,7 +4,7 @@ use prost::Message;
 use serde::Serialize;
 
 use super::negotiate::Format;
-use super::{json, proto};
+use super::{json, protobuf};
 
 /// In JSON, kind and version are beside the fields.
 #[derive(Serialize)]
@@ -17,12 +17,14 @@ struct Typed<'o, T> {
 }
 
 /// Encodes an object of `v1`.
-pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
+#[must_use]
+pub fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
     encode_as("v1", format, kind, object)
 }
 
 /// Encodes an object of a group and version.
-pub(crate) fn encode_as(
+#[must_use]
+pub fn encode_as(
     api_version: &str,
     format: Format,
     kind: &str,
@@ -34,6 +36,6 @@ pub(crate) fn encode_as(
             api_version,
             object,
         }),
-        Format::Protobuf => proto::document(api_version, kind, object),
+        Format::Protobuf => protobuf::document(api_version, kind, object),
     }
 }

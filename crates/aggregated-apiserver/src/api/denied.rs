@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 
-use aggregated_apiserver::security::denied::Denied;
-use aggregated_apiserver::security::reviewer::Access;
+use crate::security::denied::Denied;
+use crate::security::reviewer::Access;
 
 use super::messages::StatusDetails;
 use super::quote::{bare, quote};

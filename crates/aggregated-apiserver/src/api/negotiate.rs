@@ -6,7 +6,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 
 /// An encoding of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// `application/json`.
     Json,
     /// `application/vnd.kubernetes.protobuf`.
@@ -16,7 +16,9 @@ pub(crate) enum Format {
 impl Format {
     const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
-    pub(crate) const fn media_type(self) -> &'static str {
+    /// The media type without parameters.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
@@ -30,15 +32,19 @@ impl Format {
 
 /// The form of the answer that the client wants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
-    pub(crate) format: Format,
-    pub(crate) pretty: bool,
-    pub(crate) gzip: bool,
+pub struct Manner {
+    /// The encoding.
+    pub format: Format,
+    /// Whether JSON is indented.
+    pub pretty: bool,
+    /// Whether the client takes gzip.
+    pub gzip: bool,
 }
 
 impl Manner {
     /// JSON, if the client's wish cannot be met.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
         Self {
             format: format(headers).unwrap_or(Format::Json),
             pretty: is_person(headers),
@@ -49,11 +55,11 @@ impl Manner {
 
 /// No clause of the Accept header can be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NotAcceptable;
+pub struct NotAcceptable;
 
 /// A version of aggregated discovery (docs/protocol.md, "Aggregated discovery").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aggregated {
+pub enum Aggregated {
     /// Requested by kube-apiserver since 1.30.
     V2,
     /// Requested by 1.26 to 1.36.
@@ -61,16 +67,21 @@ pub(crate) enum Aggregated {
 }
 
 impl Aggregated {
-    pub(crate) const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
+    /// All versions, in the order of their numbers in this enum.
+    pub const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
 
-    pub(crate) const fn version(self) -> &'static str {
+    /// The version of `apidiscovery.k8s.io`.
+    #[must_use]
+    pub const fn version(self) -> &'static str {
         match self {
             Self::V2 => "v2",
             Self::V2Beta1 => "v2beta1",
         }
     }
 
-    pub(crate) const fn media_type(self) -> &'static str {
+    /// The media type with its parameters.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
         match self {
             Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
             Self::V2Beta1 => {
@@ -97,12 +108,18 @@ struct Clause {
 }
 
 /// Picks the encoding of the answer.
-pub(crate) fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
+///
+/// # Errors
+/// [`NotAcceptable`] when no clause of the header can be met.
+pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
     format_of(headers, &Format::ALL)
 }
 
 /// Whether the client accepts JSON, where only JSON is available.
-pub(crate) fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
+///
+/// # Errors
+/// [`NotAcceptable`] when no clause of the header can be met.
+pub fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
     format_of(headers, &[Format::Json]).map(|_| ())
 }
 
@@ -119,7 +136,10 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
 
 /// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
 /// `None` for an `APIGroupList` in the encoding that [`format()`] gives.
-pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
+///
+/// # Errors
+/// [`NotAcceptable`] when no clause of the header can be met.
+pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(None);
     };
@@ -135,7 +155,10 @@ pub(crate) fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotA
 
 /// Picks the form of a document that also has a table: `None` for a `Table`, always in
 /// JSON, or the plain object's encoding.
-pub(crate) fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
+///
+/// # Errors
+/// [`NotAcceptable`] when no clause of the header can be met.
+pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(Some(Format::Json));
     };
@@ -233,7 +256,7 @@ fn thousandths(text: &str) -> u16 {
 }
 
 /// Whether the client accepts gzip.
-pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
         .iter()

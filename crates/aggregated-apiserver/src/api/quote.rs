@@ -5,7 +5,8 @@ const MAX_SHOWN: usize = 256;
 
 /// Quotes as Go's `%q` does and escapes `& < >`, as apiserver
 /// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
-pub(crate) fn quote(text: &str) -> String {
+#[must_use]
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in cut(text).chars() {
@@ -33,7 +34,8 @@ pub(crate) fn quote(text: &str) -> String {
 
 /// A harmless name as it is, another one quoted: the reference prints metric and object
 /// names bare.
-pub(crate) fn bare(name: &str) -> String {
+#[must_use]
+pub fn bare(name: &str) -> String {
     let harmless = |byte: u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'*' | b'|')
     };

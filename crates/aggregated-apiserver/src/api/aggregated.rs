@@ -6,50 +6,48 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::provider::Provider;
-
-use super::discovery::Entry;
-use super::group::{Group, GroupVersion};
+use super::discovery::{Group, Resource};
+use super::json;
 use super::negotiate::Aggregated;
-use super::{discovery, json};
 
 /// The document for these groups.
-pub(crate) fn document(provider: &dyn Provider, groups: &[Group], version: Aggregated) -> Vec<u8> {
+#[must_use]
+pub fn document(served: &[Group], version: Aggregated) -> Vec<u8> {
     let group = |group: &Group| {
-        let resources = resources(provider, *group);
-        let version = |of: GroupVersion| {
+        let resources = resources(group);
+        let version = |version: &&'static str| {
             json!({
-                "version": of.version.name(),
+                "version": version,
                 "resources": resources,
                 "freshness": "Current",
             })
         };
         json!({
-            "metadata": {"name": group.name()},
-            "versions": group.versions().map(version).collect::<Vec<Json>>(),
+            "metadata": {"name": group.name},
+            "versions": group.versions.iter().map(version).collect::<Vec<Json>>(),
         })
     };
     json::document(&json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": format!("apidiscovery.k8s.io/{}", version.version()),
         "metadata": {},
-        "items": groups.iter().map(group).collect::<Vec<Json>>(),
+        "items": served.iter().map(group).collect::<Vec<Json>>(),
     }))
 }
 
-/// Custom metrics are subresources of the objects they describe. These are no resources
-/// of this server, so they have no verbs and no kind. Other metrics are resources.
-fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
+/// The parent of a subresource may be no resource of this server, as the objects that a
+/// custom metric describes. Such a parent has no verbs and no kind.
+fn resources(group: &Group) -> Vec<Json> {
     let mut resources: Vec<Json> = Vec::new();
-    for entry in discovery::entries(provider, group) {
-        let Entry {
+    for listed in &group.resources {
+        let Resource {
             name,
             namespaced,
             kind,
             verbs,
-        } = entry;
+        } = listed;
         let Some((resource, subresource)) = name.split_once('/') else {
-            resources.push(described(&name, namespaced, kind, verbs));
+            resources.push(described(name, *namespaced, kind, verbs));
             continue;
         };
         // Sorted by the whole name, `a-b/x` comes before `a/x`: the resource may be any
@@ -58,7 +56,7 @@ fn resources(provider: &dyn Provider, group: Group) -> Vec<Json> {
             .iter()
             .position(|known| known["resource"] == resource);
         let place = known.unwrap_or_else(|| {
-            let mut parent = described(resource, namespaced, "", &[]);
+            let mut parent = described(resource, *namespaced, "", &[]);
             parent["subresources"] = json!([]);
             resources.push(parent);
             resources.len() - 1

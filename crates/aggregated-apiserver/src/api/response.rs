@@ -9,11 +9,12 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use aggregated_apiserver::security::audit::Told;
-use aggregated_apiserver::security::denied::Denied;
 use apimachinery::time::Timestamp;
 
-use super::forms::{Shared, Tagged, compress};
+use crate::security::audit::Told;
+use crate::security::denied::Denied;
+
+use super::documents::{Shared, Tagged, compress};
 use super::negotiate::{Format, Manner, takes_gzip};
 use super::status::Failure;
 use super::{json, object};
@@ -25,7 +26,8 @@ const MAX_AUDIT_ID: usize = 64;
 const YEAR: i64 = 365 * 24 * 3600;
 
 /// A success.
-pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
+#[must_use]
+pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     let body = dress(body, manner);
     let compressed = manner.gzip.then(|| compress(&body)).flatten();
     ok(manner.format.media_type(), body, compressed)
@@ -33,7 +35,8 @@ pub(crate) fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
 
 /// A document that is the same for all clients: compressed once, for clients that
 /// accept that.
-pub(crate) fn shared(
+#[must_use]
+pub fn shared(
     media_type: &'static str,
     document: &Shared,
     takes_gzip: bool,
@@ -55,7 +58,7 @@ fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Respo
 
 /// How long a client may cache a document.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Keep {
+pub enum Keep {
     /// It revalidates each time, with the tag.
     Ask,
     /// It may share it with others, and revalidates each time.
@@ -65,7 +68,8 @@ pub(crate) enum Keep {
 }
 
 /// A document that clients cache, or 304 when the client has it.
-pub(crate) fn kept(
+#[must_use]
+pub fn kept(
     document: &Tagged,
     media_type: &'static str,
     keep: Keep,
@@ -100,7 +104,7 @@ pub(crate) fn kept(
 }
 
 /// Sets that the answer depends on the Accept header.
-pub(crate) fn vary_by_accept(headers: &mut HeaderMap) {
+pub fn vary_by_accept(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Accept"));
 }
 
@@ -112,7 +116,8 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 }
 
 /// A failure as a `Status`, never compressed.
-pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
+#[must_use]
+pub fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, Failure::MethodNotAllowed);
     let is_told = matches!(failure, Failure::Unlisted(_));
     let (code, status) = failure.status();
@@ -139,7 +144,7 @@ pub(crate) fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>>
 }
 
 /// Sets the headers of every answer.
-pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
+pub fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
         .entry(CACHE_CONTROL)
@@ -150,7 +155,7 @@ pub(crate) fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
 }
 
 /// The Audit-Id of the answer: the request's, or a new one.
-pub(crate) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
     let given = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
     let fresh = || HeaderValue::try_from(Uuid::new_v4().to_string()).ok();
     given.cloned().or_else(fresh)

@@ -1,0 +1,96 @@
+//! What is known of a request: read once, before anything is decided, and the
+//! same for each layer.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, Uri};
+use tokio::time::Instant;
+
+use super::negotiate::Manner;
+use super::response;
+use crate::security::FetchedFor;
+use crate::security::authenticate::User;
+use crate::security::identity::ANONYMOUS;
+use crate::security::peer::Peer;
+use crate::security::reviewer::Access;
+
+/// A request, as the layers see it.
+#[derive(Debug)]
+pub struct RequestContext {
+    /// The method.
+    pub method: Method,
+    /// The path and the query.
+    pub uri: Uri,
+    /// The access to authorize.
+    pub access: Access,
+    /// Why the answer needs a fetch; `None`: it comes from memory.
+    pub fetched: Option<FetchedFor>,
+    /// The form of the answer.
+    pub manner: Manner,
+    /// The `Audit-Id` of the answer.
+    pub audit_id: Option<HeaderValue>,
+    /// The client's end of the connection.
+    pub peer: Option<Peer>,
+    /// When the request arrived.
+    pub began: Instant,
+    /// Set by the authentication layer.
+    pub user: OnceLock<User>,
+}
+
+impl RequestContext {
+    /// A request for `access`; `pretty` is the query's wish for indentation.
+    #[must_use]
+    pub fn new(
+        request: &Parts,
+        access: Access,
+        fetched: Option<FetchedFor>,
+        pretty: Option<bool>,
+    ) -> Self {
+        let mut manner = Manner::of(&request.headers);
+        if let Some(pretty) = pretty {
+            manner.pretty = pretty;
+        }
+        Self {
+            method: request.method.clone(),
+            uri: request.uri.clone(),
+            access,
+            fetched,
+            manner,
+            audit_id: response::audit_id(&request.headers),
+            peer: request.extensions.get().cloned(),
+            began: Instant::now(),
+            user: OnceLock::new(),
+        }
+    }
+
+    /// The user's name.
+    #[must_use]
+    pub fn user_name(&self) -> &str {
+        let user = self.user.get();
+        user.map_or(ANONYMOUS, |user| &user.identity.user)
+    }
+
+    /// The client's address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.peer.as_ref().map(|peer| peer.address)
+    }
+}
+
+/// The verb to authorize (kubernetes/apiserver
+/// `pkg/endpoints/request/requestinfo.go`). `reading` is that of a GET; `name` is that of
+/// the object, empty for a list.
+#[must_use]
+pub fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
+    match method.as_str() {
+        "GET" | "HEAD" => reading,
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if name.is_empty() => "deletecollection",
+        "DELETE" => "delete",
+        _ => "",
+    }
+}

@@ -1,0 +1,25 @@
+//! Requests and answers of an API server: content negotiation, discovery, `Status`, and
+//! the layers that authenticate, authorize and audit.
+//!
+//! A server parses a path into the access that it needs, puts a
+//! [`context::RequestContext`] on the request, and lets [`layers::secured`] run before its
+//! handlers. A handler answers by [`response`], or with a [`status::Failure`]. The wording
+//! and the codes of failures are those of kube-apiserver's library.
+
+mod aggregated;
+pub mod context;
+mod denied;
+pub mod discovery;
+pub mod documents;
+pub mod json;
+pub mod layers;
+pub mod messages;
+pub mod negotiate;
+pub mod object;
+pub mod protobuf;
+pub mod quote;
+pub mod response;
+pub mod service;
+pub mod status;
+
+pub use aggregated::document as aggregated_discovery;

@@ -1,0 +1,54 @@
+//! Why a request has no answer, for the table of [`aggregated_apiserver::api::status`].
+
+use aggregated_apiserver::api::quote::bare;
+use aggregated_apiserver::api::status::Failure;
+
+use crate::provider::{Error, Query, ValuesOf};
+
+use super::path::PathError;
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
+            PathError::NotFound => Self::NoSuchPath,
+        }
+    }
+}
+
+/// Why the provider has no answer, in terms of the request.
+pub(super) fn of_provider(error: Error, query: &Query) -> Failure {
+    let (resource, namespace, name) = match &query.of {
+        ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
+        ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
+    };
+    let because = match error {
+        Error::TooMuchWork => return Failure::TooMuchWork,
+        Error::NotReady(what) => return Failure::NotReady(what),
+        Error::Saturated => return Failure::saturated(),
+        Error::Unlisted { what } => return Failure::Unlisted(what),
+        Error::Unavailable { what } => return Failure::Unavailable(what),
+        Error::BadSelector { reason } => return Failure::Malformed(reason),
+        Error::NoSuchMetric => String::new(),
+        Error::WrongScope if namespace.is_some() => {
+            ": these objects live in no namespace, ask without /namespaces/<namespace>".to_owned()
+        }
+        Error::WrongScope => {
+            ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
+        }
+        Error::NoValue { reason } => {
+            let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
+            let selector = if query.selector.is_everything() {
+                String::new()
+            } else {
+                format!(" with selector {}", query.selector)
+            };
+            format!("{name}{selector}: {reason}")
+        }
+    };
+    Failure::NoValue(format!(
+        "the server could not find the metric {} for {}{because}",
+        bare(&query.metric),
+        bare(resource)
+    ))
+}

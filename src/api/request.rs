@@ -1,0 +1,72 @@
+//! What a request asks for: its path and its query, read once.
+
+use std::sync::OnceLock;
+
+use http::request::Parts;
+use http::{Method, Uri};
+
+use aggregated_apiserver::api::context::{RequestContext, verb_of};
+use aggregated_apiserver::security::reviewer::Access;
+
+use super::answers::Api;
+use super::params::Params;
+use super::path::{self, PathError, Target};
+
+/// A request's path and query. Authorization and serving both use `target`, so they
+/// cannot differ.
+#[derive(Debug)]
+pub(super) struct ParsedRequest {
+    pub(super) target: Result<Target, PathError>,
+    pub(super) params: Result<Params, String>,
+    /// Set by the layer that authorizes explanations. Without that layer explanations
+    /// name all pods.
+    pub(super) may_list_pods: OnceLock<bool>,
+}
+
+impl ParsedRequest {
+    pub(super) fn of(uri: &Uri) -> Self {
+        Self {
+            target: path::parse(uri.path()),
+            params: Params::parse(uri.query()),
+            may_list_pods: OnceLock::new(),
+        }
+    }
+
+    /// The request as the layers see it.
+    pub(super) fn context(&self, api: &Api, request: &Parts) -> RequestContext {
+        let (params, target) = (self.params.as_ref().ok(), self.target.as_ref().ok());
+        let fetched = target.and_then(|target| api.fetched(target));
+        let pretty = params.and_then(Params::pretty);
+        RequestContext::new(
+            request,
+            self.access(&request.method, &request.uri),
+            fetched,
+            pretty,
+        )
+    }
+
+    /// The access to authorize. A path without a target is authorized as a non-resource
+    /// path; nothing is served there.
+    fn access(&self, method: &Method, uri: &Uri) -> Access {
+        // An invalid query is refused later, before anything is served.
+        let mut access = (self.target.as_ref().ok())
+            .and_then(|target| target.access(self.watches()))
+            .unwrap_or_else(|| Access::NonResource {
+                verb: method.as_str().to_ascii_lowercase(),
+                path: uri.path().to_owned(),
+            });
+        // No other verb is served.
+        if let Access::Resource { verb, name, .. } = &mut access {
+            *verb = verb_of(method, verb, name).to_owned();
+        }
+        access
+    }
+
+    pub(super) fn watches(&self) -> bool {
+        self.params.as_ref().is_ok_and(Params::watch)
+    }
+
+    pub(super) fn explains(&self) -> bool {
+        self.params.as_ref().is_ok_and(Params::explain)
+    }
+}
