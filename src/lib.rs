@@ -29,12 +29,9 @@
 
 pub mod api;
 pub mod app;
-pub mod backtest;
-pub mod chart;
 #[cfg(test)]
 mod citations;
 pub mod cli;
-pub mod config;
 #[cfg(test)]
 mod layering;
 pub mod provider;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
-use gpu_metrics_apiserver::backtest::{Gather, Plan, Trial, Whose};
 use hpa::{Flags, Hpa};
+use kubectl_gpu_metrics::replay::{Gather, Plan, Trial, Whose};
 use serde_json::json;
 
 use super::row;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gpu_metrics_apiserver::config::{Config, Flags};
+use configuration::{Config, Flags};
 use serde_json::{Value, json};
 
 use super::*;

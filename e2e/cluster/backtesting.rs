@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
-use gpu_metrics_apiserver::app::clock;
+use cluster_state::clock;
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, TEAM};

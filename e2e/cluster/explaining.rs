@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu_metrics_apiserver::app::clock;
+use cluster_state::clock;
 use serde_json::{Value, json};
 
 use super::explaining_sync::{Account, Computed, Written, written};

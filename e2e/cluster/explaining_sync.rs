@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
-use gpu_metrics_apiserver::app::clock;
+use cluster_state::clock;
 use serde_json::{Value, json};
 
 use super::explaining::SYNC;

@@ -74,7 +74,7 @@ impl Lab {
             controls.release(device);
             controls.force_value(device, 0.0);
         }
-        let clock = gpu_metrics_apiserver::app::clock::now;
+        let clock = cluster_state::clock::now;
         let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
             .await
             .unwrap();

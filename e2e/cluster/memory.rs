@@ -46,7 +46,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     scenario.exporters.interval = SCRAPED;
     scenario.scrape.interval = SCRAPED;
     let fleet = Arc::new(Fleet::new(scenario));
-    let clock = gpu_metrics_apiserver::app::clock::now;
+    let clock = cluster_state::clock::now;
     let exporters = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock)
         .await
         .unwrap();

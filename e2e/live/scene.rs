@@ -82,7 +82,7 @@ impl Scene {
         }
         controls.release(FREE);
         controls.force_value(FREE, 0.0);
-        let clock = gpu_metrics_apiserver::app::clock::now;
+        let clock = cluster_state::clock::now;
         let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
             .await
             .unwrap();

@@ -47,7 +47,7 @@ impl Nodes {
             controls.reassign(device, "team-a", &format!("train-{device}"));
             controls.force_value(device, percent);
         }
-        let clock = gpu_metrics_apiserver::app::clock::now;
+        let clock = cluster_state::clock::now;
         let running = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock);
         Self {
             running: running.await.unwrap(),

@@ -88,7 +88,7 @@ impl Api {
     /// Answers a request for values or documents outside of the layers, for benchmarks.
     pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let parsed = ParsedRequest::of(&request.uri);
-        let context = parsed.context(self, request);
+        let context = parsed.context(request, |target| self.fetched(target));
         let mut response = self.answer(&context, &parsed, &request.headers).await;
         response::finish(response.headers_mut(), context.audit_id.clone());
         response

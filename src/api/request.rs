@@ -6,9 +6,9 @@ use http::request::Parts;
 use http::{Method, Uri};
 
 use aggregated_apiserver::api::context::{RequestContext, verb_of};
+use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::reviewer::Access;
 
-use super::answers::Api;
 use super::params::Params;
 use super::path::{self, PathError, Target};
 
@@ -32,10 +32,15 @@ impl ParsedRequest {
         }
     }
 
-    /// The request as the layers see it.
-    pub(super) fn context(&self, api: &Api, request: &Parts) -> RequestContext {
+    /// The request as the layers see it. `fetched` says why answers for a target need a
+    /// fetch.
+    pub(super) fn context(
+        &self,
+        request: &Parts,
+        fetched: impl FnOnce(&Target) -> Option<FetchedFor>,
+    ) -> RequestContext {
         let (params, target) = (self.params.as_ref().ok(), self.target.as_ref().ok());
-        let fetched = target.and_then(|target| api.fetched(target));
+        let fetched = target.and_then(fetched);
         let pretty = params.and_then(Params::pretty);
         RequestContext::new(
             request,

@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use super::clock;
 use super::findings::count;
-use super::inspect::{Look, OF_APISERVICES, OF_HPAS};
 use crate::telemetry::metrics::Metrics;
 use cluster_state::client::Client;
+use cluster_state::clock;
 use cluster_state::error::CallError;
 use findings::Report;
 use findings::codes::{Code, GM202, GM504};
+use kubectl_gpu_metrics::inspect::{Look, OF_APISERVICES, OF_HPAS};
 
 /// The first round waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);

@@ -140,8 +140,8 @@ impl rules::Answers for Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::clock;
     use aggregated_apiserver::testing::log::logging;
+    use cluster_state::clock;
     use prometheus_source::prometheus::promql::Promql;
     use prometheus_source::settings::{PrometheusSettings, parse_url};
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::findings::Said;
-use super::{clock, findings, measure};
+use super::{findings, measure};
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
@@ -21,6 +21,7 @@ use crate::telemetry::metrics::{Metrics, Polls};
 use ::findings::{Report, source};
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
+use cluster_state::clock;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};

@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 
 use super::engine::Checks;
 use super::{Engine, EngineSettings};
-use crate::config::Config;
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::telemetry::Telemetry;
 use cluster_state::inventory::{WatchSettings, Watches};
+use configuration::Config;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline;

@@ -3,11 +3,9 @@
 
 mod autoscalers;
 mod backing;
-pub mod clock;
 pub mod engine;
 mod findings;
 mod gpus;
-pub mod inspect;
 mod measure;
 mod numbers;
 pub mod relist;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::reload::RuleSet;
-use super::{backing, clock, measure};
+use super::{backing, measure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, State, Weight};
@@ -24,6 +24,7 @@ use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
+use cluster_state::clock;
 use cluster_state::served;
 use limits::line_limit::LineLimit;
 

@@ -4,7 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,8 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::gpus::GpuSettings;
-use super::{clock, findings, measure, numbers};
-use crate::config::{Config, Flags};
+use super::{findings, measure, numbers};
 use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
@@ -24,10 +22,14 @@ use crate::telemetry::metrics::{Metrics, catalog};
 use ::findings::codes::GM603;
 use ::findings::own;
 use adapter_rules::rule::Rule;
+use cluster_state::clock;
+use configuration::Config;
+use configuration::clients::Clients;
+use configuration::flags::ConfigFile;
 use limits::file;
+use prometheus_source::Source;
 use prometheus_source::answers::Answers;
 use prometheus_source::prometheus::promql::Promql;
-use prometheus_source::{KeyHasher, Prometheus, Source};
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
 /// minute after it was written; file system events do not help there.
@@ -69,55 +71,6 @@ impl RuleSet {
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().chain(&self.external_rules)
     }
-}
-
-/// The clients of the Prometheus of a configuration.
-#[derive(Debug)]
-pub struct Clients {
-    /// For GPU series.
-    pub source: Source,
-    /// For the queries of rules.
-    pub promql: Promql,
-}
-
-/// Why there are none.
-#[derive(Debug, thiserror::Error)]
-pub enum NoClients {
-    /// No address is configured.
-    #[error(
-        "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
-    )]
-    NoAddress,
-    /// A certificate file cannot be used.
-    #[error(transparent)]
-    Unusable(#[from] prometheus_source::Error),
-}
-
-impl Clients {
-    /// Those of a configuration. No request is sent.
-    ///
-    /// # Errors
-    /// When it has no address, or its files cannot be used.
-    pub fn new(config: &Config) -> Result<Self, NoClients> {
-        let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
-        let source = Prometheus::new(settings.clone(), KeyHasher::new())?;
-        let promql = Promql::new(settings, source.replicas())?;
-        Ok(Self {
-            source: Source::Prometheus(Box::new(source)),
-            promql,
-        })
-    }
-}
-
-/// The file of `--config`, and the flags that override it.
-#[derive(Clone, Debug)]
-pub struct ConfigFile {
-    /// The file.
-    pub path: PathBuf,
-    /// The text that is in force.
-    pub text: String,
-    /// The command line's flags.
-    pub flags: Flags,
 }
 
 /// The parts that a new configuration is handed to.
@@ -200,7 +153,7 @@ impl Reload {
                 () = tokio::time::sleep(EVERY) => false,
                 _ = hung_up => true,
             };
-            match file.read().await {
+            match read(&file).await {
                 Err(reason) => {
                     misses += 1;
                     if asked || misses == MISSES {
@@ -209,7 +162,7 @@ impl Reload {
                     }
                 }
                 // The file is being written; the next read finds it whole.
-                Ok(text) if !asked && text != file.text && !file.stands(&text).await => {}
+                Ok(text) if !asked && text != file.text && !stands(&file, &text).await => {}
                 Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
                     file.text.clone_from(&text);
                     let path = file.path.display();
@@ -229,7 +182,7 @@ impl Reload {
 
     async fn read(&mut self, file: &ConfigFile) {
         let read = file.clone();
-        match tokio::task::spawn_blocking(move || read.resolve()).await {
+        match tokio::task::spawn_blocking(move || resolve(&read)).await {
             Ok(Ok((config, clients))) => self.take(config, clients),
             Ok(Err(reason)) => self.refuse(file, &reason),
             Err(error) => self.refuse(file, &error.to_string()),
@@ -306,25 +259,23 @@ impl Reload {
     }
 }
 
-impl ConfigFile {
-    /// Parses it and builds its clients. Blocks: thousands of rules take seconds.
-    fn resolve(&self) -> Result<(Config, Clients), String> {
-        let name = self.path.display().to_string();
-        let config = Config::from_yaml(&name, &self.text, &self.flags);
-        let config = config.map_err(|error| error.to_string())?;
-        let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
-        Ok((config, clients))
-    }
+/// Parses a file and builds its clients. Blocks: thousands of rules take seconds.
+fn resolve(file: &ConfigFile) -> Result<(Config, Clients), String> {
+    let name = file.path.display().to_string();
+    let config = Config::from_yaml(&name, &file.text, &file.flags);
+    let config = config.map_err(|error| error.to_string())?;
+    let clients = Clients::new(&config).map_err(|error| format!("{name}: {error}"))?;
+    Ok((config, clients))
+}
 
-    /// Whether the file is complete: no writer changes it any more.
-    async fn stands(&self, text: &str) -> bool {
-        tokio::time::sleep(WRITTEN_IN).await;
-        self.read().await.is_ok_and(|now| now == text)
-    }
+/// Whether the file is complete: no writer changes it any more.
+async fn stands(file: &ConfigFile, text: &str) -> bool {
+    tokio::time::sleep(WRITTEN_IN).await;
+    read(file).await.is_ok_and(|now| now == text)
+}
 
-    async fn read(&self) -> Result<String, String> {
-        let path = self.path.clone();
-        let bytes = file::aside(move || file::read(&path)).await??;
-        String::from_utf8(bytes).map_err(|error| error.to_string())
-    }
+async fn read(file: &ConfigFile) -> Result<String, String> {
+    let path = file.path.clone();
+    let bytes = file::aside(move || file::read(&path)).await??;
+    String::from_utf8(bytes).map_err(|error| error.to_string())
 }

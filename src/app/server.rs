@@ -23,12 +23,11 @@ use tokio::task::JoinSet;
 
 use super::gpus::{self, GpuSettings, Gpus};
 use super::relist::{self, Relist};
-use super::reload::{Clients, ConfigFile, Reload, RuleSet, Targets};
+use super::reload::{Reload, RuleSet, Targets};
 use super::shutdown::{Shutdown, Times};
 use super::trusted::Overlay;
-use super::{autoscalers, backing, clock, numbers, trusted};
+use super::{autoscalers, backing, numbers, trusted};
 use crate::api::{Api, router};
-use crate::config::Config;
 use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
@@ -46,11 +45,15 @@ use aggregated_apiserver::serve::offer::Offer;
 use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsError};
 use cluster_state::authentication;
 use cluster_state::client::{Access, Client};
+use cluster_state::clock;
 use cluster_state::error::ClientError;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::Watches;
 use cluster_state::names::ObjectNames;
 use cluster_state::review::KubeReviewer;
+use configuration::Config;
+use configuration::clients::Clients;
+use configuration::flags::ConfigFile;
 use prometheus_source::answers::Answers;
 
 /// Most connections to the operators' port: a probe and a few scrapers.

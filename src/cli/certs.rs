@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use super::Failure;
 use aggregated_apiserver::certificates::authority::{Authority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::x509::{self, Certificate};
+use kubectl_gpu_metrics::Failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

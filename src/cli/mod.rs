@@ -1,37 +1,22 @@
 //! The command line: one file per subcommand.
 
-mod address;
-mod backtest;
 pub mod certs;
-mod check;
-mod cluster;
 pub mod demo;
-mod explain;
-mod kinds;
-mod retired;
 mod serve;
 mod shell;
-mod signals;
-mod table;
-mod top;
-mod ui;
-mod unread;
-mod values;
-mod wrap;
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::io::{self, Write};
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
-use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use self::wrap::shown;
+use configuration::retired;
 use findings::names::nearest;
+use kubectl_gpu_metrics::wrap::shown;
+use kubectl_gpu_metrics::{Failure, backtest, check, explain, top, ui};
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.
 #[derive(Debug, Parser)]
@@ -83,53 +68,6 @@ enum Command {
     /// Man pages.
     #[command(hide = true)]
     Man(shell::ManArgs),
-}
-
-/// A parser of numbers whose error names the range.
-fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
-where
-    N: FromStr + PartialOrd + Display + Clone,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| {
-            format!(
-                "write a whole number from {} to {}",
-                range.start(),
-                range.end()
-            )
-        })
-    }
-}
-
-/// Why a command failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// A usage error: exit code 2.
-    #[error("{0}")]
-    Usage(String),
-    /// The command failed: exit code 1.
-    #[error("{0}")]
-    Failed(String),
-    /// The user has no right to it: exit code 1.
-    #[error("{0}")]
-    Refused(String),
-    /// The check found something, and has printed it: exit code 1.
-    #[error("findings")]
-    Findings,
-    /// It could not be checked: exit code 3.
-    #[error("{0}")]
-    Unchecked(String),
-}
-
-impl Failure {
-    const fn code(&self) -> u8 {
-        match self {
-            Self::Usage(_) => 2,
-            Self::Failed(_) | Self::Refused(_) | Self::Findings => 1,
-            Self::Unchecked(_) => 3,
-        }
-    }
 }
 
 /// An unknown command as the first word. Later words, and a path in front such as
@@ -206,7 +144,7 @@ pub fn run() -> ExitCode {
                 // The reader of the output may have closed it; the exit code stays.
                 let _ = writeln!(io::stderr(), "error: {}", shown(&failure.to_string()));
             }
-            ExitCode::from(failure.code())
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, Failure, Plugin};
+use kubectl_gpu_metrics::Failure;
+
+use super::{Cli, Plugin};
 
 /// Completions of the command line for a shell, or of `kubectl gpu-metrics`: a
 /// script to be saved as kubectl_complete-gpu_metrics on the PATH.

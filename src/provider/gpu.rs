@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-pub use external::Reach;
-
 use super::lookup::{Current, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
 use super::{CustomItem, CustomMetric, Error, Item, Objects, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use findings::{Report, source};
+use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
@@ -64,8 +63,8 @@ pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
     custom: Arc<[CustomMetric]>,
     external: Arc<[Arc<str>]>,
-    /// The means over all GPUs of the cluster.
-    fleet: Vec<MetricSpec>,
+    /// The external metrics by name.
+    named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<Current>,
     /// The resources by which pods request GPUs, in words.
@@ -91,16 +90,17 @@ impl GpuProvider {
             }));
         }
         custom.sort();
-        let fleet = external::fleet(metrics);
+        let metrics: Arc<[MetricSpec]> = metrics.into();
+        let named = ExternalMetrics::new(Arc::clone(&metrics));
         Self {
-            metrics: metrics.into(),
             custom: custom.into(),
-            external: external::names(metrics, &fleet),
-            fleet,
+            external: named.names(),
+            named,
             kinds,
             current: ArcSwapOption::empty(),
             gpus: GpuResources::default().words().into(),
-            findings: ArcSwap::from_pointee(unknown(metrics)),
+            findings: ArcSwap::from_pointee(unknown(&metrics)),
+            metrics,
         }
     }
 

@@ -41,6 +41,7 @@ pub mod apiservice;
 pub mod authentication;
 mod bindings;
 pub mod client;
+pub mod clock;
 mod departed;
 mod discovery;
 pub mod error;
@@ -68,5 +69,3 @@ mod tests;
 mod token;
 mod watch;
 mod wire;
-
-pub use watch::jitter;

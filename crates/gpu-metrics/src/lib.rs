@@ -35,6 +35,7 @@ pub mod batch;
 pub mod clusters;
 pub mod dcgm;
 pub mod explain;
+pub mod external;
 pub mod frame;
 pub mod grid;
 pub mod inventory;

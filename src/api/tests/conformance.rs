@@ -8,19 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use super::*;
-use crate::config::{Config, Flags};
-use crate::provider::composite::Composite;
-use crate::provider::gpu::GpuProvider;
-use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider};
-use crate::provider::served::ServedGpus;
-use crate::provider::{Ask, Error, Provider};
 use adapter_rules::answer::{Answer as Found, Sample};
 use adapter_rules::registry::{Registry, Shape};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
+use configuration::{Config, Flags};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
@@ -30,6 +24,14 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use prometheus_source::KeyHasher;
 use prometheus_source::decode::decode;
+
+use crate::provider::composite::Composite;
+use crate::provider::gpu::GpuProvider;
+use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider};
+use crate::provider::served::ServedGpus;
+use crate::provider::{Ask, Error, Provider};
+
+use super::*;
 
 /// `recipes/components/prometheus-adapter/values.yaml` of NVIDIA/aicr, as the
 /// chart writes it into the configuration.

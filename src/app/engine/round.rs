@@ -1,8 +1,9 @@
 //! One round of queries: every signal that is due, all at one time.
 
-use super::super::{clock, measure};
+use super::super::measure;
 use super::{Engine, Round, SMALL_FLEET_SERIES};
 use apimachinery::time::Timestamp;
+use cluster_state::clock;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};

@@ -6,9 +6,7 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::super::clock;
 use super::*;
-use crate::config::Flags;
 use crate::provider::served::ServedGpus;
 use crate::provider::{Item, Objects, Provider, Query, ValuesOf};
 use crate::telemetry::health::Probe;
@@ -16,8 +14,10 @@ use crate::telemetry::metrics::Exposition;
 use aggregated_apiserver::testing::log::logging;
 use apimachinery::selector::Selector;
 use cluster_state::client::{Access, Client};
+use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
 use cluster_state::testing::fake_kube::FakeKube;
+use configuration::Flags;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 use prometheus_source::{KeyHasher, Prometheus};
 

@@ -12,6 +12,7 @@ use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
+use configuration::Flags;
 use gpu_metrics::inventory::Inventory;
 
 /// A cluster without objects.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::super::gpus::tests::{GENEROUS, METRIC, Store, TICK, ask, cluster};
 use super::*;
-use crate::config::Flags;
 use crate::provider::Provider as _;
 use crate::telemetry::health::Probe;
 use cluster_state::testing::fake_kube::FakeKube;
+use configuration::Flags;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 
 const RESOURCES: &str = "resourceRules:

@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use url::form_urlencoded;
 
-use crate::app::clock;
-use crate::cli::cluster::Cluster;
-use crate::cli::explain::hpa::Decision;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use cluster_state::client::Client;
+use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::inventory::{Inventory, Pod};
 use hpa::Trace;
 use hpa::metric::Outcome;
+use kubectl_gpu_metrics::cluster::Cluster;
+use kubectl_gpu_metrics::explain::hpa::Decision;
 use simulator::Fleet;
 
 /// Sync period: shorter than the 15 s of a cluster, which are long to wait in a

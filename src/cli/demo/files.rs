@@ -10,10 +10,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::{RootCertStore, ServerConfig};
 
-use super::Failure;
 use aggregated_apiserver::serve::certs::{Authority, Issued, Validity};
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
+use kubectl_gpu_metrics::Failure;
 
 /// Certificates of a demonstration are valid a little longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);

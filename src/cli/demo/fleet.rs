@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Failure, Feed};
-use crate::app::clock;
+use cluster_state::clock;
+use kubectl_gpu_metrics::Failure;
 use prometheus_source::{ExporterTarget, Exporters, KeyHasher, Source};
 use simulator::live::{self, Controls, RunningExporter};
 use simulator::{Fleet, Scenario};
+
+use super::Feed;
 
 /// Every simulated fleet has this namespace.
 pub(super) const NAMESPACE: &str = "team-a";

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use autoscalers::Autoscalers;
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -24,25 +23,27 @@ use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
+use cluster_state::clock;
+use configuration::address::AddressParser;
+use configuration::{Config, Flags};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::Settings;
 use gpu_metrics::policy::MetricSpec;
+use kubectl_gpu_metrics::signals::Signals;
+use kubectl_gpu_metrics::ui::{self, Local};
+use kubectl_gpu_metrics::{Failure, number};
 use prometheus_source::settings::{Addresses, PrometheusSettings};
 use prometheus_source::{KeyHasher, Prometheus, Source};
 
 use crate::api::{Api, router};
 use crate::app::engine::Checks;
-use crate::app::{Engine, EngineSettings, clock, relist};
-use crate::cli::address::AddressParser;
-use crate::config::{Config, Flags};
+use crate::app::{Engine, EngineSettings, relist};
 use crate::provider::gpu::GpuProvider;
 use crate::provider::served::ServedGpus;
 use crate::telemetry::{self, Telemetry};
 
-use super::signals::Signals;
-use super::ui::{self, Local};
-use super::{Failure, number};
+use autoscalers::Autoscalers;
 
 /// An open connection of kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::app::clock;
-use crate::provider::gpu::GpuProvider;
+use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::snapshot::Snapshot;
+
+use crate::provider::gpu::GpuProvider;
 
 /// How often a line is printed.
 const EVERY: Duration = Duration::from_secs(3);

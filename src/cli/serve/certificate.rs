@@ -3,15 +3,18 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::flags::{Listening, MinVersion};
-use super::prometheus::SERVICE_ACCOUNT;
-use super::{Failure, certs};
-use crate::app::server::CertificateSource;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::certificates::named::NamedFiles;
 use aggregated_apiserver::serve::offer::{Offer, Oldest};
+use configuration::flags::SERVICE_ACCOUNT;
+use kubectl_gpu_metrics::Failure;
+
+use crate::app::server::CertificateSource;
+
+use super::certs;
+use super::flags::{Listening, MinVersion};
 
 /// The TLS offer. Versions before 1.2 are not implemented.
 pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {

@@ -11,13 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use http::{HeaderName, HeaderValue};
 
-use crate::cli::address::AddressParser;
-use crate::cli::number;
-use crate::cli::values::CERTIFICATE_SECRET;
 use apimachinery::duration::parse_duration;
-use prometheus_source::settings::Addresses;
+use configuration::CERTIFICATE_SECRET;
+use configuration::flags::PrometheusFlags;
+use kubectl_gpu_metrics::number;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -166,47 +164,6 @@ pub(super) struct Cluster {
     pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 
-/// Prometheus; each wins over the configuration file.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Prometheus")]
-pub(in crate::cli) struct PrometheusFlags {
-    /// A configuration file
-    #[arg(long)]
-    pub(super) config: Option<PathBuf>,
-    /// Address of Prometheus, with a path prefix where there is one; several
-    /// with the same data, separated by commas, are asked one after the other
-    /// until one answers
-    #[arg(long, value_parser = AddressParser)]
-    pub(super) prometheus_url: Option<Addresses>,
-    /// The only authorities to trust for Prometheus
-    #[arg(long)]
-    pub(super) prometheus_ca_file: Option<PathBuf>,
-    /// Client certificate for Prometheus
-    #[arg(long, requires = "prometheus_client_tls_key_file")]
-    pub(super) prometheus_client_tls_cert_file: Option<PathBuf>,
-    /// Its private key
-    #[arg(long, requires = "prometheus_client_tls_cert_file")]
-    pub(super) prometheus_client_tls_key_file: Option<PathBuf>,
-    /// Bearer token for Prometheus; read again as it changes
-    #[arg(long)]
-    pub(super) prometheus_token_file: Option<PathBuf>,
-    /// Use the pod's service account for Prometheus: its token and the cluster's
-    /// authority
-    #[arg(long, conflicts_with = "prometheus_auth_config",
-          num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
-    pub(super) prometheus_auth_incluster: bool,
-    /// kubeconfig whose authority, client certificate, token or password are for
-    /// Prometheus; the other flags win over it. Its server is not looked at
-    #[arg(long)]
-    pub(super) prometheus_auth_config: Option<PathBuf>,
-    /// Header sent with each query, NAME=VALUE; may be repeated
-    #[arg(long, value_parser = header)]
-    pub(super) prometheus_header: Vec<(HeaderName, HeaderValue)>,
-    /// GET or POST
-    #[arg(long, value_parser = ["GET", "POST"], ignore_case = true)]
-    pub(super) prometheus_verb: Option<String>,
-}
-
 /// How prometheus-adapter's rules are served.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rules")]
@@ -303,18 +260,4 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("write a duration above 0, such as 1m".to_owned()),
         duration => Ok(duration),
     }
-}
-
-/// `NAME=VALUE`, split at the first `=`; without `=` the value is empty
-/// (prometheus-adapter `cmd/adapter/adapter.go`).
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let name = name
-        .parse()
-        .map_err(|_| "write NAME=VALUE with a header's name such as X-Scope-OrgID".to_owned())?;
-    let mut value: HeaderValue = value
-        .parse()
-        .map_err(|_| "the value must be one line without control characters".to_owned())?;
-    value.set_sensitive(true);
-    Ok((name, value))
 }

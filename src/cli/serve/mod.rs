@@ -1,8 +1,7 @@
 //! `serve`: the server of a cluster, also the default command.
 
 mod certificate;
-pub(super) mod flags;
-pub(super) mod prometheus;
+mod flags;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -13,15 +12,18 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-pub(crate) use flags::ServeArgs;
-use flags::{LogFormat, Logging, MinVersion, RuleFlags};
+use configuration::clients::Clients;
+use kubectl_gpu_metrics::signals::Signals;
+use kubectl_gpu_metrics::{Failure, ui};
 
-use super::signals::Signals;
-use super::{Failure, certs, ui};
 use crate::app::relist;
 use crate::app::server::{self, ServerSettings};
 use crate::app::shutdown::Times;
 use crate::telemetry::{self, Lines};
+
+use super::certs;
+pub(crate) use flags::ServeArgs;
+use flags::{LogFormat, Logging, MinVersion, RuleFlags};
 
 /// Serves until a signal stops it. `without_effect` are sentences about flags that
 /// were removed from the command line.
@@ -42,8 +44,8 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
 
 /// The settings by the flags, with the ports bound.
 async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
-    let (config, file) = prometheus::configuration(&args.prometheus)?;
-    let clients = prometheus::clients(&config)?;
+    let (config, file) = args.prometheus.load()?;
+    let clients = Clients::new(&config)?;
     let certificate = certificate::default(&args.listening)?;
     let offer = certificate::offer(&args.listening)?;
     let security = trust::security(args)?;

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::Failure;
-use super::flags::{Cluster, ServeArgs, TrustFlags};
-use crate::app::server::{Lookup, Ways};
-use crate::app::trusted::Overlay;
 use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
 use aggregated_apiserver::security::settings::Settings as SecuritySettings;
 use aggregated_apiserver::security::trust;
 use cluster_state::client::Access;
+use kubectl_gpu_metrics::Failure;
+
+use crate::app::server::{Lookup, Ways};
+use crate::app::trusted::Overlay;
+
+use super::flags::{Cluster, ServeArgs, TrustFlags};
 
 pub(super) fn ways(args: &Cluster) -> Ways {
     let way = |file: &Option<PathBuf>| match file {

@@ -19,12 +19,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
-use super::flags::ServeArgs;
-use crate::cli::retired::take_out;
 use aggregated_apiserver::serve::certs::{Authority, Issued};
 use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
+use configuration::retired::take_out;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
+
+use super::flags::ServeArgs;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 

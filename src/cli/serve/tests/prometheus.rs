@@ -1,11 +1,13 @@
 //! How the server authenticates to Prometheus, and which Prometheus it trusts.
 
-use super::*;
-use crate::config::{Config, Flags};
 use aggregated_apiserver::testing::authority::Authority as Issuer;
 use apimachinery::time::Timestamp;
+use configuration::clients::Clients;
+use configuration::{Config, Flags};
 use prometheus_source::ErrorKind;
 use prometheus_source::settings::Credentials;
+
+use super::*;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 
@@ -19,12 +21,12 @@ async fn prometheus(servers: &Issuer, clients: Option<&Issuer>) -> FakePrometheu
 /// The result of a query under these flags.
 async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
     let (args, _) = parse(flags).unwrap();
-    let (config, _) = super::super::prometheus::configuration(&args.prometheus).unwrap();
+    let (config, _) = args.prometheus.load().unwrap();
     query(&config).await
 }
 
 async fn query(config: &Config) -> Result<(), ErrorKind> {
-    let promql = super::super::prometheus::clients(config).unwrap().promql;
+    let promql = Clients::new(config).unwrap().promql;
     let asked = promql.query("1", Timestamp::from_secs(1)).await;
     asked.map(drop).map_err(|error| error.kind())
 }
@@ -97,8 +99,8 @@ async fn files_beside_a_kubeconfig_are_read_again_and_verification_can_be_skippe
         &json!({"tokenFile": "token"}),
     );
     let (args, _) = parse(&[url.clone(), flag]).unwrap();
-    let (config, _) = super::super::prometheus::configuration(&args.prometheus).unwrap();
-    let promql = super::super::prometheus::clients(&config).unwrap().promql;
+    let (config, _) = args.prometheus.load().unwrap();
+    let promql = Clients::new(&config).unwrap().promql;
     for token in ["first", "second"] {
         std::fs::write(folder.path().join("token"), format!("{token}\n")).unwrap();
         promql.query("1", Timestamp::from_secs(1)).await.unwrap();
@@ -132,7 +134,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_an_error_of_its_flag() {
         &json!({"exec": {"command": "x"}}),
     );
     let (args, _) = parse(&["--prometheus-url=http://p".to_owned(), flag]).unwrap();
-    let error = super::super::prometheus::configuration(&args.prometheus).unwrap_err();
+    let error = args.prometheus.load().unwrap_err();
     let error = error.to_string();
     assert!(error.contains("--prometheus-auth-config: "), "{error}");
     assert!(error.contains("exec is not supported"), "{error}");

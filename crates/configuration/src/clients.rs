@@ -1,0 +1,44 @@
+//! The clients of the Prometheus of a configuration.
+
+use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::{KeyHasher, Prometheus, Source};
+
+use super::Config;
+
+/// The clients of the Prometheus of a configuration.
+#[derive(Debug)]
+pub struct Clients {
+    /// For GPU series.
+    pub source: Source,
+    /// For the queries of rules.
+    pub promql: Promql,
+}
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum NoClients {
+    /// No address is configured.
+    #[error(
+        "no address of Prometheus: give --prometheus-url http://host:port, or prometheus.url in the file of --config"
+    )]
+    NoAddress,
+    /// A certificate file cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] prometheus_source::Error),
+}
+
+impl Clients {
+    /// Those of a configuration. No request is sent.
+    ///
+    /// # Errors
+    /// When it has no address, or its files cannot be used.
+    pub fn new(config: &Config) -> Result<Self, NoClients> {
+        let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
+        let source = Prometheus::new(settings.clone(), KeyHasher::new())?;
+        let promql = Promql::new(settings, source.replicas())?;
+        Ok(Self {
+            source: Source::Prometheus(Box::new(source)),
+            promql,
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! The section `prometheus`: how the store is asked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
+
+use adapter_rules::labels::is_label;
+use adapter_rules::raw::Text;
+use prometheus_source::settings::Addresses;
+use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
+use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
+
+use super::problem::Problem;
+use super::value::{Choice, Count, Scalar, Setting, Within, Words, or};
+
+/// `prometheus`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Connection {
+    url: Option<Text>,
+    auth: Option<Authentication>,
+    #[serde(default)]
+    headers: BTreeMap<String, Scalar<HeaderValue>>,
+    tls: Option<Certificates>,
+    verb: Option<Scalar<Verb>>,
+    timeout: Option<Scalar<Timeout>>,
+    compression: Option<Scalar<Compression>>,
+    name_matching: Option<Scalar<NameMatching>>,
+    max_body_bytes: Option<Scalar<Count<usize>>>,
+    max_concurrent_queries: Option<Scalar<Count<u16>>>,
+    #[serde(default)]
+    matchers: BTreeMap<String, Text>,
+}
+
+/// Longer than any query may take.
+type Timeout = Within<1, 86_400_000>;
+
+impl Choice for Verb {
+    const WORDS: Words<Self> = &[("GET", Self::Get), ("POST", Self::Post)];
+}
+
+impl Choice for Compression {
+    const WORDS: Words<Self> = &[("none", Self::None), ("gzip", Self::Gzip)];
+}
+
+impl Choice for NameMatching {
+    const WORDS: Words<Self> = &[("auto", Self::Auto), ("exact", Self::Exact)];
+}
+
+/// The error does not repeat the value, which may be a secret.
+impl Setting for HeaderValue {
+    type Value = Self;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut value = Self::from_str(text).map_err(
+            |_| "its value is no header value: it must be one line without control characters",
+        )?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl Connection {
+    /// The settings of the section. `flag` is an address from the command line, which
+    /// overrides the file's.
+    pub(super) fn settings(self, flag: Option<&Addresses>) -> Result<PrometheusSettings, Problem> {
+        let addresses = match (flag, &self.url) {
+            (Some(addresses), _) => Ok(addresses.clone()),
+            (None, Some(text)) => (text.value.parse::<Addresses>())
+                .map_err(|error| Problem::at("prometheus.url", text, error.to_string())),
+            (None, None) => Err(Problem::missing(
+                "prometheus.url",
+                "is missing: write http://host:port, or give --prometheus-url",
+            )),
+        }?;
+        let default = PrometheusSettings::at(addresses);
+        let mut settings = PrometheusSettings {
+            auth: self.auth.map_or(default.auth, |Authentication(it)| it),
+            tls: self.tls.map_or(default.tls, |Certificates(it)| it),
+            verb: or(&self.verb, default.verb),
+            timeout: or(&self.timeout, default.timeout),
+            compression: or(&self.compression, default.compression),
+            name_matching: or(&self.name_matching, default.name_matching),
+            max_body_bytes: or(&self.max_body_bytes, default.max_body_bytes),
+            max_concurrent_queries: or(
+                &self.max_concurrent_queries,
+                default.max_concurrent_queries,
+            ),
+            ..default
+        };
+        for (name, value) in self.headers {
+            // An invalid name is not repeated: it may be a value.
+            let name: HeaderName = name.parse().map_err(|_| {
+                let message = "a key is no header name: write one such as X-Scope-OrgID";
+                Problem::at("prometheus.headers", &value.0, message)
+            })?;
+            settings.headers.insert(name, value.0.value);
+        }
+        for (label, wanted) in self.matchers {
+            if !is_label(&label) {
+                let key = format!("prometheus.matchers.{label}");
+                let message = format!("{label:?} is no label name: write one such as cluster");
+                return Err(Problem::at(&key, &wanted, message));
+            }
+            settings.matchers.push((label, wanted.value));
+        }
+        Ok(settings)
+    }
+}
+
+/// `prometheus.auth`, checked.
+#[derive(Deserialize)]
+#[serde(try_from = "AuthSection")]
+struct Authentication(Auth);
+
+/// `prometheus.auth`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct AuthSection {
+    bearer_token_file: Option<String>,
+    basic: Option<Basic>,
+}
+
+/// `prometheus.auth.basic`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Basic {
+    username: Scalar<Username>,
+    password_file: String,
+}
+
+/// A user of basic authentication.
+struct Username;
+
+impl Setting for Username {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text.contains(':') {
+            true => Err(
+                "holds a colon, which HTTP forbids: write the user alone, the password goes into \
+                 passwordFile"
+                    .to_owned(),
+            ),
+            false => Ok(text.to_owned()),
+        }
+    }
+}
+
+impl TryFrom<AuthSection> for Authentication {
+    type Error = &'static str;
+
+    fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
+        match (section.bearer_token_file, section.basic) {
+            (Some(_), Some(_)) => Err("has both bearerTokenFile and basic: keep one of them"),
+            (None, None) => Err("is empty: write bearerTokenFile or basic, or leave it out"),
+            (Some(file), None) => Ok(Self(Auth::BearerTokenFile(file.into()))),
+            (None, Some(basic)) => Ok(Self(Auth::Basic {
+                username: basic.username.0.value,
+                password: Password::File(basic.password_file.into()),
+            })),
+        }
+    }
+}
+
+/// `prometheus.tls`, checked.
+#[derive(Deserialize)]
+#[serde(try_from = "TlsSection")]
+struct Certificates(Tls);
+
+/// `prometheus.tls`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct TlsSection {
+    ca_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+}
+
+impl TryFrom<TlsSection> for Certificates {
+    type Error = &'static str;
+
+    fn try_from(section: TlsSection) -> Result<Self, Self::Error> {
+        let client = match (section.cert_file, section.key_file) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(ClientPair {
+                cert: Pem::File(cert),
+                key: Pem::File(key),
+            }),
+            (Some(_), None) => {
+                return Err("has certFile without keyFile: name the certificate's private key too");
+            }
+            (None, Some(_)) => {
+                return Err("has keyFile without certFile: name the key's certificate too");
+            }
+        };
+        Ok(Self(Tls {
+            ca: section.ca_file.map(Pem::File),
+            client,
+            unverified: false,
+        }))
+    }
+}

@@ -1,0 +1,164 @@
+//! The flags about Prometheus, which several commands have.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use prometheus_source::settings::{Addresses, ClientPair, Credentials, Pem, Verb};
+
+use super::address::AddressParser;
+use super::kubeconfig::{self, KubeconfigError};
+use super::problem::Error;
+use super::{Config, Flags};
+
+/// The directory of a pod's service account.
+pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Prometheus; each wins over the configuration file.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
+pub struct PrometheusFlags {
+    /// A configuration file
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Address of Prometheus, with a path prefix where there is one; several
+    /// with the same data, separated by commas, are asked one after the other
+    /// until one answers
+    #[arg(long, value_parser = AddressParser)]
+    prometheus_url: Option<Addresses>,
+    /// The only authorities to trust for Prometheus
+    #[arg(long)]
+    prometheus_ca_file: Option<PathBuf>,
+    /// Client certificate for Prometheus
+    #[arg(long, requires = "prometheus_client_tls_key_file")]
+    prometheus_client_tls_cert_file: Option<PathBuf>,
+    /// Its private key
+    #[arg(long, requires = "prometheus_client_tls_cert_file")]
+    prometheus_client_tls_key_file: Option<PathBuf>,
+    /// Bearer token for Prometheus; read again as it changes
+    #[arg(long)]
+    prometheus_token_file: Option<PathBuf>,
+    /// Use the pod's service account for Prometheus: its token and the cluster's
+    /// authority
+    #[arg(long, conflicts_with = "prometheus_auth_config",
+          num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
+    prometheus_auth_incluster: bool,
+    /// kubeconfig whose authority, client certificate, token or password are for
+    /// Prometheus; the other flags win over it. Its server is not looked at
+    #[arg(long)]
+    prometheus_auth_config: Option<PathBuf>,
+    /// Header sent with each query, NAME=VALUE; may be repeated
+    #[arg(long, value_parser = header)]
+    prometheus_header: Vec<(HeaderName, HeaderValue)>,
+    /// GET or POST
+    #[arg(long, value_parser = ["GET", "POST"], ignore_case = true)]
+    prometheus_verb: Option<String>,
+}
+
+/// The file of `--config`, and the flags that override it.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The text that is in force.
+    pub text: String,
+    /// The command line's flags.
+    pub flags: Flags,
+}
+
+/// Why flags make no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum FlagError {
+    /// The file of `--config`.
+    #[error(transparent)]
+    Config(#[from] Error),
+    /// The file of `--prometheus-auth-config`.
+    #[error("--prometheus-auth-config: {0}")]
+    Kubeconfig(#[from] KubeconfigError),
+}
+
+impl PrometheusFlags {
+    /// The configuration, and its file.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub fn load(&self) -> Result<(Config, Option<ConfigFile>), FlagError> {
+        let credentials = self.credentials()?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.prometheus_header {
+            headers.append(name, value.clone());
+        }
+        let client = self
+            .prometheus_client_tls_cert_file
+            .clone()
+            .zip(self.prometheus_client_tls_key_file.clone());
+        let flags = Flags {
+            prometheus_url: self.prometheus_url.clone(),
+            credentials,
+            bearer_token_file: self.prometheus_token_file.clone(),
+            ca_file: self.prometheus_ca_file.clone(),
+            client: client.map(|(cert, key)| ClientPair {
+                cert: Pem::File(cert),
+                key: Pem::File(key),
+            }),
+            headers,
+            verb: self.prometheus_verb.as_deref().map(|verb| {
+                match verb.eq_ignore_ascii_case("POST") {
+                    true => Verb::Post,
+                    false => Verb::Get,
+                }
+            }),
+        };
+        let Some(path) = &self.config else {
+            return Ok((Config::built_in(&flags), None));
+        };
+        let (config, text) = Config::load_text(path, &flags)?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        let path = path.clone();
+        Ok((config, Some(ConfigFile { path, text, flags })))
+    }
+
+    /// Credentials of a kubeconfig or of the pod; other flags override them.
+    fn credentials(&self) -> Result<Option<Credentials>, KubeconfigError> {
+        let Some(path) = &self.prometheus_auth_config else {
+            let of_pod = || Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
+            return Ok(self.prometheus_auth_incluster.then(of_pod));
+        };
+        let credentials = kubeconfig::credentials(path)?;
+        if credentials.tls.unverified && self.prometheus_ca_file.is_none() {
+            tracing::warn!(
+                "--prometheus-auth-config: insecure-skip-tls-verify: whoever answers at that address is \
+             taken for Prometheus and gets our credentials; give its authority in its place"
+            );
+        }
+        Ok(Some(credentials))
+    }
+}
+
+/// `NAME=VALUE`, split at the first `=`; without `=` the value is empty
+/// (prometheus-adapter `cmd/adapter/adapter.go`).
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let name = name
+        .parse()
+        .map_err(|_| "write NAME=VALUE with a header's name such as X-Scope-OrgID".to_owned())?;
+    let mut value: HeaderValue = value
+        .parse()
+        .map_err(|_| "the value must be one line without control characters".to_owned())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_split_at_the_first_sign() {
+        assert_eq!(header("X-Scope-OrgID=a=b").unwrap().1, "a=b");
+        assert!(header("a b=c").is_err());
+    }
+}

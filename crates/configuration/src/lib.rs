@@ -1,0 +1,277 @@
+//! The configuration: the user's file, and the typed values made from it.
+//!
+//! The values of the file parse themselves. What concerns several of them is checked when
+//! the [`Config`] is made, so that the configuration cannot fail after the start. A
+//! prometheus-adapter configuration file is a valid one.
+//!
+//! The server, `demo` and the commands that read Prometheus use it.
+//!
+//! ```
+//! use configuration::{Config, Flags};
+//!
+//! let text = "prometheus:\n  url: http://prometheus:9090\ngpu:\n  window: 2m\n";
+//! let config = Config::from_yaml("config.yaml", text, &Flags::default());
+//! assert_eq!(config.unwrap().policy.window.unwrap().as_secs(), 120);
+//!
+//! let error = Config::from_yaml("config.yaml", "gpu: {windw: 2m}", &Flags::default());
+//! assert!(error.unwrap_err().to_string().starts_with("config.yaml:1:"));
+//! ```
+
+pub mod address;
+pub mod clients;
+mod connection;
+pub mod flags;
+mod gpu;
+pub mod kubeconfig;
+mod metrics;
+mod problem;
+pub mod retired;
+mod shown;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde::Deserialize;
+
+use adapter_rules::naming::Regexes;
+use adapter_rules::raw::{self, Checked, RuleEntry};
+use adapter_rules::rule::{ResourceRules, Rules};
+use gpu_metrics::dcgm::fields;
+use gpu_metrics::dcgm::schemes::ExporterIdentity;
+use gpu_metrics::policy::{MetricSpec, Policy};
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::SignalSpec;
+use limits::file::{self, yaml};
+use prometheus_source::settings::{
+    Addresses, Auth, ClientPair, Credentials, Pem, PrometheusSettings, Verb,
+};
+
+use connection::Connection;
+use gpu::Gpu;
+pub use problem::Error;
+use problem::Problem;
+pub use shown::GPU_RESOURCES;
+use value::or;
+
+/// The default Secret of certificates that the server makes.
+pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
+
+/// The whole file: this server's two keys, prometheus-adapter's three, and what the
+/// chart found in the values.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    prometheus: Option<Connection>,
+    gpu: Option<Gpu>,
+    rules: Option<Vec<Checked<RuleEntry>>>,
+    external_rules: Option<Vec<Checked<RuleEntry>>>,
+    resource_rules: Option<Checked<raw::ResourceRulesEntry>>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+/// Settings of the command line that override the file.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--prometheus-url`.
+    pub prometheus_url: Option<Addresses>,
+    /// `--prometheus-auth-config` or `--prometheus-auth-incluster`.
+    pub credentials: Option<Credentials>,
+    /// `--prometheus-token-file`.
+    pub bearer_token_file: Option<PathBuf>,
+    /// `--prometheus-ca-file`.
+    pub ca_file: Option<PathBuf>,
+    /// `--prometheus-client-tls-cert-file` and `-key-file`.
+    pub client: Option<ClientPair>,
+    /// `--prometheus-header`; each replaces the file's of the same name.
+    pub headers: HeaderMap,
+    /// `--prometheus-verb`.
+    pub verb: Option<Verb>,
+}
+
+impl Flags {
+    /// Applies the flags over the file's settings.
+    fn apply(&self, settings: &mut PrometheusSettings) {
+        if let Some(credentials) = &self.credentials {
+            credentials.apply(&mut settings.auth, &mut settings.tls);
+        }
+        if let Some(file) = &self.bearer_token_file {
+            settings.auth = Auth::BearerTokenFile(file.clone());
+        }
+        if let Some(file) = &self.ca_file {
+            settings.tls.ca = Some(Pem::File(file.clone()));
+            settings.tls.unverified = false;
+        }
+        if let Some(client) = &self.client {
+            settings.tls.client = Some(client.clone());
+        }
+        for name in self.headers.keys() {
+            settings.headers.remove(name);
+        }
+        for (name, value) in &self.headers {
+            settings.headers.append(name, value.clone());
+        }
+        if let Some(verb) = self.verb {
+            settings.verb = verb;
+        }
+    }
+}
+
+/// The whole configuration, resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Access to Prometheus; `None` if no address is known.
+    pub prometheus: Option<PrometheusSettings>,
+    /// How values are made from readings.
+    pub policy: Policy,
+    /// The poll interval; `None`: by the scrape interval.
+    pub poll: Option<Duration>,
+    /// Identifies exporters, to tell their own labels.
+    pub exporters: ExporterIdentity,
+    /// The resources of pods that are GPUs.
+    pub gpu_resources: GpuResources,
+    /// All signals to poll: the built-in ones, then those of configured fields. The
+    /// index of a signal is its number.
+    pub signals: Vec<SignalSpec>,
+    /// The configured metrics only.
+    pub metrics: Vec<MetricSpec>,
+    /// Whether GPU metrics are served.
+    pub gpus_enabled: bool,
+    /// `rules`.
+    pub rules: Rules,
+    /// `externalRules`.
+    pub external_rules: Rules,
+    /// `resourceRules`.
+    pub resource_rules: Option<ResourceRules>,
+    /// Sentences for the log at start.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// The default configuration, without a file.
+    #[must_use]
+    pub fn built_in(flags: &Flags) -> Self {
+        Self {
+            prometheus: flags.prometheus_url.clone().map(|addresses| {
+                let mut settings = PrometheusSettings::at(addresses);
+                flags.apply(&mut settings);
+                settings
+            }),
+            policy: Policy::default(),
+            poll: None,
+            exporters: ExporterIdentity::default(),
+            gpu_resources: GpuResources::default(),
+            signals: fields::built_in(),
+            metrics: Vec::new(),
+            gpus_enabled: true,
+            rules: Rules::default(),
+            external_rules: Rules::default(),
+            resource_rules: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether GPU metrics are made from the same data and in the same way.
+    #[must_use]
+    pub fn has_same_gpus(&self, other: &Self) -> bool {
+        self.gpus_enabled == other.gpus_enabled
+            && self.prometheus == other.prometheus
+            && self.policy == other.policy
+            && self.poll == other.poll
+            && self.exporters == other.exporters
+            && self.gpu_resources == other.gpu_resources
+            && self.signals == other.signals
+            && self.metrics == other.metrics
+    }
+
+    /// Reads a configuration file, of the size that a `ConfigMap` can have.
+    ///
+    /// # Errors
+    /// When it cannot be read or is larger, or as [`Config::from_yaml`].
+    pub fn load(path: &Path, flags: &Flags) -> Result<Self, Error> {
+        Self::load_text(path, flags).map(|(config, _)| config)
+    }
+
+    /// Like [`Config::load`], and returns the text of the file.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), Error> {
+        let file = path.display().to_string();
+        let text = file::read(path).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
+        });
+        match text {
+            Ok(text) => Ok((Self::from_yaml(&file, &text, flags)?, text)),
+            Err(reason) => Err(Error::Unreadable { file, reason }),
+        }
+    }
+
+    /// The configuration in `text`, the content of `file`.
+    ///
+    /// # Errors
+    /// When the text is no YAML, has unknown keys or wrong values.
+    pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, Error> {
+        let in_file = |problem: Problem| problem.in_file(file);
+        let (read, second) =
+            yaml::first_document::<Option<File>>(text).map_err(|fault| in_file(fault.into()))?;
+        let mut config = Self::resolve(read.unwrap_or_default(), flags).map_err(in_file)?;
+        if let Some(second) = second {
+            config.warnings.push(format!(
+                "the configuration has more than one document: the first counts, and the one that \
+                 begins at line {} is not read: delete it, or move its keys into the first",
+                second.line()
+            ));
+        }
+        Ok(config)
+    }
+
+    fn resolve(file: File, flags: &Flags) -> Result<Self, Problem> {
+        let mut config = Self::built_in(flags);
+        config.resolve_rules(&file);
+        config.warnings.extend(file.warnings);
+        if let Some(connection) = file.prometheus {
+            let mut settings = connection.settings(flags.prometheus_url.as_ref())?;
+            flags.apply(&mut settings);
+            config.prometheus = Some(settings);
+        }
+        let gpu = file.gpu.unwrap_or_default();
+        config.warnings.extend(gpu.warnings());
+        config.gpus_enabled = gpu.enabled.unwrap_or(true);
+        config.policy = gpu.policy()?;
+        config.poll = or(&gpu.poll, None);
+        config.metrics = metrics::resolve(&gpu.metrics, &mut config.signals)?;
+        if let Some(names) = gpu.resources {
+            let names = names.into_iter().map(|name| name.0.value);
+            config.gpu_resources = GpuResources::new(names.collect());
+        }
+        config.exporters.containers.extend(gpu.exporter_containers);
+        config.exporters.namespaces.extend(gpu.exporter_namespaces);
+        Ok(config)
+    }
+
+    /// Leaves out faulty rules, each with a warning, and keeps the others.
+    fn resolve_rules(&mut self, file: &File) {
+        let regexes = &mut Regexes::default();
+        let custom = file.rules.as_deref().unwrap_or_default();
+        self.rules = Rules::resolve("rules", custom, regexes);
+        let external = file.external_rules.as_deref().unwrap_or_default();
+        self.external_rules = Rules::resolve("externalRules", external, regexes);
+        let mut faults = self.rules.faults.clone();
+        faults.extend(self.external_rules.faults.clone());
+        let resource = file.resource_rules.as_ref();
+        match resource.map(|raw| ResourceRules::resolve(raw, regexes)) {
+            Some(Ok(rules)) => {
+                faults.extend(rules.unlabelled());
+                self.resource_rules = Some(rules);
+            }
+            Some(Err(more)) => faults.extend(more),
+            None => {}
+        }
+        self.warnings.extend(faults.iter().map(ToString::to_string));
+    }
+}

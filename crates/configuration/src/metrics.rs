@@ -1,0 +1,171 @@
+//! `gpu.metrics`: further metrics from DCGM fields.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use adapter_rules::labels::is_label;
+use gpu_metrics::dcgm::metrics::built_in;
+use gpu_metrics::policy::{DeviceValue, Measure, MetricSpec, Over, Reducer};
+use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
+
+use super::problem::Problem;
+use super::value::{Choice, Scalar, Setting, Words, or};
+
+/// An entry of `gpu.metrics`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Metric {
+    name: Scalar<MetricName>,
+    field: Scalar<SeriesName>,
+    #[serde(default)]
+    aliases: Vec<Scalar<SeriesName>>,
+    unit: Option<Scalar<Unit>>,
+    reducer: Option<Scalar<Reducer>>,
+    over: Option<Scalar<Over>>,
+}
+
+/// A name that no built-in metric has.
+struct MetricName;
+
+impl Setting for MetricName {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        if !is_label(text) {
+            return Err(format!(
+                "{text:?} is no metric name: write letters, digits and underscores, not a digit first"
+            ));
+        }
+        let mut names = built_in().into_iter().map(|spec| spec.name);
+        match names.find(|taken| taken.eq_ignore_ascii_case(text)) {
+            Some(taken) => Err(format!(
+                "{taken:?} is a built-in metric (case does not count): choose another name"
+            )),
+            None => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// The name of a series. Names from OpenTelemetry may be UTF-8, with dots.
+struct SeriesName;
+
+impl Setting for SeriesName {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text.is_empty() || text.chars().any(|c| c.is_control() || c == ' ') {
+            true => Err(format!(
+                "{text:?} is no series name: write one such as DCGM_FI_DEV_GPU_TEMP"
+            )),
+            false => Ok(text.to_owned()),
+        }
+    }
+}
+
+impl Choice for Unit {
+    const WORDS: Words<Self> = &[
+        ("percent", Self::Percent),
+        ("ratio", Self::Ratio),
+        ("mebibytes", Self::Mebibytes),
+        ("watts", Self::Watts),
+        ("plain", Self::Plain),
+    ];
+}
+
+impl Choice for Reducer {
+    const WORDS: Words<Self> = &[
+        ("mean", Self::Mean),
+        ("sum", Self::Sum),
+        ("max", Self::Max),
+        ("min", Self::Min),
+        ("p50", Self::Quantile(0.5)),
+        ("p95", Self::Quantile(0.95)),
+        ("p99", Self::Quantile(0.99)),
+    ];
+}
+
+impl Choice for Over {
+    const WORDS: Words<Self> = &[
+        ("active", Self::Active),
+        ("held", Self::Held),
+        ("all", Self::All),
+    ];
+}
+
+/// The configured metrics. Fields without a signal are appended to `signals`.
+pub(super) fn resolve(
+    entries: &[Metric],
+    signals: &mut Vec<SignalSpec>,
+) -> Result<Vec<MetricSpec>, Problem> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut metrics = Vec::with_capacity(entries.len());
+    for (index, metric) in entries.iter().enumerate() {
+        let key = |name: &str| format!("gpu.metrics[{index}].{name}");
+        let name = &metric.name.0;
+        if let Some(first) = seen.insert(name.value.to_ascii_lowercase(), index) {
+            let message = format!(
+                "{:?} is the name of gpu.metrics[{first}] too (case does not count): rename one",
+                name.value
+            );
+            return Err(Problem::at(&key("name"), name, message));
+        }
+        metrics.push(MetricSpec {
+            name: name.value.clone(),
+            measure: Measure::Devices {
+                value: DeviceValue::Signal(signal(&key, metric, signals)?),
+                reducer: or(&metric.reducer, Reducer::Mean),
+                over: or(&metric.over, Over::Active),
+            },
+        });
+    }
+    Ok(metrics)
+}
+
+/// The signal of a metric's field: an existing one, with new aliases added, or a new
+/// one. A field is never polled twice.
+fn signal(
+    key: &impl Fn(&str) -> String,
+    metric: &Metric,
+    signals: &mut Vec<SignalSpec>,
+) -> Result<SignalId, Problem> {
+    let field = &metric.field.0;
+    let aliases = metric.aliases.iter().map(|alias| &alias.0.value);
+    let names = std::iter::once(&field.value).chain(aliases);
+    let has = |signal: &SignalSpec, name: &str| {
+        let mut names = signal.wire_names.iter();
+        names.any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let next = signals.len();
+    let mut signals_of_names = signals.iter_mut();
+    let known = signals_of_names.find(|signal| names.clone().any(|name| has(signal, name)));
+    let Some(known) = known else {
+        let id = u16::try_from(next)
+            .map(SignalId)
+            .map_err(|_| Problem::at(&key("field"), field, "is one field too many: remove some"))?;
+        signals.push(SignalSpec {
+            id,
+            name: field.value.to_ascii_lowercase(),
+            wire_names: names.cloned().collect(),
+            unit: or(&metric.unit, Unit::Plain),
+        });
+        return Ok(id);
+    };
+    if let Some(Scalar(unit)) = &metric.unit
+        && unit.value != known.unit
+    {
+        let message = format!(
+            "{:?} does not fit {}, whose unit is {}: leave the unit out",
+            unit.value.word(),
+            field.value,
+            known.unit.word()
+        );
+        return Err(Problem::at(&key("unit"), unit, message));
+    }
+    for name in names {
+        if !has(known, name) {
+            known.wire_names.push(name.clone());
+        }
+    }
+    Ok(known.id)
+}

@@ -1,0 +1,375 @@
+//! Valid files.
+
+mod hostile;
+mod refused;
+mod secrets;
+
+use gpu_metrics::policy::{
+    Activity, Condition, DeviceValue, Formula, Idle, Measure, MigWeight, Over, Reducer, Shared,
+};
+use gpu_metrics::resources::GpuResources;
+use gpu_metrics::signal::{SignalId, Unit};
+use prometheus_source::settings::{Compression, NameMatching, Password, parse_url};
+
+use super::*;
+
+fn load(text: &str) -> Config {
+    Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn error(text: &str) -> String {
+    Config::from_yaml("config.yaml", text, &Flags::default())
+        .unwrap_err()
+        .to_string()
+}
+
+const ADAPTER: &str = r#"
+rules:
+- seriesQuery: '{__name__=~"^container_.*",container!="POD",namespace!="",pod!=""}'
+  seriesFilters: []
+  resources:
+    overrides:
+      namespace: {resource: namespace}
+      pod:
+        resource: pod
+  name:
+    matches: ^container_(.*)_seconds_total$
+    as: ""
+  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>,container!="POD"}[5m])) by (<<.GroupBy>>)
+- {seriesQuery: 'x', resources: {template: "kube_<<.Resource>>"}, metricsQuery: <<.Series>>}
+externalRules:
+- seriesQuery: '{__name__=~"^.*_queue_(length|size)$"}'
+  metricsQuery: max(<<.Series>>{<<.LabelMatchers>>}) by (name)
+resourceRules:
+  cpu:
+    containerQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>}[3m])) by (<<.GroupBy>>)
+    resources: {overrides: {instance: {resource: node}}}
+    containerLabel: container
+  window: 3m
+"#;
+
+#[test]
+fn a_prometheus_adapter_file_loads_and_each_fault_costs_its_own_rule() {
+    let config = load(ADAPTER);
+    assert_eq!(
+        (
+            config.rules.usable.len(),
+            config.external_rules.usable.len()
+        ),
+        (2, 1)
+    );
+    assert!(config.resource_rules.is_none());
+    assert_eq!(
+        config.warnings,
+        [
+            "resourceRules.cpu.nodeQuery: is missing: the metric is listed and has no values; \
+             write a query such as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
+            "resourceRules.memory: is missing: write cpu and memory"
+        ]
+    );
+    assert!(config.prometheus.is_none());
+    assert_eq!(config.policy, Policy::default());
+}
+
+#[test]
+fn an_empty_file_is_the_built_in_configuration() {
+    for text in ["", "# nothing\n", "{}", "gpu:\nprometheus: \n"] {
+        let config = load(text);
+        assert_eq!(config.policy, Policy::default(), "{text:?}");
+        assert!(config.prometheus.is_none());
+        assert!(config.metrics.is_empty() && config.warnings.is_empty());
+        assert_eq!(config.signals, fields::built_in());
+    }
+}
+
+/// Rules in comments, as large as a file may be.
+#[test]
+fn any_number_of_comments_may_stand_before_a_rule() {
+    let comments = "# - seriesQuery: up\n".repeat(40_000);
+    let config = load(&format!(
+        "rules:\n{comments}- {{seriesQuery: up, metricsQuery: up}}\n{comments}"
+    ));
+    assert_eq!(config.rules.usable.len(), 1);
+    assert_eq!(config.warnings, [""; 0]);
+}
+
+#[test]
+fn of_several_documents_the_first_counts_and_the_next_is_named() {
+    let first = "gpu: {window: 2m}\n";
+    for second in [
+        "---\n",
+        "---\n# nothing\n",
+        "---\ngpu: {window: 3m}\n",
+        "---\n- [x\n",
+        "...\n---\ngpu: {window: 3m}\n",
+    ] {
+        let config = load(&format!("# ours\n---\n{first}{second}"));
+        assert_eq!(config.policy.window, Some(Duration::from_secs(120)));
+        let [warning] = &config.warnings[..] else {
+            panic!("{second:?}: {:?}", config.warnings);
+        };
+        for part in ["the first counts", "delete it, or move its keys"] {
+            assert!(warning.contains(part), "{warning}");
+        }
+    }
+    assert_eq!(load(&format!("---\n{first}...\n")).warnings, [""; 0]);
+    // The end of the first document is not cut off as a second one.
+    let error = error(&format!("{first}]\n"));
+    assert!(error.contains("config.yaml:2:"), "{error}");
+}
+
+#[test]
+fn what_the_chart_found_is_said_with_the_other_warnings() {
+    let config = load("warnings: ['values: replicaz is not known']\n");
+    assert_eq!(config.warnings, ["values: replicaz is not known"]);
+}
+
+#[test]
+fn every_setting_of_prometheus_arrives() {
+    let config = load(
+        "prometheus:
+  url: https://mimir.example:8443/prometheus
+  auth: {basic: {username: reader, passwordFile: /etc/password}}
+  headers: {X-Scope-OrgID: tenant|other}
+  tls: {caFile: /ca.pem, certFile: /cert.pem, keyFile: /key.pem}
+  verb: post
+  compression: gzip
+  nameMatching: exact
+  timeout: 3s
+  maxBodyBytes: 1000000
+  maxConcurrentQueries: 8
+  matchers: {cluster: east-1}
+",
+    );
+    let settings = config.prometheus.unwrap();
+    assert_eq!(
+        settings.url.as_str(),
+        "https://mimir.example:8443/prometheus"
+    );
+    assert_eq!(
+        settings.auth,
+        Auth::Basic {
+            username: "reader".into(),
+            password: Password::File("/etc/password".into())
+        }
+    );
+    assert_eq!(settings.headers["x-scope-orgid"], "tenant|other");
+    assert_eq!(settings.tls.ca, Some(Pem::File("/ca.pem".into())));
+    assert_eq!(
+        settings.tls.client.unwrap().key.place(),
+        Path::new("/key.pem")
+    );
+    assert_eq!(settings.verb, Verb::Post);
+    assert_eq!(settings.compression, Compression::Gzip);
+    assert_eq!(settings.name_matching, NameMatching::Exact);
+    assert_eq!(settings.timeout, Duration::from_secs(3));
+    assert_eq!(settings.max_body_bytes, 1_000_000);
+    assert_eq!(settings.max_concurrent_queries, 8);
+    assert_eq!(
+        settings.matchers,
+        [("cluster".to_owned(), "east-1".to_owned())]
+    );
+}
+
+#[test]
+fn a_flag_wins_over_the_file_and_keeps_its_other_settings() {
+    let flags = Flags {
+        prometheus_url: Some("http://flag:9090".parse().unwrap()),
+        ..Flags::default()
+    };
+    let text = "prometheus: {url: http://file:9090, timeout: 3s}";
+    let settings = Config::from_yaml("f", text, &flags)
+        .unwrap()
+        .prometheus
+        .unwrap();
+    assert_eq!(settings.url.as_str(), "http://flag:9090/");
+    assert_eq!(settings.timeout, Duration::from_secs(3));
+    assert!(
+        Config::from_yaml("f", "", &flags)
+            .unwrap()
+            .prometheus
+            .is_some()
+    );
+}
+
+#[test]
+fn credentials_in_an_address_are_never_printed() {
+    let settings = PrometheusSettings::new(parse_url("http://me:p%26%3Dw@host/x#y").unwrap());
+    assert_eq!(settings.url.as_str(), "http://host/x");
+    let Auth::Basic {
+        username,
+        password: Password::Inline(secret),
+    } = &settings.auth
+    else {
+        panic!("{:?}", settings.auth);
+    };
+    assert_eq!((username.as_str(), secret.0.as_str()), ("me", "p&=w"));
+    assert!(!format!("{settings:?}").contains("p&=w"));
+    let error = parse_url("ftp://me:hunter2@host").unwrap_err().to_string();
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn every_setting_of_gpu_arrives() {
+    let config = load(
+        "gpu:
+  window: 2m
+  maxWindow: 10m
+  step: 15s
+  poll: 5s
+  average: sample-weighted
+  active: {all: [{signal: dram_active, above: 0.02}, allocated, {signal: memory_used}]}
+  idle: omit
+  hold: 30s
+  minDevices: 0.8
+  freshness: 45s
+  scrapeInterval: 15s
+  percentAsRatio: false
+  migWeight: slices
+  shared: split
+  resources: [example.com/gpu-*]
+  exporterContainers: [gpu-agent]
+  exporterNamespaces: [monitoring]
+",
+    );
+    let secs = |n| Some(Duration::from_secs(n));
+    assert_eq!(
+        config.policy,
+        Policy {
+            window: secs(120),
+            max_window: Duration::from_secs(600),
+            step: Duration::from_secs(15),
+            formula: Formula::SampleWeighted,
+            activity: Activity::All(vec![
+                Condition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
+                Condition::Allocated,
+                Condition::Above(DeviceValue::MemoryUsed, 0.0),
+            ]),
+            idle: Idle::Omit,
+            hold: Duration::from_secs(30),
+            min_devices: 0.8,
+            freshness: Duration::from_secs(45),
+            scrape_interval: secs(15),
+            percent_as_ratio: Some(false),
+            mig_weight: MigWeight::Slices,
+            shared: Shared::Split,
+        }
+    );
+    assert_eq!(config.poll, secs(5));
+    let resources = GpuResources::new(vec!["example.com/gpu-*".to_owned()]);
+    assert_eq!(config.gpu_resources, resources);
+    assert!(
+        config
+            .exporters
+            .containers
+            .contains(&"gpu-agent".to_owned())
+    );
+    assert!(
+        config
+            .exporters
+            .namespaces
+            .contains(&"monitoring".to_owned())
+    );
+}
+
+#[test]
+fn a_key_without_effect_is_taken_with_a_warning() {
+    let config = load("gpu: {exporterInterval: auto, minCoverage: half, minSamples: 3}");
+    assert_eq!(config.policy, Policy::default());
+    let warned = |key: &str| {
+        let begin = format!("{key} has no effect: delete it; ");
+        config.warnings.iter().any(|said| said.starts_with(&begin))
+    };
+    assert!(warned("gpu.exporterInterval"), "{:?}", config.warnings);
+    assert!(warned("gpu.minCoverage") && warned("gpu.minSamples"));
+    assert_eq!(config.warnings.len(), 3);
+}
+
+#[test]
+fn auto_is_the_default_of_step_and_freshness() {
+    let config = load("gpu: {step: auto, freshness: auto, scrapeInterval: auto}");
+    assert_eq!(config.policy, Policy::default());
+}
+
+#[test]
+fn a_freshness_below_the_least_is_raised_with_a_warning() {
+    let config = load("gpu: {freshness: 6s}");
+    assert_eq!(config.policy.freshness, Duration::from_secs(20));
+    let [warning] = config.warnings.as_slice() else {
+        panic!("{:?}", config.warnings)
+    };
+    assert!(warning.starts_with("gpu.freshness: 6s is too short, 20s is used"));
+    assert!(load("gpu: {freshness: 20s}").warnings.is_empty());
+}
+
+#[test]
+fn a_long_window_raises_the_longest_one() {
+    assert_eq!(
+        load("gpu: {window: 10m}").policy.max_window,
+        Duration::from_secs(600)
+    );
+    assert_eq!(
+        load("gpu: {window: 30s}").policy.max_window,
+        Duration::from_secs(300)
+    );
+}
+
+#[test]
+fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
+    let config = load(
+        "gpu:
+  metrics:
+  - {name: gpu_temp, field: DCGM_FI_DEV_GPU_TEMP, aliases: [dcgm_gpu_temp], reducer: max, over: all}
+  - {name: gpu_temp_p95, field: dcgm_fi_dev_gpu_temp, reducer: p95, over: held}
+  - {name: tensor, field: DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, unit: ratio}
+  - {name: power_max, field: DCGM_FI_DEV_POWER_USAGE, aliases: [my.power], reducer: max}
+",
+    );
+    assert_eq!(config.signals.len(), 10);
+    let temp = &config.signals[8];
+    assert_eq!((temp.id, temp.unit), (SignalId(8), Unit::Plain));
+    assert_eq!(temp.wire_names, ["DCGM_FI_DEV_GPU_TEMP", "dcgm_gpu_temp"]);
+    assert_eq!(config.signals[9].unit, Unit::Ratio);
+    assert!(
+        config.signals[7]
+            .wire_names
+            .contains(&"my.power".to_owned())
+    );
+    let measure = |id, reducer, over| Measure::Devices {
+        value: DeviceValue::Signal(id),
+        reducer,
+        over,
+    };
+    let measures: Vec<_> = config.metrics.iter().map(|m| m.measure).collect();
+    assert_eq!(
+        measures,
+        [
+            measure(SignalId(8), Reducer::Max, Over::All),
+            measure(SignalId(8), Reducer::Quantile(0.95), Over::Held),
+            measure(SignalId(9), Reducer::Mean, Over::Active),
+            measure(SignalId::POWER_USAGE, Reducer::Max, Over::Active),
+        ]
+    );
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-scope-orgid", "b".parse().unwrap());
+    let flags = Flags {
+        bearer_token_file: Some("/token".into()),
+        ca_file: Some("/ca".into()),
+        headers,
+        verb: Some(Verb::Post),
+        ..Flags::default()
+    };
+    let text = "prometheus: {url: \"http://p:9090\", headers: {X-Scope-OrgID: a, X-Other: c}, \
+                auth: {basic: {username: u, passwordFile: /p}}}";
+    let config = Config::from_yaml("config.yaml", text, &flags).unwrap();
+    let settings = config.prometheus.unwrap();
+    assert_eq!(settings.auth, Auth::BearerTokenFile("/token".into()));
+    assert_eq!(settings.headers["x-scope-orgid"], "b");
+    assert_eq!(settings.headers["x-other"], "c");
+    assert_eq!(settings.verb, Verb::Post);
+    assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
+}

@@ -1,0 +1,427 @@
+//! `backtest`: what an autoscaler would have done with the demand that there was.
+
+mod page;
+mod print;
+mod read;
+mod when;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde::Serialize;
+
+use ::hpa::Flags;
+use apimachinery::duration::{format_duration, parse_duration};
+use apimachinery::time::{Timestamp, millis};
+use cluster_state::clock;
+use configuration::Config;
+use configuration::clients::Clients;
+use configuration::flags::PrometheusFlags;
+use findings::{self, Severity};
+
+use crate::replay::figures::minutes;
+use crate::replay::sweep::{self, Row, Variant};
+use crate::replay::{
+    Conservation, Figures, MOST_CENSORED, Measure, Past, Plan, Sweep, Tick, Trial,
+};
+
+use super::Failure;
+use super::check::files;
+use super::explain::hpa::{self, a_second_or_more};
+use super::wrap::shown;
+
+/// Two years of scrapes at 15 s.
+const MOST_MOMENTS: usize = 5_000_000;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The least timeout of a query: a day of the past over many weeks takes long to
+/// read.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The minor version of Kubernetes whose defaults are assumed.
+const KUBERNETES: u32 = 35;
+
+/// What an autoscaler would have done with the demand of the last days, beside what
+/// was: read from Prometheus, through the server's windows and the controller's
+/// arithmetic.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  backtest hpa.yaml --prometheus-url http://prometheus:9090
+  backtest hpa.yaml --prometheus-url http://prometheus:9090 --last 14d --sweep
+  backtest hpa.yaml --prometheus-url http://prometheus:9090 -o html > report.html")]
+pub struct BacktestArgs {
+    /// Manifests of HorizontalPodAutoscalers; each is tried by itself
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The namespace of manifests that name none
+    #[arg(long, short, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// The beginning: a time, 2026-01-02T03:04:05Z, or so long ago, 7d
+    #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
+    from: Option<Timestamp>,
+    /// The end, in the same way; without it now
+    #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
+    to: Option<Timestamp>,
+    /// So much of the past, up to now
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = a_second_or_more)]
+    last: Duration,
+    /// Distance of two readings: the interval of the scrapes [default: as seen]
+    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
+    step: Option<Duration>,
+    /// From the order of a replica to its first work [default: as seen]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    ready_after: Option<Duration>,
+    /// Try less than a day too
+    #[arg(long)]
+    allow_short: bool,
+    /// PromQL of another measure of the demand (requests, a queue), one number at a
+    /// time: it stands in where the GPUs were at their limit
+    #[arg(long, value_name = "PROMQL")]
+    demand: Option<String>,
+    /// What a GPU costs for an hour
+    #[arg(long, value_name = "NUMBER", value_parser = price)]
+    gpu_hour_price: Option<f64>,
+    /// Try other targets, windows and stabilisations too: found on the first two
+    /// thirds, judged on the last
+    #[arg(long)]
+    sweep: bool,
+    /// How to print
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    prometheus: PrometheusFlags,
+    #[command(flatten)]
+    flags: hpa::FlagArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Tables, for people
+    Text,
+    /// Everything, for programs
+    Json,
+    /// A page with charts, in one file
+    Html,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|it| (0.0..1e9).contains(it));
+    price.ok_or_else(|| "write a number such as 2.5".to_owned())
+}
+
+/// The result for one autoscaler.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    namespace: String,
+    name: String,
+    /// What it scales.
+    target: String,
+    from: String,
+    to: String,
+    /// Sync period in seconds.
+    sync_seconds: f64,
+    gpus_per_pod: f64,
+    ready_after_seconds: f64,
+    /// Assumptions, and their sources.
+    notes: Vec<String>,
+    /// What makes the figures doubtful.
+    warnings: Vec<String>,
+    /// The share of the time in which the demand is a lower bound.
+    censored: f64,
+    conservation: Option<Conservation>,
+    recorded: Figures,
+    simulated: Figures,
+    clairvoyant: Option<Figures>,
+    /// Time and number of each change of the replicas, including the first.
+    recorded_replicas: Vec<(String, i32)>,
+    simulated_replicas: Vec<(String, i32)>,
+    sweep: Option<Sweep>,
+    #[serde(skip)]
+    ticks: [Vec<Tick>; 2],
+    #[serde(skip)]
+    plan: Plan,
+    #[serde(skip)]
+    past: Past,
+    #[serde(skip)]
+    tolerances: (f64, f64),
+}
+
+/// Computes what the autoscalers would have done and prints it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
+    let objects = files::autoscalers(&args.files)?;
+    if objects.is_empty() {
+        let what = "no HorizontalPodAutoscaler in these files: name its manifest";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let (mut config, _) = args.prometheus.load()?;
+    if let Some(settings) = &mut config.prometheus {
+        settings.timeout = settings.timeout.max(PATIENCE);
+    }
+    let promql = Clients::new(&config)?.promql;
+    let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
+    for (object, hpa, file) in objects {
+        let name = hpa.name.clone();
+        let plan = Plan::read(hpa, &args.namespace);
+        let plan = plan.map_err(|why| Failure::Usage(format!("{file}: {name}: {why}")))?;
+        let longest = config.policy.max_window;
+        if plan.asked.iter().any(|it| it.window > Some(longest)) {
+            return Err(Failure::Usage(format!(
+                "{file}: {name}: a window is longer than gpu.maxWindow, {}: the server would refuse it",
+                format_duration(longest)
+            )));
+        }
+        let same = plans.iter().find(|(_, other)| {
+            (
+                &other.hpa.scaled.kind,
+                &other.hpa.scaled.name,
+                &other.hpa.namespace,
+            ) == (
+                &plan.hpa.scaled.kind,
+                &plan.hpa.scaled.name,
+                &plan.hpa.namespace,
+            )
+        });
+        if let Some((_, other)) = same {
+            let what = format!(
+                "{other} and {plan} scale the same {} {}: the controller follows neither; try one \
+                 at a time",
+                plan.hpa.scaled.kind, plan.hpa.scaled.name
+            );
+            return Err(Failure::Usage(what));
+        }
+        plans.push((object, plan));
+    }
+    let mut reports = Vec::new();
+    for (object, plan) in plans {
+        let store = read::Store {
+            promql: &promql,
+            config: &config,
+            args: &args,
+        };
+        let read = store.read(&plan).await?;
+        // A backtest computes for up to hours and must not block the runtime.
+        let report = tokio::task::block_in_place(|| report(&args, &config, (&object, plan), read));
+        reports.push(report?);
+    }
+    let text = match args.output {
+        Output::Text => print::text(&reports),
+        Output::Json => serde_json::to_string_pretty(&reports)
+            .map_err(|error| Failure::Failed(error.to_string()))?,
+        Output::Html => page::html(&reports).into_string(),
+    };
+    // The reader of the output may have closed it.
+    let _ = writeln!(io::stdout(), "{}", shown(text.trim_end()));
+    Ok(())
+}
+
+fn report(
+    args: &BacktestArgs,
+    config: &Config,
+    (object, plan): (&HorizontalPodAutoscaler, Plan),
+    read: read::Read,
+) -> Result<Report, Failure> {
+    let past = read.past;
+    let flags = args.flags.or_defaults(KUBERNETES);
+    let trial = Trial {
+        past: &past,
+        plan: &plan,
+        policy: &config.policy,
+        flags: &flags,
+        ready_after: read.ready_after,
+    };
+    let conservation = Conservation::of(&past, read.ready_after);
+    let censored = past.censored();
+    let mut warnings = warnings(&past, conservation.as_ref(), censored);
+    let found = findings::hpa::check(&plan.hpa, None).into_iter();
+    let found = found.filter(|it| it.severity != Severity::Info);
+    warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
+    let flap = plan.hpa.behavior.as_ref().and_then(|it| it.down.window);
+    let flag = flags.downscale_stabilisation.as_secs();
+    let measure = Measure {
+        plan: &plan,
+        gpus_per_pod: past.gpus_per_pod,
+        tick_minutes: minutes(flags.sync_period),
+        flap_seconds: flap.map_or(i64::try_from(flag).unwrap_or(i64::MAX), i64::from),
+        price: args.gpu_hour_price,
+    };
+    let (recorded, simulated) = (trial.recorded(), trial.run());
+    let sweep = args.sweep.then(|| {
+        let withheld = withheld(conservation.as_ref(), censored);
+        sweep(&trial, object, (&measure, &simulated), withheld)
+    });
+    let mut notes = read.notes;
+    notes.extend(assumed(args, &flags));
+    Ok(Report {
+        namespace: plan.hpa.namespace.clone(),
+        name: plan.hpa.name.clone(),
+        target: format!("{} {}", plan.hpa.scaled.kind, plan.hpa.scaled.name),
+        from: past.start.date(),
+        to: past.end().date(),
+        sync_seconds: flags.sync_period.as_secs_f64(),
+        gpus_per_pod: past.gpus_per_pod,
+        ready_after_seconds: read.ready_after.as_secs_f64(),
+        notes,
+        warnings,
+        censored,
+        conservation,
+        recorded: measure.of(&recorded),
+        simulated: measure.of(&simulated),
+        clairvoyant: trial.clairvoyant().map(|ticks| measure.of(&ticks)),
+        recorded_replicas: changes(&recorded),
+        simulated_replicas: changes(&simulated),
+        sweep,
+        tolerances: tolerances(&plan, &flags),
+        ticks: [recorded, simulated],
+        plan,
+        past,
+    })
+}
+
+/// Tolerances below and above 1: the manifest's, or else the controller's.
+fn tolerances(plan: &Plan, flags: &Flags) -> (f64, f64) {
+    let own = plan.hpa.behavior.as_ref();
+    let down = own.and_then(|own| own.down.tolerance);
+    let up = own.and_then(|own| own.up.tolerance);
+    (
+        down.unwrap_or(flags.tolerance),
+        up.unwrap_or(flags.tolerance),
+    )
+}
+
+fn assumed(args: &BacktestArgs, flags: &Flags) -> [String; 2] {
+    let [given, defaults] = args.flags.written(flags);
+    [
+        format!(
+            "flags of kube-controller-manager: {}; assumed: {}",
+            if given.is_empty() {
+                "none given".to_owned()
+            } else {
+                given.join(" ")
+            },
+            defaults.join(" ")
+        ),
+        "demand is assumed to be the same whatever the replicas, shared evenly, and lost where \
+         they cannot serve it"
+            .to_owned(),
+    ]
+}
+
+/// Time and number of each change.
+fn changes(ticks: &[Tick]) -> Vec<(String, i32)> {
+    let mut changes: Vec<(String, i32)> = Vec::new();
+    for tick in ticks {
+        if changes
+            .last()
+            .is_none_or(|(_, last)| *last != tick.replicas)
+        {
+            changes.push((tick.at.date(), tick.replicas));
+        }
+    }
+    changes
+}
+
+fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let length = past.end().since(past.start);
+    // The newest scrapes may not be stored yet.
+    if length < 7 * DAY - HOUR {
+        warnings.push(format!(
+            "{} are less than a week: weekends and rare peaks may be missing",
+            format_duration(Duration::from_secs(length.as_secs()))
+        ));
+    }
+    if censored > 0.0 {
+        warnings.push(format!(
+            "in {:.1} % of the time most GPUs were at {} % or more: the demand was at least what is \
+             shown; --demand tells more",
+            100.0 * censored,
+            crate::replay::past::SATURATED
+        ));
+    }
+    match conservation {
+        None => warnings.push(
+            "fewer than three changes of the replicas stand for themselves: whether demand is \
+             conserved was not tested"
+                .to_owned(),
+        ),
+        Some(it) if !it.holds() => warnings.push(it.sentence().to_owned()),
+        Some(_) => {}
+    }
+    warnings
+}
+
+/// Why no recommendation is given.
+fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String> {
+    if censored > MOST_CENSORED {
+        return Some(format!(
+            "in {:.0} % of the time the demand is not known, only that it was higher; give \
+             --demand, or backtest a time with more GPUs",
+            100.0 * censored
+        ));
+    }
+    let broken = conservation.filter(|it| !it.holds());
+    broken.map(|it| it.sentence().to_owned())
+}
+
+/// Runs all variants, as many side by side as there are processors.
+fn sweep(
+    trial: &Trial<'_>,
+    object: &HorizontalPodAutoscaler,
+    (measure, simulated): (&Measure<'_>, &[Tick]),
+    withheld: Option<String>,
+) -> Sweep {
+    let variants = sweep::variants(trial.plan, trial.past.gpus_per_pod);
+    let figures = |ticks: &[Tick]| measure.of(ticks);
+    let row = |variant: &Variant| {
+        let trial = Trial {
+            plan: &variant.plan,
+            ..*trial
+        };
+        Row::of(Some(variant), figures, &trial.run())
+    };
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = variants.len().div_ceil(workers).max(1);
+    let rows: Vec<Row> = std::thread::scope(|scope| {
+        let parts: Vec<_> = variants
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().map(row).collect::<Vec<_>>()))
+            .collect();
+        let done = parts.into_iter().filter_map(|part| part.join().ok());
+        done.flatten().collect()
+    });
+    let as_it_is = Row::of(None, figures, simulated);
+    Sweep::judge(as_it_is, rows, withheld).with_patch(object, &variants)
+}
+
+/// The time that is asked for, on whole steps.
+fn span(args: &BacktestArgs, step: Duration) -> Result<(Timestamp, usize), Failure> {
+    let step_ms = millis(step).max(1);
+    let to = args.to.unwrap_or_else(clock::now);
+    let from = args.from.unwrap_or(to - args.last);
+    let count = (to.millis() - from.millis()) / step_ms;
+    let moments = usize::try_from(count).ok().filter(|count| *count > 1);
+    if moments.is_some_and(|count| count > MOST_MOMENTS) {
+        return Err(Failure::Usage(format!(
+            "from {} to {} there are more than {MOST_MOMENTS} moments: ask for less time",
+            from.date(),
+            to.date()
+        )));
+    }
+    let moments = moments.ok_or_else(|| {
+        let (from, to) = (from.date(), to.date());
+        Failure::Usage(format!(
+            "from {from} to {to} there is nothing: give --from before --to"
+        ))
+    })?;
+    let start = to.millis().div_euclid(step_ms) - count + 1;
+    Ok((Timestamp::from_millis(start * step_ms), moments))
+}

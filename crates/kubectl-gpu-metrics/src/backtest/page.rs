@@ -1,0 +1,215 @@
+//! One page in one file: three charts, and a table beside each.
+
+use std::time::Duration;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use apimachinery::time::Timestamp;
+use hpa::hpa::Target;
+
+use crate::chart::lines::{Line, Lines};
+use crate::replay::Tick;
+
+use super::{DAY, Report, print};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Most rows of a table beside a chart, to stay readable.
+const MOST_ROWS: i64 = 32;
+
+pub(super) fn html(reports: &[Report]) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Backtest" @for report in reports { " " (report.namespace) "/" (report.name) } }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { @for report in reports { (of(report)) } }
+        }
+    }
+}
+
+fn of(report: &Report) -> Markup {
+    html! {
+        main {
+            h1 { (report.namespace) "/" (report.name) }
+            p.soft { "What it would have done to " (report.target) ", " (report.from) " to " (report.to) " (UTC)" }
+            @for warning in &report.warnings { p.warning { strong { "Warning: " } (warning) } }
+            (rows(&print::table(report)))
+            (demand(report))
+            (replicas(report))
+            (metric(report))
+            @if let Some(sweep) = &report.sweep {
+                h2 { "Other settings" }
+                p { (print::verdict(sweep, report.conservation.as_ref())) }
+                (rows(&print::sweep_table(sweep)))
+                @if let Some(command) = print::command(report) { pre { code { (command) } } }
+            }
+            h2 { "What this stands on" }
+            ul { @for note in print::conservation(report).iter().chain(&report.notes) { li { (note) } } }
+        }
+    }
+}
+
+/// The first row is the heading.
+fn rows(table: &[Vec<String>]) -> Markup {
+    html! {
+        div.wide {
+            table {
+                thead { @for row in table.iter().take(1) { tr { @for cell in row { th scope="col" { (cell) } } } } }
+                tbody {
+                    @for row in table.iter().skip(1) {
+                        tr {
+                            @for (place, cell) in row.iter().enumerate() {
+                                @if place == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Read = fn(&Tick) -> Option<f64>;
+
+fn line<'a>(
+    name: &'a str,
+    class: &'a str,
+    ticks: &[Tick],
+    read: impl Fn(&Tick) -> Option<f64>,
+) -> Line<'a> {
+    Line {
+        name,
+        class,
+        points: ticks.iter().map(|tick| (tick.at, read(tick))).collect(),
+    }
+}
+
+/// A chart with its legend, and a table of its lines: means over equal intervals.
+fn figure(heading: &str, chart: &Lines<'_>) -> Markup {
+    let mut table = vec![vec!["from (UTC)".to_owned()]];
+    table[0].extend(chart.lines.iter().map(|line| line.name.to_owned()));
+    let times = chart.lines.iter().flat_map(|line| &line.points);
+    let times = times.map(|(at, _)| at.millis());
+    let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
+    let hour = Duration::from_secs(3600).as_millis() as i64;
+    let lengths = [hour / 12, hour, 6 * hour, DAY.as_millis() as i64];
+    let length = lengths
+        .into_iter()
+        .find(|length| (last - first) / length < MOST_ROWS);
+    let length = length.unwrap_or((last - first) / MOST_ROWS + 1);
+    for place in 0..=(last - first) / length {
+        let from = first + place * length;
+        let mut row = vec![Timestamp::from_millis(from).whole_second().date()];
+        row.extend(
+            chart
+                .lines
+                .iter()
+                .map(|line| mean(line, from..from + length)),
+        );
+        table.push(row);
+    }
+    html! {
+        h2 { (heading) }
+        p.soft { (chart.description) }
+        (chart.svg())
+        (chart.legend())
+        details { summary { "As a table: means" } (rows(&table)) }
+    }
+}
+
+fn mean(line: &Line<'_>, within: std::ops::Range<i64>) -> String {
+    let inside = line
+        .points
+        .iter()
+        .filter(|(at, _)| within.contains(&at.millis()));
+    let (sum, count) = inside
+        .filter_map(|(_, value)| *value)
+        .fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    match count > 0.0 {
+        true => print::number(sum / count, 2),
+        false => "–".to_owned(),
+    }
+}
+
+fn demand(report: &Report) -> Markup {
+    let [recorded, simulated] = &report.ticks;
+    let gpus = report.gpus_per_pod;
+    let capacity = |tick: &Tick| Some(f64::from(tick.ready) * gpus);
+    let past = &report.past;
+    let mut marked: Vec<(Timestamp, Timestamp)> = Vec::new();
+    for (place, _) in past
+        .moments
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.censored)
+    {
+        let (from, to) = (past.time(place), past.time(place + 1));
+        match marked.last_mut().filter(|(_, end)| *end == from) {
+            Some((_, end)) => *end = to,
+            None => marked.push((from, to)),
+        }
+    }
+    let chart = Lines {
+        title: "Demand and capacity over time",
+        description: match marked.is_empty() {
+            true => "GPUs: what was asked for, and what served.",
+            false => {
+                "GPUs: what was asked for, and what served. Where it is hatched the GPUs were \
+                      at their limit: the demand was at least what is shown."
+            }
+        },
+        lines: vec![
+            line("capacity recorded", "capacity", recorded, capacity),
+            line("capacity simulated", "simulated", simulated, capacity),
+            line("demand", "demand", recorded, |tick| tick.demand),
+        ],
+        band: None,
+        marked,
+    };
+    figure("Demand, with what served it", &chart)
+}
+
+fn replicas(report: &Report) -> Markup {
+    let [recorded, simulated] = &report.ticks;
+    let read: Read = |tick| Some(f64::from(tick.replicas));
+    let (min, max) = (report.plan.hpa.min, report.plan.hpa.max);
+    let description = format!("Ordered, between minReplicas {min} and maxReplicas {max}.");
+    let chart = Lines {
+        title: "Replicas over time",
+        description: &description,
+        lines: vec![
+            line("recorded", "capacity", recorded, read),
+            line("simulated", "simulated", simulated, read),
+        ],
+        band: None,
+        marked: Vec::new(),
+    };
+    figure("Replicas", &chart)
+}
+
+fn metric(report: &Report) -> Markup {
+    let [_, simulated] = &report.ticks;
+    let target = report.plan.hpa.metrics.first().map(|metric| metric.target);
+    let target = match target {
+        Some(Target::Value(milli) | Target::AverageValue(milli)) => milli.0 as f64 / 1000.0,
+        Some(Target::Utilization(_)) | None => 0.0,
+    };
+    let (down, up) = report.tolerances;
+    let description = format!(
+        "As the controller read it and kubectl shows it; the band is the target, {target}, with its \
+         tolerance: within it nothing changes."
+    );
+    let chart = Lines {
+        title: "The metric over time",
+        description: &description,
+        lines: vec![line("simulated", "simulated", simulated, |tick| tick.shown)],
+        band: Some((target * (1.0 - down), target * (1.0 + up))),
+        marked: Vec::new(),
+    };
+    figure("The first metric", &chart)
+}

@@ -1,0 +1,186 @@
+//! The figures side by side, as text.
+
+use crate::replay::{Conservation, Figures, Sweep};
+use crate::table::lines;
+use crate::wrap::wrapped;
+
+use super::Report;
+
+pub(super) fn number(value: f64, decimals: usize) -> String {
+    format!("{value:.decimals$}")
+}
+
+/// Names and cells of the columns; an unknown value is a dash.
+pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
+    let columns = [
+        ("recorded", Some(report.recorded)),
+        ("simulated", Some(report.simulated)),
+        ("clairvoyant", report.clairvoyant),
+    ];
+    let heading = columns.iter().map(|(name, _)| (*name).to_owned());
+    let mut rows = vec![std::iter::once(String::new()).chain(heading).collect()];
+    for (place, (name, ..)) in report.recorded.rows().into_iter().enumerate() {
+        let cell = |figures: &Option<Figures>| {
+            let row = figures.and_then(|it| it.rows().get(place).copied());
+            row.map_or_else(
+                || "–".to_owned(),
+                |(_, value, decimals)| number(value, decimals),
+            )
+        };
+        let cells = columns.iter().map(|(_, figures)| cell(figures));
+        rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+    }
+    rows
+}
+
+/// The leading cells of a sweep row: its mark and its settings.
+const SETTINGS: usize = 4;
+
+/// The rows of a sweep: those on the front, the best one marked. Settings with the
+/// same figures share a row, which counts them.
+pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
+    let heading = [
+        "",
+        "target",
+        "window",
+        "stabilisation",
+        "GPU-hours",
+        "overload",
+        "events",
+        "flaps",
+        "GPU-hours after",
+        "overload after",
+        "others alike",
+    ];
+    let mut rows: Vec<([String; SETTINGS], [String; 6], usize)> = Vec::new();
+    let fronts = sweep.rows.iter().enumerate();
+    let fronts = fronts.filter(|(place, row)| row.is_on_front || sweep.best == Some(*place));
+    let fronts = fronts.map(|(place, row)| (sweep.best == Some(place), row));
+    for (is_best, row) in std::iter::once((false, &sweep.as_it_is)).chain(fronts) {
+        let (fit, score) = (row.fit, row.score);
+        let or = |text: Option<String>| text.unwrap_or_else(|| "as it is".to_owned());
+        let settings = [
+            if is_best { "best" } else { "" }.to_owned(),
+            or(row.target.map(|target| target.to_string())),
+            or(row.window.clone()),
+            or(row.stabilisation.map(|seconds| format!("{seconds}s"))),
+        ];
+        let figures = [
+            number(fit.gpu_hours, 1),
+            number(fit.overload_minutes, decimals(fit.overload_minutes)),
+            (fit.scale_ups + fit.scale_downs).to_string(),
+            fit.flaps.to_string(),
+            number(score.gpu_hours, 1),
+            number(score.overload_minutes, decimals(score.overload_minutes)),
+        ];
+        // The first row is the autoscaler as it is.
+        let alike = rows
+            .iter_mut()
+            .skip(1)
+            .find(|(_, known, _)| *known == figures);
+        match alike {
+            None => rows.push((settings, figures, 0)),
+            Some((shown, _, others)) => {
+                *others += 1;
+                if is_best {
+                    *shown = settings;
+                }
+            }
+        }
+    }
+    let line = |(settings, figures, others): ([String; SETTINGS], [String; 6], usize)| {
+        let others = if others > 0 {
+            others.to_string()
+        } else {
+            String::new()
+        };
+        let cells = settings.into_iter().chain(figures);
+        cells.chain([others]).collect::<Vec<String>>()
+    };
+    let heading = heading.map(str::to_owned).to_vec();
+    std::iter::once(heading)
+        .chain(rows.into_iter().map(line))
+        .collect()
+}
+
+/// Rounding must not hide a difference between rows.
+fn decimals(minutes: f64) -> usize {
+    if minutes < 10.0 { 2 } else { 0 }
+}
+
+/// The command that applies the best setting.
+pub(super) fn command(report: &Report) -> Option<String> {
+    let patch = report.sweep.as_ref()?.patch.as_ref()?;
+    Some(format!(
+        "kubectl patch hpa {} -n {} --type merge --patch '{patch}'",
+        report.name, report.namespace
+    ))
+}
+
+/// What a sweep found, in a sentence.
+pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> String {
+    match &sweep.none_because {
+        None => {
+            let tested = match conservation {
+                Some(_) => "",
+                None => "; whether demand is conserved, on which it rests, was not tested",
+            };
+            format!(
+                "best: the cheapest that was overloaded no longer than it is now, on the first two \
+                 thirds of the time; after is the last third, which it did not know{tested}"
+            )
+        }
+        Some(why) => format!("no recommendation: {why}"),
+    }
+}
+
+/// The test of the assumption, in a sentence.
+pub(super) fn conservation(report: &Report) -> Option<String> {
+    let it = report.conservation.as_ref()?;
+    Some(format!(
+        "{} changes of the replicas: utilisation grew with their number to the power of {:.2}; {}",
+        it.events,
+        it.alpha,
+        it.sentence()
+    ))
+}
+
+pub(super) fn text(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for report in reports {
+        let Report {
+            namespace,
+            name,
+            target,
+            from,
+            to,
+            ..
+        } = report;
+        out.push_str(&format!(
+            "{namespace}/{name} on {target}, {from} to {to}\n\n"
+        ));
+        for line in lines(&table(report)) {
+            out.push_str(&format!("{line}\n"));
+        }
+        out.push('\n');
+        for warning in &report.warnings {
+            out.push_str(&wrapped(&format!("warning: {warning}"), 2));
+        }
+        for note in conservation(report).iter().chain(&report.notes) {
+            out.push_str(&wrapped(&format!("- {note}"), 2));
+        }
+        if let Some(sweep) = &report.sweep {
+            out.push('\n');
+            for line in lines(&sweep_table(sweep)) {
+                out.push_str(&format!("{line}\n"));
+            }
+            out.push_str(&format!(
+                "\n{}",
+                wrapped(&verdict(sweep, report.conservation.as_ref()), 0)
+            ));
+            out.extend(command(report).map(|command| format!("\n{command}\n")));
+        }
+        out.push('\n');
+    }
+    out
+}

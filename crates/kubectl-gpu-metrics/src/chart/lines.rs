@@ -1,0 +1,296 @@
+//! Lines over time, with a band and marked periods.
+
+use maud::{Markup, html};
+
+use apimachinery::time::Timestamp;
+
+/// The size of the drawing in its own units; it is scaled to the page.
+const WIDTH: f64 = 880.0;
+const HEIGHT: f64 = 240.0;
+
+/// Room for labels: left, right, top, bottom.
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 24.0;
+
+/// The most columns that are distinguishable.
+const COLUMNS: usize = 440;
+
+/// The desired number of ticks on an axis.
+const TICKS: f64 = 4.0;
+
+/// A line; times without a value break it.
+#[derive(Clone, Debug)]
+pub(crate) struct Line<'a> {
+    /// The name in the legend.
+    pub(crate) name: &'a str,
+    /// The class that styles it.
+    pub(crate) class: &'a str,
+    /// In order of time.
+    pub(crate) points: Vec<(Timestamp, Option<f64>)>,
+}
+
+/// A chart; the table beside it has all that it shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines<'a> {
+    /// The text in place of the picture.
+    pub(crate) title: &'a str,
+    /// The description for screen readers.
+    pub(crate) description: &'a str,
+    /// The lines, the last one in front.
+    pub(crate) lines: Vec<Line<'a>>,
+    /// The band of good values.
+    pub(crate) band: Option<(f64, f64)>,
+    /// The beginning and end of each marked period.
+    pub(crate) marked: Vec<(Timestamp, Timestamp)>,
+}
+
+/// Maps times and values to places.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    from: i64,
+    to: i64,
+    top: f64,
+}
+
+impl Scale {
+    fn x(self, at: Timestamp) -> f64 {
+        let share = (at.millis() - self.from) as f64 / (self.to - self.from).max(1) as f64;
+        LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(self, value: f64) -> f64 {
+        let share = (value / self.top).clamp(0.0, 1.0);
+        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    }
+}
+
+impl Lines<'_> {
+    /// The drawing as SVG.
+    #[must_use]
+    pub(crate) fn svg(&self) -> Markup {
+        let scale = self.scale();
+        let values = ticks(scale.top);
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        html! {
+            svg.chart viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" {
+                title { (self.title) }
+                desc { (self.description) }
+                @if !self.marked.is_empty() { defs {
+                    pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                        line.hatch x1="0" y1="0" x2="0" y2="6" {}
+                    }
+                } }
+                @if let Some((low, high)) = self.band {
+                    rect.band x=(LEFT) width=(right - LEFT) y=(number(scale.y(high)))
+                        height=(number(scale.y(low) - scale.y(high))) {}
+                }
+                @for (from, to) in &self.marked {
+                    rect.marked x=(number(scale.x(*from))) y=(TOP) height=(bottom - TOP)
+                        width=(number((scale.x(*to) - scale.x(*from)).max(1.0))) fill="url(#hatch)" {}
+                }
+                @for value in &values {
+                    line.grid x1=(LEFT) x2=(right) y1=(number(scale.y(*value))) y2=(number(scale.y(*value))) {}
+                    text.value x=(LEFT - 6.0) y=(number(scale.y(*value) + 4.0)) { (number(*value)) }
+                }
+                @for (at, name) in times(scale.from, scale.to) {
+                    text.time x=(number(scale.x(at))) y=(HEIGHT - 6.0) { (name) }
+                }
+                @for line in &self.lines {
+                    path class=(format!("line {}", line.class)) d=(path(line, scale)) {}
+                }
+            }
+        }
+    }
+
+    /// The names of the lines, each with a sample of the line.
+    #[must_use]
+    pub(crate) fn legend(&self) -> Markup {
+        html! {
+            p.legend {
+                @for line in &self.lines {
+                    span {
+                        svg viewBox="0 0 24 8" aria-hidden="true" {
+                            path class=(format!("line {}", line.class)) d="M0 4H24" {}
+                        }
+                        (line.name)
+                    }
+                }
+            }
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        let points = self.lines.iter().flat_map(|line| &line.points);
+        let times = points.clone().map(|(at, _)| at.millis());
+        let values = points.filter_map(|(_, value)| *value);
+        let band = self.band.map_or(0.0, |(_, high)| high);
+        let highest = values.filter(|it| it.is_finite()).fold(band, f64::max);
+        let step = step(highest);
+        Scale {
+            from: times.clone().min().unwrap_or(0),
+            to: times.max().unwrap_or(1),
+            top: ((highest / step).ceil() * step).max(step),
+        }
+    }
+}
+
+/// The distance of ticks for a highest value: one, two or five times a power of ten.
+fn step(highest: f64) -> f64 {
+    let rough = (highest / TICKS).max(1e-9);
+    let power = 10_f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+    steps
+        .into_iter()
+        .find(|step| *step >= rough)
+        .unwrap_or(rough)
+}
+
+fn ticks(top: f64) -> Vec<f64> {
+    let step = step(top);
+    let mut ticks = vec![0.0];
+    while let Some(last) = ticks.last().filter(|last| **last + step <= top * 1.001) {
+        ticks.push(last + step);
+    }
+    ticks
+}
+
+/// Round times, and their text (UTC).
+fn times(from: i64, to: i64) -> Vec<(Timestamp, String)> {
+    const MINUTE: i64 = 60_000;
+    let steps = [1, 5, 15, 60, 180, 360, 720, 1440, 2880, 10080, 40320];
+    let step = steps.map(|minutes| minutes * MINUTE);
+    let step = step.into_iter().find(|step| (to - from) / step <= 8);
+    let step = step.unwrap_or(40320 * MINUTE);
+    let first = from.div_euclid(step) + i64::from(from.rem_euclid(step) > 0);
+    let all = (first..=to.div_euclid(step)).map(|place| {
+        let at = Timestamp::from_millis(place * step);
+        let date = at.date();
+        let part = if step < 1440 * MINUTE { 11..16 } else { 5..10 };
+        (at, date.get(part).unwrap_or_default().to_owned())
+    });
+    // A label at the edge would extend beyond the drawing.
+    let edge = (to - from) / 50;
+    all.filter(|(at, _)| (from + edge..=to - edge).contains(&at.millis()))
+        .collect()
+}
+
+/// A number with few digits.
+fn number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// The path: the first, lowest, highest and last value of each column.
+fn path(line: &Line<'_>, scale: Scale) -> String {
+    let mut columns: Vec<Option<[f64; 4]>> = vec![None; COLUMNS];
+    let width = (scale.to - scale.from).max(1);
+    for (at, value) in &line.points {
+        let place = (at.millis() - scale.from).saturating_mul(COLUMNS as i64 - 1) / width;
+        let column = usize::try_from(place)
+            .ok()
+            .and_then(|it| columns.get_mut(it));
+        let (Some(column), Some(value)) = (column, value.filter(|it| it.is_finite())) else {
+            continue;
+        };
+        let [_, low, high, last] = column.get_or_insert([value; 4]);
+        (*low, *high, *last) = (low.min(value), high.max(value), value);
+    }
+    // With fewer points than columns, each covers the columns up to the next.
+    let held = COLUMNS / line.points.len().saturating_sub(1).max(1) + 2;
+    let mut path = String::new();
+    let (mut pen, mut empty) = (None, 0);
+    for (place, column) in columns.iter().enumerate() {
+        let share = place as f64 / (COLUMNS - 1) as f64;
+        let x = number(LEFT + share * (WIDTH - LEFT - RIGHT));
+        let Some(values) = column else {
+            empty += 1;
+            if empty >= held {
+                pen = None;
+            }
+            continue;
+        };
+        empty = 0;
+        for value in values {
+            let y = number(scale.y(*value));
+            match &pen {
+                Some(at) if *at == y => {}
+                Some(_) => path.push_str(&format!("H{x}V{y}")),
+                None => path.push_str(&format!("M{x} {y}")),
+            }
+            pen = Some(y);
+        }
+        if let Some(y) = &pen
+            && columns.get(place + 1).is_none_or(Option::is_none)
+        {
+            path.push_str(&format!("H{x}V{y}"));
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(values: &[Option<f64>]) -> String {
+        let at = |place: usize| Timestamp::from_secs(1_700_000_000 + 60 * place as i64);
+        let points = values.iter().enumerate();
+        let lines = Lines {
+            title: "a <b>",
+            description: "c & d",
+            lines: vec![Line {
+                name: "one",
+                class: "demand",
+                points: points.map(|(place, value)| (at(place), *value)).collect(),
+            }],
+            band: Some((1.0, 2.0)),
+            marked: vec![(at(0), at(1))],
+        };
+        lines.svg().into_string()
+    }
+
+    fn path_of(svg: &str) -> &str {
+        let (_, rest) = svg.split_once(" d=\"").unwrap();
+        rest.split_once('"').unwrap().0
+    }
+
+    #[test]
+    fn unknown_times_break_the_line_and_texts_stay_texts() {
+        let svg = chart(&[Some(1.0), Some(4.0), None, None, Some(2.0)]);
+        assert_eq!(path_of(&svg).matches('M').count(), 2, "{svg}");
+        assert!(
+            svg.contains("a &lt;b&gt;") && svg.contains("c &amp; d"),
+            "{svg}"
+        );
+        let whole = chart(&[Some(1.0), Some(4.0), Some(2.0)]);
+        assert_eq!(path_of(&whole).matches('M').count(), 1, "{whole}");
+    }
+
+    #[test]
+    fn what_is_no_number_or_not_there_draws_nothing() {
+        for values in [
+            vec![],
+            vec![Some(f64::NAN)],
+            vec![None, Some(f64::INFINITY)],
+        ] {
+            let svg = chart(&values);
+            assert_eq!(path_of(&svg), "", "{svg}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_reach_the_top() {
+        assert_eq!(ticks(8.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(ticks(100.0), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(0.5), [0.0, 0.2, 0.4]);
+    }
+
+    #[test]
+    fn a_long_line_stays_a_short_path() {
+        let values: Vec<Option<f64>> = (0..40_000).map(|it| Some(f64::from(it % 97))).collect();
+        assert!(path_of(&chart(&values)).len() < 40_000);
+    }
+}

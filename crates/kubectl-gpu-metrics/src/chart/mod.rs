@@ -1,0 +1,6 @@
+//! Charts as SVG, without a script. The page has the styles.
+
+pub(crate) mod lines;
+mod sparkline;
+
+pub(crate) use sparkline::sparkline;

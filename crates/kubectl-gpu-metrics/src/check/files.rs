@@ -1,0 +1,298 @@
+//! Files: manifests and configurations, with one or more documents.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::Value;
+
+use ::hpa::{Hpa, manifest};
+use configuration::retired;
+use configuration::{Config, Flags};
+use findings::hpa::Served;
+use findings::{Finding, Report, Skipped, config, hpa, peers};
+use limits::file::yaml;
+
+use crate::Failure;
+
+use super::targets::OF_TARGETS;
+
+/// Keys that identify a configuration file.
+const SECTIONS: [&str; 5] = [
+    "rules",
+    "externalRules",
+    "resourceRules",
+    "gpu",
+    "prometheus",
+];
+
+/// Images that take our flags.
+const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
+
+/// More than any manifest, in bytes; a device file has no end.
+const MOST_BYTES: u64 = 16 << 20;
+
+#[derive(Debug)]
+pub(super) struct File {
+    path: String,
+    text: String,
+    documents: Vec<Value>,
+}
+
+/// Facts of all files that each one is checked against.
+#[derive(Default)]
+struct KnownOf<'f> {
+    /// Each HPA with its file.
+    hpas: Vec<(Hpa, &'f str)>,
+    /// The longest window that any configuration among them allows.
+    longest: Option<Duration>,
+}
+
+/// Reads files as YAML, which includes JSON, and lists those that cannot be read.
+pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
+    let (mut files, mut broken) = (Vec::new(), Vec::new());
+    for path in paths {
+        let shown = path.display().to_string();
+        let read = text_of(path).and_then(|text| {
+            let documents =
+                serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options());
+            Ok((documents.map_err(|error| yaml::report(&error))?, text))
+        });
+        match read {
+            Ok((documents, text)) => files.push(File {
+                documents: documents.into_iter().flat_map(unpacked).collect(),
+                path: shown,
+                text,
+            }),
+            Err(reason) => {
+                let remedy = "name a file that is there and is YAML";
+                broken.push(Skipped::new(shown, reason, remedy));
+            }
+        }
+    }
+    (files, broken)
+}
+
+/// The text of a file or pipe, up to [`MOST_BYTES`].
+fn text_of(path: &Path) -> Result<String, String> {
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+    match read.map_err(|error| error.to_string())? as u64 > MOST_BYTES {
+        true => Err(format!("more than {MOST_BYTES} bytes")),
+        false => Ok(text),
+    }
+}
+
+/// The items of a list, or the document itself.
+fn unpacked(mut document: Value) -> Vec<Value> {
+    let is_list = document["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("List"));
+    match document.get_mut("items") {
+        Some(Value::Array(items)) if is_list => std::mem::take(items),
+        _ => vec![document],
+    }
+}
+
+/// The HPAs of some files, as they are written and as their controller sees them, each
+/// with the name of its file.
+pub(crate) fn autoscalers(
+    paths: &[PathBuf],
+) -> Result<Vec<(HorizontalPodAutoscaler, Hpa, String)>, Failure> {
+    let (files, broken) = read(paths);
+    if let Some(Skipped { what, reason, .. }) = broken.first() {
+        return Err(Failure::Unchecked(format!("{what}: {reason}")));
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let documents = file.documents.iter();
+        for document in documents.filter(|it| it["kind"] == "HorizontalPodAutoscaler") {
+            let hpa = autoscaler(document);
+            let failed =
+                |why| Failure::Usage(format!("{}: {}: {why}", file.path, object(document)));
+            let (object, hpa) = hpa.map_err(failed)?;
+            found.push((object, hpa, file.path.clone()));
+        }
+    }
+    Ok(found)
+}
+
+/// Checks all files; HPAs of different files are peers, too.
+pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report) {
+    let mut known_of = KnownOf::default();
+    for file in files {
+        let before = report.findings.len();
+        let mut known = 0;
+        for document in &file.documents {
+            known += usize::from(document_of(file, document, report, &mut known_of));
+        }
+        for finding in &mut report.findings[before..] {
+            finding.file = Some(file.path.clone());
+        }
+        if known == 0 {
+            report.skipped.insert(Skipped::new(
+                &*file.path,
+                "has nothing that is looked at",
+                "name files with HorizontalPodAutoscalers, or a configuration",
+            ));
+        }
+        report.looked |= known > 0;
+    }
+    let KnownOf { hpas, longest } = known_of;
+    if !hpas.is_empty() {
+        let skipped = Skipped::new(
+            "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
+            "files do not show them",
+            "look at the cluster too: check -n NAMESPACE",
+        );
+        report.skipped.insert(skipped.of(&OF_TARGETS));
+    }
+    let in_file = |mut finding: Finding, path: &str| {
+        finding.file = Some(path.to_owned());
+        finding
+    };
+    for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
+        let mut found = hpa::check(hpa, served);
+        found.extend(hpa::too_long(hpa, longest));
+        let found = found.into_iter().map(|finding| in_file(finding, path));
+        report.findings.extend(found);
+    }
+    let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
+    for finding in peers::ambiguous(&all) {
+        let of = hpas
+            .iter()
+            .find(|(hpa, _)| hpa.to_string() == finding.object);
+        let path = of.map_or("", |(_, path)| path);
+        report.findings.push(in_file(finding, path));
+    }
+}
+
+/// Checks one document. Returns whether its kind is one that is checked.
+fn document_of<'f>(
+    file: &'f File,
+    document: &Value,
+    report: &mut Report,
+    known: &mut KnownOf<'f>,
+) -> bool {
+    match document["kind"].as_str() {
+        None if SECTIONS.iter().any(|key| document.get(key).is_some()) => {
+            let object = format!("File {}", file.path);
+            report
+                .findings
+                .extend(known.configuration(&object, &file.path, &file.text));
+            true
+        }
+        Some("HorizontalPodAutoscaler") => {
+            match autoscaler(document) {
+                Ok((_, hpa)) => {
+                    let namespace = match hpa.namespace.as_str() {
+                        "" => "default",
+                        given => given,
+                    };
+                    let namespace = namespace.to_owned();
+                    known.hpas.push((Hpa { namespace, ..hpa }, &file.path));
+                }
+                Err(reason) => {
+                    let what = format!("{} in {}", object(document), file.path);
+                    let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
+                    report.skipped.insert(Skipped::new(what, reason, remedy));
+                    return false;
+                }
+            }
+            true
+        }
+        Some("ConfigMap") => {
+            let data = document["data"].as_object().into_iter().flatten();
+            let texts = data.filter_map(|(_, text)| text.as_str());
+            let configs = texts.filter(|text| {
+                let parsed = yaml::first_document::<Value>(text);
+                parsed.is_ok_and(|(it, _)| SECTIONS.iter().any(|key| it.get(key).is_some()))
+            });
+            let configs: Vec<&str> = configs.collect();
+            let object = object(document);
+            for text in &configs {
+                report
+                    .findings
+                    .extend(known.configuration(&object, &object, text));
+            }
+            !configs.is_empty()
+        }
+        Some(_) => {
+            let words = words(document, is_named);
+            let (_, sentences) = retired::take_out(words.clone());
+            report
+                .findings
+                .extend(config::flags(&object(document), &sentences));
+            !words.is_empty()
+        }
+        None => false,
+    }
+}
+
+/// `Kind namespace/name`.
+fn object(document: &Value) -> String {
+    let text = |pointer: &str, other| {
+        let found = document.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or(other).to_owned()
+    };
+    let (kind, name) = (text("/kind", "?"), text("/metadata/name", "?"));
+    format!("{kind} {}/{name}", text("/metadata/namespace", "default"))
+}
+
+fn autoscaler(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
+    let mut document = document.clone();
+    match document["apiVersion"].as_str() {
+        // For the checks here, v2beta2 is the same.
+        Some("autoscaling/v2beta2") => document["apiVersion"] = "autoscaling/v2".into(),
+        Some("autoscaling/v2") => {}
+        other => return Err(format!("is of apiVersion {}", other.unwrap_or("none"))),
+    }
+    manifest::read(&document)
+}
+
+impl KnownOf<'_> {
+    fn configuration(&mut self, object: &str, file: &str, text: &str) -> Vec<Finding> {
+        match Config::from_yaml(file, text, &Flags::default()) {
+            Err(error) => vec![config::refused(object, &error.to_string())],
+            Ok(read) => {
+                self.longest = self.longest.max(Some(read.policy.max_window));
+                let raw = yaml::first_document(text).map_or(Value::Null, |(raw, _)| raw);
+                config::check(object, &raw, &read.warnings)
+            }
+        }
+    }
+}
+
+/// Whether an image has the name of this server or of prometheus-adapter.
+fn is_named(image: &str) -> bool {
+    IMAGES.iter().any(|name| image.contains(name))
+}
+
+/// The command line of a Deployment behind the server's Service, whatever its image
+/// is called in a mirror.
+pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
+    let document = serde_json::to_value(deployment).unwrap_or_default();
+    let named = words(&document, is_named);
+    match named.is_empty() {
+        true => words(&document, |_| true),
+        false => named,
+    }
+}
+
+/// The command line of the containers with these images.
+fn words(document: &Value, is_ours: impl Fn(&str) -> bool) -> Vec<OsString> {
+    let containers = document.pointer("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array).into_iter().flatten();
+    let ours = containers.filter(|it| is_ours(it["image"].as_str().unwrap_or_default()));
+    let words = ours.flat_map(|it| [&it["command"], &it["args"]]);
+    let words = words.flat_map(|list| list.as_array().into_iter().flatten());
+    words
+        .filter_map(Value::as_str)
+        .map(OsString::from)
+        .collect()
+}

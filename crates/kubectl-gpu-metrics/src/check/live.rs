@@ -1,0 +1,229 @@
+//! A cluster, read with the user's own rights.
+
+use std::ffi::OsString;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
+use kube::core::{Selector, SelectorExt as _};
+
+use cluster_state::error::CallError;
+use configuration::CERTIFICATE_SECRET;
+use configuration::retired;
+use findings::codes::{GM201, GM602};
+use findings::hpa::Served;
+use findings::rights::{ReadRight, Right, right};
+use findings::{Finding, Report, Skipped, codes, config, source};
+use gpu_metrics::resources::GpuResources;
+
+use crate::Failure;
+use crate::cluster::Cluster;
+use crate::inspect::{Answer, Home, Look, encode};
+use crate::values::{FindingList, List};
+
+use super::{CheckArgs, network, targets};
+
+static READ_DEPLOYMENTS: ReadRight =
+    right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
+static READ_FINDINGS: ReadRight =
+    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(&source::CODES);
+
+/// Every kube-apiserver serves this group.
+const AGGREGATION: &str = "apiregistration.k8s.io";
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Unchecked(error.to_string())
+    }
+}
+
+pub(super) async fn look(args: &CheckArgs) -> Result<Report, Failure> {
+    let cluster = args.cluster.connect().await;
+    let cluster = cluster.map_err(|error| Failure::Unchecked(error.to_string()))?;
+    let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
+    look_at(&cluster, namespace, args.pre).await
+}
+
+/// Checks a cluster, and the autoscalers of one namespace or of all.
+pub(crate) async fn look_at(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    pre: bool,
+) -> Result<Report, Failure> {
+    let mut look = Look::new(&cluster.client);
+    if let Ok(APIGroupList { groups }) = cluster.read("/apis").await
+        && !groups.iter().any(|group| group.name == AGGREGATION)
+    {
+        look.report.skipped.insert(Skipped::new(
+            "registration and rights",
+            "this server has metrics alone (demo): it is no kube-apiserver",
+            "name a cluster by --kubeconfig or --context, or files: check hpa.yaml",
+        ));
+        data(&mut look, None).await?;
+        let served = look.served(&[]).await?;
+        look.autoscalers(namespace, served.as_ref()).await?;
+        return Ok(look.done());
+    }
+    let (registration, hpas) = look.cluster(namespace, pre).await?;
+    let gpus = match pre {
+        true => GpuResources::default(),
+        false => installed(&mut look, registration.home.as_ref()).await?,
+    };
+    targets::check(&mut look, &hpas, &gpus).await?;
+    Ok(look.done())
+}
+
+/// Checks the server that is installed. Returns the resources that are GPUs to it.
+async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResources, Failure> {
+    let mut deployments = Vec::new();
+    if let Some(home) = home {
+        deployments = behind(look, home).await?;
+        for deployment in &deployments {
+            server(look, home, deployment).await;
+        }
+    } else {
+        let skipped = Skipped::new(
+            "rights of the server",
+            "no APIService that was read leads to a server that answers, or to a Service with its label",
+            "install the server or mend its APIServices, and look again",
+        );
+        look.report.skipped.insert(skipped.of(&[&GM201]));
+    }
+    let apiservice = home.and_then(|home| home.apiservices.first().copied());
+    let gpus = data(look, apiservice).await?;
+    if let Some(home) = home {
+        network::check(look, &home.namespace, &deployments).await?;
+    }
+    Ok(gpus)
+}
+
+/// The served names, for files. Without a cluster these are the built-in ones, which
+/// is noted.
+pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> Option<Served> {
+    let asked = async {
+        let cluster = args.cluster.connect().await?;
+        let mut look = Look::new(&cluster.client);
+        let served = look.served(&[]).await?;
+        Ok::<_, Failure>((served, look.report.skipped))
+    };
+    match asked.await {
+        Ok((served, skipped)) => {
+            report.skipped.extend(skipped);
+            served
+        }
+        Err(error) => {
+            let what = "names of metrics beside the built-in ones";
+            let remedy = "name a cluster that is reached, or --offline";
+            let skipped = Skipped::new(what, error.to_string(), remedy);
+            report.skipped.insert(skipped.of(&[&codes::GM501]));
+            None
+        }
+    }
+}
+
+/// The Deployments that make the pods which the server's Service selects.
+async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
+    let namespace = &home.namespace;
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments", encode(namespace));
+    let what = format!("Deployments of {namespace}");
+    let found = look
+        .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
+        .await?;
+    let Some(found) = found.found() else {
+        return Ok(Vec::new());
+    };
+    let selector: Selector = home.selector.clone().into_iter().collect();
+    let is_behind = |deployment: &Deployment| {
+        let labels = network::labels_of_pods(deployment);
+        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(labels))
+    };
+    let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
+    if behind.is_empty() {
+        let service = &home.service;
+        let skipped = Skipped::new(
+            "rights and flags of the server",
+            format!("no Deployment makes the pods that Service {namespace}/{service} selects"),
+            "run the server by a Deployment, or compare its labels with the selector",
+        );
+        look.report
+            .skipped
+            .insert(skipped.of(READ_DEPLOYMENTS.codes));
+    }
+    Ok(behind)
+}
+
+/// The server's rights and flags, from a Deployment behind its Service.
+async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
+    let name = deployment.metadata.name.as_deref().unwrap_or("?");
+    let object = format!("Deployment {}/{name}", home.namespace);
+    let words = super::files::words_behind(deployment);
+    let secret = secret(&words);
+    let (_, sentences) = retired::take_out(words);
+    let found = config::flags(&object, &sentences);
+    look.report.findings.extend(found);
+    let spec = deployment.spec.as_ref();
+    let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
+    look.server_rights(home, account.unwrap_or("default"), secret)
+        .await;
+}
+
+/// The Secret in which a server with this command line keeps its own certificates;
+/// `None`: certificates are given to it.
+pub(super) fn secret(words: &[OsString]) -> Option<String> {
+    let value = |flag: &str| {
+        let mut words = words.iter().filter_map(|word| word.to_str());
+        let word = words.find(|word| word.split('=').next() == Some(flag))?;
+        word.split_once('=')
+            .map(|(_, value)| value)
+            .or_else(|| words.next())
+    };
+    let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
+    let secret = value("--certificate-secret").unwrap_or(CERTIFICATE_SECRET);
+    (!is_given).then(|| secret.to_owned())
+}
+
+/// Reports the server's findings about its data, asked for through an APIService.
+/// Returns the resources by which pods request GPUs: the default ones, where the server
+/// does not say them.
+pub(crate) async fn data(
+    look: &mut Look<'_>,
+    apiservice: Option<&'static str>,
+) -> Result<GpuResources, Failure> {
+    let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
+    let (version, group) = name.split_once('.').unwrap_or_default();
+    let path = format!("/apis/{group}/{version}/findings");
+    let what = "what exporters report (GM301 to GM413)";
+    let right = Right {
+        group,
+        ..READ_FINDINGS.right
+    };
+    let right = right.checks(READ_FINDINGS.codes);
+    let answer = look.read::<FindingList>(&path, what, &right).await?;
+    let found = match answer {
+        Answer::Skipped => return Ok(GpuResources::default()),
+        Answer::Absent => {
+            let reason = apiservice.map_or(
+                "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
+                |_| "the server that runs there is older than this program, and has no findings",
+            );
+            let skipped = source::unseen(reason, "install it, or take its newest version");
+            look.report.skipped.insert(skipped);
+            return Ok(GpuResources::default());
+        }
+        Answer::Found(found) => found,
+    };
+    let resources = found.gpu_resources();
+    look.report.skipped.extend(found.skipped);
+    for it in found.items {
+        match codes::find(&it.code) {
+            Some(code) => look.report.findings.push(
+                Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
+            ),
+            None => {
+                let what = format!("{} of {}, a code of a newer server", it.code, it.object);
+                let skipped = Skipped::new(what, it.message, it.remedy);
+                look.report.skipped.insert(skipped);
+            }
+        }
+    }
+    Ok(resources)
+}

@@ -1,0 +1,165 @@
+//! `check`: finds mistakes, and how to correct them.
+
+pub(super) mod files;
+pub(super) mod live;
+mod network;
+pub(super) mod print;
+mod targets;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use apimachinery::duration::parse_duration;
+use findings::{Report, Severity, codes};
+
+use super::Failure;
+use super::cluster::ClusterArgs;
+use super::wrap::shown;
+
+/// How often the cluster is asked again with `--wait`.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Looks for what is wrong: registration, rights and HPAs of a cluster, or
+/// manifests and configuration files.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit code: 0 no finding of the level of --fail-on, 1 findings, 2 usage, 3 could not check.
+
+Examples:
+  check -A
+  check -n ml -o json
+  check --pre
+  check --offline hpa.yaml config.yaml
+  check --explain GM504"
+)]
+pub struct CheckArgs {
+    /// Manifests (HPAs, ConfigMaps, Deployments) and configuration files, ours or
+    /// prometheus-adapter's; without any the cluster is looked at
+    files: Vec<PathBuf>,
+    /// All namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Before the server is installed: what would be in its way
+    #[arg(long, conflicts_with = "files")]
+    pre: bool,
+    /// Ask no cluster which metrics are served: files alone
+    #[arg(long, requires = "files")]
+    offline: bool,
+    /// Look again for so long until nothing is found
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, conflicts_with = "files")]
+    wait: Duration,
+    /// How to print
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: Output,
+    /// The least severity of a finding that makes the exit code 1
+    #[arg(long, value_enum, default_value = "error")]
+    fail_on: Level,
+    /// Print the page of a code, and look at nothing
+    #[arg(long, value_name = "CODE", exclusive = true)]
+    explain: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// With remedies, for people
+    Text,
+    /// Everything, for programs
+    Json,
+    /// A line each
+    Short,
+    /// Annotations of GitHub Actions
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    Error,
+    Warning,
+    Info,
+}
+
+impl Level {
+    const fn severity(self) -> Severity {
+        match self {
+            Self::Error => Severity::Error,
+            Self::Warning => Severity::Warning,
+            Self::Info => Severity::Info,
+        }
+    }
+}
+
+/// Runs the checks and prints the findings.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(args: CheckArgs) -> Result<(), Failure> {
+    if let Some(id) = &args.explain {
+        return explain(id);
+    }
+    let report = if args.files.is_empty() {
+        wait(&args).await?
+    } else {
+        files(&args).await?
+    };
+    let level = args.fail_on.severity();
+    let success = report.looked && !report.has(level);
+    let page = print::page(&report, args.output, success);
+    // The reader of the output may have closed it.
+    let _ = writeln!(io::stdout(), "{}", shown(&page));
+    match (report.has(level), report.looked) {
+        (true, _) => Err(Failure::Findings),
+        (false, true) => Ok(()),
+        (false, false) => Err(Failure::Unchecked(
+            "what was asked for could not be looked at, or not all of it".to_owned(),
+        )),
+    }
+}
+
+fn explain(id: &str) -> Result<(), Failure> {
+    let Some(code) = codes::find(id) else {
+        let known: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!(
+            "{id} is no code: there are {known}"
+        )));
+    };
+    // The reader of the output may have closed it.
+    let _ = write!(io::stdout(), "{}", code.page);
+    Ok(())
+}
+
+async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
+    let until = tokio::time::Instant::now() + args.wait;
+    loop {
+        let outcome = live::look(args).await;
+        let is_well = |report: &Report| report.looked && !report.has(args.fail_on.severity());
+        let over = tokio::time::Instant::now() + AGAIN > until;
+        if over || outcome.as_ref().is_ok_and(is_well) {
+            return outcome;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn files(args: &CheckArgs) -> Result<Report, Failure> {
+    let (documents, broken) = files::read(&args.files);
+    let mut report = Report::default();
+    let served = if args.offline {
+        None
+    } else {
+        live::served_for_files(args, &mut report).await
+    };
+    files::check(&documents, served.as_ref(), &mut report);
+    report.looked &= broken.is_empty();
+    report.skipped.extend(broken);
+    report.sort();
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What HPAs scale: workloads, their pods, and the nodes.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::core::Selector;
+
+use cluster_state::error::CallError;
+use findings::Skipped;
+use findings::codes::{Code, GM508, GM511, GM513};
+use findings::rights::{ReadRight, right};
+use findings::target::{self, Workload};
+use gpu_metrics::resources::GpuResources;
+use hpa::Hpa;
+
+use crate::inspect::{Look, encode};
+use crate::values::List;
+
+static READ_WORKLOADS: ReadRight = right(
+    "get",
+    "apps",
+    "v1",
+    "deployments, statefulsets, replicasets",
+)
+.checks(&OF_TARGETS);
+static READ_PODS: ReadRight = right("list", "", "v1", "pods").checks(&[&GM508]);
+static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]);
+
+/// The codes about what an HPA scales.
+pub(super) static OF_TARGETS: [&Code; 3] = [&GM508, &GM511, &GM513];
+
+/// The checked kinds, and their names in paths.
+const KINDS: [(&str, &str); 3] = [
+    ("Deployment", "deployments"),
+    ("StatefulSet", "statefulsets"),
+    ("ReplicaSet", "replicasets"),
+];
+
+pub(super) async fn check(
+    look: &mut Look<'_>,
+    hpas: &[Hpa],
+    gpus: &GpuResources,
+) -> Result<(), CallError> {
+    if hpas.is_empty() {
+        return Ok(());
+    }
+    let nodes = look
+        .read::<List<Node>>("/api/v1/nodes", "GPUs of nodes", &READ_NODES)
+        .await?;
+    let allocatable = nodes.found().map(|it| target::allocatable(gpus, &it.items));
+    for hpa in hpas {
+        let Some(workload) = workload(look, hpa).await? else {
+            continue;
+        };
+        let found = &mut look.report.findings;
+        found.extend(target::owned_replicas(hpa, &workload.metadata));
+        if let Some(allocatable) = &allocatable {
+            let template = &workload.spec.template;
+            found.extend(target::capacity(hpa, gpus, template, allocatable));
+        }
+        if let Some(pods) = pods_of(look, &workload).await? {
+            look.report.findings.extend(target::strangers(hpa, &pods));
+        }
+    }
+    Ok(())
+}
+
+async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, CallError> {
+    let target = &hpa.scaled;
+    let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
+    let what = format!("what {hpa} scales");
+    let Some((_, plural)) = kind else {
+        let kind = &target.kind;
+        let reason = format!("{kind} is no Deployment, StatefulSet or ReplicaSet");
+        let remedy = "nothing: its pods, who sets its replicas and its GPUs are not looked at";
+        let skipped = Skipped::new(what, reason, remedy);
+        look.report.skipped.insert(skipped.of(&OF_TARGETS));
+        return Ok(None);
+    };
+    let namespace = encode(&hpa.namespace);
+    let path = format!(
+        "/apis/apps/v1/namespaces/{namespace}/{plural}/{}",
+        encode(&target.name)
+    );
+    Ok(look.read(&path, &what, &READ_WORKLOADS).await?.found())
+}
+
+async fn pods_of(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<Pod>>, CallError> {
+    let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else {
+        return Ok(None);
+    };
+    // An empty selector would match all pods, and the API refuses it.
+    if selector.selects_all() {
+        return Ok(None);
+    }
+    let namespace = workload.metadata.namespace.as_deref().unwrap_or("default");
+    pods(look, namespace, &selector, "").await
+}
+
+/// The pods of a namespace with these labels; `why` is the reason for reading them.
+pub(super) async fn pods(
+    look: &mut Look<'_>,
+    namespace: &str,
+    selector: &Selector,
+    why: &str,
+) -> Result<Option<Vec<Pod>>, CallError> {
+    let path = format!(
+        "/api/v1/namespaces/{}/pods?labelSelector={}",
+        encode(namespace),
+        encode(&selector.to_string())
+    );
+    let what = format!("Pods of {namespace}{why}");
+    let list = look.read::<List<Pod>>(&path, &what, &READ_PODS).await?;
+    Ok(list.found().map(|it| it.items))
+}

@@ -1,0 +1,266 @@
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use cluster_state::client::{Access, Client};
+use cluster_state::testing::fake_kube::FakeKube;
+use gpu_metrics::resources::GpuResources;
+
+use crate::cluster::Cluster;
+use crate::inspect::Look;
+
+use super::*;
+
+/// Valid, with a target of 50.
+const HPA: &str = include_str!("../../../../src/cli/demo/hpa.yaml");
+
+const RULES: &str = "
+rules:
+- seriesQuery: requests_total
+  metricsQuery: sum(rate(<<.Series>>[2m])) by (<<.GroupBy>>)
+";
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: adapter, namespace: monitoring}
+spec: {template: {spec: {containers: [{image: registry.k8s.io/prometheus-adapter:v0.12.0, args: [--logtostderr=true, --v=4]}]}}}
+";
+
+fn report(texts: &[&str]) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..texts.len())
+        .map(|index| dir.path().join(format!("{index}.yaml")))
+        .collect();
+    for (path, text) in paths.iter().zip(texts) {
+        std::fs::write(path, text).unwrap();
+    }
+    let mut report = Report::default();
+    files::check(&files::read(&paths).0, None, &mut report);
+    report.sort();
+    report
+}
+
+fn codes_of(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|it| it.code).collect()
+}
+
+#[test]
+fn documents_of_all_kinds_are_looked_at_in_one_file_or_several() {
+    let high = HPA.replace("50", "95");
+    let again = HPA.replace("name: llm-server, n", "name: again, n");
+    let list = format!("kind: List\nitems:\n- {}", HPA.trim().replace('\n', "\n  "));
+    let map = format!(
+        "kind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  other: text\n  config.yaml: |{}",
+        RULES.replace('\n', "\n    ")
+    );
+    for (texts, codes) in [
+        (vec![HPA], vec![]),
+        (vec![&high], vec!["GM504"]),
+        (vec![&list], vec![]),
+        (vec![HPA, &again], vec!["GM507", "GM507"]),
+        (vec![RULES], vec!["GM601"]),
+        (vec![&map], vec!["GM601"]),
+        (vec![DEPLOYMENT], vec!["GM602"]),
+        (vec!["gpu: {window: soon}"], vec!["GM601"]),
+        (
+            vec![&format!("{high}---{DEPLOYMENT}---{RULES}")],
+            vec!["GM504", "GM602"],
+        ),
+    ] {
+        let report = report(&texts);
+        // A configuration is one document.
+        let found: Vec<&str> = codes_of(&report)
+            .into_iter()
+            .filter(|code| texts.len() > 1 || !texts[0].contains("---") || *code != "GM601")
+            .collect();
+        assert_eq!(found, codes, "{texts:?}: {report:?}");
+        assert!(report.looked);
+    }
+}
+
+#[test]
+fn a_window_beyond_the_longest_is_found_by_the_configuration_or_by_its_default() {
+    let selector = "gpu_memory_utilization, selector: {matchLabels: {window: 10m}}";
+    let hpa = HPA.replace("gpu_memory_utilization", selector);
+    for (texts, severity) in [
+        (vec![&*hpa], Some(Severity::Warning)),
+        (vec![&hpa, "gpu: {maxWindow: 5m}"], Some(Severity::Error)),
+        (vec!["gpu: {maxWindow: 10m}", &hpa], None),
+    ] {
+        let report = report(&texts);
+        let found = report.findings.iter().find(|it| it.code == "GM502");
+        assert_eq!(found.map(|it| it.severity), severity, "{report:?}");
+    }
+}
+
+#[test]
+fn what_is_not_looked_at_is_said_and_not_taken_for_well() {
+    let old = HPA.replace("autoscaling/v2", "autoscaling/v1");
+    for text in ["kind: Secret\nmetadata: {name: a}\n", &old, ""] {
+        let report = report(&[text]);
+        assert!(
+            !report.looked && !report.skipped.is_empty(),
+            "{text}: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn files_that_are_no_yaml_or_not_there_are_named_and_the_others_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["nowhere.yaml", "broken.yaml", "well.yaml", "list.yaml"];
+    let paths = names.map(|name| dir.path().join(name));
+    std::fs::write(&paths[3], "[1, 2]").unwrap();
+    std::fs::write(&paths[1], "a: [").unwrap();
+    std::fs::write(&paths[2], HPA).unwrap();
+    let (files, broken) = files::read(&paths);
+    assert_eq!((files.len(), broken.len()), (2, 2), "{broken:?}");
+    for (path, skipped) in paths.iter().zip(broken) {
+        assert_eq!(skipped.what, path.display().to_string());
+    }
+}
+
+#[test]
+fn every_format_has_the_findings_and_what_was_skipped() {
+    let mut report = report(&[&HPA.replace("50", "95"), "kind: Secret\n"]);
+    report.findings[0].file = Some("a,b.yaml".to_owned());
+    // The command is longer than a line.
+    let command = format!("echo {} | sh", "x ".repeat(80));
+    report.findings[0].command = Some(command.clone());
+    let json: serde_json::Value =
+        serde_json::from_str(&print::page(&report, Output::Json, false)).unwrap();
+    assert_eq!(json["success"], false);
+    let finding = json["findings"][0].as_object().unwrap();
+    let mut keys: Vec<&str> = finding.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "code", "command", "file", "message", "object", "remedy", "severity", "url"
+        ]
+    );
+    assert_eq!(finding["severity"], "error");
+    assert_eq!(
+        finding["object"],
+        "HorizontalPodAutoscaler team-a/llm-server"
+    );
+    assert_eq!(finding["url"], codes::GM504.url);
+    assert_eq!(finding["file"], "a,b.yaml");
+    assert_eq!(json["skipped"].as_array().unwrap().len(), 2);
+    for (output, begins) in [
+        (
+            Output::Text,
+            "× GM504  HorizontalPodAutoscaler team-a/llm-server in a,b.yaml\n",
+        ),
+        (
+            Output::Short,
+            "GM504 error HorizontalPodAutoscaler team-a/llm-server in a,b.yaml: ",
+        ),
+        (
+            Output::Github,
+            "::error file=a%2Cb.yaml,title=GM504 HorizontalPodAutoscaler team-a/llm-server::",
+        ),
+    ] {
+        let page = print::page(&report, output, false);
+        assert!(page.starts_with(begins), "{page}");
+        assert!(page.contains("has nothing that is looked at"), "{page}");
+        let has_command = page.contains(&command);
+        assert_eq!(has_command, !matches!(output, Output::Short), "{page}");
+    }
+}
+
+#[test]
+fn the_level_decides_what_counts() {
+    let report = report(&[DEPLOYMENT]);
+    for (level, counts) in [
+        (Level::Error, false),
+        (Level::Warning, true),
+        (Level::Info, true),
+    ] {
+        assert_eq!(report.has(level.severity()), counts, "{level:?}");
+    }
+}
+
+/// The report on data, as a server tells it, and the resources that are GPUs.
+async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
+    let kube = FakeKube::start().await;
+    if let Some(document) = document {
+        kube.document("/apis/custom.metrics.k8s.io/v1beta1/findings", document);
+    }
+    let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
+    let client = client.unwrap();
+    let mut look = Look::new(&client);
+    let name = "v1beta1.custom.metrics.k8s.io";
+    let resources = live::data(&mut look, Some(name)).await.unwrap();
+    (look.report, resources)
+}
+
+#[tokio::test]
+async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_to_be() {
+    let item = |code: &str| {
+        json!({"code": code, "severity": "warning", "object": "GPUs", "message": "odd", "remedy": "mend",
+            "url": "x"})
+    };
+    let skipped = json!([{"what": "the rest", "reason": "so it is", "remedy": "none"}]);
+    let configuration = json!([["gpu.window", "30s"], ["gpu.resources", "example.com/a100"]]);
+    let list = json!({
+        "items": [item("GM401"), item("GM999")], "skipped": skipped, "configuration": configuration,
+    });
+    let (report, resources) = told(Some(list)).await;
+    assert_eq!(resources.to_string(), "example.com/a100");
+    let found = &report.findings[0];
+    assert_eq!((found.code, found.severity), ("GM401", Severity::Warning));
+    assert_eq!(found.url, codes::GM401.url);
+    let skipped: Vec<&str> = report.skipped.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(
+        skipped,
+        ["GM999 of GPUs, a code of a newer server", "the rest"]
+    );
+    let (older, resources) = told(None).await;
+    assert_eq!(resources, GpuResources::default());
+    assert_eq!(older.findings, []);
+    assert!(
+        older.skipped.first().unwrap().reason.contains("is older"),
+        "{older:?}"
+    );
+    let (other, _) = told(Some(json!({"kind": "Table"}))).await;
+    assert_eq!((other.findings.len(), other.skipped.len()), (0, 1));
+}
+
+#[test]
+fn the_secret_is_known_by_any_name_of_the_image_and_not_taken_from_a_sidecar() {
+    let secret = |containers: serde_json::Value| {
+        let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
+        let deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
+        live::secret(&files::words_behind(&deployment))
+    };
+    let container = |image: &str, arg: &str| json!({"name": "a", "image": image, "args": [arg]});
+    let default = Some("gpu-metrics-apiserver-certificates".to_owned());
+    let own = container("gpu-metrics-apiserver", "--certificate-secret=own");
+    let proxy = container("proxy", "--tls-cert-file=a");
+    assert_eq!(
+        secret(json!([{"name": "a", "image": "mirror/gm"}])),
+        default
+    );
+    let mirrored = json!([container("mirror/gm", "--certificate-secret=own")]);
+    assert_eq!(secret(mirrored).as_deref(), Some("own"));
+    assert_eq!(secret(json!([proxy, own])).as_deref(), Some("own"));
+    assert_eq!(
+        secret(json!([container("mirror/gm", "--cert-dir=/a")])),
+        None
+    );
+}
+
+#[tokio::test]
+async fn rights_that_are_not_looked_at_without_a_server_are_said() {
+    let kube = FakeKube::start().await;
+    let access = Access::Kubeconfig(kube.kubeconfig());
+    let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("team"));
+    let report = live::look_at(&cluster, Some("team"), false).await.unwrap();
+    let mut skipped = report.skipped.iter();
+    assert!(
+        skipped.any(|it| it.what == "rights of the server"),
+        "{report:?}"
+    );
+}

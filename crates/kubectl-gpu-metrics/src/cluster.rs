@@ -1,0 +1,90 @@
+//! Access of the commands to a cluster: with the user's own rights, as kubectl has
+//! it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use serde::de::DeserializeOwned;
+
+use cluster_state::client::{Access, Client};
+use cluster_state::error::CallError;
+
+pub(super) use crate::inspect::encode;
+
+use super::Failure;
+
+/// The cluster and the user of a command.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ClusterArgs {
+    /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Namespace; without it that of the context
+    #[arg(long, short, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
+}
+
+/// A cluster as a user sees it.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) client: Client,
+    /// The namespace for names without one.
+    pub(super) namespace: String,
+    /// The resources of API versions, each read once.
+    resources: Mutex<HashMap<String, Arc<APIResourceList>>>,
+}
+
+impl ClusterArgs {
+    pub(super) async fn connect(&self) -> Result<Cluster, Failure> {
+        let access = Access::User {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        };
+        let client = Client::connect(&access).await;
+        let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Cluster::of(client, self.namespace.as_deref()))
+    }
+}
+
+impl Cluster {
+    /// The cluster of this client, in its namespace or another.
+    #[must_use]
+    pub fn of(client: Client, namespace: Option<&str>) -> Self {
+        Self {
+            namespace: namespace.unwrap_or_else(|| client.namespace()).to_owned(),
+            client,
+            resources: Mutex::default(),
+        }
+    }
+
+    /// An object or a list, as JSON.
+    pub(super) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        self.client.object(path).await
+    }
+
+    /// The resources of an API version, by its path.
+    pub(super) async fn resources(&self, path: &str) -> Result<Arc<APIResourceList>, CallError> {
+        let known = || {
+            self.resources
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(list) = known().get(path) {
+            return Ok(Arc::clone(list));
+        }
+        let list: Arc<APIResourceList> = Arc::new(self.read(path).await?);
+        known().insert(path.to_owned(), Arc::clone(&list));
+        Ok(list)
+    }
+
+    /// `ns/name`, or a name in the default namespace.
+    pub(super) fn split<'n>(&'n self, name: &'n str) -> (&'n str, &'n str) {
+        name.split_once('/').unwrap_or((&self.namespace, name))
+    }
+}

@@ -1,0 +1,275 @@
+//! `explain hpa`: what the autoscaler's controller computes, step by step, from
+//! what it would read now.
+
+mod flags;
+pub(crate) mod read;
+mod values;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
+use serde::Serialize;
+
+use apimachinery::time::Timestamp;
+use cluster_state::clock;
+use hpa::stabilise::Past;
+use hpa::trace::Condition;
+use hpa::{History, Situation, Trace};
+
+use crate::Failure;
+use crate::cluster::Cluster;
+use crate::wrap::{shown, wrapped};
+
+use super::{ExplainArgs, Output};
+pub(crate) use flags::{FlagArgs, a_second_or_more};
+use read::Reading;
+
+/// What the controller computes now.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    namespace: String,
+    name: String,
+    /// When its input was read.
+    at: String,
+    /// What the controller's last sync wrote; `None`: it has never computed one.
+    pub written_desired_replicas: Option<i32>,
+    /// The result of this computation.
+    desired_replicas: Option<i32>,
+    /// Flags of the controller, as given.
+    given: Vec<String>,
+    /// What the computation assumes.
+    pub assumed: Vec<String>,
+    /// The steps of the computation.
+    pub trace: Trace,
+    /// Conditions that differ from what the controller wrote.
+    #[serde(skip)]
+    pub otherwise: Option<String>,
+}
+
+pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
+    let of = cluster.split(&args.name);
+    let mut history: Option<History> = None;
+    let mut scaled: Option<Scaled> = None;
+    // Ctrl-C works also during a read.
+    let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        let reading = Reading::of(cluster, of, &args.flags).await?;
+        let now = clock::now();
+        let is_first = history.is_none();
+        let remembered = history.get_or_insert_with(|| as_written(&reading, now));
+        if let Ok(scale) = &reading.scale {
+            let (replicas, at) = (scale.spec_replicas, reading.hpa.status.scaled_at);
+            let known = scaled.get_or_insert(Scaled { replicas, at });
+            known.note(replicas, at, remembered);
+        }
+        let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
+        let text = match args.output {
+            Output::Json => serde_json::to_string_pretty(&decision)
+                .map_err(|error| Failure::Failed(error.to_string()))?,
+            Output::Text => decision.text(args.follow, is_first),
+        };
+        // The reader of the output may have closed it.
+        if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
+            return Ok(());
+        }
+        decision.trace.recommend(remembered, &reading.flags, now);
+        tokio::select! {
+            () = tokio::time::sleep(reading.flags.sync_period) => {}
+            _ = &mut stop => return Ok(()),
+        }
+    }
+}
+
+impl Decision {
+    /// One sync now, with the controller's default flags.
+    ///
+    /// # Errors
+    /// When the autoscaler or what it scales cannot be read.
+    pub async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
+        let flags = FlagArgs::default();
+        let reading = Reading::of(cluster, hpa, &flags).await?;
+        let now = clock::now();
+        let history = as_written(&reading, now);
+        Ok(Self::new(hpa, &reading, &flags, (&history, now)))
+    }
+
+    fn new(
+        (namespace, name): (&str, &str),
+        reading: &Reading,
+        flags: &FlagArgs,
+        (history, now): (&History, Timestamp),
+    ) -> Self {
+        let trace = reading.sync(history, now);
+        let [given, assumed] = assumed(reading, flags);
+        let written = &reading.hpa.status;
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            at: now.date(),
+            written_desired_replicas: written.desired,
+            desired_replicas: trace.desired,
+            given,
+            assumed,
+            otherwise: written_otherwise(&written.conditions, &trace.conditions),
+            trace,
+        }
+    }
+
+    /// The replicas that are computed and written, in a sentence.
+    pub(crate) fn result(&self) -> String {
+        let number = |replicas: Option<i32>, unknown: &str| {
+            replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
+        };
+        format!(
+            "desired replicas: {} by this computation, {} written by the controller",
+            number(self.desired_replicas, "none"),
+            number(self.written_desired_replicas, "–")
+        )
+    }
+
+    fn text(&self, with_time: bool, with_flags: bool) -> String {
+        let time = with_time.then(|| format!("-- {}", self.at));
+        let mut lines: Vec<String> = time.into_iter().collect();
+        let Self {
+            namespace, name, ..
+        } = self;
+        lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
+        let sentences = self.trace.sentences();
+        lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
+        lines.push(self.result());
+        lines.push("conditions by this computation:".to_owned());
+        for condition in &self.trace.conditions {
+            let status = if condition.status { "True" } else { "False" };
+            lines.push(format!(
+                "  {} {status} {}: {}",
+                condition.type_, condition.reason, condition.message
+            ));
+        }
+        lines.extend(self.otherwise.clone());
+        for (what, all) in [("given", &self.given), ("assumed", &self.assumed)] {
+            if with_flags && !all.is_empty() {
+                lines.push(format!("{what}:"));
+                lines.extend(all.iter().map(|one| format!("  {one}")));
+            }
+        }
+        wrapped(&lines.join("\n"), 2).trim_end().to_owned()
+    }
+}
+
+impl Reading {
+    fn sync(&self, history: &History, now: Timestamp) -> Trace {
+        let situation = Situation {
+            hpa: &self.hpa,
+            scale: self.scale.as_ref().map_err(String::as_str),
+            selection: &self.selection,
+            pods: &self.pods,
+            answers: &self.answers,
+            flags: &self.flags,
+            history,
+            now,
+        };
+        situation.sync()
+    }
+}
+
+/// The replicas that the controller wrote last, and when.
+struct Scaled {
+    replicas: i32,
+    at: Option<Timestamp>,
+}
+
+impl Scaled {
+    /// The controller writes the scale first, and `lastScaleTime` a moment later.
+    fn note(&mut self, replicas: i32, at: Option<Timestamp>, history: &mut History) {
+        if let Some(scaled) = at.filter(|_| at > self.at) {
+            history.scaled(self.replicas, replicas, scaled);
+            *self = Self { replicas, at };
+        }
+    }
+}
+
+/// What the controller's status tells of its memory: that an earlier recommendation
+/// holds the replicas.
+fn as_written(reading: &Reading, now: Timestamp) -> History {
+    let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
+    let reasons = reading.hpa.status.conditions.iter();
+    let is_held = reasons
+        .filter_map(|condition| condition.reason.as_deref())
+        .any(|reason| held.contains(&reason));
+    let replicas = reading.hpa.status.desired.filter(|_| is_held);
+    let at = now - Duration::from_secs(1);
+    History {
+        recommendations: replicas
+            .map(|replicas| Past { replicas, at })
+            .into_iter()
+            .collect(),
+        ..History::default()
+    }
+}
+
+/// The flags that were given; and what cannot be seen outside of the controller.
+fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
+    let [given, flags] = flags.written(&reading.flags);
+    let assumed = vec![
+        format!("flags of kube-controller-manager: {}", flags.join(" ")),
+        "recommendations of before: only what the status tells of them; --follow remembers them from its start on"
+            .to_owned(),
+    ];
+    [given, assumed]
+}
+
+/// Conditions that the controller wrote otherwise.
+fn written_otherwise(
+    written: &[HorizontalPodAutoscalerCondition],
+    computed: &[Condition],
+) -> Option<String> {
+    let differs = |one: &&HorizontalPodAutoscalerCondition| {
+        let same = computed.iter().find(|other| other.type_ == one.type_);
+        same.is_some_and(|same| {
+            let status = if same.status { "True" } else { "False" };
+            (one.status.as_str(), one.reason.as_deref()) != (status, Some(same.reason))
+        })
+    };
+    let words = written.iter().filter(differs).map(|one| {
+        let reason = one.reason.as_deref().unwrap_or_default();
+        format!("{} {} {reason}", one.type_, one.status)
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("written by the controller: {}", words.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_controller_wrote_stands_beside_only_where_it_differs() {
+        let written = |type_: &str, reason: &str| HorizontalPodAutoscalerCondition {
+            type_: type_.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(reason.to_owned()),
+            ..HorizontalPodAutoscalerCondition::default()
+        };
+        // No metric was read in this sync, so limits are not compared.
+        let all = [
+            written("AbleToScale", "ReadyForNewScale"),
+            written("ScalingActive", "ValidMetricFound"),
+            written("ScalingLimited", "TooManyReplicas"),
+        ];
+        let computed = |type_, reason| Condition {
+            type_,
+            status: true,
+            reason,
+            message: String::new(),
+        };
+        let able = computed("AbleToScale", "ReadyForNewScale");
+        assert_eq!(written_otherwise(&all, std::slice::from_ref(&able)), None);
+        let limited = computed("ScalingLimited", "DesiredWithinRange");
+        assert_eq!(
+            written_otherwise(&all, &[able, limited]).as_deref(),
+            Some("written by the controller: ScalingLimited True TooManyReplicas")
+        );
+    }
+}

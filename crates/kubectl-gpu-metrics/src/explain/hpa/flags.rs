@@ -1,0 +1,158 @@
+//! The flags of kube-controller-manager, given or assumed.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use apimachinery::duration::{go_duration, parse_duration};
+use hpa::Flags;
+
+/// As the controller names them: what it runs with can be copied.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Of hpa: flags of kube-controller-manager that are not its defaults")]
+pub(crate) struct FlagArgs {
+    /// How far from 1 a ratio may be and change nothing
+    #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio)]
+    tolerance: Option<f64>,
+    /// How long a recommendation holds replicas up
+    #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration)]
+    downscale_stabilisation: Option<Duration>,
+    /// How long after its start a pod's use of processors counts only when it is ready
+    #[arg(long = INITIALIZATION, value_name = "DURATION", value_parser = parse_duration)]
+    cpu_initialization: Option<Duration>,
+    /// How long after its start a pod that was never ready is taken as starting
+    #[arg(long = READINESS, value_name = "DURATION", value_parser = parse_duration)]
+    initial_readiness: Option<Duration>,
+    /// How often it computes
+    #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more)]
+    sync_period: Option<Duration>,
+}
+
+const TOLERANCE: &str = "horizontal-pod-autoscaler-tolerance";
+const STABILISATION: &str = "horizontal-pod-autoscaler-downscale-stabilization";
+const INITIALIZATION: &str = "horizontal-pod-autoscaler-cpu-initialization-period";
+const READINESS: &str = "horizontal-pod-autoscaler-initial-readiness-delay";
+const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text
+        .parse()
+        .ok()
+        .filter(|ratio| (0.0..10.0).contains(ratio));
+    ratio.ok_or_else(|| "write a share such as 0.1".to_owned())
+}
+
+pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
+    (length >= Duration::from_secs(1))
+        .then_some(length)
+        .ok_or_else(|| "write a second or more".to_owned())
+}
+
+impl FlagArgs {
+    /// The flags that the controller of Kubernetes 1.`minor` is assumed to run with.
+    pub(crate) fn or_defaults(&self, minor: u32) -> Flags {
+        let defaults = Flags::of_version(minor);
+        let or = |given: Option<Duration>, default| given.unwrap_or(default);
+        Flags {
+            tolerance: self.tolerance.unwrap_or(defaults.tolerance),
+            downscale_stabilisation: or(
+                self.downscale_stabilisation,
+                defaults.downscale_stabilisation,
+            ),
+            cpu_initialization: or(self.cpu_initialization, defaults.cpu_initialization),
+            initial_readiness: or(self.initial_readiness, defaults.initial_readiness),
+            sync_period: or(self.sync_period, defaults.sync_period),
+            ..defaults
+        }
+    }
+
+    /// The flags as written on a command line: the given ones, and the assumed ones.
+    pub(crate) fn written(&self, flags: &Flags) -> [Vec<String>; 2] {
+        let gate = flags.configurable_tolerance;
+        let rows = [
+            (
+                self.tolerance.is_some(),
+                TOLERANCE,
+                flags.tolerance.to_string(),
+            ),
+            (
+                self.downscale_stabilisation.is_some(),
+                STABILISATION,
+                go_duration(flags.downscale_stabilisation),
+            ),
+            (
+                self.cpu_initialization.is_some(),
+                INITIALIZATION,
+                go_duration(flags.cpu_initialization),
+            ),
+            (
+                self.initial_readiness.is_some(),
+                READINESS,
+                go_duration(flags.initial_readiness),
+            ),
+            (
+                self.sync_period.is_some(),
+                SYNC,
+                go_duration(flags.sync_period),
+            ),
+            (
+                false,
+                "feature-gates",
+                format!("HPAConfigurableTolerance={gate}"),
+            ),
+        ];
+        [true, false].map(|wanted| {
+            let rows = rows.iter().filter(|(given, ..)| *given == wanted);
+            rows.map(|(_, name, value)| format!("--{name}={value}"))
+                .collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        flags: FlagArgs,
+    }
+
+    fn parse(arguments: &[&str]) -> Option<FlagArgs> {
+        let all = std::iter::once(&"explain").chain(arguments);
+        Some(Only::try_parse_from(all).ok()?.flags)
+    }
+
+    #[test]
+    fn flags_are_given_under_the_controllers_names_or_assumed() {
+        let given = [
+            "--horizontal-pod-autoscaler-tolerance=0.05",
+            "--horizontal-pod-autoscaler-downscale-stabilization=1m0s",
+        ];
+        let args = parse(&given).unwrap();
+        let flags = args.or_defaults(35);
+        let expected = Flags {
+            tolerance: 0.05,
+            downscale_stabilisation: Duration::from_secs(60),
+            ..Flags::of_version(35)
+        };
+        assert_eq!(flags, expected);
+        let [written, assumed] = args.written(&flags);
+        assert_eq!(written, given);
+        let expected = [
+            "--horizontal-pod-autoscaler-cpu-initialization-period=5m0s",
+            "--horizontal-pod-autoscaler-initial-readiness-delay=30s",
+            "--horizontal-pod-autoscaler-sync-period=15s",
+            "--feature-gates=HPAConfigurableTolerance=true",
+        ];
+        assert_eq!(assumed, expected);
+        for wrong in ["tolerance=-1", "tolerance=NaN", "sync-period=15"] {
+            let wrong = format!("--horizontal-pod-autoscaler-{wrong}");
+            assert!(parse(&[&wrong]).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The controller's input for one autoscaler, read with the user's rights.
+
+use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
+use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
+use serde::Deserialize;
+
+use apimachinery::labels::Labels;
+use apimachinery::selector::Selector as Parsed;
+use cluster_state::error::CallError;
+use findings::names::hint;
+use hpa::{Answer, Flags, Hpa, Pod, Scale, Selection};
+
+use crate::Failure;
+use crate::cluster::{Cluster, encode};
+use crate::explain::failure;
+use crate::values::List;
+
+use super::FlagArgs;
+use super::values::{Unread, answer, plural, root};
+
+/// How many scales of other autoscalers' targets are read concurrently.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Everything that one sync depends on.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) hpa: Hpa,
+    pub(super) scale: Result<Scale, String>,
+    pub(super) selection: Selection,
+    pub(super) pods: Vec<Pod>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) flags: Flags,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    minor: String,
+}
+
+impl Reading {
+    pub(super) async fn of(
+        cluster: &Cluster,
+        (namespace, name): (&str, &str),
+        flags: &FlagArgs,
+    ) -> Result<Self, Failure> {
+        let base = format!(
+            "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+            encode(namespace)
+        );
+        let object = autoscaler(cluster, &base, name).await?;
+        let hpa = Hpa::try_from(&object).map_err(|error| Failure::Failed(error.to_string()))?;
+        let version: Version = read(cluster, "/version").await?;
+        let digits = version
+            .minor
+            .trim_end_matches(|last: char| !last.is_ascii_digit());
+        let flags = flags.or_defaults(digits.parse().unwrap_or(35));
+        let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
+        let target = match Target::of(cluster, namespace, &hpa.scaled).await {
+            Ok(target) => Ok(target),
+            Err(unread) => Err(unread.told()?),
+        };
+        let mut reading = Self {
+            hpa,
+            scale: target
+                .as_ref()
+                .map(|target| target.scale)
+                .map_err(Clone::clone),
+            selection: Selection::Missing,
+            pods: Vec::new(),
+            answers: Vec::new(),
+            flags,
+        };
+        let Ok(Target { selector, .. }) = target else {
+            return Ok(reading);
+        };
+        if selector.is_empty() {
+            return Ok(reading);
+        }
+        let path = format!(
+            "/api/v1/namespaces/{}/pods?labelSelector={}",
+            encode(namespace),
+            encode(&selector)
+        );
+        let pods: List<ApiPod> = read(cluster, &path).await?;
+        reading.pods = pods.items.iter().map(Pod::from).collect();
+        reading.selection =
+            selection(cluster, namespace, &selector, &pods.items, &others.items).await;
+        for metric in &reading.hpa.metrics {
+            let answer = answer((cluster, namespace), &selector, &metric.source).await;
+            reading.answers.push(match answer {
+                Ok(answer) => answer,
+                Err(unread) => Answer::Failed(unread.told()?),
+            });
+        }
+        Ok(reading)
+    }
+}
+
+async fn read<T: serde::de::DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, Failure> {
+    let read = cluster.read(path).await;
+    read.map_err(|error| failure(&error))
+}
+
+async fn autoscaler(
+    cluster: &Cluster,
+    base: &str,
+    name: &str,
+) -> Result<HorizontalPodAutoscaler, Failure> {
+    let read = cluster.read(&format!("{base}/{}", encode(name))).await;
+    let Err(CallError::NotFound(said)) = read else {
+        return read.map_err(|error| failure(&error));
+    };
+    let all = cluster.read::<List<HorizontalPodAutoscaler>>(base).await;
+    Err(Failure::Failed(match all {
+        Ok(all) => {
+            let names = all
+                .items
+                .iter()
+                .filter_map(|it| it.metadata.name.as_deref());
+            format!("{said}{}", hint(name, names))
+        }
+        Err(CallError::NotFound(_)) => {
+            "this server has metrics alone (demo): there are no HorizontalPodAutoscalers; \
+             name a cluster by --kubeconfig or --context"
+                .to_owned()
+        }
+        Err(_) => said,
+    }))
+}
+
+/// The scaled object.
+struct Target {
+    scale: Scale,
+    selector: String,
+}
+
+impl Target {
+    async fn of(
+        cluster: &Cluster,
+        namespace: &str,
+        target: &CrossVersionObjectReference,
+    ) -> Result<Self, Unread> {
+        let version = target.api_version.as_deref().unwrap_or("v1");
+        let resource = plural(cluster, version, &target.kind).await?;
+        let name = encode(&target.name);
+        let root = root(version);
+        let path = format!(
+            "{root}/namespaces/{}/{resource}/{name}/scale",
+            encode(namespace)
+        );
+        let scale: ApiScale = cluster.read(&path).await?;
+        let status = scale.status.unwrap_or_default();
+        Ok(Self {
+            scale: Scale {
+                spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
+                status_replicas: status.replicas,
+            },
+            selector: status.selector.unwrap_or_default(),
+        })
+    }
+}
+
+/// Whether other autoscalers select the same pods.
+async fn selection(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: &str,
+    pods: &[ApiPod],
+    all: &[HorizontalPodAutoscaler],
+) -> Selection {
+    if let Err(error) = Parsed::parse(selector) {
+        return Selection::Invalid(error.to_string());
+    }
+    let of_pod = |pod: &ApiPod| {
+        let labels = pod.metadata.labels.iter().flatten();
+        Labels::from_pairs(labels.map(|(name, value)| (name.as_str(), value.as_str())))
+    };
+    let labels: Vec<Labels> = pods.iter().map(of_pod).collect();
+    let mut autoscalers = Vec::new();
+    let targets = all.iter().map(|other| async move {
+        let scaled = &other.spec.as_ref()?.scale_target_ref;
+        Target::of(cluster, namespace, scaled).await.ok()
+    });
+    let targets: Vec<_> = targets.collect();
+    let targets = stream::iter(targets).buffered(SIDE_BY_SIDE);
+    let targets: Vec<_> = targets.collect().await;
+    for (other, target) in all.iter().zip(targets) {
+        let Some(target) = target else {
+            continue;
+        };
+        let Ok(theirs) = Parsed::parse(&target.selector) else {
+            continue;
+        };
+        let takes =
+            !target.selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
+        if takes {
+            let name = other.metadata.name.clone().unwrap_or_default();
+            autoscalers.push((namespace.to_owned(), name));
+        }
+    }
+    match autoscalers.len() {
+        0 | 1 => Selection::Clear,
+        _ => Selection::Ambiguous {
+            selector: selector.to_owned(),
+            autoscalers,
+        },
+    }
+}

@@ -1,0 +1,192 @@
+//! `explain metric`: what a metric means and what it is good for.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use findings::names::hint;
+use gpu_metrics::dcgm::metrics;
+use gpu_metrics::explain::{fields_of, meaning};
+use gpu_metrics::external::{ExternalMetrics, Reach};
+use gpu_metrics::policy::{Formula, MetricSpec};
+
+use crate::Failure;
+use crate::cluster::ClusterArgs;
+use crate::values::{EXTERNALLY, served};
+use crate::wrap::wrapped;
+
+const PERCENT: &str = "percent, 0 to 100";
+
+/// The metrics that the recipes scale on.
+const RECIPES: &str = "what NVIDIA's recipes and its validator ask for: the load of all GPUs, idle ones included. An \
+                       autoscaler of one service takes gpu_memory_utilization or gpu_utilization of its pods";
+
+/// Metric, unit, and what to scale on with it.
+const USES: [(&str, &str, &str); 13] = [
+    (
+        "gpu_memory_utilization",
+        PERCENT,
+        "a Pods metric with AverageValue: how busy the replicas are. Targets of 91 and more never scale up: \
+         the largest ratio is then within the autoscaler's tolerance",
+    ),
+    (
+        "gpu_memory_utilization_sum",
+        "percent, 0 to 100 for each GPU",
+        "an Object or External metric with AverageValue: the demand, which does not fall when replicas are added",
+    ),
+    (
+        "gpu_utilization",
+        PERCENT,
+        "as gpu_memory_utilization, for workloads that compute more than they move",
+    ),
+    (
+        "gpu_memory_used",
+        "MiB",
+        "to see whether a model fits; frameworks keep what they once took, so rarely to scale",
+    ),
+    ("gpu_memory_used_percent", PERCENT, "as gpu_memory_used"),
+    (
+        "gpu_power_usage",
+        "watts",
+        "budgets of power; with AverageValue",
+    ),
+    (
+        "gpu_held_count",
+        "GPUs",
+        "an Object or External metric with AverageValue",
+    ),
+    ("gpu_active_count", "GPUs", "as gpu_held_count"),
+    (
+        "gpu_idle_count",
+        "GPUs",
+        "alerts and reports: GPUs that are held and do nothing",
+    ),
+    (
+        metrics::ORIGINAL_AVERAGE,
+        PERCENT,
+        "what scaled on it before; new autoscalers use gpu_memory_utilization",
+    ),
+    ("dcgm_gpu_utilization", PERCENT, RECIPES),
+    ("dcgm_gpu_memory_used", "MiB", RECIPES),
+    ("dcgm_gpu_power_usage", "watts", RECIPES),
+];
+
+/// The metrics of `metrics.k8s.io`, and their units.
+const RESOURCES: [(&str, &str); 2] = [("cpu", "cores"), ("memory", "bytes")];
+
+pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure> {
+    let known = ExternalMetrics::new(metrics::built_in().into());
+    let resource = RESOURCES.iter().find(|(known, _)| *known == name);
+    let text = match (known.named(name), resource) {
+        (Some((_, spec, reach)), _) => describe(spec, reach),
+        (None, Some((_, unit))) => of_resource(name, unit),
+        (None, None) => of_cluster(cluster, name, &known.names()).await?,
+    };
+    // The reader of the output may have closed it.
+    let _ = write!(io::stdout(), "{}", wrapped(&text, HANG));
+    Ok(())
+}
+
+/// Continuation lines are indented to the text of their line.
+const HANG: usize = 10;
+
+fn describe(spec: &MetricSpec, reach: Reach) -> String {
+    let known = USES.iter().find(|(name, ..)| *name == spec.name);
+    let (unit, good_for) = known.map_or(("", ""), |(_, unit, good_for)| (*unit, *good_for));
+    let meaning = meaning(&spec.measure, Formula::default());
+    let (meaning, formula) = meaning
+        .split_once("; ")
+        .unwrap_or((&meaning, "docs/numbers.md"));
+    let (prefix, asked) = match reach {
+        Reach::Prefixed => (
+            "cluster_",
+            "as an External metric in any namespace: all GPUs of the cluster",
+        ),
+        Reach::Fleet => (
+            "",
+            "as an External metric in any namespace: all GPUs of the cluster, for two minutes",
+        ),
+        Reach::Cluster => (
+            "",
+            "of namespaces, or as an External metric: one number for the cluster",
+        ),
+        Reach::Namespace => (
+            "",
+            "of pods, workloads, services, namespaces and nodes (custom metrics), of the namespace (external)",
+        ),
+    };
+    format!(
+        "{prefix}{}\n  means     {meaning}\n  unit      {unit}\n  formula   {formula}\n  read from {}\n  \
+         good for  {good_for}\n  asked     {asked}\n  \
+         selectors window=2m, formula=plain, model=H100, container=..., or any label of the series\n",
+        spec.name,
+        fields_of(&spec.measure).join(", "),
+    )
+}
+
+fn of_resource(name: &str, unit: &str) -> String {
+    format!(
+        "{name}\n  means     what pods and nodes use, as Prometheus answers to the queries of resourceRules\n  \
+         unit      {unit}\n  read from the series that resourceRules.{name} of the configuration names\n  \
+         good for  kubectl top, and autoscalers with a Resource metric; a target in percent is of what the pods request\n  \
+         asked     of pods and nodes (metrics.k8s.io)\n"
+    )
+}
+
+/// Metrics of rules and of the configuration are known only to the server.
+async fn of_cluster(
+    cluster: &ClusterArgs,
+    name: &str,
+    built_in: &[Arc<str>],
+) -> Result<String, Failure> {
+    let unknown = |why: String| Failure::Usage(format!("{name} is no built-in metric{why}"));
+    let built_in = built_in.iter().map(AsRef::as_ref);
+    let asked = async {
+        let cluster = cluster.connect().await?;
+        served(&cluster)
+            .await
+            .map_err(|error| Failure::Failed(error.to_string()))
+    };
+    let served = asked.await.map_err(|error| {
+        let meant = hint(name, built_in.clone());
+        unknown(format!(
+            "{meant}; no cluster could be asked for others: {error}"
+        ))
+    })?;
+    let Some(of) = served.get(name) else {
+        let meant = hint(name, built_in.chain(served.keys().map(String::as_str)));
+        return Err(unknown(format!(
+            ", and the server has none of that name{meant}"
+        )));
+    };
+    let resources: Vec<&str> = of.iter().map(String::as_str).collect();
+    let example = match resources.iter().find(|of| **of != EXTERNALLY) {
+        Some(resource) => format!("explain {resource} NAMESPACE/NAME {name}"),
+        None => format!("explain external {name} -n NAMESPACE"),
+    };
+    Ok(format!(
+        "{name}\n  means     what a rule or a metric of the server's configuration says\n  \
+         asked     of {}\n  \
+         see       its rule, query and last answer: {example}\n",
+        resources.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_that_is_served_has_a_unit_a_source_and_a_use() {
+        // Custom metrics have the names of external ones.
+        let known = ExternalMetrics::new(metrics::built_in().into());
+        for name in &*known.names() {
+            let (_, spec, reach) = known.named(name).unwrap();
+            let text = describe(spec, reach);
+            assert!(text.starts_with(&format!("{name}\n")), "{name}: {text}");
+            assert!(text.contains("DCGM_FI_"), "{text}");
+            for line in text.lines().skip(1) {
+                assert!(line.len() > 2 + HANG, "{text}");
+            }
+        }
+    }
+}

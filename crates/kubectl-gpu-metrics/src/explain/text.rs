@@ -1,0 +1,245 @@
+//! An explanation as text, readable at 80 columns.
+
+use std::fmt::{self, Write};
+
+use gpu_metrics::explain::{Device, Explanation, Reading, State};
+
+use crate::table;
+use crate::wrap::wrapped;
+
+/// Up to this many devices are shown instant by instant; more, by their last reading.
+const IN_COLUMNS: usize = 3;
+
+pub(super) fn of(explanation: &Explanation) -> String {
+    let words = |write: fn(&mut String, &Explanation) -> fmt::Result| {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = write(&mut text, explanation);
+        wrapped(&text, 2)
+    };
+    let mut out = words(head);
+    let _ = instants(&mut out, explanation);
+    out += &words(devices);
+    out += &words(notes);
+    if let Some(promql) = &explanation.promql {
+        let _ = writeln!(out, "\nThe same in PromQL, at time {}:", promql.time);
+        for line in promql.query.lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+        if let Some(left_out) = &promql.leaves_out {
+            out +=
+                &wrapped(&format!("  # does not know of {left_out}"), 0).replace("\n  ", "\n  # ");
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+fn head(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    writeln!(out, "{} of {}", explanation.metric, explanation.of)?;
+    writeln!(out, "  {}", explanation.meaning)?;
+    match (&explanation.value, &explanation.no_value) {
+        (Some(value), _) => {
+            write!(
+                out,
+                "\nValue {}, newest sample {} ({} s old)",
+                number(value.number),
+                value.timestamp,
+                number(value.age_seconds)
+            )?;
+            match &value.served_until {
+                Some(until) => writeln!(out, ", served until {until}")?,
+                None => writeln!(out)?,
+            }
+        }
+        (None, Some(reason)) => match reason.strip_prefix("no value ") {
+            Some(of_what) => writeln!(out, "\nNo value {of_what}")?,
+            None => writeln!(out, "\nNo value: {reason}")?,
+        },
+        (None, None) => writeln!(out, "\nNo value")?,
+    }
+    for sentence in window(explanation) {
+        writeln!(out, "{sentence}")?;
+    }
+    Ok(())
+}
+
+/// The window: a sentence each.
+pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
+    let Some(window) = &explanation.window else {
+        return Vec::new();
+    };
+    let [seconds, step, lag] = [window.seconds, window.step_seconds, window.lag_seconds];
+    let [seconds, step, lag] = [seconds, step, lag].map(number);
+    vec![
+        format!(
+            "Window {seconds} s in steps of {step} s, up to {}; the store is {lag} s late",
+            window.end
+        ),
+        format!(
+            "{} of {} instants have a number",
+            window.defined,
+            explanation.instants.len()
+        ),
+    ]
+}
+
+fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    let rows = rows(explanation, IN_COLUMNS);
+    if rows.len() < 2 {
+        return Ok(());
+    }
+    writeln!(out)?;
+    for line in table::lines(&rows) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// The instants as rows, their heading first, with a column for each device where there
+/// are at most `most`.
+pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
+    let in_columns = explanation.devices.len() <= most;
+    let shown = explanation.devices.iter().filter(|_| in_columns);
+    let shown: Vec<&Device> = shown.collect();
+    let mut heading: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
+        .map(str::to_owned)
+        .to_vec();
+    heading.extend(shown.iter().map(|device| short(device)));
+    let mut rows = vec![heading];
+    for (place, instant) in explanation.instants.iter().enumerate() {
+        let mut row = vec![
+            clock(&instant.time),
+            instant.number.map_or_else(|| "–".to_owned(), number),
+            instant.answering.to_string(),
+            instant.counted.to_string(),
+            instant.missing.to_string(),
+        ];
+        let readings = shown.iter().map(|device| device.readings.get(place));
+        row.extend(readings.map(|reading| reading.map_or_else(String::new, cell)));
+        rows.push(row);
+    }
+    rows
+}
+
+fn notes(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    for (place, note) in explanation.notes.iter().enumerate() {
+        let heading = if place == 0 { "\nTo know:\n" } else { "" };
+        writeln!(out, "{heading}  {note}")?;
+    }
+    Ok(())
+}
+
+fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
+    for device in &explanation.devices {
+        writeln!(out, "\n{}", named(device))?;
+        for sentence in about(device) {
+            writeln!(out, "  {sentence}")?;
+        }
+        if explanation.devices.len() > IN_COLUMNS
+            && let Some(last) = device.readings.last()
+        {
+            writeln!(out, "  at the last instant: {}", cell(last))?;
+        }
+    }
+    Ok(())
+}
+
+/// The device's name and place.
+pub(crate) fn named(device: &Device) -> String {
+    let part = |before: &str, text: Option<&String>, after: &str| {
+        text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
+    };
+    let instance = part(" MIG ", device.instance.as_ref(), "");
+    let model = part(" (", device.model.as_ref(), ")");
+    let node = part(" on ", device.node.as_ref(), "");
+    format!("{}{instance}{model}{node}", device.uuid)
+}
+
+/// The holder of a device, and how it is read: a sentence each.
+pub(crate) fn about(device: &Device) -> Vec<String> {
+    let last = device.readings.last();
+    let mut told = vec![match last.and_then(|reading| reading.held) {
+        Some(false) => "free: no pod holds it".to_owned(),
+        _ => match holders(device) {
+            Some(pods) => format!("held by {pods}"),
+            None => "no pod is known to hold it".to_owned(),
+        },
+    }];
+    if let Some(field) = &device.field {
+        told.push(format!(
+            "{field}, scraped every {} s, a reading is believed for {} s",
+            number(device.scrape_seconds),
+            number(device.fresh_seconds)
+        ));
+    }
+    if let Some(labels) = &device.owner_labels {
+        told.push(format!("its pod is named by {labels}"));
+    }
+    if let (Some(first), Some(newest)) = (&device.heard_since, &device.newest) {
+        told.push(format!("heard since {first}, newest sample {newest}"));
+    }
+    if let Some(silent) = &device.silent_since {
+        told.push(format!("its exporter is silent since {silent}"));
+    }
+    if let Some(frozen) = &device.frozen_since {
+        told.push(format!(
+            "its exporter's readings stand still since {frozen}"
+        ));
+    }
+    if let Some(idle) = &device.idle {
+        let longer = if idle.or_longer { ", or longer" } else { "" };
+        told.push(format!("held and not in use since {}{longer}", idle.since));
+    }
+    told
+}
+
+/// The pods that hold a device, and the number of those left out.
+pub(crate) fn holders(device: &Device) -> Option<String> {
+    let pods = device.pods.join(", ");
+    let count = |others: usize, more: &str| match others {
+        1 => format!("1 {more}pod"),
+        others => format!("{others} {more}pods"),
+    };
+    match (device.pods.is_empty(), device.shared_with) {
+        (true, 0) => None,
+        (true, others) => Some(count(others, "")),
+        (false, 0) => Some(pods),
+        (false, others) => Some(format!("{pods} and {}", count(others, "more "))),
+    }
+}
+
+/// The end of the UUID, which differs between devices.
+fn short(device: &Device) -> String {
+    let tail: Vec<char> = device.uuid.chars().rev().take(8).collect();
+    tail.into_iter().rev().collect()
+}
+
+pub(crate) fn cell(reading: &Reading) -> String {
+    let number = reading.number.map_or_else(String::new, number);
+    match reading.state {
+        State::Counted if number.is_empty() => "held".to_owned(),
+        State::Counted => number,
+        State::Idle => format!("{number} idle"),
+        State::Active => format!("{number} active"),
+        State::NotHeld => format!("{number} free").trim_start().to_owned(),
+        State::ActivityUnknown => format!("{number} active?"),
+        State::BeforeItsTime => "before".to_owned(),
+        State::AfterItsTime => "after".to_owned(),
+        State::Missing => "missing".to_owned(),
+        State::Lost => "lost".to_owned(),
+        State::NoReading => "none".to_owned(),
+    }
+}
+
+/// `13:05:15` of a time in RFC 3339.
+pub(crate) fn clock(time: &str) -> String {
+    let (_, clock) = time.split_once('T').unwrap_or(("", time));
+    clock.trim_end_matches('Z').to_owned()
+}
+
+/// At most three digits after the point.
+pub(crate) fn number(number: f64) -> String {
+    let text = format!("{number:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}

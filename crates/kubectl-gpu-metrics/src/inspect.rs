@@ -1,0 +1,328 @@
+//! Reads the APIServices, rights and HPAs of a cluster, with the rights of the user of
+//! `check` or those of the server itself.
+
+mod registration;
+mod rights;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::core::ObjectList;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use cluster_state::client::Client;
+use cluster_state::error::CallError;
+use findings::codes::{
+    Code, GM101, GM102, GM103, GM104, GM501, GM502, GM503, GM504, GM505, GM506, GM507, GM509,
+    GM510, GM512, GM514, GM515,
+};
+use findings::hpa::Served;
+use findings::peers::{self, Vpa};
+use findings::rights::{ReadRight, right};
+use findings::{Report, Skipped};
+use hpa::Hpa;
+
+pub use registration::{Home, Registration};
+
+/// The codes about APIServices.
+pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
+
+/// The codes about an autoscaler and its peers.
+pub static OF_HPAS: [&Code; 12] = [
+    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
+];
+
+static READ_HPAS: ReadRight =
+    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(&OF_HPAS);
+static READ_VPAS: ReadRight =
+    right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
+static READ_CUSTOM: ReadRight =
+    right("get", "custom.metrics.k8s.io", "v1beta2", "*").checks(&[&GM501]);
+static READ_EXTERNAL: ReadRight =
+    right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
+
+/// Objects of one page, which arrives whole, and of a whole list: both bound memory.
+const PAGE: usize = 100;
+const MOST_OBJECTS: usize = 5_000;
+const MOST_PAGES: usize = 100;
+
+/// The result of a read.
+#[derive(Debug)]
+pub enum Answer<T> {
+    /// The object exists.
+    Found(T),
+    /// The object does not exist.
+    Absent,
+    /// The read was skipped, and the report says so.
+    Skipped,
+}
+
+impl<T> Answer<T> {
+    /// The object, if it was found.
+    pub fn found(self) -> Option<T> {
+        match self {
+            Self::Found(it) => Some(it),
+            Self::Absent | Self::Skipped => None,
+        }
+    }
+}
+
+/// An inspection of a cluster. Every read fails when kube-apiserver does not answer, or
+/// does not accept the credentials.
+#[derive(Debug)]
+pub struct Look<'c> {
+    client: &'c Client,
+    /// The findings so far.
+    pub report: Report,
+}
+
+impl<'c> Look<'c> {
+    /// An inspection that has read nothing yet.
+    #[must_use]
+    pub fn new(client: &'c Client) -> Self {
+        Self {
+            client,
+            report: Report::default(),
+        }
+    }
+
+    /// Reads an object or a short list. A read that is forbidden, or fails alone, is
+    /// recorded as skipped.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn read<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        what: &str,
+        right: &ReadRight,
+    ) -> Result<Answer<T>, CallError> {
+        Ok(match self.client.object(path).await {
+            Ok(it) => {
+                self.report.looked = true;
+                Answer::Found(it)
+            }
+            Err(CallError::NotFound(_)) => Answer::Absent,
+            Err(CallError::Forbidden { text, .. }) => {
+                let skipped = right.right.skipped(what, &text);
+                self.report.skipped.insert(skipped.of(right.codes));
+                Answer::Skipped
+            }
+            Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
+                return Err(error);
+            }
+            Err(error) => {
+                let remedy = "mend what the errors name, and look again";
+                let skipped = Skipped::new(what, error.to_string(), remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
+                Answer::Skipped
+            }
+        })
+    }
+
+    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `keep` takes what is needed of
+    /// each object.
+    async fn list<T: DeserializeOwned + Clone, K>(
+        &mut self,
+        path: &str,
+        what: &str,
+        right: &ReadRight,
+        keep: impl Fn(T) -> K,
+    ) -> Result<Vec<K>, CallError> {
+        let mut objects = Vec::new();
+        let mut next = String::new();
+        for page in 1.. {
+            let of_page = format!("{path}?limit={PAGE}&continue={}", encode(&next));
+            let read = self.read::<ObjectList<T>>(&of_page, what, right).await?;
+            let Some(read) = read.found() else {
+                break;
+            };
+            objects.extend(read.items.into_iter().map(&keep));
+            next = read.metadata.continue_.unwrap_or_default();
+            if next.is_empty() {
+                break;
+            }
+            // Pages may be empty, so their number is bounded too.
+            if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
+                let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
+                let remedy = "look at one namespace at a time: check -n NS";
+                let skipped = Skipped::new(beyond, "there are too many", remedy);
+                self.report.skipped.insert(skipped.of(right.codes));
+                break;
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The checks that the server and its users make: of the APIServices, of the rights
+    /// of the HPA controller, and of the autoscalers of a namespace, or of all. `pre`:
+    /// before the server is installed.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn cluster(
+        &mut self,
+        namespace: Option<&str>,
+        pre: bool,
+    ) -> Result<(Registration, Vec<Hpa>), CallError> {
+        let registration = self.registration(pre).await?;
+        self.autoscaler_rights(registration.home.as_ref()).await;
+        let served = match pre {
+            true => None,
+            false => self.served(&registration.of_others).await?,
+        };
+        let hpas = self.autoscalers(namespace, served.as_ref()).await?;
+        Ok((registration, hpas))
+    }
+
+    /// The report, sorted and with plain names.
+    #[must_use]
+    pub fn done(mut self) -> Report {
+        self.report.make_plain();
+        self.report.sort();
+        self.report
+    }
+
+    /// The metrics that are served; `None`: they cannot be read. The APIServices
+    /// `of_others` are known to lead to another server.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<Served>, CallError> {
+        let mut custom = Answer::Absent;
+        for version in ["v1beta2", "v1beta1"] {
+            let name = format!("{version}.custom.metrics.k8s.io");
+            custom = self.names(&name, of_others, &READ_CUSTOM).await?;
+            if !matches!(custom, Answer::Absent) {
+                break;
+            }
+        }
+        let name = "v1beta1.external.metrics.k8s.io";
+        let external = self.names(name, of_others, &READ_EXTERNAL).await?;
+        Ok(match (custom, external) {
+            (Answer::Skipped, _) | (_, Answer::Skipped) => None,
+            (custom, external) => Some(Served {
+                custom: custom.found().unwrap_or_else(|| Some(BTreeSet::new())),
+                external: external.found().unwrap_or_else(|| Some(BTreeSet::new())),
+            }),
+        })
+    }
+
+    /// The metrics of an APIService; `Found(None)`: those of another server.
+    async fn names(
+        &mut self,
+        name: &str,
+        of_others: &[&str],
+        right: &ReadRight,
+    ) -> Result<Answer<Option<BTreeSet<String>>>, CallError> {
+        if of_others.contains(&name) {
+            return Ok(Answer::Found(None));
+        }
+        let path = resources_of(name);
+        let what = format!("metrics that are served ({path})");
+        let last = |name: String| match name.rsplit_once('/') {
+            Some((_, metric)) => metric.to_owned(),
+            None => name,
+        };
+        Ok(match self.resources(&path, &what, right).await? {
+            Answer::Found(list) => Answer::Found(Some(
+                list.resources.into_iter().map(|it| last(it.name)).collect(),
+            )),
+            Answer::Absent => Answer::Absent,
+            Answer::Skipped => Answer::Skipped,
+        })
+    }
+
+    async fn resources(
+        &mut self,
+        path: &str,
+        what: &str,
+        right: &ReadRight,
+    ) -> Result<Answer<APIResourceList>, CallError> {
+        // Every user may read it, so it does not show that the cluster was inspected.
+        let looked = self.report.looked;
+        let list = self.read(path, what, right).await;
+        self.report.looked = looked;
+        list
+    }
+
+    /// Findings from the HPAs of a namespace, or of all, and from the VPAs there. Returns
+    /// the HPAs that ask for metrics of this server.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn autoscalers(
+        &mut self,
+        namespace: Option<&str>,
+        served: Option<&Served>,
+    ) -> Result<Vec<Hpa>, CallError> {
+        let place = namespace.map(|name| format!("namespaces/{}/", encode(name)));
+        let (place, whose) = (
+            place.unwrap_or_default(),
+            namespace.unwrap_or("all namespaces"),
+        );
+        let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
+        let what = format!("HorizontalPodAutoscalers of {whose}");
+        let keep = |object: HorizontalPodAutoscaler| {
+            Hpa::try_from(&object).map_err(|error| {
+                let [namespace, name] = [object.metadata.namespace, object.metadata.name];
+                let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
+                let what = format!("HorizontalPodAutoscaler {namespace}/{name}");
+                let remedy = "mend it, or take a newer version of this program";
+                Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
+            })
+        };
+        let mut hpas = Vec::new();
+        for read in self.list(&path, &what, &READ_HPAS, keep).await? {
+            match read {
+                Ok(hpa) => hpas.push(hpa),
+                Err(skipped) => _ = self.report.skipped.insert(skipped),
+            }
+        }
+        let group = "/apis/autoscaling.k8s.io/v1";
+        let what = format!("VerticalPodAutoscalers of {whose}");
+        let keep = |mut vpa: Vpa| {
+            if let Some(metadata) = vpa.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|key, _| key == "namespace" || key == "name");
+            }
+            vpa
+        };
+        let mut vpas = Vec::new();
+        // Where they are not installed, no right to them is missing.
+        let group_served = self.resources(group, &what, &READ_VPAS).await?;
+        if group_served.found().is_some() {
+            let path = format!("{group}/{place}verticalpodautoscalers");
+            vpas = self.list(&path, &what, &READ_VPAS, keep).await?;
+        }
+        let found = &mut self.report.findings;
+        found.extend(peers::ambiguous(&hpas));
+        found.extend(peers::vertical(&hpas, &vpas));
+        hpas.retain(findings::hpa::is_ours);
+        found.extend(
+            hpas.iter()
+                .flat_map(|hpa| findings::hpa::check(hpa, served)),
+        );
+        Ok(hpas)
+    }
+}
+
+/// The resources of an APIService: `v1beta1.external.metrics.k8s.io`.
+fn resources_of(name: &str) -> String {
+    let (version, group) = name.split_once('.').unwrap_or_default();
+    format!("/apis/{group}/{version}")
+}
+
+/// A segment of a path, or a value of a query.
+#[must_use]
+pub fn encode(text: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'*')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
+}

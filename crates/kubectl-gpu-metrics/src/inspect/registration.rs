@@ -1,0 +1,155 @@
+//! The APIServices, and the server behind them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::Value;
+
+use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::x509::{self, Certificate};
+use apimachinery::time::Timestamp;
+use cluster_state::clock;
+use cluster_state::error::CallError;
+use findings::codes::GM101;
+use findings::registration::{self, Answers, NAME, Registered};
+use findings::rights::{ReadRight, right};
+
+use super::{Answer, Look, OF_APISERVICES, encode, resources_of};
+
+static READ_APISERVICES: ReadRight =
+    right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
+static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
+
+/// The servers that the APIServices lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// The Service of this server; `None`: none leads to it.
+    pub home: Option<Home>,
+    /// The APIServices that lead to another server.
+    pub of_others: Vec<&'static str>,
+}
+
+/// The Service of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Home {
+    /// The APIServices that lead there; the first one is used to identify the server.
+    pub apiservices: Vec<&'static str>,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub service: String,
+    /// Namespace and name of its Helm release.
+    release: Option<[String; 2]>,
+    /// The labels of the pods behind it.
+    pub selector: BTreeMap<String, String>,
+}
+
+impl Home {
+    pub(super) fn release(&self) -> Option<[&str; 2]> {
+        let release = self.release.as_ref()?;
+        Some(release.each_ref().map(String::as_str))
+    }
+
+    fn new(home: &Registered, all: &[Registered]) -> Option<Self> {
+        let (namespace, service) = home.place()?;
+        let beside = all
+            .iter()
+            .filter(|it| it.name != home.name && it.place() == home.place());
+        let spec = home.service.as_ref().and_then(|it| it.spec.clone());
+        Some(Self {
+            apiservices: std::iter::once(home)
+                .chain(beside)
+                .map(|it| it.name)
+                .collect(),
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            release: home.release().map(|it| it.map(str::to_owned)),
+            selector: spec.and_then(|it| it.selector).unwrap_or_default(),
+        })
+    }
+}
+
+impl Look<'_> {
+    /// The APIServices, and findings about them. `pre`: before the server is installed.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn registration(&mut self, pre: bool) -> Result<Registration, CallError> {
+        let mut all = Vec::new();
+        for name in APISERVICES {
+            all.extend(self.registered(name).await?);
+        }
+        let home = registration::home(&all);
+        let found = registration::check(&all, pre, clock::now());
+        self.report.findings.extend(found);
+        let of_others = all
+            .iter()
+            .filter(|it| registration::is_of_other(it, home, pre));
+        Ok(Registration {
+            home: home.and_then(|home| Home::new(home, &all)),
+            of_others: of_others.map(|it| it.name).collect(),
+        })
+    }
+
+    async fn registered(&mut self, name: &'static str) -> Result<Option<Registered>, CallError> {
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let what = format!("APIService {name}");
+        let object = match self.read(&path, &what, &READ_APISERVICES).await? {
+            Answer::Found(object) => Some(object),
+            Answer::Absent => None,
+            Answer::Skipped => return Ok(None),
+        };
+        let mut registered = Registered {
+            name,
+            object,
+            ..Registered::default()
+        };
+        registered.authority_ends = authority_ends(&registered);
+        registered.answers = self.answers(&registered).await;
+        if let Some((namespace, service)) = registered.place() {
+            registered.service = self.service(namespace, service).await?;
+        }
+        Ok(Some(registered))
+    }
+
+    /// A Service, if it can be read.
+    ///
+    /// # Errors
+    /// See [`Look`].
+    pub async fn service(
+        &mut self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Service>, CallError> {
+        let (at, of) = (encode(namespace), encode(name));
+        let path = format!("/api/v1/namespaces/{at}/services/{of}");
+        let what = format!("Service {namespace}/{name}");
+        let read = self.read(&path, &what, &READ_SERVICES).await?;
+        Ok(read.found())
+    }
+
+    /// Identifies the server that answers there. An outage is left to the next read.
+    async fn answers(&self, registered: &Registered) -> Answers {
+        if !registered.is_available() {
+            return Answers::NoServer;
+        }
+        let path = resources_of(registered.name);
+        match self.client.object::<Value>(&path).await {
+            Ok(list) if list["server"] == NAME => Answers::Ours,
+            Ok(_) => Answers::Other,
+            Err(_) => Answers::NoServer,
+        }
+    }
+}
+
+/// When the last certificate of the bundle ends; `None`: there is none.
+fn authority_ends(registered: &Registered) -> Option<Timestamp> {
+    let spec = registered.object.as_ref()?.spec.as_ref()?;
+    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
+    let ends = bundle.iter().filter_map(|der| {
+        let end = Certificate::read(der).ok()?.validity().not_after;
+        let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    });
+    ends.max().map(Timestamp::from_secs)
+}

@@ -1,0 +1,124 @@
+//! What accounts may do, by SubjectAccessReviews.
+
+use futures_util::future::try_join_all;
+
+use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::security::identity::Identity;
+use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
+use cluster_state::review::KubeReviewer;
+use findings::registration::NAME;
+use findings::rights::{AUTOSCALER, Installed, Right, Role, right};
+
+use super::{Home, Look};
+
+const ASK_RIGHTS: Right<'static> = right(
+    "create",
+    "authorization.k8s.io",
+    "v1",
+    "subjectaccessreviews",
+);
+
+/// The account of the HPA controller where it has none of its own
+/// (`--use-service-account-credentials`).
+const CONTROLLERS: &str = "system:kube-controller-manager";
+
+impl Look<'_> {
+    /// The rights of the HPA controller.
+    pub async fn autoscaler_rights(&mut self, home: Option<&Home>) {
+        let whole = Identity {
+            user: CONTROLLERS.to_owned(),
+            groups: vec!["system:authenticated".to_owned()],
+            ..Identity::default()
+        };
+        let own = service_account("kube-system", AUTOSCALER);
+        let installed = Installed {
+            service: home.map_or(NAME, |home| &home.service),
+            release: home.and_then(Home::release),
+            ..Installed::default()
+        };
+        self.role(Role::Autoscaler, &installed, &[own, whole]).await;
+    }
+
+    /// The rights of the server, which runs under this account. `secret` names the Secret
+    /// of a certificate that the server issues itself.
+    pub async fn server_rights(&mut self, home: &Home, account: &str, secret: Option<String>) {
+        let (registered, others) = APISERVICES
+            .iter()
+            .partition(|name| home.apiservices.contains(name));
+        let installed = Installed {
+            namespace: &home.namespace,
+            service: &home.service,
+            account,
+            release: home.release(),
+            secret,
+            registered,
+            others,
+        };
+        let identity = [service_account(&home.namespace, account)];
+        for role in Role::SERVER {
+            self.role(role, &installed, &identity).await;
+        }
+    }
+
+    /// Reports each right of a role that none of the accounts has, or that it could not
+    /// be reviewed.
+    async fn role(&mut self, role: Role, installed: &Installed<'_>, accounts: &[Identity]) {
+        let reviewer = KubeReviewer::for_a_look(self.client.clone());
+        let mut missing = role.rights(installed);
+        let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
+        match try_join_all(reviews).await {
+            Ok(verdicts) => {
+                let mut verdicts = verdicts.into_iter();
+                missing.retain(|_| verdicts.next() == Some(false));
+                self.report.looked |= !missing.is_empty();
+                let found = role.finding(installed, &missing);
+                self.report.findings.extend(found);
+            }
+            Err(error) => {
+                let what = format!("rights of {}", accounts[0].user);
+                let skipped = ASK_RIGHTS.skipped(&what, &error.0);
+                self.report.skipped.insert(skipped.of(&[role.code()]));
+            }
+        }
+    }
+}
+
+/// Whether one of the accounts has the right.
+async fn may(
+    reviewer: &KubeReviewer,
+    accounts: &[Identity],
+    right: &Right<'_>,
+) -> Result<bool, ReviewError> {
+    let (resource, subresource) = right
+        .resource
+        .split_once('/')
+        .unwrap_or((right.resource, ""));
+    let access = Access::Resource {
+        verb: right.verb.to_owned(),
+        group: right.group.to_owned(),
+        version: right.version.to_owned(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        namespace: right.namespace.to_owned(),
+        name: right.name.to_owned(),
+    };
+    for identity in accounts {
+        if reviewer.access(identity, &access).await? == AccessVerdict::Allowed {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A service account, as reviews name it.
+fn service_account(namespace: &str, name: &str) -> Identity {
+    Identity {
+        user: format!("system:serviceaccount:{namespace}:{name}"),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ],
+        ..Identity::default()
+    }
+}

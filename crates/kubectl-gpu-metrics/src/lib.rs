@@ -1,0 +1,117 @@
+//! The commands of a cluster's users: `check`, `explain`, `top`, `ui` and `backtest`, also
+//! as a plugin of kubectl.
+//!
+//! Each command has arguments for clap and a function that runs it with the user's own
+//! credentials. It reads what the server and kube-apiserver answer and changes nothing.
+//! The server's binary contains the commands; `demo` and `serve --ui` serve the pages of
+//! [`ui`].
+//!
+//! ```text
+//!  check ── inspect ──┐
+//!  explain ───────────┤
+//!  top ── ui ─────────┼─► cluster ─► kube-apiserver ─► the server
+//!  backtest ─ replay ─┴─► Prometheus
+//! ```
+//!
+//! ```
+//! use clap::Parser;
+//! use kubectl_gpu_metrics::top::TopArgs;
+//!
+//! #[derive(Parser)]
+//! struct Command {
+//!     #[command(flatten)]
+//!     top: TopArgs,
+//! }
+//!
+//! assert!(Command::try_parse_from(["top", "pods", "--namespace", "team"]).is_ok());
+//! ```
+
+pub mod backtest;
+mod chart;
+pub mod check;
+pub mod cluster;
+pub mod explain;
+pub mod inspect;
+mod kinds;
+pub mod replay;
+pub mod signals;
+mod table;
+pub mod top;
+pub mod ui;
+mod unread;
+mod values;
+pub mod wrap;
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use configuration::clients::NoClients;
+use configuration::flags::FlagError;
+
+/// A parser of numbers whose error names the range.
+///
+/// # Errors
+/// The parser fails when the text is no number, or is out of the range.
+pub fn number<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            format!(
+                "write a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A usage error: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The command failed: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+    /// The user has no right to it: exit code 1.
+    #[error("{0}")]
+    Refused(String),
+    /// The check found something, and has printed it: exit code 1.
+    #[error("findings")]
+    Findings,
+    /// It could not be checked: exit code 3.
+    #[error("{0}")]
+    Unchecked(String),
+}
+
+impl Failure {
+    /// The process' exit code.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Failed(_) | Self::Refused(_) | Self::Findings => 1,
+            Self::Unchecked(_) => 3,
+        }
+    }
+}
+
+impl From<FlagError> for Failure {
+    fn from(error: FlagError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<NoClients> for Failure {
+    fn from(error: NoClients) -> Self {
+        match error {
+            NoClients::NoAddress => Self::Usage(error.to_string()),
+            NoClients::Unusable(error) => Self::Failed(error.to_string()),
+        }
+    }
+}

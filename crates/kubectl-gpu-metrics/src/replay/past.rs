@@ -1,0 +1,394 @@
+//! The past: the demand of a workload and its replicas, from the readings of its
+//! GPUs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::labels::Labels;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::schemes::{self, ExporterIdentity};
+use gpu_metrics::signal::Unit;
+use gpu_metrics::unit::{Scale, Shown};
+use gpu_metrics::validity::reading;
+
+use super::plan::MOST_REPLICAS;
+
+/// Utilisation of a saturated GPU, from which on its demand is unknown.
+pub const SATURATED: f64 = 95.0;
+
+/// The least share of a moment's GPUs that must have a reading, as for sums
+/// (`gpu.minDevices`).
+const ANSWERING: f64 = 0.9;
+
+/// One moment in the past.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moment {
+    /// The demand in GPUs: the sum of the workload's utilisation; `None`: unknown.
+    pub demand: Option<f64>,
+    /// The workload's pods that held a GPU.
+    pub pods: u32,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// Whether most of them were saturated: the demand was higher.
+    pub censored: bool,
+    /// The ordered replicas, if recorded.
+    pub ordered: Option<i32>,
+    /// The sum of the utilisation of the namespace's other GPUs.
+    pub rest: f64,
+    /// The number of other GPUs that were active.
+    pub rest_active: u32,
+}
+
+impl Moment {
+    /// The replicas.
+    #[must_use]
+    pub fn replicas(&self) -> i32 {
+        let seen = i32::try_from(self.pods).unwrap_or(i32::MAX);
+        self.ordered.unwrap_or(seen)
+    }
+}
+
+/// The state after a sync.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tick {
+    /// Time of the sync.
+    pub at: Timestamp,
+    /// The demand in GPUs; `None`: unknown.
+    pub demand: Option<f64>,
+    /// The load of the namespace's other GPUs, in GPUs.
+    pub rest: f64,
+    /// Replicas ordered.
+    pub replicas: i32,
+    /// Replicas that serve.
+    pub ready: i32,
+    /// The first metric's value for the controller, as kubectl shows it.
+    pub shown: Option<f64>,
+}
+
+/// A period of the past as a series of moments.
+#[derive(Clone, Debug)]
+pub struct Past {
+    /// The first moment.
+    pub start: Timestamp,
+    /// The time between moments.
+    pub step: Duration,
+    /// The moments.
+    pub moments: Vec<Moment>,
+    /// The number of GPUs that each pod holds: the most common one.
+    pub gpus_per_pod: f64,
+}
+
+impl Past {
+    /// The time of a moment.
+    #[must_use]
+    pub fn time(&self, index: usize) -> Timestamp {
+        let index = i64::try_from(index).unwrap_or(i64::MAX);
+        let offset = millis(self.step).saturating_mul(index);
+        Timestamp::from_millis(self.start.millis().saturating_add(offset))
+    }
+
+    /// The end of the last moment.
+    #[must_use]
+    pub fn end(&self) -> Timestamp {
+        self.time(self.moments.len())
+    }
+
+    /// The moment that contains a time.
+    #[must_use]
+    pub fn at(&self, at: Timestamp) -> Option<&Moment> {
+        let offset = at.millis() - self.start.millis();
+        let index = usize::try_from(offset / millis(self.step).max(1)).ok()?;
+        self.moments.get(index)
+    }
+
+    /// A tick with the demand at a time, and these replicas.
+    pub(super) fn tick(
+        &self,
+        at: Timestamp,
+        replicas: i32,
+        ready: usize,
+        shown: Option<f64>,
+    ) -> Tick {
+        let moment = self.at(at);
+        Tick {
+            at,
+            demand: moment.and_then(|moment| moment.demand),
+            rest: moment.map_or(0.0, |moment| moment.rest),
+            replicas,
+            ready: i32::try_from(ready).unwrap_or(i32::MAX),
+            shown,
+        }
+    }
+
+    /// The share of moments with a known demand in which it was a lower bound.
+    #[must_use]
+    pub fn censored(&self) -> f64 {
+        let known = self.moments.iter().filter(|it| it.demand.is_some());
+        let (censored, all) = known.fold((0_u32, 0_u32), |(censored, all), it| {
+            (censored + u32::from(it.censored), all + 1)
+        });
+        f64::from(censored) / f64::from(all.max(1))
+    }
+
+    /// Applies another measure of the demand to the moments in which GPUs were
+    /// saturated. Returns the GPU demand per unit of the measure, from the other
+    /// moments; `None` if they do not determine it.
+    pub fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
+        let both = self.moments.iter().zip(measure);
+        let free = both.filter(|(moment, _)| !moment.censored);
+        let sums = free.filter_map(|(moment, other)| Some((moment.demand?, (*other)?)));
+        let (demand, other) = sums.fold((0.0, 0.0), |sums, (demand, other)| {
+            (sums.0 + demand, sums.1 + other)
+        });
+        let factor = Some(demand / other).filter(|it| it.is_finite() && *it > 0.0)?;
+        for (moment, other) in self.moments.iter_mut().zip(measure) {
+            if let (true, Some(demand), Some(other)) = (moment.censored, moment.demand, other) {
+                moment.demand = Some(demand.max(factor * other));
+                moment.censored = false;
+            }
+        }
+        Some(factor)
+    }
+}
+
+/// Identifies the workload's pods.
+#[derive(Clone, Debug)]
+pub struct Whose {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The recorded names of its pods. If empty, pods are identified by the form of
+    /// their names.
+    pub pods: HashSet<String>,
+}
+
+impl Whose {
+    /// Whether a pod of the namespace is the workload's.
+    #[must_use]
+    pub fn owns(&self, pod: &str) -> bool {
+        if !self.pods.is_empty() {
+            return self.pods.contains(pod);
+        }
+        let rest = pod.strip_prefix(self.name.as_str());
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix('-')) else {
+            return false;
+        };
+        let is_word = |word: &str, most: usize| {
+            let letters = word.bytes();
+            (1..=most).contains(&word.len()) && letters.clone().all(|it| it.is_ascii_alphanumeric())
+        };
+        match (self.kind.as_str(), rest.split_once('-')) {
+            ("Deployment", Some((hash, end))) => is_word(hash, 10) && is_word(end, 5),
+            ("ReplicaSet", None) => is_word(rest, 5),
+            ("StatefulSet", None) => rest.bytes().all(|it| it.is_ascii_digit()),
+            ("Deployment" | "ReplicaSet" | "StatefulSet", _) => false,
+            _ => true,
+        }
+    }
+}
+
+/// A pod since its first reading; times are indices of moments.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    first: usize,
+    busy: Option<usize>,
+}
+
+/// Collects the past from answers of the store, in the order of time.
+#[derive(Debug)]
+pub struct Gather {
+    whose: Whose,
+    unit: Unit,
+    scale: Option<Scale>,
+    shown: Shown,
+    past: Past,
+    lives: HashMap<Arc<str>, Life>,
+}
+
+/// The readings of one device of one pod over a period; NaN is a missing reading.
+type Row = Vec<f32>;
+
+impl Gather {
+    /// An empty past of that many moments. `as_ratio` is `gpu.percentAsRatio`.
+    #[must_use]
+    pub fn new(
+        whose: Whose,
+        (unit, as_ratio): (Unit, Option<bool>),
+        (start, step): (Timestamp, Duration),
+        moments: usize,
+    ) -> Self {
+        Self {
+            whose,
+            unit,
+            scale: as_ratio.map(Scale::set),
+            shown: Shown::default(),
+            past: Past {
+                start,
+                step,
+                moments: vec![Moment::default(); moments],
+                gpus_per_pod: 1.0,
+            },
+            lives: HashMap::new(),
+        }
+    }
+
+    /// The first moment, the time between moments, and their number.
+    #[must_use]
+    pub fn span(&self) -> (Timestamp, Duration, usize) {
+        (self.past.start, self.past.step, self.past.moments.len())
+    }
+
+    /// Adds the answer for some moments. Returns whether it has readings of the
+    /// workload.
+    pub fn take(&mut self, batch: &Batch, range: Range<usize>) -> bool {
+        if self.unit == Unit::Percent {
+            let samples = batch.iter().flat_map(|series| series.samples);
+            samples.for_each(|sample| self.shown.add(sample.value));
+        }
+        let mut rows: BTreeMap<(bool, Arc<str>, String), Row> = BTreeMap::new();
+        for series in batch.iter() {
+            let Ok(labels) = Labels::from_json(series.labels) else {
+                continue;
+            };
+            let claim = schemes::claim(&labels, &ExporterIdentity::default());
+            let (Some((owner, _)), Some(device), false) =
+                (claim.owner, schemes::device(&labels), claim.suspect)
+            else {
+                continue;
+            };
+            if *owner.namespace != *self.whose.namespace {
+                continue;
+            }
+            let device = format!("{}/{:?}", device.uuid, device.instance);
+            let key = (self.whose.owns(&owner.pod), owner.pod, device);
+            let row = rows.entry(key);
+            let row = row.or_insert_with(|| vec![f32::NAN; range.len()]);
+            for sample in series.samples {
+                let place = self
+                    .place(sample.at)
+                    .and_then(|it| it.checked_sub(range.start));
+                if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
+                    let value = self.percent(sample.value).unwrap_or(f64::NAN) as f32;
+                    // Series of several replicas are one reading: the larger value.
+                    *cell = cell.max(value);
+                }
+            }
+        }
+        let any = rows.keys().any(|(ours, ..)| *ours);
+        self.add(&rows, range);
+        any
+    }
+
+    fn place(&self, at: Timestamp) -> Option<usize> {
+        let step_ms = millis(self.past.step).max(1);
+        usize::try_from((at.millis() - self.past.start.millis() + step_ms / 2) / step_ms).ok()
+    }
+
+    fn percent(&self, raw: f64) -> Option<f64> {
+        let scale = self.scale.or_else(|| self.shown.scale());
+        reading(self.unit, raw, scale.unwrap_or(Scale::Percent))
+    }
+
+    fn add(&mut self, rows: &BTreeMap<(bool, Arc<str>, String), Row>, range: Range<usize>) {
+        let mut missing = vec![0_u32; range.len()];
+        let mut saturated = vec![0_u32; range.len()];
+        let mut counted: Vec<Option<&str>> = vec![None; range.len()];
+        for ((ours, pod, _), row) in rows {
+            let known = |it: &f32| !it.is_nan();
+            let first = row.iter().position(known).unwrap_or(row.len());
+            let last = row.iter().rposition(known).unwrap_or(0);
+            for (place, value) in row.iter().enumerate().take(last + 1).skip(first) {
+                let Some(moment) = self.past.moments.get_mut(range.start + place) else {
+                    break;
+                };
+                if value.is_nan() {
+                    missing[place] += u32::from(*ours);
+                    continue;
+                }
+                let percent = f64::from(*value);
+                if !ours {
+                    moment.rest += percent / 100.0;
+                    moment.rest_active += u32::from(percent > 0.0);
+                    continue;
+                }
+                *moment.demand.get_or_insert(0.0) += percent / 100.0;
+                moment.gpus += 1;
+                saturated[place] += u32::from(percent >= SATURATED);
+                // Rows of one pod are adjacent.
+                if counted[place].replace(pod) != Some(pod) {
+                    moment.pods += 1;
+                }
+                let here = range.start + place;
+                let life = self.lives.entry(Arc::clone(pod));
+                let life = life.or_insert(Life {
+                    first: here,
+                    busy: None,
+                });
+                if percent > 0.0 {
+                    life.busy.get_or_insert(here);
+                }
+            }
+        }
+        let moments = self.past.moments.get_mut(range).unwrap_or_default();
+        for ((moment, missing), saturated) in moments.iter_mut().zip(missing).zip(saturated) {
+            moment.censored = 2 * saturated > moment.gpus;
+            let (seen, all) = (f64::from(moment.gpus), f64::from(moment.gpus + missing));
+            moment.demand = moment.demand.filter(|_| seen >= ANSWERING * all);
+        }
+    }
+
+    /// Adds the ordered replicas, by time.
+    pub fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
+        for (at, replicas) in replicas {
+            let place = self.place(at);
+            let moment = place.and_then(|place| self.past.moments.get_mut(place));
+            if let Some(moment) =
+                moment.filter(|_| (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas))
+            {
+                moment.ordered = Some(replicas as i32);
+            }
+        }
+    }
+
+    /// How long pods took from their first reading to activity: the median of the
+    /// pods that started in this time, and their number.
+    #[must_use]
+    pub fn ready_after(&self) -> Option<(Duration, usize)> {
+        let came = self.lives.values().filter(|life| life.first > 0);
+        let mut waits: Vec<usize> = came
+            .filter_map(|life| Some(life.busy? - life.first))
+            .collect();
+        waits.sort_unstable();
+        let median = *waits.get(waits.len() / 2)?;
+        let wait = self.past.step * u32::try_from(median).ok()?;
+        Some((wait, waits.len()))
+    }
+
+    /// The collected past, and the number of moments with an unusual number of GPUs
+    /// per pod.
+    #[must_use]
+    pub fn finish(mut self) -> (Past, usize) {
+        let per_pod = |it: &Moment| (it.pods > 0).then(|| it.gpus.div_ceil(it.pods));
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for number in self.past.moments.iter().filter_map(per_pod) {
+            *counts.entry(number).or_default() += 1;
+        }
+        let all: usize = counts.values().sum();
+        let usual = counts.into_iter().max_by_key(|(_, count)| *count);
+        let (usual, count) = usual.unwrap_or((1, 0));
+        self.past.gpus_per_pod = f64::from(usual);
+        // No pods mean no demand only where no replicas were wanted.
+        for moment in &mut self.past.moments {
+            if moment.pods == 0 && moment.ordered == Some(0) {
+                moment.demand = Some(0.0);
+            }
+        }
+        (self.past, all - count)
+    }
+}

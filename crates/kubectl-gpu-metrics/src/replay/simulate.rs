@@ -1,0 +1,307 @@
+//! Simulates replicas over time: they share the demand, the server's windows make
+//! values, and the controller's arithmetic makes replicas.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use apimachinery::quantity::milli_from_f64;
+use apimachinery::time::{Timestamp, millis};
+use gpu_metrics::policy::Policy;
+use hpa::metric::Outcome;
+use hpa::pods::{Phase, Readiness, Sample};
+use hpa::{Answer, Flags, History, Pod, Scale, Selection, Situation};
+
+use super::past::{Moment, Past, Tick};
+use super::plan::{Plan, Reach};
+use super::window::Windowed;
+
+/// The device of a whole workload or namespace.
+const ALL: u32 = 0;
+
+/// The input of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'a> {
+    /// The past.
+    pub past: &'a Past,
+    /// The autoscaler.
+    pub plan: &'a Plan,
+    /// The server's settings.
+    pub policy: &'a Policy,
+    /// The controller's flags; its sync period is the distance of two ticks.
+    pub flags: &'a Flags,
+    /// Time from the order of a replica to its first share of the demand.
+    pub ready_after: Duration,
+}
+
+/// Replicas that were ordered at the same time.
+#[derive(Debug)]
+struct Cohort {
+    device: u32,
+    pods: usize,
+    ready_at: Timestamp,
+    is_ready: bool,
+}
+
+/// The workload under simulation. The newest replicas are removed first, and so are
+/// those that are not ready.
+#[derive(Debug, Default)]
+struct Workload {
+    cohorts: Vec<Cohort>,
+    pods: Vec<Pod>,
+    devices: u32,
+}
+
+impl Workload {
+    fn replicas(&self) -> i32 {
+        i32::try_from(self.pods.len()).unwrap_or(i32::MAX)
+    }
+
+    fn ready(&self) -> usize {
+        let ready = self.cohorts.iter().filter(|cohort| cohort.is_ready);
+        ready.map(|cohort| cohort.pods).sum()
+    }
+
+    fn scale(&mut self, to: i32, now: Timestamp, ready_after: Duration) {
+        let to = usize::try_from(to).unwrap_or(0);
+        let mut surplus = self.pods.len().saturating_sub(to);
+        self.pods.truncate(to);
+        while let Some(last) = self.cohorts.last_mut().filter(|_| surplus > 0) {
+            let gone = surplus.min(last.pods);
+            last.pods -= gone;
+            surplus -= gone;
+            if last.pods == 0 {
+                self.cohorts.pop();
+            }
+        }
+        let more = to.saturating_sub(self.pods.len());
+        if more == 0 {
+            return;
+        }
+        self.devices += 1;
+        let device = self.devices;
+        self.pods.extend((0..more).map(|place| Pod {
+            name: format!("{device}-{place}"),
+            phase: Phase::Running,
+            deleted: false,
+            started: Some(now),
+            ready: Some(Readiness {
+                ready: Some(false),
+                since: now,
+            }),
+            containers: Vec::new(),
+            whole: None,
+        }));
+        self.cohorts.push(Cohort {
+            device,
+            pods: more,
+            ready_at: now + ready_after,
+            is_ready: false,
+        });
+    }
+
+    /// Marks the replicas as ready that have waited long enough.
+    fn advance(&mut self, now: Timestamp) {
+        let mut start = 0;
+        for cohort in &mut self.cohorts {
+            let own = start..start + cohort.pods;
+            start = own.end;
+            if !cohort.is_ready && cohort.ready_at <= now {
+                cohort.is_ready = true;
+                for pod in self.pods.get_mut(own).unwrap_or_default() {
+                    pod.ready = Some(Readiness {
+                        ready: Some(true),
+                        since: now,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// One metric: its windows, and the unit of their values.
+#[derive(Debug)]
+struct Metric {
+    windowed: Windowed,
+    reach: Reach,
+    is_sum: bool,
+    scale: f64,
+}
+
+impl Metric {
+    fn take(&mut self, workload: &Workload, moment: &Moment, gpus_per_pod: f64, at: Timestamp) {
+        let Some(demand) = moment.demand else {
+            return;
+        };
+        let ready = workload.ready();
+        let capacity = ready as f64 * gpus_per_pod;
+        let served = demand.min(capacity);
+        if self.reach == Reach::Pod {
+            let percent = 100.0 * served / capacity;
+            let ready = workload.cohorts.iter().filter(|cohort| cohort.is_ready);
+            let readings: Vec<(u32, f64)> = ready.map(|it| (it.device, percent)).collect();
+            if !readings.is_empty() {
+                self.windowed.take(&readings, at);
+            }
+            return;
+        }
+        let is_wide = self.reach == Reach::Namespace;
+        let (rest, others) = match is_wide {
+            true => (moment.rest, moment.rest_active),
+            false => (0.0, 0),
+        };
+        let active = if served > 0.0 { capacity } else { 0.0 } + f64::from(others);
+        let percent = match self.is_sum {
+            true => 100.0 * (served + rest) / self.scale,
+            false if active > 0.0 => 100.0 * (served + rest) / active,
+            false => 0.0,
+        };
+        if ready > 0 || others > 0 {
+            self.windowed.take(&[(ALL, percent)], at);
+        }
+    }
+
+    /// The answer of the metrics API.
+    fn answer(&mut self, workload: &Workload, now: Timestamp) -> Answer {
+        let served = self.windowed.served(now);
+        let milli = |value: f64| milli_from_f64(value * self.scale);
+        if self.reach != Reach::Pod {
+            let values = served.iter().filter_map(|(_, value)| milli(value.value));
+            return Answer::Values(values.take(1).collect());
+        }
+        let served: BTreeMap<u32, _> = served.into_iter().collect();
+        let mut samples = BTreeMap::new();
+        let mut pods = workload.pods.iter();
+        for cohort in &workload.cohorts {
+            let own = pods.by_ref().take(cohort.pods);
+            let value = served.get(&cohort.device);
+            let sample = value.and_then(|value| {
+                Some(Sample {
+                    milli: milli(value.value)?,
+                    at: value.at,
+                    window: Duration::from_secs(value.window_secs.into()),
+                })
+            });
+            match sample {
+                Some(sample) => samples.extend(own.map(|pod| (pod.name.clone(), sample))),
+                None => own.for_each(drop),
+            }
+        }
+        Answer::Pods(samples)
+    }
+}
+
+impl Trial<'_> {
+    /// Runs the simulation, from the recorded replicas or `minReplicas`.
+    #[must_use]
+    pub fn run(&self) -> Vec<Tick> {
+        let Self { past, plan, .. } = *self;
+        let mut workload = Workload::default();
+        // Zero replicas would mean that scaling is switched off.
+        let first = past.moments.first().map_or(0, Moment::replicas);
+        let first = first.max(plan.hpa.min);
+        workload.scale(first, past.start, Duration::ZERO);
+        let mut metrics = self.metrics(first);
+        let mut history = History::default();
+        let mut ticks = Vec::new();
+        let mut unread = past.moments.iter().enumerate().peekable();
+        let mut now = past.start;
+        while now < past.end() {
+            while let Some((index, moment)) = unread.next_if(|(at, _)| past.time(*at) <= now) {
+                let at = past.time(index);
+                workload.advance(at);
+                for metric in &mut metrics {
+                    metric.take(&workload, moment, past.gpus_per_pod, at);
+                }
+            }
+            workload.advance(now);
+            let answers: Vec<Answer> = metrics
+                .iter_mut()
+                .map(|metric| metric.answer(&workload, now))
+                .collect();
+            let replicas = workload.replicas();
+            let trace = Situation {
+                hpa: &plan.hpa,
+                scale: Ok(&Scale {
+                    spec_replicas: replicas,
+                    status_replicas: replicas,
+                }),
+                selection: &Selection::Clear,
+                pods: &workload.pods,
+                answers: &answers,
+                flags: self.flags,
+                history: &history,
+                now,
+            }
+            .sync();
+            trace.remember(&mut history, &plan.hpa, self.flags, now);
+            if let Some(desired) = trace.desired {
+                workload.scale(desired, now, self.ready_after);
+            }
+            let shown = trace
+                .metrics
+                .first()
+                .and_then(|metric| match &metric.outcome {
+                    Outcome::Asks(step) => Some(step.shown().0 as f64 / 1000.0),
+                    Outcome::Invalid(_) => None,
+                });
+            ticks.push(past.tick(now, workload.replicas(), workload.ready(), shown));
+            now = now + self.flags.sync_period;
+        }
+        ticks
+    }
+
+    fn metrics(&self, first: i32) -> Vec<Metric> {
+        let Self { past, plan, .. } = *self;
+        let most = f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod;
+        let others = past.moments.iter().map(|moment| moment.rest);
+        let most = most + others.fold(0.0, f64::max);
+        let metric = |asked: &super::plan::Asked| Metric {
+            windowed: Windowed::new(self.policy, asked, past.step),
+            reach: asked.reach,
+            is_sum: asked.is_sum,
+            scale: match (asked.is_sum, asked.reach) {
+                (false, _) => 1.0,
+                (true, Reach::Pod) => past.gpus_per_pod,
+                (true, Reach::Workload | Reach::Namespace) => most,
+            },
+        };
+        plan.asked.iter().map(metric).collect()
+    }
+
+    /// The recorded state, at the same times.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<Tick> {
+        self.each(|moment| Some((moment.replicas(), moment.pods)))
+    }
+
+    /// The replicas that the demand needs at once; `None` where no number of
+    /// replicas meets the targets.
+    #[must_use]
+    pub fn clairvoyant(&self) -> Option<Vec<Tick>> {
+        let mut last = self.past.moments.first().map_or(0, Moment::replicas);
+        let gpus = self.past.gpus_per_pod;
+        let ticks = self.each(|moment| {
+            if let Some(demand) = moment.demand {
+                last = self.plan.needed(demand, moment.rest, gpus)?;
+            }
+            Some((last, u32::try_from(last).unwrap_or(0)))
+        });
+        (!ticks.is_empty()).then_some(ticks)
+    }
+
+    fn each(&self, mut state: impl FnMut(&Moment) -> Option<(i32, u32)>) -> Vec<Tick> {
+        let past = self.past;
+        let sync_ms = millis(self.flags.sync_period).max(1);
+        let count = millis(past.end().since(past.start)) / sync_ms;
+        let tick = |number| {
+            let at = Timestamp::from_millis(past.start.millis() + number * sync_ms);
+            let moment = past.at(at)?;
+            let (replicas, ready) = state(moment)?;
+            let capacity = f64::from(ready) * past.gpus_per_pod;
+            let busy = moment.demand.map(|demand| 100.0 * demand / capacity);
+            let shown = busy.filter(|_| ready > 0).map(|busy| busy.min(100.0));
+            Some(past.tick(at, replicas, ready as usize, shown))
+        };
+        (0..count).filter_map(tick).collect()
+    }
+}

@@ -1,0 +1,226 @@
+//! Tries other targets, windows and stabilisations: fitted on the first two thirds of
+//! the past, and scored on the last.
+
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2 as api;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use apimachinery::duration::format_duration;
+use hpa::hpa::{Behavior, Rules, Target};
+use hpa::ratio::Milli;
+
+use super::figures::Figures;
+use super::past::Tick;
+use super::plan::Plan;
+
+/// Percent of each GPU.
+const TARGETS: [u32; 5] = [40, 50, 60, 70, 80];
+const WINDOWS: [Duration; 3] = [
+    Duration::from_secs(60),
+    Duration::from_secs(120),
+    Duration::from_secs(300),
+];
+/// Seconds of `scaleDown.stabilizationWindowSeconds`.
+const STABILISATIONS: [i32; 3] = [60, 300, 900];
+
+/// The autoscaler with changed settings.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Percent of each GPU.
+    pub target: u32,
+    /// The window of its metrics.
+    pub window: Duration,
+    /// How long a recommendation holds replicas up, in seconds.
+    pub stabilisation: i32,
+    /// The autoscaler with these settings.
+    pub plan: Plan,
+}
+
+/// The figures of a variant.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Percent of each GPU; `None`: as in the manifest.
+    pub target: Option<u32>,
+    /// The window.
+    pub window: Option<String>,
+    /// Seconds.
+    pub stabilisation: Option<i32>,
+    /// On the first two thirds.
+    pub fit: Figures,
+    /// On the last third.
+    pub score: Figures,
+    /// Whether no other variant is better on the first two thirds in GPU-hours and
+    /// not worse in overload, or the reverse.
+    pub is_on_front: bool,
+}
+
+/// All variants, and the recommendation.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sweep {
+    /// The manifest as it is.
+    pub as_it_is: Row,
+    /// Each variant.
+    pub rows: Vec<Row>,
+    /// The index of the best one in `rows`.
+    pub best: Option<usize>,
+    /// Why nothing is recommended.
+    pub none_because: Option<String>,
+    /// The change to apply: a merge patch of the autoscaler.
+    pub patch: Option<Value>,
+}
+
+/// All variants of an autoscaler.
+#[must_use]
+pub fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
+    let mut variants = Vec::new();
+    for target in TARGETS {
+        for window in WINDOWS {
+            for stabilisation in STABILISATIONS {
+                variants.push(Variant {
+                    target,
+                    window,
+                    stabilisation,
+                    plan: changed(plan.clone(), (target, gpus), window, stabilisation),
+                });
+            }
+        }
+    }
+    variants
+}
+
+fn changed(
+    mut plan: Plan,
+    (target, gpus): (u32, f64),
+    window: Duration,
+    stabilisation: i32,
+) -> Plan {
+    for (asked, metric) in plan.asked.iter_mut().zip(&mut plan.hpa.metrics) {
+        asked.window = Some(window);
+        let per_replica = if asked.is_sum { gpus } else { 1.0 };
+        let milli = Milli((f64::from(target) * per_replica * 1000.0).round() as i64);
+        metric.target = match metric.target {
+            Target::Value(_) => Target::Value(milli),
+            Target::AverageValue(_) | Target::Utilization(_) => Target::AverageValue(milli),
+        };
+    }
+    let behavior = plan.hpa.behavior.get_or_insert_with(|| Behavior {
+        up: Rules::up(),
+        down: Rules::down(),
+    });
+    behavior.down.window = Some(stabilisation);
+    plan
+}
+
+/// The index at which the last third begins.
+#[must_use]
+pub fn split(ticks: &[Tick]) -> usize {
+    ticks.len() * 2 / 3
+}
+
+impl Row {
+    /// The row of one run's ticks.
+    #[must_use]
+    pub fn of(
+        variant: Option<&Variant>,
+        figures: impl Fn(&[Tick]) -> Figures,
+        ticks: &[Tick],
+    ) -> Self {
+        let (fit, score) = ticks.split_at(split(ticks));
+        Self {
+            target: variant.map(|it| it.target),
+            window: variant.map(|it| format_duration(it.window)),
+            stabilisation: variant.map(|it| it.stabilisation),
+            fit: figures(fit),
+            score: figures(score),
+            is_on_front: false,
+        }
+    }
+}
+
+impl Sweep {
+    /// Finds the cheapest variant without more overload than the manifest, and
+    /// recommends it if the last third confirms that. `withheld` is a reason to
+    /// recommend nothing.
+    #[must_use]
+    pub fn judge(as_it_is: Row, mut rows: Vec<Row>, withheld: Option<String>) -> Self {
+        let fits: Vec<Figures> = rows.iter().map(|row| row.fit).collect();
+        for row in &mut rows {
+            let own = row.fit;
+            row.is_on_front = !fits.iter().any(|other| {
+                let (cost, load) = (other.gpu_hours, other.overload_minutes);
+                (cost < own.gpu_hours && load <= own.overload_minutes)
+                    || (cost <= own.gpu_hours && load < own.overload_minutes)
+            });
+        }
+        let best = withheld.map_or_else(|| best(&as_it_is, &rows), Err);
+        Self {
+            as_it_is,
+            rows,
+            best: best.as_ref().ok().copied(),
+            none_because: best.err(),
+            patch: None,
+        }
+    }
+
+    /// Adds the patch of a manifest.
+    #[must_use]
+    pub fn with_patch(
+        mut self,
+        object: &api::HorizontalPodAutoscaler,
+        variants: &[Variant],
+    ) -> Self {
+        let best = self.best.and_then(|best| variants.get(best));
+        self.patch = best.zip(object.spec.as_ref()).map(|(best, spec)| {
+            let mut metrics = json!(spec.metrics);
+            let all = metrics.as_array_mut().into_iter().flatten();
+            for (metric, known) in all.zip(&best.plan.hpa.metrics) {
+                let kind = metric["type"].as_str().unwrap_or_default();
+                let kind = kind.to_ascii_lowercase();
+                let given = &mut metric[kind];
+                let (field, milli) = match known.target {
+                    Target::Value(milli) => ("value", milli),
+                    Target::AverageValue(milli) => ("averageValue", milli),
+                    Target::Utilization(_) => continue,
+                };
+                given["target"][field] = json!(milli);
+                let window = format_duration(best.window);
+                given["metric"]["selector"]["matchLabels"]["window"] = window.into();
+            }
+            json!({"spec": {
+                "metrics": metrics,
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": best.stabilisation}},
+            }})
+        });
+        self
+    }
+}
+
+fn best(as_it_is: &Row, rows: &[Row]) -> Result<usize, String> {
+    let fits = rows.iter().enumerate();
+    let fits = fits.filter(|(_, row)| row.fit.overload_minutes <= as_it_is.fit.overload_minutes);
+    let changes = |it: &Figures| f64::from(it.scale_ups + it.scale_downs);
+    let key = |it: &Figures| (it.gpu_hours, it.overload_minutes, changes(it));
+    let least = fits.min_by(|(_, one), (_, other)| {
+        key(&one.fit)
+            .partial_cmp(&key(&other.fit))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let Some((place, row)) = least else {
+        return Err("none is overloaded as little as the autoscaler as it is".to_owned());
+    };
+    let (now, then) = (&row.score, &as_it_is.score);
+    if now.overload_minutes > then.overload_minutes {
+        return Err(
+            "what is cheapest on the first two thirds is overloaded longer on the last one"
+                .to_owned(),
+        );
+    }
+    if now.gpu_hours >= then.gpu_hours {
+        return Err("none saves GPU-hours on the last third: leave it as it is".to_owned());
+    }
+    Ok(place)
+}

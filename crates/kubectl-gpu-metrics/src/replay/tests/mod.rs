@@ -1,0 +1,111 @@
+//! Demands whose replicas can be computed by hand, and the reading of data and
+//! manifests.
+
+mod closed_forms;
+mod reading;
+mod sweeping;
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use serde_json::{Value, json};
+
+use apimachinery::time::Timestamp;
+use gpu_metrics::policy::Policy;
+use hpa::{Flags, Hpa};
+
+use super::figures::minutes;
+use super::{Measure, Moment, Past, Plan, Tick, Trial};
+
+const START: Timestamp = Timestamp::from_secs(1_700_000_100);
+
+/// Time from the order of a replica to its first work.
+const READY_AFTER: Duration = Duration::from_secs(20);
+
+/// A target of half of each GPU of each pod.
+fn pods(target: &str) -> Value {
+    json!({"type": "Pods", "pods": {
+        "metric": {"name": "gpu_memory_utilization"},
+        "target": {"type": "AverageValue", "averageValue": target},
+    }})
+}
+
+fn object(metrics: &Value, behavior: &Value) -> HorizontalPodAutoscaler {
+    serde_json::from_value(json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "infer", "namespace": "team"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
+            "minReplicas": 1, "maxReplicas": 30, "metrics": [metrics], "behavior": behavior,
+        },
+    }))
+    .unwrap()
+}
+
+fn plan(metrics: &Value, behavior: &Value) -> Plan {
+    let hpa = Hpa::try_from(&object(metrics, behavior)).unwrap();
+    Plan::read(hpa, "default").unwrap()
+}
+
+/// A demand for each second, and the initial pods.
+fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
+    let moment = |demand| Moment {
+        demand,
+        pods,
+        gpus: pods,
+        ..Moment::default()
+    };
+    Past {
+        start: START,
+        step: Duration::from_secs(1),
+        moments: demand.into_iter().map(moment).collect(),
+        gpus_per_pod: 1.0,
+    }
+}
+
+/// Windows of four readings, four seconds: at a sync they contain only the current
+/// load.
+static SETTINGS: LazyLock<(Policy, Flags)> = LazyLock::new(|| {
+    let policy = Policy {
+        window: Some(Duration::from_secs(4)),
+        ..Policy::default()
+    };
+    (policy, Flags::of_version(35))
+});
+
+fn run(plan: &Plan, past: &Past) -> Vec<Tick> {
+    trial(plan, past).run()
+}
+
+fn trial<'t>(plan: &'t Plan, past: &'t Past) -> Trial<'t> {
+    let (policy, flags) = &*SETTINGS;
+    Trial {
+        past,
+        plan,
+        policy,
+        flags,
+        ready_after: READY_AFTER,
+    }
+}
+
+/// Changes of the replicas, by seconds since the start.
+fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
+    let mut sizes: Vec<(u64, i32)> = Vec::new();
+    for tick in ticks {
+        if sizes.last().is_none_or(|(_, last)| *last != tick.replicas) {
+            sizes.push((tick.at.since(START).as_secs(), tick.replicas));
+        }
+    }
+    sizes
+}
+
+fn measure(plan: &Plan) -> Measure<'_> {
+    Measure {
+        plan,
+        gpus_per_pod: 1.0,
+        tick_minutes: minutes(Duration::from_secs(15)),
+        flap_seconds: 300,
+        price: Some(2.0),
+    }
+}

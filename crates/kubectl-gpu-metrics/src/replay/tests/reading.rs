@@ -1,0 +1,225 @@
+//! Makes a past from the store's answers, and reads manifests.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::signal::{SignalId, Unit};
+use hpa::Hpa;
+
+use crate::replay::{Conservation, Gather, Moment, Past, Plan, Whose};
+
+use super::{START, object, past, plan, pods};
+
+const STEP: Duration = Duration::from_secs(15);
+
+fn whose(kind: &str, pods: &[&str]) -> Whose {
+    Whose {
+        namespace: "team".to_owned(),
+        kind: kind.to_owned(),
+        name: "infer".to_owned(),
+        pods: pods
+            .iter()
+            .map(|&pod| pod.to_owned())
+            .collect::<HashSet<_>>(),
+    }
+}
+
+/// Rows of `pod uuid: 10 20 · 30`, a reading each step.
+fn gathered(whose: Whose, rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
+    let texts = rows.iter().map(|(pod, uuid, _)| {
+        json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
+    });
+    let texts: Vec<String> = texts.collect();
+    let mut batch = Batch::new(SignalId(0), Bytes::from(texts.concat()));
+    let mut from = 0;
+    for (key, ((.., values), text)) in rows.iter().zip(&texts).enumerate() {
+        batch.begin_series(SeriesKey(key as u128), from..from + text.len());
+        from += text.len();
+        for (place, value) in values.split_whitespace().enumerate() {
+            if let Ok(value) = value.parse() {
+                let at = START + STEP * place as u32;
+                batch.push(Sample { at, value });
+            }
+        }
+    }
+    let mut gather = Gather::new(whose, (Unit::Percent, None), (START, STEP), 4);
+    gather.take(&batch, 0..4);
+    let ready_after = gather.ready_after();
+    (gather.finish().0, ready_after)
+}
+
+#[test]
+fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
+    let rows = [
+        ("infer-5d4f8c9b7-abcde", "GPU-1", "50 100 100 50"),
+        ("infer-5d4f8c9b7-abcde", "GPU-2", "50 96 95 50"),
+        // Of two series of a device, the larger value counts.
+        ("infer-5d4f8c9b7-abcde", "GPU-2", "40 40 40 60"),
+        ("infer-5d4f8c9b7-fghij", "GPU-3", "· 0 0 80"),
+        ("other-0", "GPU-4", "30 0 30 30"),
+    ];
+    let (past, ready_after) = gathered(whose("Deployment", &[]), &rows);
+    let demand: Vec<f64> = past.moments.iter().map(|it| it.demand.unwrap()).collect();
+    let expected = [1.0, 1.96, 1.95, 1.9];
+    for (demand, expected) in demand.iter().zip(expected) {
+        assert!((demand - expected).abs() < 1e-6, "{demand} {expected}");
+    }
+    let counts = past
+        .moments
+        .iter()
+        .map(|it| (it.pods, it.gpus, it.rest_active, it.censored));
+    let expected = [
+        (1, 2, 1, false),
+        (2, 3, 0, true),
+        (2, 3, 1, true),
+        (2, 3, 1, false),
+    ];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+    assert_eq!(past.gpus_per_pod, 2.0);
+    assert_eq!(past.censored(), 0.5);
+    // The second pod started at 1 and was active at 3.
+    assert_eq!(ready_after, Some((2 * STEP, 1)));
+}
+
+#[test]
+fn a_gap_within_a_pods_life_is_no_idleness() {
+    let rows = [
+        ("infer-a-b", "GPU-1", "50 · 50 50"),
+        ("infer-a-c", "GPU-2", "50 50 50 ·"),
+    ];
+    let (past, _) = gathered(whose("Deployment", &[]), &rows);
+    let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
+    // At 1, half of the GPUs have no reading; at 3, one is gone.
+    assert_eq!(known, [true, false, true, true]);
+    assert_eq!(past.moments[3].demand, Some(0.5));
+}
+
+#[test]
+fn pods_are_told_by_who_recorded_their_owners_or_by_their_names() {
+    let by_name = whose("Deployment", &[]);
+    for (pod, owned) in [
+        ("infer-5d4f8c9b7-abcde", true),
+        ("infer-large-5d4f8c9b7-abcde", false),
+        ("infer-0", false),
+        ("other-5d4f8c9b7-abcde", false),
+        ("infer", false),
+    ] {
+        assert_eq!(by_name.owns(pod), owned, "{pod}");
+    }
+    assert!(whose("StatefulSet", &[]).owns("infer-12"));
+    assert!(!whose("StatefulSet", &[]).owns("infer-x"));
+    assert!(whose("ReplicaSet", &[]).owns("infer-abcde"));
+    assert!(whose("LeaderWorkerSet", &[]).owns("infer-0-1"));
+    let recorded = whose("Deployment", &["strange"]);
+    assert!(recorded.owns("strange") && !recorded.owns("infer-5d4f8c9b7-abcde"));
+}
+
+/// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
+/// pods: α is 1.
+#[test]
+fn conservation_is_read_off_changes_of_the_replicas() {
+    let stretches = [4_u32, 8, 4, 8];
+    let past = |demand: fn(u32) -> f64| {
+        let moment = |pods: u32| Moment {
+            demand: Some(demand(pods)),
+            pods,
+            gpus: pods,
+            ..Moment::default()
+        };
+        let moments = stretches.iter().flat_map(|pods| vec![moment(*pods); 600]);
+        Past {
+            moments: moments.collect(),
+            ..past(4, [])
+        }
+    };
+    let of = |past: &Past| Conservation::of(past, Duration::from_secs(20)).unwrap();
+    let conserved = of(&past(|_| 2.0));
+    assert_eq!((conserved.alpha, conserved.events), (0.0, 3));
+    assert!(conserved.holds());
+    let each = of(&past(|pods| 0.5 * f64::from(pods)));
+    assert!((each.alpha - 1.0).abs() < 1e-9 && !each.holds(), "{each:?}");
+    let nothing_changed = super::past(4, std::iter::repeat_n(Some(2.0), 600));
+    assert_eq!(Conservation::of(&nothing_changed, STEP), None);
+}
+
+/// An unsaturated GPU has 1 for each 10 requests, so 30 requests are 3 GPUs.
+#[test]
+fn another_measure_stands_in_where_gpus_were_at_their_limit() {
+    let mut past = past(2, [Some(1.0), Some(2.0), Some(2.0)]);
+    for moment in &mut past.moments[1..] {
+        moment.censored = true;
+    }
+    assert!(past.clone().calibrate(&[None, None, None]).is_none());
+    let factor = past.calibrate(&[Some(10.0), Some(30.0), None]).unwrap();
+    assert!((factor - 0.1).abs() < 1e-12);
+    assert!((past.moments[1].demand.unwrap() - 3.0).abs() < 1e-12);
+    assert!(!past.moments[1].censored && past.moments[2].censored);
+}
+
+#[test]
+fn what_the_past_cannot_tell_is_refused_with_its_place() {
+    let of = |metric: Value| {
+        let hpa = Hpa::try_from(&object(&metric, &Value::Null)).unwrap();
+        Plan::read(hpa, "default").map_err(|why| why.to_string())
+    };
+    let named = |name: &str| {
+        let mut metric = pods("50");
+        metric["pods"]["metric"]["name"] = name.into();
+        metric
+    };
+    let labelled = |labels: Value| {
+        let mut metric = pods("50");
+        metric["pods"]["metric"]["selector"] = json!({"matchLabels": labels});
+        metric
+    };
+    let external = |name: &str| {
+        json!({"type": "External", "external": {
+            "metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "50"},
+        }})
+    };
+    let cpu = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
+    }});
+    for (metric, why) in [
+        (cpu, "cpu is no utilisation of GPUs"),
+        (named("queue_length"), "queue_length is no utilisation"),
+        (named("gpu_memory_used"), "does not divide among replicas"),
+        (named("gpu_held_count"), "does not divide among replicas"),
+        (
+            external("cluster_gpu_utilization"),
+            "covers more than the namespace",
+        ),
+        (labelled(json!({"model": "llama"})), "is selected by labels"),
+        (labelled(json!({"window": "soon"})), "is selected by labels"),
+    ] {
+        let said = of(metric).unwrap_err();
+        assert!(
+            said.starts_with("spec.metrics[0]: ") && said.contains(why),
+            "{said}"
+        );
+    }
+    assert!(
+        of(labelled(json!({"window": "2m"}))).unwrap().asked[0]
+            .window
+            .is_some()
+    );
+    assert!(
+        of(external("GPU_Memory_Utilization_Sum"))
+            .unwrap()
+            .looks_at_namespace()
+    );
+}
+
+#[test]
+fn the_replicas_that_are_needed_follow_from_the_target() {
+    let mean = plan(&pods("50"), &Value::Null);
+    assert_eq!(mean.needed(4.0, 9.0, 1.0), Some(8));
+    assert_eq!(mean.needed(4.01, 0.0, 1.0), Some(9));
+    assert_eq!(mean.needed(4.0, 0.0, 8.0), Some(1));
+    assert_eq!(mean.needed(0.0, 0.0, 1.0), Some(1));
+    assert_eq!(mean.needed(1000.0, 0.0, 1.0), Some(30));
+}

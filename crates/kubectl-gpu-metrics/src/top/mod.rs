@@ -1,0 +1,454 @@
+//! `top`: the holders of GPUs, and the load.
+
+pub(super) mod cells;
+pub(super) mod fetch;
+pub(super) mod gpus;
+pub(super) mod objects;
+pub(super) mod rows;
+mod screen;
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::cluster::{Cluster, ClusterArgs, encode};
+use super::unread::{UNREAD, trouble};
+use super::wrap::{shown, wrapped};
+use super::{Failure, table};
+use fetch::Found;
+use rows::{Row, SPARE};
+use screen::{Screen, squeezed};
+
+/// How often the table is drawn again.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Most reasons that are printed below the table; the others are counted.
+const MOST_NOTES: usize = 4;
+
+/// Said of sums over holders.
+const SHARED: &str =
+    "a GPU that several hold counts in the row of each, and so several times in SUM";
+
+/// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
+/// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
+#[derive(Debug, Default, Args)]
+pub struct TopArgs {
+    /// What the rows are
+    #[arg(value_enum, default_value = "pods")]
+    what: What,
+    /// One of them alone: NAME or NAMESPACE/NAME; of workloads also KIND/NAME; of gpus a UUID
+    name: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A')]
+    all_namespaces: bool,
+    /// Selects rows by the labels of their objects
+    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Sorts by a column, the largest first
+    #[arg(long, value_enum, value_name = "COLUMN")]
+    sort_by: Option<Column>,
+    /// Adds a line with the sums of held, active and idle GPUs, memory and power
+    #[arg(long)]
+    sum: bool,
+    /// Leaves the heading out
+    #[arg(long)]
+    no_headers: bool,
+    /// Prints once also on a terminal
+    #[arg(long)]
+    once: bool,
+    /// A table for people, or JSON
+    #[arg(long, short, value_enum, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum What {
+    /// Pods
+    #[default]
+    #[value(alias = "pod", alias = "po")]
+    Pods,
+    /// Deployments, StatefulSets, Jobs and other owners of pods
+    #[value(alias = "workload")]
+    Workloads,
+    /// Namespaces
+    #[value(alias = "namespace", alias = "ns")]
+    Namespaces,
+    /// Nodes
+    #[value(alias = "node", alias = "no")]
+    Nodes,
+    /// GPUs and MIG instances
+    #[value(alias = "gpu")]
+    Gpus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Column {
+    Held,
+    Active,
+    Idle,
+    Mem,
+    Now,
+    Gpu,
+    Vram,
+    Watt,
+    IdleSince,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    #[default]
+    Table,
+    Json,
+}
+
+impl What {
+    /// Whether the rows' objects have a namespace.
+    pub(super) const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Pods | Self::Workloads)
+    }
+
+    pub(super) const fn singular(self) -> &'static str {
+        match self {
+            Self::Pods => "pod",
+            Self::Workloads => "workload",
+            Self::Namespaces => "namespace",
+            Self::Nodes => "node",
+            Self::Gpus => "GPU",
+        }
+    }
+}
+
+impl TopArgs {
+    /// All rows of a kind, of all namespaces or of the default one.
+    pub(super) fn all(what: What, all_namespaces: bool) -> Self {
+        Self {
+            what,
+            all_namespaces,
+            ..Self::default()
+        }
+    }
+
+    /// Splits the namespace off the name, and refuses flags without effect.
+    fn read(&mut self) -> Result<(), Failure> {
+        let (of_all, of_gpus) = (!self.what.is_namespaced(), self.what == What::Gpus);
+        let flags = [
+            (of_all && self.cluster.namespace.is_some(), "--namespace"),
+            (of_gpus && self.all_namespaces, "--all-namespaces"),
+            (of_gpus && self.sort_by.is_some(), "--sort-by"),
+            (of_gpus && self.sum, "--sum"),
+        ];
+        if let Some((_, flag)) = flags.iter().find(|(is_set, _)| *is_set) {
+            return Err(Failure::Usage(format!(
+                "{flag} has no meaning here: {}s of the whole cluster are shown: leave it out",
+                self.what.singular()
+            )));
+        }
+        if let Some(name) = &self.name {
+            let (namespace, name) = fetch::named(self.what, name);
+            if let Some(namespace) = namespace {
+                self.all_namespaces = false;
+                self.cluster.namespace = Some(namespace);
+            }
+            self.name = Some(name);
+        }
+        Ok(())
+    }
+
+    /// The labels of the rows' objects, for a query.
+    fn labels(&self) -> String {
+        let selector = self.selector.as_deref();
+        selector.map_or_else(String::new, |text| {
+            format!("?labelSelector={}", encode(text))
+        })
+    }
+}
+
+struct Page {
+    json: String,
+    /// The table, its heading first.
+    cells: Vec<Vec<String>>,
+    /// The columns that narrow terminals leave out, in this order.
+    spare: &'static str,
+    /// Remarks on values that are missing.
+    notes: BTreeSet<String>,
+    /// Why the page is incomplete, if something could not be read.
+    failed: Option<String>,
+}
+
+/// Prints the fleet, or a screen that follows it.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
+    args.read()?;
+    let cluster = args.cluster.connect().await?;
+    if args.output == Output::Table && io::stdout().is_terminal() && !args.once {
+        return live(&args, &cluster).await;
+    }
+    let mut page = page(&args, &cluster).await?;
+    let failed = page.failed.take();
+    // The reader of the output may have closed it.
+    if args.output == Output::Json {
+        for line in page.foot() {
+            let _ = writeln!(io::stderr(), "{}", shown(&line));
+        }
+        let _ = writeln!(io::stdout(), "{}", shown(&page.json));
+    } else {
+        let (table, foot) = page.lines(&args);
+        let text = [table, foot].concat().join("\n");
+        let _ = writeln!(io::stdout(), "{}", shown(&text));
+    }
+    failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
+}
+
+/// Draws the table again and again. While the server is away, the last table stays,
+/// with the error below.
+async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
+    let signals = |kind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
+    let mut interrupt = signals(SignalKind::interrupt())?;
+    let mut terminate = signals(SignalKind::terminate())?;
+    let mut end = pin!(async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    });
+    let mut shown = tokio::select! {
+        page = page(args, cluster) => page?,
+        () = &mut end => return Ok(()),
+    };
+    let failed = |error: io::Error| Failure::Failed(error.to_string());
+    let screen = Screen::new().map_err(failed)?;
+    loop {
+        let (table, foot) = shown.lines(args);
+        screen.draw(&table, &foot).map_err(failed)?;
+        let next = async {
+            tokio::time::sleep(EVERY).await;
+            page(args, cluster).await
+        };
+        tokio::select! {
+            page = next => match page {
+                Ok(page) => shown = page,
+                Err(error) => shown.notes = [error.to_string()].into(),
+            },
+            () = &mut end => return Ok(()),
+        }
+    }
+}
+
+impl Page {
+    /// The lines of the table, with as many columns as fit, and the lines below it,
+    /// which always stay visible.
+    fn lines(&self, args: &TopArgs) -> (Vec<String>, Vec<String>) {
+        let columns = screen::size().map_or(usize::MAX, |(columns, _)| columns);
+        let mut table = self.fitted(columns);
+        let mut foot = Vec::new();
+        if args.sum && !table.is_empty() {
+            foot.extend(table.pop());
+            if args.what != What::Nodes {
+                foot.push(SHARED.to_owned());
+            }
+        }
+        if args.no_headers && !table.is_empty() {
+            table.remove(0);
+        }
+        foot.append(&mut self.foot());
+        (table, foot)
+    }
+
+    fn fitted(&self, columns: usize) -> Vec<String> {
+        let mut cells = self.cells.clone();
+        for name in self.spare.split(' ') {
+            let lines = table::lines(&cells);
+            if lines.iter().all(|line| line.chars().count() <= columns) {
+                return lines;
+            }
+            let heading = cells.first();
+            if let Some(place) = heading.and_then(|it| it.iter().position(|it| it == name)) {
+                cells.iter_mut().for_each(|row| _ = row.remove(place));
+            }
+        }
+        table::lines(&squeezed(&cells, columns))
+    }
+
+    fn foot(&self) -> Vec<String> {
+        let more = self.notes.len().saturating_sub(MOST_NOTES);
+        let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
+        let notes = self.notes.iter().take(MOST_NOTES).cloned();
+        let notes = self.failed.iter().cloned().chain(notes).chain(more);
+        let notes = notes.map(|note| wrapped(&note, 2));
+        notes
+            .collect::<String>()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
+    let (found, failed) = read(args, cluster).await?;
+    if args.what == What::Gpus {
+        return gpus::of_nodes(found, args, cluster).await;
+    }
+    let Found {
+        mut rows, notes, ..
+    } = found;
+    if let Some(column) = args.sort_by {
+        Row::sort(&mut rows, column);
+    }
+    let json = serde_json::to_string_pretty(&rows);
+    let namespaced = args.all_namespaces && args.what.is_namespaced();
+    let mut cells = Vec::new();
+    if !rows.is_empty() {
+        cells.push(Row::heading(namespaced));
+        cells.extend(rows.iter().map(|row| row.cells(namespaced)));
+        cells.extend(args.sum.then(|| Row::sum(&rows).cells(namespaced)));
+    }
+    Ok(Page {
+        json: json.map_err(|error| Failure::Failed(error.to_string()))?,
+        cells,
+        spare: SPARE,
+        notes,
+        failed,
+    })
+}
+
+/// The rows; and, where GPU data cannot be read, why none of them has a value. An
+/// empty table would claim that there are none.
+async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
+    let found = fetch::rows(args, cluster).await;
+    let is_clear = match &found {
+        Ok(found) => found.rows.iter().any(|row| row.held.is_some()),
+        Err(failure) => matches!(failure, Failure::Refused(_)),
+    };
+    if is_clear {
+        return Ok((found?, None));
+    }
+    let Some((cause, remedy)) = trouble(cluster).await else {
+        return Ok((found?, None));
+    };
+    let why = format!("{UNREAD}: {cause}: {remedy}");
+    match found {
+        Ok(mut found) if args.what != What::Gpus && !found.rows.is_empty() => {
+            found.notes.clear();
+            Ok((found, Some(why)))
+        }
+        _ => Err(Failure::Failed(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::values::EXTERNAL;
+    use cluster_state::client::{Access, Client};
+    use cluster_state::testing::fake_kube::{FakeKube, Fault};
+    use findings::source::UNSEEN;
+
+    async fn cluster(kube: &FakeKube) -> Cluster {
+        let access = Access::User {
+            kubeconfig: Some(kube.kubeconfig()),
+            context: None,
+        };
+        Cluster::of(Client::connect(&access).await.unwrap(), Some("ml"))
+    }
+
+    #[tokio::test]
+    async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
+        for path in [
+            "/api/v1/pods",
+            "/api/v1/namespaces/ml/pods",
+            "/api/v1/nodes",
+        ] {
+            kube.document(path, json!({"metadata": {}, "items": []}));
+        }
+        let rows = |what, everywhere| {
+            let (args, cluster) = (TopArgs::all(what, everywhere), &cluster);
+            async move { page(&args, cluster).await }
+        };
+        let skipped =
+            json!([{"what": UNSEEN, "reason": "Prometheus is away", "remedy": "start it"}]);
+        let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
+        kube.document(findings, json!({"items": [], "skipped": skipped}));
+        for (what, everywhere) in [
+            (What::Pods, false),
+            (What::Pods, true),
+            (What::Workloads, false),
+            (What::Namespaces, true),
+            (What::Nodes, true),
+            (What::Gpus, true),
+        ] {
+            let failure = rows(what, everywhere)
+                .await
+                .map(|page| page.notes)
+                .unwrap_err();
+            let said = "GPU data cannot be read: Prometheus is away: start it";
+            assert_eq!(failure.to_string(), said, "{what:?}");
+        }
+        kube.document(findings, json!({"items": [], "skipped": []}));
+        let page = rows(What::Pods, false)
+            .await
+            .unwrap_or_else(|it| panic!("{it}"));
+        assert_eq!(page.failed, None);
+        assert!(
+            page.notes
+                .iter()
+                .any(|it| it.starts_with("nothing in namespace ml"))
+        );
+        // The external metric of all GPUs could not be read.
+        let all = "cluster_gpu_memory_utilization";
+        kube.fault(&format!("{EXTERNAL}/ml/{all}"), Fault::Forbidden);
+        let page = rows(What::Gpus, true)
+            .await
+            .unwrap_or_else(|it| panic!("{it}"));
+        assert!(
+            page.cells.is_empty() && page.failed.is_some(),
+            "{:?}",
+            page.notes
+        );
+    }
+
+    #[tokio::test]
+    async fn pods_and_nodes_are_found_by_the_resources_that_are_configured() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
+        let amounts = |name: &str| json!({name: "1", "cpu": "8"});
+        let pod = |name: &str, resource: &str| {
+            json!({
+                "metadata": {"name": name, "namespace": "ml"},
+                "spec": {"containers": [{"name": "c", "resources": {"limits": amounts(resource)}}]},
+                "status": {"phase": "Pending"},
+            })
+        };
+        let pods = [
+            pod("own", "example.com/a100"),
+            pod("other", "nvidia.com/gpu"),
+        ];
+        let pods = json!({"metadata": {}, "items": pods});
+        kube.document("/api/v1/pods", pods.clone());
+        kube.document("/api/v1/namespaces/ml/pods", pods);
+        let node = json!({
+            "metadata": {"name": "a"}, "status": {"allocatable": amounts("example.com/a100")},
+        });
+        kube.document("/api/v1/nodes", json!({"metadata": {}, "items": [node]}));
+        let configuration = json!([["gpu.resources", "example.com/t4, example.com/a100"]]);
+        let said = json!({"items": [], "skipped": [], "configuration": configuration});
+        kube.document("/apis/custom.metrics.k8s.io/v1beta2/findings", said);
+        for (what, name) in [(What::Pods, "own"), (What::Nodes, "a")] {
+            let args = TopArgs::all(what, !what.is_namespaced());
+            let (found, _) = read(&args, &cluster).await.unwrap();
+            let names: Vec<&str> = found.rows.iter().map(|row| &*row.name).collect();
+            assert_eq!(names, [name], "{what:?}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Facts from the cluster's own API: which pods request GPUs, and which autoscaler
+//! scales which workload. A server that serves only metrics has none of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use k8s_openapi::api::autoscaling::v2::{
+    HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use cluster_state::error::CallError;
+use findings::target::{owner, provided, requested};
+use gpu_metrics::resources::GpuResources;
+use hpa::Hpa;
+use hpa::hpa::{Source, Target};
+
+use crate::Failure;
+use crate::cluster::{Cluster, encode};
+use crate::values::{FindingList, List};
+
+use super::cells::{count, shown, whole};
+use super::{TopArgs, What};
+
+/// The objects of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// Live pods that request GPUs.
+    pub(crate) pods: Vec<GpuPod>,
+    /// Nodes with allocatable GPUs.
+    pub(crate) nodes: BTreeSet<String>,
+    /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
+    pub(crate) hpas: BTreeMap<(String, String), Vec<HpaCell>>,
+    /// What could not be read, and why.
+    pub(crate) notes: BTreeSet<String>,
+}
+
+/// A pod that requests GPUs.
+#[derive(Debug)]
+pub(crate) struct GpuPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) node: Option<String>,
+    pub(crate) is_running: bool,
+    /// `deployments.apps/NAME`.
+    pub(crate) owner: Option<String>,
+}
+
+/// An autoscaler as tables and JSON show it: with its first metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct HpaCell {
+    pub(crate) name: String,
+    pub(crate) metric: Option<String>,
+    current: Option<f64>,
+    target: Option<f64>,
+    /// Whether value and target are percentages of the pods' requests.
+    percent: bool,
+    /// The current and the desired replicas.
+    pub(crate) replicas: Option<i32>,
+    pub(crate) desired: Option<i32>,
+    pub(crate) min: i32,
+    pub(crate) max: i32,
+    /// Conditions of the controller's last sync.
+    pub(crate) conditions: Vec<HorizontalPodAutoscalerCondition>,
+    /// The number of further metrics.
+    pub(crate) others: usize,
+    /// Whether the first metric has a value for each pod.
+    #[serde(skip)]
+    pub(crate) of_pods: bool,
+}
+
+impl HpaCell {
+    pub(crate) fn of(hpa: Hpa) -> Self {
+        let first = hpa.metrics.first();
+        let target = first.map(|metric| metric.target);
+        let current = hpa.status.values.first();
+        Self {
+            metric: first.map(|metric| metric.source.name().to_owned()),
+            current: current.copied().flatten(),
+            target: target.map(Target::number),
+            percent: matches!(target, Some(Target::Utilization(_))),
+            replicas: hpa.status.replicas,
+            desired: hpa.status.desired,
+            min: hpa.min,
+            max: hpa.max,
+            others: hpa.metrics.len().saturating_sub(1),
+            of_pods: first.is_some_and(|it| matches!(it.source, Source::Pods { .. })),
+            name: hpa.name,
+            conditions: hpa.status.conditions,
+        }
+    }
+
+    /// The current value, and the target.
+    pub(crate) fn sides(&self) -> [String; 2] {
+        let unit = if self.percent { "%" } else { "" };
+        let side = |number| shown(number, |number| format!("{}{unit}", whole(number)));
+        [side(self.current), side(self.target)]
+    }
+}
+
+/// `62/50 → 4/8`
+impl fmt::Display for HpaCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [current, target] = self.sides();
+        let desired = count(self.desired);
+        write!(f, "{current}/{target} → {desired}/{}", self.max)
+    }
+}
+
+impl Objects {
+    pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
+        let everywhere = args.all_namespaces || !args.what.is_namespaced();
+        let place = match everywhere {
+            true => String::new(),
+            false => format!("namespaces/{}/", encode(&cluster.namespace)),
+        };
+        let mut objects = Self::default();
+        // Without the right to read them, the default resources are looked for.
+        let said = FindingList::read(cluster).await;
+        let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
+        // The given labels select objects of the rows' kind.
+        let labels = args.labels();
+        let of_pods = match args.what {
+            What::Pods => &*labels,
+            _ => "",
+        };
+        let path = format!("/api/v1/{place}pods{of_pods}");
+        let pods: Vec<Pod> = objects.list(cluster, &path).await?;
+        objects.pods = pods.iter().filter_map(|pod| gpu_pod(pod, &gpus)).collect();
+        if !args.what.is_namespaced() {
+            let path = format!("/api/v1/nodes{labels}");
+            let nodes: Vec<Node> = objects.list(cluster, &path).await?;
+            let nodes = nodes
+                .into_iter()
+                .filter(|node| !provided(&gpus, node).is_empty());
+            objects.nodes = nodes.filter_map(|node| node.metadata.name).collect();
+        } else {
+            objects.autoscalers(cluster, &place).await?;
+        }
+        Ok(objects)
+    }
+
+    /// Reads the autoscalers of a namespace, `namespaces/NAME/`, or of all with an
+    /// empty `place`.
+    async fn autoscalers(&mut self, cluster: &Cluster, place: &str) -> Result<(), Failure> {
+        let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
+        let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, &path).await?;
+        for object in objects {
+            match Hpa::try_from(&object) {
+                Ok(hpa) => self
+                    .hpas
+                    .entry(target(&hpa))
+                    .or_default()
+                    .push(HpaCell::of(hpa)),
+                Err(error) => {
+                    let name = object.metadata.name.unwrap_or_default();
+                    self.notes
+                        .insert(format!("HorizontalPodAutoscaler {name}: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A list of the cluster; empty if it does not exist, or may not be read.
+    async fn list<T: DeserializeOwned>(
+        &mut self,
+        cluster: &Cluster,
+        path: &str,
+    ) -> Result<Vec<T>, Failure> {
+        match cluster.read::<List<T>>(path).await {
+            Ok(list) => Ok(list.items),
+            Err(CallError::NotFound(_)) => Ok(Vec::new()),
+            Err(CallError::Forbidden { text, .. }) => {
+                self.notes.insert(text);
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Failure::Failed(error.to_string())),
+        }
+    }
+
+    /// The autoscalers of a pod or workload.
+    pub(crate) fn hpas(&self, namespace: &str, name: &str) -> &[HpaCell] {
+        let mut pods = self.pods.iter();
+        let pod = pods.find(|pod| pod.namespace == namespace && pod.name == name);
+        let owner = pod.map_or(Some(name), |pod| pod.owner.as_deref());
+        let owner = owner.unwrap_or_default().to_owned();
+        let hpas = self.hpas.get(&(namespace.to_owned(), owner));
+        hpas.map_or(&[], Vec::as_slice)
+    }
+}
+
+fn gpu_pod(pod: &Pod, gpus: &GpuResources) -> Option<GpuPod> {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    let spec = pod.spec.as_ref()?;
+    let is_live = !matches!(phase, Some("Succeeded" | "Failed"));
+    (is_live && !requested(gpus, spec).is_empty()).then(|| GpuPod {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        node: spec.node_name.clone(),
+        is_running: phase == Some("Running"),
+        owner: owner(pod).map(|(version, kind, name)| workload(kind, version, name)),
+    })
+}
+
+/// `deployments.apps/NAME`; the plurals of workloads are regular.
+fn workload(kind: &str, version: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    match version.split_once('/') {
+        Some((group, _)) => format!("{kind}s.{group}/{name}"),
+        None => format!("{kind}s/{name}"),
+    }
+}
+
+/// Namespace and name of the workload that an autoscaler scales.
+fn target(hpa: &Hpa) -> (String, String) {
+    let version = hpa.scaled.api_version.as_deref().unwrap_or_default();
+    let workload = workload(&hpa.scaled.kind, version, &hpa.scaled.name);
+    (hpa.namespace.clone(), workload)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_asks_for_gpus_has_its_deployment_and_its_autoscaler() {
+        let pod = |phase: &str, amount: &str| {
+            let pod = json!({
+                "metadata": {
+                    "name": "train-5f-x", "namespace": "ml", "labels": {"pod-template-hash": "5f"},
+                    "ownerReferences": [{
+                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5f", "uid": "u", "controller": true,
+                    }],
+                },
+                "spec": {"nodeName": "a", "containers": [
+                    {"name": "c", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+                ]},
+                "status": {"phase": phase},
+            });
+            gpu_pod(
+                &serde_json::from_value(pod).unwrap(),
+                &GpuResources::default(),
+            )
+        };
+        assert!(pod("Running", "0").is_none() && pod("Succeeded", "1").is_none());
+        let pod = pod("Pending", "1").unwrap();
+        assert_eq!(pod.owner.as_deref(), Some("deployments.apps/train"));
+        let hpa = |name: &str, status: serde_json::Value| {
+            let object = json!({
+                "metadata": {"name": name, "namespace": "ml"},
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}, "maxReplicas": 8,
+                    "metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "50"}}}],
+                },
+                "status": status,
+            });
+            let object: HorizontalPodAutoscaler = serde_json::from_value(object).unwrap();
+            let hpa = Hpa::try_from(&object).unwrap();
+            (target(&hpa), HpaCell::of(hpa))
+        };
+        let (of, never) = hpa("h", json!({"desiredReplicas": 0, "currentMetrics": null}));
+        assert_eq!(never.to_string(), "–/50 → –/8");
+        assert_eq!(never.metric.as_deref(), Some("m"));
+        let (_, failing) = hpa(
+            "h",
+            json!({
+                "desiredReplicas": 0, "currentMetrics": [{"type": ""}],
+                "conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric"}],
+            }),
+        );
+        assert_eq!(failing.to_string(), never.to_string());
+        let (_, other) = hpa(
+            "i",
+            json!({
+                "desiredReplicas": 4,
+                "currentMetrics": [{"type": "Pods", "pods": {"current": {"averageValue": "62500m"}}}],
+            }),
+        );
+        assert_eq!(other.to_string(), "62.5/50 → 4/8");
+        let objects = Objects {
+            pods: vec![pod],
+            hpas: [(of, vec![never, other])].into(),
+            ..Objects::default()
+        };
+        for name in ["train-5f-x", "deployments.apps/train"] {
+            assert_eq!(objects.hpas("ml", name).len(), 2, "{name}");
+        }
+        assert!(objects.hpas("other", "train-5f-x").is_empty());
+    }
+}

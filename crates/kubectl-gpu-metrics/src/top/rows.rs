@@ -1,0 +1,211 @@
+//! A row of the table: the GPUs of an object. An unknown value is `–`, never 0.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use apimachinery::duration::format_duration;
+use gpu_metrics::explain::Explanation;
+
+use super::Column;
+use super::cells::{shown, whole};
+use super::objects::HpaCell;
+
+/// The values of a row, in the units of the metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    /// GPUs held.
+    pub(crate) held: Option<f64>,
+    pub(crate) active: Option<f64>,
+    pub(crate) idle: Option<f64>,
+    /// Percent, over the window.
+    pub(crate) memory_utilization: Option<f64>,
+    /// The same at the newest instant.
+    #[serde(rename = "memoryUtilizationNow")]
+    pub(crate) now: Option<f64>,
+    /// The same at each instant of the window.
+    #[serde(rename = "memoryUtilizationInstants")]
+    pub(crate) instants: Vec<Option<f64>>,
+    pub(crate) gpu_utilization: Option<f64>,
+    /// MiB.
+    pub(crate) memory_used: Option<f64>,
+    /// Watts.
+    pub(crate) power: Option<f64>,
+    /// How long all held GPUs have been idle.
+    pub(crate) idle_since: Option<Idle>,
+    /// Seconds since the newest sample.
+    pub(crate) age_seconds: Option<f64>,
+    /// The autoscalers that set its replicas.
+    pub(crate) hpas: Vec<HpaCell>,
+    /// The path of its memory utilization.
+    #[serde(skip)]
+    pub(crate) path: Option<String>,
+    /// The explanation of its memory utilization.
+    #[serde(skip)]
+    pub(crate) explanation: Option<Box<Explanation>>,
+}
+
+/// The idle time of held GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Idle {
+    /// Seconds since the last use; 0: a GPU is in use.
+    pub(super) seconds: f64,
+    /// Whether it may be longer, because no older readings are held.
+    pub(super) or_longer: bool,
+}
+
+impl Idle {
+    pub(super) const IN_USE: Self = Self {
+        seconds: 0.0,
+        or_longer: false,
+    };
+}
+
+/// `4m50s+`
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = format_duration(Duration::from_secs(self.seconds as u64));
+        write!(f, "{time}{}", if self.or_longer { "+" } else { "" })
+    }
+}
+
+const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE AGE HPA WINDOW";
+
+/// Columns that a narrow terminal leaves out, in this order.
+pub(super) const SPARE: &str = "WINDOW WATT VRAM GPU% AGE ACTIVE IDLE IDLE-SINCE";
+
+impl Row {
+    /// The names of [`Row::cells`].
+    pub(crate) fn heading(namespaced: bool) -> Vec<String> {
+        let first = namespaced.then_some("NAMESPACE");
+        let names = first.into_iter().chain(HEADING.split(' '));
+        names.map(str::to_owned).collect()
+    }
+
+    /// The cells for a terminal; the last two are the autoscalers and the window.
+    pub(crate) fn cells(&self, namespaced: bool) -> Vec<String> {
+        let first = namespaced.then(|| self.namespace.clone().unwrap_or_default());
+        let percent = |number| shown(number, |number| format!("{number:.1}"));
+        let cells = [
+            self.name.clone(),
+            shown(self.held, whole),
+            shown(self.active, whole),
+            shown(self.idle, whole),
+            percent(self.memory_utilization),
+            percent(self.now),
+            percent(self.gpu_utilization),
+            shown(self.memory_used, mebibytes),
+            shown(self.power, |watts| format!("{watts:.0}")),
+            shown(self.idle_since, |idle| idle.to_string()),
+            shown(self.age_seconds, |age| format!("{age:.0}s")),
+            match &*self.hpas {
+                [] => "–".to_owned(),
+                [hpa] => hpa.to_string(),
+                [first, others @ ..] => format!("{first} +{}", others.len()),
+            },
+            match &*self.instants {
+                [] => "–".to_owned(),
+                instants => instants.iter().map(|number| bar(*number)).collect(),
+            },
+        ];
+        first.into_iter().chain(cells).collect()
+    }
+
+    fn by(&self, column: Column) -> Option<f64> {
+        match column {
+            Column::Held => self.held,
+            Column::Active => self.active,
+            Column::Idle => self.idle,
+            Column::Mem => self.memory_utilization,
+            Column::Now => self.now,
+            Column::Gpu => self.gpu_utilization,
+            Column::Vram => self.memory_used,
+            Column::Watt => self.power,
+            Column::IdleSince => self.idle_since.map(|idle| idle.seconds),
+        }
+    }
+
+    /// Sorts the largest first.
+    pub(crate) fn sort(rows: &mut [Self], column: Column) {
+        rows.sort_by(|a, b| {
+            let largest = b.by(column).partial_cmp(&a.by(column));
+            largest.unwrap_or(std::cmp::Ordering::Equal)
+        });
+    }
+
+    /// The sums of the columns that can be added; a sum with an unknown term is
+    /// unknown.
+    pub(crate) fn sum(rows: &[Self]) -> Self {
+        let sum = |of: fn(&Self) -> Option<f64>| rows.iter().map(of).sum::<Option<f64>>();
+        Self {
+            name: "SUM".to_owned(),
+            held: sum(|row| row.held),
+            active: sum(|row| row.active),
+            idle: sum(|row| row.idle),
+            memory_used: sum(|row| row.memory_used),
+            power: sum(|row| row.power),
+            ..Self::default()
+        }
+    }
+}
+
+/// A percentage as a block of one of eight heights.
+fn bar(percent: Option<f64>) -> char {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let height = |percent: f64| BARS[((percent * 0.08) as usize).min(7)];
+    percent.map_or('·', height)
+}
+
+fn mebibytes(number: f64) -> String {
+    match number >= 10_240.0 {
+        true => format!("{:.1}Gi", number / 1024.0),
+        false => format!("{number:.0}Mi"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_a_dash_and_makes_a_sum_unknown() {
+        let known = Row {
+            name: "a".to_owned(),
+            held: Some(2.0),
+            memory_used: Some(20_480.0),
+            ..Row::default()
+        };
+        let unknown = Row {
+            name: "b".to_owned(),
+            memory_used: Some(100.0),
+            ..Row::default()
+        };
+        assert_eq!(known.cells(false)[..3], ["a", "2", "–"]);
+        assert_eq!(known.cells(true).len(), Row::heading(true).len());
+        let sum = Row::sum(&[known, unknown]);
+        assert_eq!((sum.held, sum.memory_used), (None, Some(20_580.0)));
+        assert!(sum.cells(true).contains(&"20.1Gi".to_owned()));
+    }
+
+    #[test]
+    fn the_window_is_drawn_and_what_may_be_longer_is_marked() {
+        let row = Row {
+            instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
+            idle_since: Some(Idle {
+                seconds: 290.4,
+                or_longer: true,
+            }),
+            ..Row::default()
+        };
+        let cells = row.cells(false);
+        assert_eq!(cells[12], "▁▂·██");
+        assert_eq!(cells[9], "4m50s+");
+        assert_eq!(Idle::IN_USE.to_string(), "0s");
+    }
+}

@@ -1,0 +1,213 @@
+//! The fleet now: every GPU and MIG instance, by node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use maud::{Markup, html};
+
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+
+use crate::Failure;
+use crate::top::fetch::{self, Found};
+use crate::top::gpus::{Gpu, HEADING, of_no_node};
+use crate::top::rows::Row;
+use crate::top::{TopArgs, What};
+
+use super::html::{cell, headings, name, table, words};
+use super::query::link;
+use super::{Ask, Content};
+
+/// The nodes, with their explanations.
+pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
+    fetch::rows(&TopArgs::all(What::Nodes, true), &ask.cluster).await
+}
+
+/// The state of a GPU, as its square shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Active,
+    Idle,
+    /// Held, with an unknown load.
+    Held,
+    Free,
+    Unknown,
+}
+
+impl Does {
+    const ALL: [Self; 5] = [
+        Self::Active,
+        Self::Idle,
+        Self::Held,
+        Self::Free,
+        Self::Unknown,
+    ];
+
+    fn of(gpu: &Gpu) -> Self {
+        match (gpu.held, gpu.state) {
+            (Some(false), _) => Self::Free,
+            (Some(true), "active") => Self::Active,
+            (Some(true), "idle") => Self::Idle,
+            (Some(true), _) => Self::Held,
+            (None, _) => Self::Unknown,
+        }
+    }
+
+    /// Its class, letter and name.
+    const fn shown(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Active => ("active", "A", "held and active"),
+            Self::Idle => ("idle", "I", "held and idle"),
+            Self::Held => ("held", "H", "held, activity unknown"),
+            Self::Free => ("free", "F", "free"),
+            Self::Unknown => ("unknown", "?", "unknown"),
+        }
+    }
+}
+
+fn count(gpus: &[&Gpu], what: Does) -> usize {
+    gpus.iter().filter(|gpu| Does::of(gpu) == what).count()
+}
+
+pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let mut found = nodes(&ask).await?;
+    let gpus = found.gpus();
+    let all: Vec<&Gpu> = gpus.iter().collect();
+    let mut of_nodes: BTreeMap<&str, Vec<&Gpu>> = BTreeMap::new();
+    for gpu in &gpus {
+        of_nodes.entry(&gpu.node).or_default().push(gpu);
+    }
+    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
+    let elsewhere = elsewhere.unwrap_or_else(Some);
+    let mut rows = found.rows.iter();
+    let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
+    found.notes.extend(elsewhere);
+    // That no GPU is reported does not mean that there is none.
+    let shown = |count: usize| match (all.len(), is_whole) {
+        (0, _) => "–".to_owned(),
+        (_, true) => count.to_string(),
+        (_, false) => format!("{count}+"),
+    };
+    let [active, idle, unclear, free, unknown] = Does::ALL.map(|what| count(&all, what));
+    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let mut tiles = vec![("GPUs", cards.len(), "total")];
+    if cards.len() < all.len() {
+        tiles.push(("GPUs and MIG instances", all.len(), "total"));
+    }
+    tiles.extend([
+        ("held", active + idle + unclear, "held"),
+        ("active", active, "active"),
+        ("held and idle", idle, "idle"),
+        ("free", free, "free"),
+        ("unknown", unknown, "unknown"),
+    ]);
+    let words = tiles
+        .iter()
+        .map(|(what, number, _)| format!("{what}: {}", shown(*number)));
+    let words: Vec<String> = words.collect();
+    Ok(Content {
+        title: "Fleet now".to_owned(),
+        status: words.join(", "),
+        body: html! {
+            dl.tiles {
+                @for (what, number, class) in &tiles {
+                    div class=(class) { dt { (what) } dd { (shown(*number)) } }
+                }
+            }
+            (by_node(&found.rows, &of_nodes))
+            (ask.notes(&found.notes))
+        },
+    })
+}
+
+/// Single GPUs, with their pods.
+pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
+    let gpus = found.gpus();
+    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
+    found.notes.extend(elsewhere.unwrap_or_else(Some));
+    // The node is the first column on a terminal, and the last one here.
+    let mut names = HEADING;
+    names.rotate_left(1);
+    let row = |gpu: &Gpu| {
+        let mut texts = gpu.cells();
+        texts.rotate_left(1);
+        let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
+        cells[0] = name(&texts[0], &why(&gpu.node));
+        cells[POD] = words(&texts[POD]);
+        cells
+    };
+    let rows: Vec<Vec<Markup>> = gpus.iter().map(row).collect();
+    Ok(Content {
+        title: "GPUs now".to_owned(),
+        status: match rows.len() {
+            0 => ask.status(true, "no GPU is reported".to_owned()),
+            count => format!("{count} GPUs and MIG instances"),
+        },
+        body: html! {
+            @if !rows.is_empty() { (table("GPUs at the newest instant", &headings(&names), &rows)) }
+            (ask.notes(&found.notes))
+        },
+    })
+}
+
+/// The column of the pods; the GPU's is the first.
+const POD: usize = 2;
+
+/// The last columns: autoscalers do not scale nodes, and the window is on the page of
+/// each node.
+const NOT_OF_NODES: usize = 2;
+
+fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
+    let mut names = Row::heading(false);
+    names.truncate(names.len().saturating_sub(NOT_OF_NODES));
+    names.insert(1, "GPUS NOW".to_owned());
+    let of_row = |row: &Row| gpus.get(row.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let cells = rows.iter().map(|row| of_node(row, of_row(row)));
+    let cells: Vec<Vec<Markup>> = cells.collect();
+    html! {
+        @if !cells.is_empty() {
+            (table("Nodes: means over the window, GPUs at the newest instant", &headings(&names), &cells))
+            ul.legend {
+                @for does in Does::ALL {
+                    @let (_, _, words) = does.shown();
+                    li { (square(does)) " " (words) }
+                }
+            }
+        }
+    }
+}
+
+/// The page of a node's GPUs.
+fn why(node: &str) -> String {
+    link(
+        "why",
+        [
+            ("resource", "nodes"),
+            ("name", node),
+            ("metric", MEMORY_UTILIZATION),
+        ],
+    )
+}
+
+fn square(does: Does) -> Markup {
+    let (class, letter, _) = does.shown();
+    html! { span class={ "gpu " (class) } aria-hidden="true" { (letter) } }
+}
+
+fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
+    let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
+    cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
+    cells[0] = name(&row.name, &why(&row.name));
+    let counts = Does::ALL.into_iter().filter(|does| count(gpus, *does) > 0);
+    let counts = counts.map(|does| format!("{} {}", count(gpus, does), does.shown().2));
+    let words = counts.collect::<Vec<_>>().join(", ");
+    let squares = html! {
+        td {
+            @if gpus.is_empty() { "–" } @else {
+                span.gpus role="img" aria-label=(words) { @for gpu in gpus { (square(Does::of(gpu))) } }
+            }
+        }
+    };
+    cells.insert(1, squares);
+    cells
+}

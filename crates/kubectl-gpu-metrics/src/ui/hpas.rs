@@ -1,0 +1,300 @@
+//! Autoscalers, and the reason for the replicas that each wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
+use maud::{Markup, html};
+
+use crate::Failure;
+use crate::explain::hpa::Decision;
+use crate::top::cells::count;
+use crate::top::objects::{GpuPod, HpaCell, Objects};
+use crate::top::{TopArgs, What};
+use crate::values::{self, Item, List, of_object};
+
+use super::html::{cell, headings, name, notes, table};
+use super::query::link;
+use super::{Ask, Content};
+
+/// Prefix of the controller's message that it has no metric.
+const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
+
+/// How many lists are read concurrently.
+const SIDE_BY_SIDE: usize = 8;
+
+/// The columns; a narrow window shows the first of them.
+const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
+
+/// The state of an autoscaler; the page sorts by it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    /// It computes no replicas, for this reason.
+    Stuck(String),
+    /// It wants more replicas than its maximum.
+    Pinned {
+        most: i32,
+    },
+    /// Some of its replicas have no pod with a value.
+    Missing {
+        there: usize,
+        replicas: i32,
+    },
+    /// The controller has written no condition.
+    Unsaid,
+    Well(&'static str),
+}
+
+impl State {
+    /// `there` is the number of its pods with a value, if known.
+    fn of(hpa: &HpaCell, there: Option<usize>) -> Self {
+        let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
+            it.type_ == type_ && it.status == status
+        };
+        let reason = |it: &HorizontalPodAutoscalerCondition| it.reason.clone().unwrap_or_default();
+        let mut all = hpa.conditions.iter();
+        let failing = all
+            .clone()
+            .find(|it| is(it, "AbleToScale", "False") || is(it, "ScalingActive", "False"));
+        if let Some(failing) = failing {
+            let message = failing.message.as_deref().unwrap_or_default();
+            let message = message.strip_prefix(NOT_COMPUTED).unwrap_or(message);
+            let reason = reason(failing);
+            return Self::Stuck(match reason.as_str() {
+                "ScalingDisabled" => "switched off: its target has no replicas".to_owned(),
+                metric if metric.starts_with("FailedGet") && failing.type_ == "ScalingActive" => {
+                    format!("no metric: {message}")
+                }
+                _ => format!("{reason}: {message}"),
+            });
+        }
+        let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
+        let short = there.zip(hpa.replicas);
+        let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
+        match (limited.as_deref(), short) {
+            _ if hpa.conditions.is_empty() => Self::Unsaid,
+            (Some("TooManyReplicas"), _) => Self::Pinned { most: hpa.max },
+            (_, Some((there, replicas))) => Self::Missing { there, replicas },
+            (Some("TooFewReplicas"), _) => Self::Well("at its minimum"),
+            (Some(_), _) => Self::Well("scales as fast as it may"),
+            (None, _) => Self::Well("able to scale"),
+        }
+    }
+
+    const fn is_well(&self) -> bool {
+        matches!(self, Self::Well(_))
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(why) => f.write_str(why),
+            Self::Pinned { most } => write!(f, "wants more than its maximum of {most}"),
+            Self::Missing { there, replicas } => {
+                write!(f, "{there} of {replicas} pods have a value")
+            }
+            Self::Unsaid => f.write_str("the controller has said nothing so far"),
+            Self::Well(words) => f.write_str(words),
+        }
+    }
+}
+
+pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let everywhere = ask.namespace.is_none();
+    let args = TopArgs::all(What::Workloads, everywhere);
+    let mut objects = Objects::read(&args, &ask.cluster).await?;
+    let with_value = with_value(&ask, &objects).await;
+    let mut all: Vec<(State, &str, &str, &HpaCell)> = Vec::new();
+    for ((namespace, of), hpas) in &objects.hpas {
+        all.extend(hpas.iter().map(|hpa| {
+            let there = there(&objects, (namespace, of, hpa), &with_value);
+            (State::of(hpa, there), &**namespace, &**of, hpa)
+        }));
+    }
+    all.sort_by_cached_key(|(state, namespace, _, hpa)| (state.clone(), *namespace, &*hpa.name));
+    let unwell = all.iter().filter(|(state, ..)| !state.is_well()).count();
+    let whose = match &ask.namespace {
+        Some(namespace) => format!("namespace {namespace}"),
+        None => "all namespaces".to_owned(),
+    };
+    if all.is_empty() && objects.notes.is_empty() {
+        let none = format!("{whose}: there is no HorizontalPodAutoscaler");
+        objects.notes.insert(none);
+    }
+    let names: Vec<&str> = HEADING.split(' ').collect();
+    let rows: Vec<Vec<Markup>> = all.iter().map(row).collect();
+    Ok(Content {
+        title: format!("HPAs of {whose}"),
+        status: match rows.len() {
+            0 => "no autoscaler is shown".to_owned(),
+            count => format!("{count} autoscalers, {unwell} of them unwell"),
+        },
+        body: html! {
+            @if !rows.is_empty() { (table("Autoscalers by their first metric, as the controller wrote it; VALUE: current/target", &headings(&names), &rows)) }
+            (notes(&objects.notes))
+        },
+    })
+}
+
+/// The pods that have a value, by namespace and metric.
+type WithValue = BTreeMap<(String, String), Vec<String>>;
+
+/// Reads the metrics of pods that autoscalers ask for.
+async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
+    let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
+        let metrics = hpas.iter().filter(|hpa| hpa.of_pods);
+        metrics.filter_map(|hpa| Some((namespace.clone(), hpa.metric.clone()?)))
+    });
+    let asked: BTreeSet<(String, String)> = asked.collect();
+    let lists = asked.into_iter().map(|(namespace, metric)| async move {
+        let path = of_object(("pods", Some(&namespace)), "*", &metric);
+        // If no pod has a value, the controller's condition says so.
+        let list = ask.cluster.read::<List<Item>>(&path).await.ok()?;
+        Some(((namespace, metric), values::names(list.items)))
+    });
+    let lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
+    lists.filter_map(std::future::ready).collect().await
+}
+
+/// How many pods of an autoscaler have a value of its metric, or run where the metric
+/// is not of pods; `None`: its pods are not known.
+fn there(
+    objects: &Objects,
+    (namespace, of, hpa): (&str, &str, &HpaCell),
+    with_value: &WithValue,
+) -> Option<usize> {
+    let key = (namespace.to_owned(), hpa.metric.clone()?);
+    let named = with_value.get(&key).filter(|_| hpa.of_pods);
+    let is_there = |pod: &&GpuPod| named.map_or(pod.is_running, |it| it.contains(&pod.name));
+    let pods = objects.pods.iter();
+    let pods = pods.filter(|pod| pod.namespace == namespace && pod.owner.as_deref() == Some(of));
+    let pods: Vec<&GpuPod> = pods.collect();
+    (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
+}
+
+fn row((state, namespace, of, hpa): &(State, &str, &str, &HpaCell)) -> Vec<Markup> {
+    let metric = hpa.metric.as_deref().unwrap_or("–");
+    let metric = match hpa.others {
+        0 => metric.to_owned(),
+        others => format!("{metric} +{others}"),
+    };
+    let (class, mark) = match state.is_well() {
+        true => ("words well", "✓"),
+        false => ("words unwell", "×"),
+    };
+    vec![
+        name(
+            &format!("{namespace}/{}", hpa.name),
+            &link("hpa", [("namespace", *namespace), ("name", &hpa.name)]),
+        ),
+        html! { td.n { (hpa.sides().join("/")) } },
+        html! { td class=(class) { (mark) " " (state) } },
+        cell(&count(hpa.replicas)),
+        cell(&count(hpa.desired)),
+        cell(&format!("{}–{}", hpa.min, hpa.max)),
+        cell(&metric),
+        cell(of),
+    ]
+}
+
+/// One sync, step by step.
+pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
+    let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
+    let [computed, written] =
+        [decision.trace.desired, decision.written_desired_replicas].map(count);
+    let conditions = decision.trace.conditions.iter().map(|it| {
+        let status = if it.status { "True" } else { "False" };
+        [it.type_, status, it.reason, &it.message]
+            .map(cell)
+            .to_vec()
+    });
+    let conditions: Vec<Vec<Markup>> = conditions.collect();
+    let told: BTreeSet<String> = decision.otherwise.iter().cloned().collect();
+    Ok(Content {
+        title: format!("Why these replicas: {namespace}/{hpa}"),
+        status: decision.result(),
+        body: html! {
+            dl.tiles {
+                div { dt { "by this computation" } dd { (computed) } }
+                div { dt { "written by the controller" } dd { (written) } }
+            }
+            h2 { "What the controller computes" }
+            ol.steps { @for sentence in decision.trace.sentences() { li { (sentence) } } }
+            h2 { "Conditions" }
+            (table("Conditions by this computation", &headings(&["TYPE", "STATUS", "REASON", "MESSAGE"]), &conditions))
+            (notes(&told))
+            h2 { "Assumed" }
+            ul.notes { @for assumed in &decision.assumed { li { (assumed) } } }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hpa::Hpa;
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+    use serde_json::json;
+
+    use super::*;
+
+    fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> State {
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|(type_, status, reason)| {
+                json!({"type": type_, "status": status, "reason": reason, "message": "it says"})
+            })
+            .collect();
+        let hpa = json!({
+            "metadata": {"name": "train", "namespace": "ml"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
+            "status": {"desiredReplicas": 4, "currentReplicas": 4, "conditions": conditions},
+        });
+        let object: HorizontalPodAutoscaler = serde_json::from_value(hpa).unwrap();
+        let hpa = Hpa::try_from(&object).unwrap();
+        State::of(&HpaCell::of(hpa), there)
+    }
+
+    #[test]
+    fn what_keeps_an_autoscaler_from_its_target_is_unwell_in_words() {
+        let able = ("AbleToScale", "True", "ReadyForNewScale");
+        let active = ("ScalingActive", "True", "ValidMetricFound");
+        let limited = |reason| ("ScalingLimited", "True", reason);
+        let pinned = limited("TooManyReplicas");
+        let without = ("ScalingActive", "False", "FailedGetPodsMetric");
+        let unwell = [
+            (
+                state(&[able, without, pinned], Some(4)),
+                "no metric: it says",
+            ),
+            (
+                state(&[("AbleToScale", "False", "FailedGetScale")], None),
+                "FailedGetScale: it says",
+            ),
+            (
+                state(&[able, active, pinned], Some(4)),
+                "wants more than its maximum of 4",
+            ),
+            (state(&[able, active], Some(3)), "3 of 4 pods have a value"),
+            (state(&[], None), "the controller has said nothing so far"),
+        ];
+        for (state, words) in &unwell {
+            assert!(!state.is_well(), "{words}");
+            assert_eq!(state.to_string(), *words);
+        }
+        for (state, words) in [
+            (state(&[able, active], Some(4)), "able to scale"),
+            (state(&[able, active], None), "able to scale"),
+            (
+                state(&[able, active, limited("TooFewReplicas")], Some(4)),
+                "at its minimum",
+            ),
+        ] {
+            assert!(state.is_well() && unwell.iter().all(|(it, _)| *it < state));
+            assert_eq!(state.to_string(), words);
+        }
+    }
+}

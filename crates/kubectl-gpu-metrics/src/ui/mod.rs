@@ -1,0 +1,432 @@
+//! `ui`: `top`, `explain` and `check` in a browser.
+//!
+//! Each request renders its page from what a running server answers to the user's own
+//! credentials; nothing is kept. `demo` serves the pages for its own fleet, and
+//! `serve --ui` for operators.
+
+mod configuration;
+mod findings;
+mod fleet;
+mod guard;
+mod hpas;
+mod html;
+mod markdown;
+mod objects;
+mod query;
+mod sources;
+mod why;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, get};
+use clap::Args;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use maud::{Markup, html};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use aggregated_apiserver::api::response::refusal;
+use aggregated_apiserver::api::service::into_service;
+use aggregated_apiserver::serve::listener::{Limits, Listener};
+use cluster_state::client::Client;
+
+use super::cluster::{Cluster, ClusterArgs};
+use super::signals::Signals;
+use super::unread::{UNREAD, trouble};
+use super::{Failure, number};
+use guard::{Guard, Verdict};
+use query::{Query, link};
+
+/// Enough for two browsers.
+const CONNECTIONS: u32 = 32;
+
+/// Headers of every answer: the page loads nothing from other sites, sends nothing to
+/// them, is not framed and not cached.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// The answer to a browser without the cookie.
+const LOCKED: &str = "This page opens by the address that the program printed, once and in one browser.\n\
+                      If it is open here already, go to ./ from its address bar; else start the program again.\n";
+
+/// The answer to other names and sites at the operators' address.
+const ELSEWHERE: &str = "This page is reached by an IP address, by localhost or by a name of the cluster, and \
+                         from no other site.\n";
+
+/// The answer to other names and sites.
+const FOREIGN: &str = "This page is for its own address alone, as the program printed it.\n";
+
+/// The fleet, its workloads and autoscalers, and why their numbers are what they
+/// are, in a browser on this machine. Asks the server of a cluster with your own
+/// rights, and changes nothing.
+#[derive(Debug, Args)]
+pub struct UiArgs {
+    /// Port on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 0, value_parser = number(0..=u16::MAX))]
+    port: u16,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Serves the pages on this machine until a signal ends the command.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(args: UiArgs) -> Result<(), Failure> {
+    let cluster = args.cluster.connect().await?;
+    let local = Local::bind(args.port).await?;
+    // The reader of the output may have closed it.
+    let _ = writeln!(io::stdout(), "open {}\nCtrl-C ends it.", local.url());
+    let (stop, stopped) = watch::channel(false);
+    let name = cluster.client.cluster().to_owned();
+    let pages = routes(cluster.client, args.cluster.namespace, &name);
+    let serving = tokio::spawn(local.serve(pages, stopped));
+    let mut signals = Signals::new()?;
+    signals.wait().await;
+    let _ = stop.send(true);
+    let _ = serving.await;
+    Ok(())
+}
+
+/// A port of this machine that admits one browser.
+#[derive(Debug)]
+pub struct Local {
+    tcp: TcpListener,
+    guard: Arc<Guard>,
+}
+
+impl Local {
+    /// Takes a port; 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub async fn bind(port: u16) -> Result<Self, Failure> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let failed = |error: io::Error| {
+            Failure::Failed(format!(
+                "cannot listen on {address}: {error}: choose another port with --port"
+            ))
+        };
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let host = tcp.local_addr().map_err(failed)?.to_string();
+        let guard =
+            Guard::new(host).ok_or_else(|| Failure::Failed("no random numbers".to_owned()))?;
+        Ok(Self {
+            tcp,
+            guard: Arc::new(guard),
+        })
+    }
+
+    /// The address with the token, which works once.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.guard.url()
+    }
+
+    /// Serves until `stop`.
+    pub async fn serve(self, pages: Router, stop: watch::Receiver<bool>) {
+        let pages = pages
+            .layer(from_fn_with_state(self.guard, guarded))
+            .layer(from_fn(marked));
+        let limits = Limits {
+            connections: CONNECTIONS,
+            ..Limits::default()
+        };
+        let listener = Listener::without_tls(self.tcp, limits, refusal);
+        listener.run(into_service(pages), stop).await;
+    }
+}
+
+/// The pages at the operators' address, which needs no credentials. Another site
+/// cannot read them through the browser of a user that reaches the address.
+#[must_use]
+pub fn for_operators(client: Client) -> Router {
+    let name = client.cluster().to_owned();
+    routes(client, None, &name)
+        .layer(from_fn(from_here))
+        .layer(from_fn(marked))
+}
+
+async fn from_here(request: Request, next: Next) -> Response {
+    match guard::is_foreign_to_operators(request.headers()) {
+        true => (StatusCode::FORBIDDEN, ELSEWHERE).into_response(),
+        false => next.run(request).await,
+    }
+}
+
+async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    // A link preview must not use the token up.
+    let is_look = request.method() == Method::HEAD;
+    if is_look && Query::of(request.uri()).get("token").is_some() {
+        return (StatusCode::UNAUTHORIZED, LOCKED).into_response();
+    }
+    match guard.judge(request.uri(), request.headers()) {
+        Verdict::Pass => next.run(request).await,
+        Verdict::Enter(cookie) => {
+            let cookie = cookie.map(|it| [(SET_COOKIE, it)]);
+            (cookie, Redirect::to("./")).into_response()
+        }
+        Verdict::Foreign => (StatusCode::FORBIDDEN, FOREIGN).into_response(),
+        Verdict::Unknown => (StatusCode::UNAUTHORIZED, LOCKED).into_response(),
+    }
+}
+
+/// Sets the headers, also on refusals.
+async fn marked(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The pages, with the answers to `client`; `name` is that of the cluster.
+/// `namespace` is the default where the address names none; `None` means all.
+#[must_use]
+pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
+    let file = |kind: &'static str, text: &'static str| {
+        get(move || async move { ([(CONTENT_TYPE, kind)], text) })
+    };
+    Router::new()
+        .route("/", page(Tab::Fleet, fleet::view))
+        .route("/gpus", page(Tab::Gpus, fleet::gpus))
+        .route("/workloads", page(Tab::Workloads, objects::workloads))
+        .route("/pods", page(Tab::Pods, objects::pods))
+        .route("/namespaces", page(Tab::Namespaces, objects::namespaces))
+        .route("/hpas", page(Tab::Hpas, hpas::view))
+        .route("/hpa", page(Tab::Hpa, hpas::decision))
+        .route("/why", page(Tab::Why, why::view))
+        .route("/findings", page(Tab::Findings, findings::view))
+        .route("/check", page(Tab::Check, findings::check))
+        .route("/sources", page(Tab::Sources, sources::view))
+        .route(
+            "/configuration",
+            page(Tab::Configuration, configuration::view),
+        )
+        .route(
+            "/page.css",
+            file("text/css; charset=utf-8", include_str!("page.css")),
+        )
+        .route(
+            "/page.js",
+            file("text/javascript; charset=utf-8", include_str!("page.js")),
+        )
+        .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: begin at ./\n") })
+        .with_state(Source {
+            client,
+            namespace,
+            name: name.into(),
+        })
+        .layer(from_fn(marked))
+}
+
+/// The source of the pages.
+#[derive(Clone, Debug)]
+struct Source {
+    client: Client,
+    /// The default namespace where the address names none; `None` means all.
+    namespace: Option<String>,
+    name: Arc<str>,
+}
+
+fn page<V, F>(tab: Tab, view: V) -> MethodRouter<Source>
+where
+    V: Fn(Arc<Ask>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Content, Failure>> + Send + 'static,
+{
+    get(move |State(source): State<Source>, uri: Uri| async move {
+        let mut ask = Ask::new(&source, &uri);
+        if tab != Tab::Check {
+            ask.trouble = trouble(&ask.cluster).await;
+        }
+        let ask = Arc::new(ask);
+        match view(Arc::clone(&ask)).await {
+            // A user without a right to nodes may have one to a namespace.
+            Err(Failure::Refused(_)) if tab == Tab::Fleet => {
+                let home = link("workloads", [("namespace", &*ask.cluster.namespace)]);
+                Redirect::to(&home).into_response()
+            }
+            content => html::document(tab, &ask, content),
+        }
+    })
+}
+
+/// One request.
+#[derive(Debug)]
+struct Ask {
+    /// With the requested namespace, or that of the context.
+    cluster: Cluster,
+    /// The requested namespace; `None`: all.
+    namespace: Option<String>,
+    query: Query,
+    cluster_name: Arc<str>,
+    /// Why GPU data is missing, and the remedy.
+    trouble: Option<(String, String)>,
+}
+
+impl Ask {
+    fn new(source: &Source, uri: &Uri) -> Self {
+        let Source {
+            client,
+            namespace,
+            name,
+        } = source;
+        let query = Query::of(uri);
+        let asked = match query.get("namespace") {
+            Some("") => None,
+            Some(name) => Some(name.to_owned()),
+            None => namespace.clone(),
+        };
+        Self {
+            cluster: Cluster::of(client.clone(), asked.as_deref()),
+            namespace: asked,
+            query,
+            cluster_name: Arc::clone(name),
+            trouble: None,
+        }
+    }
+
+    /// Remarks on missing values, unless all values are missing for one reason.
+    fn notes(&self, notes: &BTreeSet<String>) -> Markup {
+        match self.trouble {
+            Some(_) => html! {},
+            None => html::notes(notes),
+        }
+    }
+
+    /// The status line of a page. Rows that could not be read are not reported as
+    /// zero.
+    fn status(&self, is_empty: bool, status: String) -> String {
+        match is_empty && self.trouble.is_some() {
+            true => UNREAD.to_owned(),
+            false => status,
+        }
+    }
+
+    /// A required part of the address.
+    fn need(&self, name: &str) -> Result<&str, Failure> {
+        let word = self.query.word(name);
+        word.ok_or_else(|| {
+            Failure::Usage(format!(
+                "the address of this page names no {name}: come by a link"
+            ))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Content {
+    title: String,
+    /// A sentence; a screen reader announces its changes.
+    status: String,
+    body: Markup,
+}
+
+/// A page, by its tab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tab {
+    Fleet,
+    Gpus,
+    Workloads,
+    Pods,
+    Namespaces,
+    Hpas,
+    Findings,
+    Sources,
+    Configuration,
+    Why,
+    Hpa,
+    Check,
+}
+
+impl Tab {
+    /// The tabs that are shown.
+    const ALL: [Self; 9] = [
+        Self::Fleet,
+        Self::Gpus,
+        Self::Workloads,
+        Self::Pods,
+        Self::Namespaces,
+        Self::Hpas,
+        Self::Findings,
+        Self::Sources,
+        Self::Configuration,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fleet => "Fleet",
+            Self::Gpus => "GPUs",
+            Self::Workloads => "Workloads",
+            Self::Pods => "Pods",
+            Self::Namespaces => "Namespaces",
+            Self::Hpas => "HPAs",
+            Self::Findings => "Findings",
+            Self::Sources => "Sources",
+            Self::Configuration => "Configuration",
+            Self::Why => "Why this value",
+            Self::Hpa => "Why these replicas",
+            Self::Check => "Check",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Fleet => "",
+            Self::Gpus => "gpus",
+            Self::Workloads => "workloads",
+            Self::Pods => "pods",
+            Self::Namespaces => "namespaces",
+            Self::Hpas => "hpas",
+            Self::Findings => "findings",
+            Self::Sources => "sources",
+            Self::Configuration => "configuration",
+            Self::Why => "why",
+            Self::Hpa => "hpa",
+            Self::Check => "check",
+        }
+    }
+
+    const fn is_namespaced(self) -> bool {
+        matches!(
+            self,
+            Self::Workloads | Self::Pods | Self::Hpas | Self::Findings
+        )
+    }
+
+    /// Refresh interval in seconds; 0: the page does not change. Findings cost some
+    /// hundred requests.
+    const fn every(self) -> u32 {
+        match self {
+            Self::Check => 0,
+            Self::Findings | Self::Configuration => 60,
+            _ => 5,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Workloads, pods and namespaces: the rows of `top`, each with its chart.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use maud::{Markup, html};
+
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+
+use crate::Failure;
+use crate::chart::sparkline;
+use crate::cluster::Cluster;
+use crate::top::cells::whole;
+use crate::top::fetch::{self, Found};
+use crate::top::rows::Row;
+use crate::top::{Column, TopArgs, What};
+
+use super::html::{alert, cell, name, table};
+use super::query::link;
+use super::{Ask, Content};
+
+pub(super) async fn workloads(ask: Arc<Ask>) -> Result<Content, Failure> {
+    view(&ask, What::Workloads, "workloads").await
+}
+
+pub(super) async fn pods(ask: Arc<Ask>) -> Result<Content, Failure> {
+    view(&ask, What::Pods, "pods").await
+}
+
+pub(super) async fn namespaces(ask: Arc<Ask>) -> Result<Content, Failure> {
+    view(&ask, What::Namespaces, "namespaces").await
+}
+
+async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
+    let (mut found, namespace) = rows(ask, what).await?;
+    if let Some(column) = ask.query.word("sort") {
+        let column = Column::from_str(column, true).map_err(Failure::Usage)?;
+        Row::sort(&mut found.rows, column);
+    }
+    let namespaced = namespace.is_none() && what.is_namespaced();
+    let place = match (&namespace, what.is_namespaced()) {
+        (Some(namespace), true) => format!(" of namespace {namespace}"),
+        _ => String::new(),
+    };
+    let headings = Row::heading(namespaced);
+    let headings: Vec<Markup> = headings.iter().map(|it| sortable(ask, page, it)).collect();
+    let rows = found.rows.iter().map(|row| cells(row, what, namespaced));
+    let rows: Vec<Vec<Markup>> = rows.collect();
+    Ok(Content {
+        title: format!("GPUs by {}{place}", what.singular()),
+        status: ask.status(rows.is_empty(), status(&found.rows, page, &place)),
+        body: html! {
+            @if !rows.is_empty() {
+                (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))
+            }
+            @if let (None, Some(cause)) = (&ask.trouble, cause(&found.rows)) {
+                (alert(&html! { strong { "No number is known. " } (cause) }))
+            }
+            (ask.notes(&found.notes))
+        },
+    })
+}
+
+/// The common reason, if no row has a value.
+fn cause(rows: &[Row]) -> Option<&str> {
+    let is_known = rows.iter().any(|row| row.held.is_some());
+    let mut reasons = rows
+        .iter()
+        .filter_map(|row| row.explanation.as_ref()?.no_value.as_deref());
+    reasons.next().filter(|_| !is_known)
+}
+
+/// The number of rows, and of those without known GPUs.
+fn status(rows: &[Row], page: &str, place: &str) -> String {
+    let idle = rows.iter().filter_map(|row| row.idle);
+    let [known, idle] = [
+        idle.clone().count(),
+        idle.filter(|idle| whole(*idle) != "0").count(),
+    ];
+    match rows.len() - known {
+        0 if rows.is_empty() => format!("no {page} are shown"),
+        0 => format!("{known} {page}{place}, {idle} of them with idle GPUs"),
+        unknown if known == 0 => format!("{unknown} {page}{place}, what their GPUs do is unknown"),
+        unknown => format!(
+            "{} {page}{place}, {idle} of them with idle GPUs, {unknown} unknown",
+            rows.len()
+        ),
+    }
+}
+
+/// The rows of what was asked for. A user without the right to all
+/// namespaces gets the own one, with a note.
+async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure> {
+    let everywhere = ask.namespace.is_none();
+    let asked = fetch::rows(&TopArgs::all(what, everywhere), &ask.cluster).await;
+    let refused = match asked {
+        Ok(found) => return Ok((found, ask.namespace.clone())),
+        Err(failure) if !everywhere || !what.is_namespaced() => return Err(failure),
+        Err(failure) => failure,
+    };
+    let namespace = ask.cluster.client.namespace().to_owned();
+    let cluster = Cluster::of(ask.cluster.client.clone(), Some(&namespace));
+    let Ok(mut found) = fetch::rows(&TopArgs::all(what, false), &cluster).await else {
+        return Err(refused);
+    };
+    found.notes.insert(format!(
+        "not all namespaces could be read, this is {namespace} alone: {refused}"
+    ));
+    Ok((found, Some(namespace)))
+}
+
+/// A heading that sorts its column, if the column has an order.
+fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
+    let column = heading.trim_end_matches('%').to_lowercase();
+    if Column::from_str(&column, true).is_err() {
+        return html! { (heading) };
+    }
+    let namespace = ask.query.word("namespace").unwrap_or_default();
+    let href = link(page, [("namespace", namespace), ("sort", &column)]);
+    let sorted = ask.query.word("sort") == Some(&column);
+    html! { a href=(href) { (heading) @if sorted { span aria-hidden="true" { " ▾" } } } }
+}
+
+fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
+    let texts = row.cells(namespaced);
+    let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
+    cells[usize::from(namespaced)] = name(&row.name, &why(row, what));
+    let [.., autoscalers, window] = cells.as_mut_slice() else {
+        return cells;
+    };
+    if let (Some(hpa), Some(namespace)) = (row.hpas.first(), &row.namespace) {
+        let href = link(
+            "hpa",
+            [("namespace", namespace.as_str()), ("name", &hpa.name)],
+        );
+        let text = texts.iter().nth_back(1).map(String::as_str);
+        *autoscalers = html! { td { a href=(href) { (text.unwrap_or_default()) } } };
+    }
+    if !row.instants.is_empty() {
+        let title = format!("memory utilisation of {}", row.name);
+        *window = html! { td { (sparkline(&title, &row.instants, 100.0)) } };
+    }
+    cells
+}
+
+/// The page that explains a row.
+fn why(row: &Row, what: What) -> String {
+    let (resource, name) = match what {
+        What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),
+        What::Pods => ("pods", row.name.as_str()),
+        What::Namespaces => ("namespaces", row.name.as_str()),
+        What::Nodes | What::Gpus => ("nodes", row.name.as_str()),
+    };
+    let namespace = row.namespace.as_deref().unwrap_or_default();
+    link(
+        "why",
+        [
+            ("resource", resource),
+            ("namespace", namespace),
+            ("name", name),
+            ("metric", MEMORY_UTILIZATION),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gpus_do_is_not_told_of_rows_without_a_number() {
+        let row = |idle| Row {
+            idle,
+            ..Row::default()
+        };
+        for (rows, words) in [
+            (&[][..], "no pods are shown"),
+            (
+                &[row(None), row(None)],
+                "2 pods, what their GPUs do is unknown",
+            ),
+            (&[row(Some(0.0))], "1 pods, 0 of them with idle GPUs"),
+            (
+                &[row(Some(1.0)), row(None)],
+                "2 pods, 1 of them with idle GPUs, 1 unknown",
+            ),
+        ] {
+            assert_eq!(status(rows, "pods", ""), words);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The metrics APIs as a client sees them: paths, lists, items.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use serde::Deserialize;
+
+use cluster_state::error::CallError;
+use configuration::GPU_RESOURCES;
+use findings::{Severity, Skipped};
+use gpu_metrics::resources::GpuResources;
+
+use super::cluster::{Cluster, encode};
+
+const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+
+/// External metrics of namespaces.
+pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
+
+/// The use of pods in namespaces.
+pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
+
+/// A list of any kind.
+#[derive(Debug, Deserialize)]
+pub(super) struct List<T> {
+    pub(super) items: Vec<T>,
+}
+
+/// A value of a custom or an external metric.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Item {
+    /// Of a custom metric.
+    pub(super) described_object: Option<Named>,
+    pub(super) timestamp: Option<String>,
+    pub(super) window_seconds: Option<u64>,
+    pub(super) value: String,
+}
+
+/// An object's name.
+#[derive(Debug, Deserialize)]
+pub(super) struct Named {
+    pub(super) name: String,
+}
+
+/// What the server says of its data and of its configuration.
+#[derive(Debug, Deserialize)]
+pub(super) struct FindingList {
+    pub(super) items: Vec<FindingItem>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Keys and values; empty: the server is older and does not say them.
+    #[serde(default)]
+    pub(super) configuration: Vec<(String, String)>,
+}
+
+/// A finding of the server, of a code that may be unknown here.
+#[derive(Debug, Deserialize)]
+pub(super) struct FindingItem {
+    pub(super) code: String,
+    pub(super) severity: Severity,
+    pub(super) object: String,
+    pub(super) message: String,
+    pub(super) remedy: String,
+}
+
+impl FindingList {
+    /// As the server answers it in the custom metrics API.
+    pub(super) async fn read(cluster: &Cluster) -> Result<Self, CallError> {
+        cluster.read(&format!("{CUSTOM}/findings")).await
+    }
+
+    /// The resources by which pods request GPUs.
+    pub(super) fn gpu_resources(&self) -> GpuResources {
+        let mut rows = self.configuration.iter();
+        let row = rows.find(|(key, _)| key == GPU_RESOURCES);
+        row.map_or_else(GpuResources::default, |(_, names)| {
+            GpuResources::from_text(names)
+        })
+    }
+}
+
+/// Stands for the resource of external metrics.
+pub(super) const EXTERNALLY: &str = "external";
+
+/// Custom and external metrics that are served, with their resources.
+pub(super) async fn served(
+    cluster: &Cluster,
+) -> Result<BTreeMap<String, BTreeSet<String>>, CallError> {
+    let mut served: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in [CUSTOM, "/apis/external.metrics.k8s.io/v1beta1"] {
+        let list = match cluster.read::<APIResourceList>(path).await {
+            Err(CallError::NotFound(_)) => continue,
+            list => list?,
+        };
+        for resource in list.resources {
+            let name = resource.name.as_str();
+            let (of, metric) = name.split_once('/').unwrap_or((EXTERNALLY, name));
+            served
+                .entry(metric.to_owned())
+                .or_default()
+                .insert(of.to_owned());
+        }
+    }
+    Ok(served)
+}
+
+/// The names of the objects that have a value.
+pub(super) fn names(items: Vec<Item>) -> Vec<String> {
+    let described = items.into_iter().filter_map(|item| item.described_object);
+    described.map(|of| of.name).collect()
+}
+
+/// The path of a metric of an object, or of all objects with the name `*`. For a
+/// namespace, the path is in the namespace itself.
+pub(super) fn of_object(
+    (resource, namespace): (&str, Option<&str>),
+    name: &str,
+    metric: &str,
+) -> String {
+    let (name, metric) = (encode(name), encode(metric));
+    match namespace {
+        _ if resource == "namespaces" => format!("{CUSTOM}/namespaces/{name}/metrics/{metric}"),
+        Some(namespace) => {
+            let (namespace, resource) = (encode(namespace), encode(resource));
+            format!("{CUSTOM}/namespaces/{namespace}/{resource}/{name}/{metric}")
+        }
+        None => format!("{CUSTOM}/{}/{name}/{metric}", encode(resource)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_asked_for_within_itself() {
+        for (of, name, path) in [
+            (("namespaces", None), "ml", "namespaces/ml/metrics/m"),
+            (("nodes", None), "*", "nodes/*/m"),
+            (("pods", Some("ml")), "a b", "namespaces/ml/pods/a%20b/m"),
+        ] {
+            assert_eq!(of_object(of, name, "m"), format!("{CUSTOM}/{path}"));
+        }
+    }
+}
