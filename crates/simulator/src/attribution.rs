@@ -1,28 +1,14 @@
 //! The owner in a line: the exporter's view of the kubelet, with its errors
 //! (docs/exporter.md, "How a GPU gets its pod").
 
-use super::exporter::{Exporter, Profile};
+use super::exporter::Exporter;
+use super::field::Field;
 use super::fleet::Fleet;
-use super::orchestrator::Tenancy;
+use super::orchestrator::{Holder, Tenancy};
 use super::overrides::Overrides;
-use super::sampler::Field;
+use super::profile::Profile;
 use super::scenario::SharingMode;
 use apimachinery::time::{Timestamp, millis};
-
-/// A pod that holds a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder<'a> {
-    /// The pod's namespace.
-    pub namespace: &'a str,
-    /// The pod's name.
-    pub pod: &'a str,
-    /// The container that holds it.
-    pub container: &'a str,
-    /// The pod's UID.
-    pub uid: &'a str,
-    /// The replica of a time-sliced device.
-    pub replica: Option<u32>,
-}
 
 /// One line's owner and its part of the device's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,12 +82,12 @@ impl Fleet {
         out: &mut Vec<Owner<'a>>,
     ) {
         out.clear();
-        let dropout = self.scenario.exporters.dropout_rate;
+        let dropout = self.machines.scenario.exporters.dropout_rate;
         let second = at.millis().div_euclid(1000);
-        let node = self.noise.at(14).at(u64::from(exporter.node));
-        let profile = exporter.profile_at(self, at);
-        let printed = exporter.visible(self, at);
-        let device = &self.devices[number];
+        let node = self.machines.noise.at(14).at(u64::from(exporter.node));
+        let profile = exporter.profile_at(&self.machines, at);
+        let printed = exporter.visible(&self.machines, at);
+        let device = &self.machines.devices[number];
         if let Some(named) = overrides.holders.get(&number) {
             out.push(named.as_ref().map_or(Owner::NOBODY, |named| {
                 Owner::whole(Holder {
@@ -122,11 +108,11 @@ impl Fleet {
     }
 
     fn shares(&self, profile: Profile, at: Timestamp) -> bool {
-        let on = match self.scenario.exporters.sharing {
+        let on = match self.machines.scenario.exporters.sharing {
             SharingMode::Off => false,
             SharingMode::On => true,
             SharingMode::Flapping(period) => {
-                let since = at.millis() - self.scenario.epoch.millis();
+                let since = at.millis() - self.machines.scenario.epoch.millis();
                 since.div_euclid(millis(period).max(1)).rem_euclid(2) == 0
             }
         };
@@ -143,7 +129,7 @@ impl Fleet {
     ) {
         let tenancies = self.orchestrator.tenancies(number);
         let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));
-        let shared = self.devices[number].replicas > 1;
+        let shared = self.machines.devices[number].replicas > 1;
         let split = shared
             && profile.splits_by_process()
             && matches!(field, Field::GpuUtil | Field::FbUsed);
@@ -187,7 +173,7 @@ impl Fleet {
         if count == 0 {
             return Owner::NOBODY;
         }
-        let noise = self.devices[number].noise.at(40);
+        let noise = self.machines.devices[number].noise.at(40);
         let pick = noise.at_bucket(at.millis().div_euclid(10_000)).below(count);
         let pick = holding().nth(usize::try_from(pick).unwrap_or(0));
         pick.map_or(Owner::NOBODY, |tenancy| {

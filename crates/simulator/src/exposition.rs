@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::exporter::{self, Exporter, Profile};
+use super::exporter::{self, Exporter};
+use super::field::Field;
 use super::fleet::Fleet;
 use super::overrides::{NONE, Overrides};
-use super::sampler::{Field, SENTINEL_INT};
+use super::profile::Profile;
+use super::sampler::SENTINEL_INT;
 use apimachinery::time::Timestamp;
 
 impl Fleet {
@@ -25,7 +27,7 @@ impl Fleet {
         if exporter.is_silent(at) || overrides.silent.contains(&index) {
             return None;
         }
-        let profile = exporter.profile_at(self, at);
+        let profile = exporter.profile_at(&self.machines, at);
         let mut out = String::with_capacity(64 * 1024);
         if profile == Profile::V2_1 {
             self.write_by_device(exporter, profile, at, overrides, &mut out);
@@ -38,7 +40,7 @@ impl Fleet {
     /// The fields an exporter prints, with their names, in the order of its
     /// csv; sorted by name where the renderer sorts.
     pub(super) fn printed_fields(&self, profile: Profile) -> Vec<(Field, &'static str)> {
-        let knobs = &self.scenario.exporters;
+        let knobs = &self.machines.scenario.exporters;
         let mut fields: Vec<_> = Field::ALL
             .into_iter()
             .filter(|&field| field != Field::MemCopyUtil || !knobs.without_memory_copy)
@@ -63,7 +65,7 @@ impl Fleet {
         for &(field, name) in &fields {
             write_head(field, name, out);
         }
-        let (first, end) = self.node_devices[exporter.node as usize];
+        let (first, end) = self.machines.node_devices[exporter.node as usize];
         for number in first..end {
             for &(field, name) in &fields {
                 let line = Line {
@@ -84,7 +86,7 @@ impl Fleet {
         overrides: &Overrides,
         out: &mut String,
     ) {
-        let (first, end) = self.node_devices[exporter.node as usize];
+        let (first, end) = self.machines.node_devices[exporter.node as usize];
         for (field, name) in self.printed_fields(profile) {
             let before = out.len();
             write_head(field, name, out);
@@ -117,15 +119,17 @@ impl Fleet {
             name,
             number,
         } = line;
-        let device = &self.devices[number];
+        let device = &self.machines.devices[number];
         if !self.is_printed(number, field) {
             return;
         }
-        let tick = self.tick(exporter.node, exporter.visible(self, at));
+        let tick = self
+            .machines
+            .tick(exporter.node, exporter.visible(&self.machines, at));
         let Some(value) = self.reading(number, field, tick, overrides) else {
             return;
         };
-        let node = &self.nodes[exporter.node as usize].name;
+        let node = &self.machines.nodes[exporter.node as usize].name;
         let mut owners = Vec::new();
         self.owners(exporter, number, field, at, overrides, &mut owners);
         for owner in owners {
@@ -154,9 +158,9 @@ impl Fleet {
     /// Whether a device has any lines: a card in MIG mode only if the exporter is
     /// configured to print it beside its instances.
     pub(super) fn is_printed(&self, number: usize, field: Field) -> bool {
-        let device = &self.devices[number];
+        let device = &self.machines.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
-        (!device.parent || self.scenario.exporters.mig_parent_lines)
+        (!device.parent || self.machines.scenario.exporters.mig_parent_lines)
             && !(in_mig_mode && field.is_whole_card())
     }
 }

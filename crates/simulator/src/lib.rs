@@ -5,7 +5,7 @@
 //!  Scenario { seed, nodes, … }
 //!      │
 //!      ▼
-//!  1 fleet         nodes, cards, MIG instances, replicas, UUIDs
+//!  1 machines      nodes, cards, MIG instances, replicas, UUIDs
 //!      │
 //!  2 orchestrator  pods, owners (workloads), holders of each device ────► truth:
 //!      │                                                                  inventory,
@@ -26,12 +26,16 @@
 mod attribution;
 mod exporter;
 mod exposition;
+mod field;
 mod fleet;
+mod hardware;
 pub mod live;
 mod load;
+mod machines;
 mod orchestrator;
 mod overrides;
 mod presets;
+mod profile;
 pub mod random;
 mod sampler;
 mod scenario;
@@ -42,11 +46,15 @@ mod tests;
 mod truth;
 mod workloads;
 
-pub use attribution::Holder;
-pub use exporter::{Exporter, Profile};
-pub use fleet::{Device, Fleet, MigInstance, Model, Node};
+pub use exporter::Exporter;
+pub use field::Field;
+pub use fleet::Fleet;
+pub use hardware::{Device, MigInstance, Model, Node};
 pub use load::{LoadClass, RESOLUTION};
-pub use sampler::Field;
-pub use scenario::{Exporters, Hardware, Scenario, ScrapePath, SharingMode, Workloads};
-pub use scrape::{LabelScheme, Target};
+pub use orchestrator::Holder;
+pub use profile::Profile;
+pub use scenario::{
+    Exporters, Hardware, LabelScheme, Scenario, ScrapePath, SharingMode, Workloads,
+};
+pub use scrape::Target;
 pub use truth::TrueMean;

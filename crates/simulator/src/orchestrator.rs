@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::fleet::Fleet;
 use super::load::{Load, LoadClass};
+use super::machines::Machines;
 use super::random::Noise;
 use super::scenario::picks;
 use super::workloads::{Controller, Open, Workloads};
@@ -27,6 +27,21 @@ pub(super) struct PodRecord {
     pub(super) until: Option<Timestamp>,
     /// Until when it is listed as finished.
     pub(super) listed_until: Option<Timestamp>,
+}
+
+/// A pod that holds a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// The pod's name.
+    pub pod: &'a str,
+    /// The container that holds it.
+    pub container: &'a str,
+    /// The pod's UID.
+    pub uid: &'a str,
+    /// The replica of a time-sliced device.
+    pub replica: Option<u32>,
 }
 
 /// A span of time for which a pod holds a device, or a replica of it.
@@ -60,10 +75,10 @@ pub(super) struct Orchestrator {
 }
 
 impl Orchestrator {
-    pub(super) fn new(fleet: &Fleet) -> Self {
+    pub(super) fn new(machines: &Machines) -> Self {
         let mut builder = Builder {
-            fleet,
-            workloads: Workloads::new(fleet),
+            machines,
+            workloads: Workloads::new(machines),
             pods: Vec::new(),
             tenancies: Vec::new(),
             slots: 0,
@@ -71,9 +86,9 @@ impl Orchestrator {
         builder.place_all();
         let mut tenancies = builder.tenancies;
         tenancies.sort_by_key(|tenancy| (tenancy.device, tenancy.from, tenancy.replica));
-        let mut ranges = Vec::with_capacity(fleet.devices.len());
+        let mut ranges = Vec::with_capacity(machines.devices.len());
         let mut start = 0;
-        for device in 0..fleet.devices.len() {
+        for device in 0..machines.devices.len() {
             let len = tenancies[start..]
                 .iter()
                 .take_while(|tenancy| tenancy.device as usize == device)
@@ -111,7 +126,7 @@ impl Orchestrator {
 }
 
 struct Builder<'a> {
-    fleet: &'a Fleet,
+    machines: &'a Machines,
     workloads: Workloads,
     pods: Vec<PodRecord>,
     tenancies: Vec<Tenancy>,
@@ -132,14 +147,14 @@ type Span = (Timestamp, Option<Timestamp>, Option<Timestamp>);
 
 impl Builder<'_> {
     fn place_all(&mut self) {
-        if self.fleet.scenario.workloads.across_nodes {
+        if self.machines.scenario.workloads.across_nodes {
             self.place_across_nodes();
         }
-        for node in 0..self.fleet.scenario.nodes {
-            let (first, end) = self.fleet.node_devices[node as usize];
+        for node in 0..self.machines.scenario.nodes {
+            let (first, end) = self.machines.node_devices[node as usize];
             let mut whole = Vec::new();
             for index in first..end {
-                let device = &self.fleet.devices[index];
+                let device = &self.machines.devices[index];
                 let number = u32::try_from(index).unwrap_or(u32::MAX);
                 if device.parent || self.is_taken(number) {
                 } else if device.replicas > 1 {
@@ -163,11 +178,11 @@ impl Builder<'_> {
     }
 
     fn slots_are_across(&self, tenancy: &Tenancy) -> bool {
-        self.fleet.scenario.workloads.across_nodes && tenancy.pod == 0
+        self.machines.scenario.workloads.across_nodes && tenancy.pod == 0
     }
 
     fn place_across_nodes(&mut self) {
-        let firsts = self.fleet.node_devices.iter().take(2);
+        let firsts = self.machines.node_devices.iter().take(2);
         let devices: Vec<_> = firsts
             .filter_map(|&(first, _)| u32::try_from(first).ok())
             .map(|device| (device, None))
@@ -176,10 +191,10 @@ impl Builder<'_> {
     }
 
     fn place_whole(&mut self, node: u32, whole: &[u32]) {
-        let sizes = &self.fleet.scenario.workloads.gpus_per_pod;
+        let sizes = &self.machines.scenario.workloads.gpus_per_pod;
         let mut rest = whole;
         while !rest.is_empty() {
-            let noise = self.fleet.noise.at(2).at(u64::from(self.slots));
+            let noise = self.machines.noise.at(2).at(u64::from(self.slots));
             let pick = noise.at(1).below(sizes.len() as u64);
             let size = sizes.get(usize::try_from(pick).unwrap_or(0)).copied();
             let size = (size.unwrap_or(1).max(1) as usize).min(rest.len());
@@ -209,7 +224,7 @@ impl Builder<'_> {
     fn fill(&mut self, node: u32, devices: Vec<(u32, Option<u32>)>) {
         let number = self.slots;
         self.slots += 1;
-        let knobs = &self.fleet.scenario.workloads;
+        let knobs = &self.machines.scenario.workloads;
         let shared = devices.iter().any(|(_, replica)| replica.is_some());
         if picks(knobs.free_every, number) && !shared {
             return;
@@ -217,14 +232,14 @@ impl Builder<'_> {
         let slot = Slot {
             number,
             node,
-            noise: self.fleet.noise.at(2).at(u64::from(number)),
+            noise: self.machines.noise.at(2).at(u64::from(number)),
             idle: picks(knobs.idle_every, number),
             devices,
         };
         let hours = slot.noise.at(2).between(1.0, 48.0);
-        let start = self.fleet.scenario.epoch
+        let start = self.machines.scenario.epoch
             - std::time::Duration::from_millis((hours * 3_600_000.0) as u64);
-        let event = self.fleet.event_time(slot.noise);
+        let event = self.machines.event_time(slot.noise);
         let number = slot.number;
         if picks(knobs.recreated_every, number) {
             self.recreate(&slot, start, event);
@@ -259,7 +274,7 @@ impl Builder<'_> {
     /// Six Jobs of a CronJob within the horizon, each running for 80 % of its turn; a
     /// finished pod is listed until the next one starts.
     fn repeat(&mut self, slot: &Slot) {
-        let scenario = &self.fleet.scenario;
+        let scenario = &self.machines.scenario;
         let turn = scenario.horizon / 6;
         for run in 0..6 {
             let job = self.workloads.open(&slot.wish(Controller::CronJob(run)));
@@ -272,7 +287,7 @@ impl Builder<'_> {
     /// Puts a pod of a workload on a slot.
     fn run(&mut self, slot: &Slot, open: &Open, (from, until, listed_until): Span) {
         let pod = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
-        let noise = self.fleet.noise.at(3).at(u64::from(pod));
+        let noise = self.machines.noise.at(3).at(u64::from(pod));
         self.pods.push(PodRecord {
             namespace: Arc::clone(&open.namespace),
             name: Arc::clone(&open.pod),
@@ -288,7 +303,7 @@ impl Builder<'_> {
         let last = slot.devices.len() - 1;
         for (place, &(device, replica)) in slot.devices.iter().enumerate() {
             let idles = slot.idle && place == last;
-            let class = match self.fleet.scenario.workloads.load {
+            let class = match self.machines.scenario.workloads.load {
                 Some(class) => class,
                 None if idles => LoadClass::Idle,
                 None => open.class,

@@ -76,8 +76,9 @@ impl Controls {
                 .pods
                 .binary_search_by(|pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&key));
             if let Err(place) = place {
-                let node = fleet.devices.get(device);
-                let node = node.map(|device| fleet.nodes[device.node as usize].name.as_str());
+                let node = fleet.machines.devices.get(device);
+                let node =
+                    node.map(|device| fleet.machines.nodes[device.node as usize].name.as_str());
                 let pod = Pod {
                     namespace: named.namespace,
                     name: named.pod,

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::exporter::Profile;
-use super::fleet::Model;
+use super::hardware::Model;
 use super::load::LoadClass;
+use super::profile::Profile;
+use super::scenario::LabelScheme;
 use super::scenario::{Scenario, SharingMode};
-use super::scrape::LabelScheme;
 
 const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)

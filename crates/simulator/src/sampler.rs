@@ -3,58 +3,12 @@
 //! Every field is read once per exporter interval I, at a phase of the node's own;
 //! between two readings the exporter repeats the last one.
 
-use super::fleet::{Device, Fleet};
+use super::field::Field;
+use super::fleet::Fleet;
+use super::hardware::Device;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
 use apimachinery::time::{Timestamp, millis};
-
-/// A field that the exporters print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
-    /// `DCGM_FI_DEV_MEM_COPY_UTIL`.
-    MemCopyUtil,
-    /// `DCGM_FI_PROF_DRAM_ACTIVE`.
-    DramActive,
-    /// `DCGM_FI_DEV_GPU_UTIL`.
-    GpuUtil,
-    /// `DCGM_FI_PROF_GR_ENGINE_ACTIVE`.
-    GrEngineActive,
-    /// `DCGM_FI_DEV_FB_USED`.
-    FbUsed,
-    /// `DCGM_FI_DEV_FB_FREE`.
-    FbFree,
-    /// `DCGM_FI_DEV_FB_RESERVED`.
-    FbReserved,
-    /// `DCGM_FI_DEV_POWER_USAGE`.
-    PowerUsage,
-}
-
-impl Field {
-    /// All fields, in the order of the built-in signals.
-    pub const ALL: [Self; 8] = [
-        Self::MemCopyUtil,
-        Self::DramActive,
-        Self::GpuUtil,
-        Self::GrEngineActive,
-        Self::FbUsed,
-        Self::FbFree,
-        Self::FbReserved,
-        Self::PowerUsage,
-    ];
-
-    /// Whether it is an fp64 field, printed with six decimals.
-    pub(super) const fn is_float(self) -> bool {
-        matches!(
-            self,
-            Self::DramActive | Self::GrEngineActive | Self::PowerUsage
-        )
-    }
-
-    /// Whether it belongs to whole cards only (docs/exporter.md, "MIG").
-    pub(super) const fn is_whole_card(self) -> bool {
-        matches!(self, Self::MemCopyUtil | Self::GpuUtil)
-    }
-}
 
 /// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
 pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
@@ -62,20 +16,6 @@ pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
 
 impl Fleet {
-    /// The time of the last reading of a node's sampler.
-    pub(super) fn tick(&self, node: u32, at: Timestamp) -> Timestamp {
-        self.grid(node, at, 11)
-    }
-
-    /// The last time at or before `at` on a grid of I with the node's phase.
-    pub(super) fn grid(&self, node: u32, at: Timestamp, salt: u64) -> Timestamp {
-        let interval = millis(self.scenario.exporters.interval).max(1);
-        let noise = self.noise.at(salt).at(u64::from(node));
-        let phase = i64::try_from(noise.below(interval.cast_unsigned())).unwrap_or(0);
-        let back = (at.millis() - phase).rem_euclid(interval);
-        Timestamp::from_millis(at.millis() - back)
-    }
-
     /// The value of a field at a reading; `None` if the device has none.
     pub(super) fn reading(
         &self,
@@ -84,12 +24,12 @@ impl Fleet {
         tick: Timestamp,
         overrides: &Overrides,
     ) -> Option<f64> {
-        let device = &self.devices[number];
+        let device = &self.machines.devices[number];
         let in_mig_mode = device.mig.is_some() || device.parent;
         if !device.exists(tick) || (field.is_whole_card() && in_mig_mode) {
             return None;
         }
-        let knobs = &self.scenario.exporters;
+        let knobs = &self.machines.scenario.exporters;
         let noise = device.noise.at(50 + field as u64).at_bucket(tick.millis());
         if noise.at(1).chance(knobs.sentinel_rate) {
             let int = SENTINEL_INT as f64;
@@ -99,7 +39,7 @@ impl Fleet {
                 int
             });
         }
-        let nan_passes = self.exporters[device.node as usize].profile_at(self, tick);
+        let nan_passes = self.exporters[device.node as usize].profile_at(&self.machines, tick);
         if noise.at(2).chance(knobs.nan_rate) && nan_passes.prints_nan() {
             return Some(f64::NAN);
         }
@@ -126,13 +66,13 @@ impl Fleet {
 
     /// Mean over the ≤ 1 s that NVML's counters cover.
     fn window_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
-        let window = self.devices[number].model.sample_window();
+        let window = self.machines.devices[number].model.sample_window();
         self.forced_or_mean(number, tick, window, overrides)
     }
 
     /// Mean over the collection interval, as of profiling counters.
     fn interval_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
-        let interval = millis(self.scenario.exporters.interval).max(100);
+        let interval = millis(self.machines.scenario.exporters.interval).max(100);
         self.forced_or_mean(number, tick, interval, overrides)
     }
 
@@ -160,7 +100,7 @@ impl Fleet {
     /// The busy percent of a device; for a card in MIG mode, of all instances by their
     /// share of it.
     pub(super) fn busy(&self, number: usize, millis: i64) -> f64 {
-        let device = &self.devices[number];
+        let device = &self.machines.devices[number];
         if device.parent {
             return self.of_instances(number, device, millis);
         }
@@ -180,7 +120,7 @@ impl Fleet {
 
     fn of_instances(&self, number: usize, card: &Device, millis: i64) -> f64 {
         let at = Timestamp::from_millis(millis);
-        let instances = self.devices.iter().enumerate().skip(number + 1);
+        let instances = self.machines.devices.iter().enumerate().skip(number + 1);
         instances
             .take_while(|(_, device)| device.uuid == card.uuid)
             .filter(|(_, device)| device.exists(at))
@@ -189,7 +129,7 @@ impl Fleet {
     }
 
     fn framebuffer(&self, number: usize, field: Field, tick: Timestamp) -> f64 {
-        let device = &self.devices[number];
+        let device = &self.machines.devices[number];
         let total = (device.model.framebuffer() * device.share()).floor();
         let reserved = (total * 0.0075).floor();
         if field == Field::FbReserved {

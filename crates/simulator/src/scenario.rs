@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::exporter::Profile;
-use super::fleet::Model;
+use super::hardware::Model;
 use super::load::LoadClass;
-use super::scrape::LabelScheme;
+use super::profile::Profile;
 use apimachinery::time::Timestamp;
 
 /// All settings of a fleet. Two equal scenarios make fleets that agree byte for byte at
@@ -233,4 +232,40 @@ impl Exporters {
 /// Whether every `every`-th of a kind includes the `index`-th.
 pub(super) const fn picks(every: u32, index: u32) -> bool {
     every > 0 && index % every == every - 1
+}
+
+/// How labels arrive in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelScheme {
+    /// Operator with `honorLabels: false`: `exported_pod`.
+    HonorFalse,
+    /// Operator with `honorLabels: true`: the exporter's labels win.
+    HonorTrue,
+    /// Annotation job `kubernetes-service-endpoints`: `exported_namespace`
+    /// with bare `pod`.
+    EndpointsAnnotation,
+    /// Annotation job `kubernetes-pods`: `exported_pod`, bare `container`.
+    PodsAnnotation,
+    /// Old annotation jobs with `kubernetes_pod_name`: bare labels.
+    OldAnnotation,
+    /// Google Managed Prometheus: bare labels, `instance` = node and port.
+    Gmp,
+    /// Azure managed Prometheus: all label names in lower case.
+    AzureLowercase,
+    /// A collector that rescales percent fields to 0–1, names unchanged.
+    RhoaiRatio,
+}
+
+impl LabelScheme {
+    /// All schemes.
+    pub const ALL: [Self; 8] = [
+        Self::HonorFalse,
+        Self::HonorTrue,
+        Self::EndpointsAnnotation,
+        Self::PodsAnnotation,
+        Self::OldAnnotation,
+        Self::Gmp,
+        Self::AzureLowercase,
+        Self::RhoaiRatio,
+    ];
 }

@@ -4,48 +4,19 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::exporter::{Exporter, Pairs};
-use super::fleet::Fleet;
+use super::machines::Machines;
 use super::random::Noise;
+use super::scenario::LabelScheme;
 use apimachinery::time::{Timestamp, millis};
 
-/// How labels arrive in the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LabelScheme {
-    /// Operator with `honorLabels: false`: `exported_pod`.
-    HonorFalse,
-    /// Operator with `honorLabels: true`: the exporter's labels win.
-    HonorTrue,
-    /// Annotation job `kubernetes-service-endpoints`: `exported_namespace`
-    /// with bare `pod`.
-    EndpointsAnnotation,
-    /// Annotation job `kubernetes-pods`: `exported_pod`, bare `container`.
-    PodsAnnotation,
-    /// Old annotation jobs with `kubernetes_pod_name`: bare labels.
-    OldAnnotation,
-    /// Google Managed Prometheus: bare labels, `instance` = node and port.
-    Gmp,
-    /// Azure managed Prometheus: all label names in lower case.
-    AzureLowercase,
-    /// A collector that rescales percent fields to 0–1, names unchanged.
-    RhoaiRatio,
-}
-
 impl LabelScheme {
-    /// All schemes.
-    pub const ALL: [Self; 8] = [
-        Self::HonorFalse,
-        Self::HonorTrue,
-        Self::EndpointsAnnotation,
-        Self::PodsAnnotation,
-        Self::OldAnnotation,
-        Self::Gmp,
-        Self::AzureLowercase,
-        Self::RhoaiRatio,
-    ];
-
     /// The labels that service discovery gives a target.
-    fn target_labels(self, fleet: &Fleet, exporter: &Exporter) -> Vec<(&'static str, String)> {
-        let node = &fleet.nodes[exporter.node as usize].name;
+    fn target_labels(
+        self,
+        machines: &Machines,
+        exporter: &Exporter,
+    ) -> Vec<(&'static str, String)> {
+        let node = &machines.nodes[exporter.node as usize].name;
         let namespace = exporter.namespace.to_owned();
         let service = || "nvidia-dcgm-exporter".to_owned();
         let pod = exporter.pod.clone();
@@ -110,20 +81,25 @@ pub struct Target {
 }
 
 /// All targets of a fleet: every exporter once per Prometheus and job.
-pub(super) fn targets(fleet: &Fleet) -> Vec<Target> {
-    let path = &fleet.scenario.scrape;
+pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target> {
+    let path = &machines.scenario.scrape;
     let jobs = 1 + usize::from(path.second_job.is_some());
     let mut targets = Vec::new();
     for replica in 0..path.replicas.max(1) {
         for job in 0..jobs {
-            for exporter in 0..fleet.exporters.len() {
+            for exporter in 0..exporters.len() {
                 let scheme = path.second_job.filter(|_| job == 1);
                 let scheme = scheme.unwrap_or_else(|| {
                     let turn = exporter % path.schemes.len().max(1);
                     let scheme = path.schemes.get(turn).copied();
                     scheme.unwrap_or(LabelScheme::HonorFalse)
                 });
-                targets.push(Target::new(fleet, exporter, scheme, job, replica));
+                targets.push(Target::new(
+                    machines,
+                    (exporter, &exporters[exporter]),
+                    scheme,
+                    (job, replica),
+                ));
             }
         }
     }
@@ -131,12 +107,17 @@ pub(super) fn targets(fleet: &Fleet) -> Vec<Target> {
 }
 
 impl Target {
-    fn new(fleet: &Fleet, exporter: usize, scheme: LabelScheme, job: usize, replica: u32) -> Self {
-        let path = &fleet.scenario.scrape;
+    fn new(
+        machines: &Machines,
+        (exporter, scraped): (usize, &Exporter),
+        scheme: LabelScheme,
+        (job, replica): (usize, u32),
+    ) -> Self {
+        let path = &machines.scenario.scrape;
         let number = (exporter as u64) << 8 | (job as u64) << 4 | u64::from(replica);
-        let noise = fleet.noise.at(15).at(number);
+        let noise = machines.noise.at(15).at(number);
         let interval = millis(path.interval).max(1);
-        let mut labels = scheme.target_labels(fleet, &fleet.exporters[exporter]);
+        let mut labels = scheme.target_labels(machines, scraped);
         if job == 1 {
             for (name, value) in &mut labels {
                 if *name == "job" {
@@ -161,20 +142,20 @@ impl Target {
 
     /// The times in `[from, to]` at which it stores a scrape: without failed scrapes,
     /// silent exporters and refused texts.
-    pub fn scrapes<'a>(
+    pub(super) fn scrapes<'a>(
         &'a self,
-        fleet: &'a Fleet,
+        machines: &'a Machines,
+        exporter: &'a Exporter,
         from: Timestamp,
         to: Timestamp,
     ) -> impl Iterator<Item = Timestamp> + use<'a> {
         let interval = millis(self.interval).max(1);
-        let exporter = &fleet.exporters[self.exporter];
         let first = (from.millis() - self.phase).div_euclid(interval);
-        let path = &fleet.scenario.scrape;
+        let path = &machines.scenario.scrape;
         let down = path
             .down
             .filter(|_| self.replica == 0)
-            .map(|(from, to)| fleet.scenario.offset(from)..fleet.scenario.offset(to));
+            .map(|(from, to)| machines.scenario.offset(from)..machines.scenario.offset(to));
         (first..)
             .map(move |turn| (turn, Timestamp::from_millis(turn * interval + self.phase)))
             .skip_while(move |&(_, at)| at < from)

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attribution::Owner;
-use super::exporter::{self, Pairs, Profile};
+use super::exporter::{self, Pairs};
 use super::exposition::split;
-use super::fleet::{Device, Fleet};
+use super::field::Field;
+use super::fleet::Fleet;
+use super::hardware::Device;
 use super::overrides::NONE;
-use super::sampler::Field;
-use super::scrape::{LabelScheme, Target};
+use super::profile::Profile;
+use super::scenario::LabelScheme;
+use super::scrape::Target;
 #[cfg(test)]
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -120,7 +123,7 @@ impl Fleet {
     /// of the range included as in Prometheus 2.x.
     #[must_use]
     pub fn prometheus_json(&self, names: &[&str], at: Timestamp, range: Duration) -> String {
-        let mut out = String::with_capacity(1024 * self.devices.len().max(1));
+        let mut out = String::with_capacity(1024 * self.machines.devices.len().max(1));
         out.push_str(r#"{"status":"success","data":{"resultType":"matrix","result":["#);
         let names: Vec<_> = NAMES.into_iter().filter(|n| names.contains(n)).collect();
         let mut first = true;
@@ -157,10 +160,12 @@ impl Fleet {
             self.targets.iter().flat_map(move |target| {
                 let node = self.exporters[target.exporter].node;
                 let field = self.field_of(name, target);
-                let (first, end) = self.node_devices[node as usize];
+                let (first, end) = self.machines.node_devices[node as usize];
                 let devices = if field.is_some() { first..end } else { 0..0 };
                 let scrapes: Vec<_> = match field {
-                    Some(_) => target.scrapes(self, from, to).collect(),
+                    Some(_) => target
+                        .scrapes(&self.machines, &self.exporters[target.exporter], from, to)
+                        .collect(),
                     None => Vec::new(),
                 };
                 devices.flat_map(move |number| {
@@ -174,7 +179,12 @@ impl Fleet {
     /// The field that a target's exporter prints under a name.
     fn field_of(&self, name: &str, target: &Target) -> Option<Field> {
         let exporter = &self.exporters[target.exporter];
-        let upgraded = self.scenario.exporters.upgrade.map(|(_, profile)| profile);
+        let upgraded = self
+            .machines
+            .scenario
+            .exporters
+            .upgrade
+            .map(|(_, profile)| profile);
         let profiles = [Some(exporter.profile), upgraded];
         profiles.into_iter().flatten().find_map(|profile| {
             let mut fields = self.printed_fields(profile).into_iter();
@@ -198,20 +208,22 @@ impl Fleet {
         let exporter = &self.exporters[target.exporter];
         let mut collected = Collected {
             target,
-            device: &self.devices[number],
-            node: &self.nodes[exporter.node as usize].name,
+            device: &self.machines.devices[number],
+            node: &self.machines.nodes[exporter.node as usize].name,
             name,
             series: Vec::new(),
         };
-        let renamed = self.scenario.exporters.renamed_fields;
+        let renamed = self.machines.scenario.exporters.renamed_fields;
         let mut owners = Vec::new();
         let mut last = None;
         for &at in scrapes {
-            let profile = exporter.profile_at(self, at);
+            let profile = exporter.profile_at(&self.machines, at);
             if profile.wire_name(field, renamed) != Some(name) {
                 continue;
             }
-            let tick = self.tick(exporter.node, exporter.visible(self, at));
+            let tick = self
+                .machines
+                .tick(exporter.node, exporter.visible(&self.machines, at));
             let value = match last {
                 Some((read, value)) if read == tick => value,
                 _ => self.reading(number, field, tick, &NONE),

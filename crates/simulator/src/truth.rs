@@ -82,7 +82,7 @@ impl Fleet {
         }
         let count = f64::from(steps);
         let active = sum / count;
-        let interval = millis(self.scenario.exporters.interval).max(1);
+        let interval = millis(self.machines.scenario.exporters.interval).max(1);
         let readings = (to.millis() - from.millis()).max(0) / interval;
         TrueMean {
             active,
@@ -90,11 +90,6 @@ impl Fleet {
             readings: u32::try_from(readings).unwrap_or(u32::MAX).max(1),
             devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
         }
-    }
-
-    /// The time at which everything older than the timeline was created.
-    pub(super) fn long_ago(&self) -> Timestamp {
-        self.scenario.epoch - std::time::Duration::from_secs(864_000)
     }
 
     /// The cluster's objects at a time, as its API server lists them.
@@ -106,20 +101,27 @@ impl Fleet {
         let records = self.orchestrator.pods.iter().enumerate();
         let listed = records.filter(|(_, pod)| is_listed(pod, at));
         let mut pods: Vec<_> = listed.map(|(index, _)| self.pod(index, at)).collect();
-        pods.extend(self.exporters.iter().map(|exporter| Pod {
-            namespace: exporter.namespace.into(),
-            name: exporter.pod.as_str().into(),
-            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
-            node: Some(self.nodes[exporter.node as usize].name.as_str().into()),
-            phase: PodPhase::Running,
-            terminating: false,
-            started: Some(self.long_ago()),
-            running_since: Some(self.long_ago()),
-            ended: None,
-            gpus: 0,
-            uncounted: false,
-            daemon: true,
-            owners: vec![exporters],
+        pods.extend(self.exporters.iter().map(|exporter| {
+            Pod {
+                namespace: exporter.namespace.into(),
+                name: exporter.pod.as_str().into(),
+                labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+                node: Some(
+                    self.machines.nodes[exporter.node as usize]
+                        .name
+                        .as_str()
+                        .into(),
+                ),
+                phase: PodPhase::Running,
+                terminating: false,
+                started: Some(self.machines.long_ago()),
+                running_since: Some(self.machines.long_ago()),
+                ended: None,
+                gpus: 0,
+                uncounted: false,
+                daemon: true,
+                owners: vec![exporters],
+            }
         }));
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
@@ -142,10 +144,10 @@ impl Fleet {
     }
 
     fn node_objects(&self) -> Vec<ClusterObject> {
-        let object = |node: &super::fleet::Node| {
+        let object = |node: &super::hardware::Node| {
             let name: Arc<str> = node.name.as_str().into();
             ClusterObject {
-                created: Some(self.long_ago()),
+                created: Some(self.machines.long_ago()),
                 labels: Labels::from_pairs([
                     ("kubernetes.io/hostname", Arc::clone(&name)),
                     ("nvidia.com/gpu.present", "true".into()),
@@ -157,7 +159,7 @@ impl Fleet {
                 name,
             }
         };
-        let mut nodes: Vec<_> = self.nodes.iter().map(object).collect();
+        let mut nodes: Vec<_> = self.machines.nodes.iter().map(object).collect();
         nodes.sort_by(|left, right| left.name.cmp(&right.name));
         nodes
     }
@@ -191,7 +193,8 @@ impl Fleet {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
         });
         let exporters = self.exporters.iter();
-        let nodes = exporters.map(|exporter| self.nodes[exporter.node as usize].name.as_str());
+        let nodes =
+            exporters.map(|exporter| self.machines.nodes[exporter.node as usize].name.as_str());
         let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
         nodes.sort();
         nodes.dedup();
@@ -207,7 +210,7 @@ impl Fleet {
             namespace: Arc::clone(&pod.namespace),
             name: Arc::clone(&pod.name),
             labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
-            node: Some(self.nodes[pod.node as usize].name.as_str().into()),
+            node: Some(self.machines.nodes[pod.node as usize].name.as_str().into()),
             phase: if running {
                 PodPhase::Running
             } else {
@@ -227,7 +230,7 @@ impl Fleet {
     fn exporter_workload(&self) -> Workload {
         let (resource, kind, api_version) = DAEMON_SET;
         Workload {
-            created: Some(self.long_ago()),
+            created: Some(self.machines.long_ago()),
             kind: ObjectKind::new(resource, kind, api_version, true),
             namespace: "gpu-operator".into(),
             name: "nvidia-dcgm-exporter".into(),
@@ -237,7 +240,7 @@ impl Fleet {
 
     fn namespace(&self, name: &Arc<str>) -> ClusterObject {
         ClusterObject {
-            created: Some(self.long_ago()),
+            created: Some(self.machines.long_ago()),
             name: Arc::clone(name),
             labels: Labels::from_pairs([("kubernetes.io/metadata.name", Arc::clone(name))]),
         }

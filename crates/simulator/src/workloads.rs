@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fleet::Fleet;
 use super::load::LoadClass;
+use super::machines::Machines;
 use super::random::Noise;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -92,8 +92,8 @@ const JOBS: [Role; 3] = [
 const CRON: [Role; 1] = [("nightly-eval", "lm-eval", LoadClass::Training)];
 
 impl Workloads {
-    pub(super) fn new(fleet: &Fleet) -> Self {
-        let count = fleet.scenario.workloads.namespaces.max(1) as usize;
+    pub(super) fn new(machines: &Machines) -> Self {
+        let count = machines.scenario.workloads.namespaces.max(1) as usize;
         let namespaces = (0..count).map(|index| {
             let name = NAMESPACES[index % NAMESPACES.len()];
             match index / NAMESPACES.len() {
@@ -104,7 +104,7 @@ impl Workloads {
         Self {
             table: Vec::new(),
             namespaces: namespaces.collect(),
-            created: fleet.long_ago(),
+            created: machines.long_ago(),
             growing: BTreeMap::new(),
             named: BTreeMap::new(),
             cron: BTreeMap::new(),

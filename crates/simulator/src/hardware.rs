@@ -1,0 +1,159 @@
+//! GPU models, nodes, cards and MIG instances.
+
+use super::random::Noise;
+use apimachinery::time::Timestamp;
+
+/// A GPU model and its properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// H100 80 GB.
+    H100,
+    /// A100 80 GB.
+    A100,
+    /// A30 24 GB.
+    A30,
+    /// L4 24 GB: no MIG.
+    L4,
+    /// T4 16 GB: no MIG.
+    T4,
+}
+
+/// A partition of a card: profile and GPU-instance id, in the order of ids.
+pub(super) type Layout = &'static [(&'static str, u32)];
+
+impl Model {
+    /// All models.
+    pub const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
+
+    /// The value of the label `modelName`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::H100 => "NVIDIA H100 80GB HBM3",
+            Self::A100 => "NVIDIA A100-SXM4-80GB",
+            Self::A30 => "NVIDIA A30",
+            Self::L4 => "NVIDIA L4",
+            Self::T4 => "Tesla T4",
+        }
+    }
+
+    /// Framebuffer, MiB.
+    pub(super) const fn framebuffer(self) -> f64 {
+        match self {
+            Self::H100 => 81_559.0,
+            Self::A100 => 81_920.0,
+            Self::A30 => 24_576.0,
+            Self::L4 => 23_034.0,
+            Self::T4 => 15_360.0,
+        }
+    }
+
+    /// Power limit, watts.
+    pub(super) const fn watts(self) -> f64 {
+        match self {
+            Self::H100 => 700.0,
+            Self::A100 => 400.0,
+            Self::A30 => 165.0,
+            Self::L4 => 72.0,
+            Self::T4 => 70.0,
+        }
+    }
+
+    /// The span that NVML's utilisation covers, 1/6 s … 1 s by product
+    /// (docs/exporter.md, "Values"), milliseconds.
+    pub(super) const fn sample_window(self) -> i64 {
+        match self {
+            Self::H100 | Self::A100 => 167,
+            Self::A30 => 500,
+            Self::L4 | Self::T4 => 1000,
+        }
+    }
+
+    pub(super) const fn layouts(self) -> &'static [Layout] {
+        match self {
+            Self::H100 | Self::A100 => &[
+                &[
+                    ("1g.10gb", 7),
+                    ("1g.10gb", 8),
+                    ("1g.10gb", 9),
+                    ("1g.10gb", 11),
+                    ("1g.10gb", 12),
+                    ("1g.10gb", 13),
+                    ("1g.10gb", 14),
+                ],
+                &[("3g.40gb", 1), ("3g.40gb", 2), ("1g.10gb", 9)],
+                &[("3g.40gb", 2), ("2g.20gb", 3), ("2g.20gb", 5)],
+            ],
+            Self::A30 => &[&[("2g.12gb", 1), ("2g.12gb", 2)]],
+            Self::L4 | Self::T4 => &[],
+        }
+    }
+}
+
+/// A machine with GPUs.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name: `gpu-node-00017`.
+    pub name: String,
+    /// Its address in the pod network.
+    pub address: String,
+    /// The model of all its cards.
+    pub model: Model,
+}
+
+/// A MIG instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigInstance {
+    /// `GPU_I_PROFILE`.
+    pub profile: &'static str,
+    /// `GPU_I_ID`.
+    pub id: u32,
+}
+
+/// What can be held by a pod: a whole card or a MIG instance. A card in MIG
+/// mode has a device for itself too (its [`Device::parent`] is set), which no pod
+/// holds.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Index of its node.
+    pub node: u32,
+    /// NVML index of the card on its node.
+    pub gpu: u32,
+    /// The card's UUID; MIG instances carry their parent's.
+    pub uuid: String,
+    /// The label `device`: `nvidia0`.
+    pub name: String,
+    /// The card's address on the bus.
+    pub pci_bus_id: String,
+    /// Its model.
+    pub model: Model,
+    /// The instance, if it is one.
+    pub mig: Option<MigInstance>,
+    /// Whether it is a card in MIG mode.
+    pub parent: bool,
+    /// Replicas of a time-sliced card; 1 for exclusive use.
+    pub replicas: u32,
+    /// From when it exists.
+    pub since: Timestamp,
+    /// Until when it exists (lost, or partitioned again).
+    pub until: Option<Timestamp>,
+    pub(super) noise: Noise,
+}
+
+impl Device {
+    /// Whether the device exists at a time.
+    #[must_use]
+    pub fn exists(&self, at: Timestamp) -> bool {
+        self.since <= at && self.until.is_none_or(|until| at < until)
+    }
+
+    /// The share of its card's memory, by compute slices.
+    pub(super) fn share(&self) -> f64 {
+        let slices = |of: u32| {
+            let own = self.mig.map_or("", |mig| mig.profile);
+            let own = own.split('g').next().and_then(|n| n.parse::<u32>().ok());
+            f64::from(own.unwrap_or(of)) / f64::from(of)
+        };
+        slices(if self.model == Model::A30 { 4 } else { 7 })
+    }
+}

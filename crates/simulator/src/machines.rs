@@ -1,0 +1,150 @@
+//! Layer 1: the nodes of a scenario and their devices.
+
+use super::hardware::{Device, Layout, MigInstance, Model, Node};
+use super::profile::Profile;
+use super::random::Noise;
+use super::scenario::{Scenario, picks};
+use apimachinery::time::{Timestamp, millis};
+
+/// The nodes of a scenario and their devices.
+#[derive(Debug)]
+pub(super) struct Machines {
+    pub(super) scenario: Scenario,
+    pub(super) noise: Noise,
+    pub(super) nodes: Vec<Node>,
+    pub(super) devices: Vec<Device>,
+    /// Range of each node's devices.
+    pub(super) node_devices: Vec<(usize, usize)>,
+}
+
+impl Machines {
+    pub(super) fn new(scenario: Scenario) -> Self {
+        let mut machines = Self {
+            noise: Noise::new(scenario.seed),
+            nodes: Vec::new(),
+            devices: Vec::new(),
+            node_devices: Vec::new(),
+            scenario,
+        };
+        for index in 0..machines.scenario.nodes {
+            machines.add_node(index);
+        }
+        machines
+    }
+
+    fn add_node(&mut self, index: u32) {
+        let models = &self.scenario.hardware.models;
+        let model = models
+            .get(index as usize % models.len().max(1))
+            .copied()
+            .unwrap_or(Model::H100);
+        let high = index / 250;
+        self.nodes.push(Node {
+            name: format!("gpu-node-{index:05}"),
+            address: format!("10.{}.{}.{}", high / 250, high % 250, index % 250 + 1),
+            model,
+        });
+        let first = self.devices.len();
+        for gpu in 0..self.scenario.gpus_per_node {
+            self.add_card(index, gpu, model);
+        }
+        self.node_devices.push((first, self.devices.len()));
+    }
+
+    fn add_card(&mut self, node: u32, gpu: u32, model: Model) {
+        let card = node * self.scenario.gpus_per_node + gpu;
+        let noise = self.noise.at(1).at(u64::from(card));
+        let hardware = &self.scenario.hardware;
+        let lost = picks(hardware.lost_every, card).then(|| self.event_time(noise));
+        let whole = Device {
+            node,
+            gpu,
+            uuid: format!("GPU-{}", noise.uuid()),
+            name: format!("nvidia{gpu}"),
+            pci_bus_id: format!("00000000:{:02X}:00.0", 0x18 + 0x10 * gpu),
+            model,
+            mig: None,
+            parent: false,
+            replicas: 1,
+            since: Timestamp::MIN,
+            until: lost,
+            noise,
+        };
+        let layouts = model.layouts();
+        if picks(hardware.mig_every, card) && !layouts.is_empty() && self.knows_mig(node) {
+            return self.add_instances(&whole, layouts);
+        }
+        let shared = picks(hardware.shared_every, card);
+        let replicas = if shared { hardware.replicas.max(2) } else { 1 };
+        self.devices.push(Device { replicas, ..whole });
+    }
+
+    /// Adds the card itself, the instances of its layout, and those of the next layout if
+    /// the scenario partitions it again.
+    fn add_instances(&mut self, card: &Device, layouts: &'static [Layout]) {
+        let first = usize::try_from(card.noise.at(9).below(layouts.len() as u64)).unwrap_or(0);
+        let change = self.scenario.hardware.mig_reconfigured;
+        let change = change.map(|offset| self.scenario.offset(offset));
+        let end = [change, card.until].into_iter().flatten().min();
+        let mut spans = vec![(layouts[first], Timestamp::MIN, end)];
+        if let Some(change) = change {
+            let next = layouts[(first + 1) % layouts.len()];
+            spans.push((next, change, card.until));
+        }
+        self.devices.push(Device {
+            parent: true,
+            ..card.clone()
+        });
+        for (layout, since, until) in spans {
+            for &(profile, id) in layout {
+                self.devices.push(Device {
+                    mig: Some(MigInstance { profile, id }),
+                    since,
+                    until,
+                    noise: card.noise.at(100 + u64::from(id)),
+                    ..card.clone()
+                });
+            }
+        }
+    }
+
+    fn knows_mig(&self, node: u32) -> bool {
+        let profile = self.profile_of(node);
+        !matches!(profile, Profile::V1Pod | Profile::V2_1)
+    }
+
+    /// The exporter version of a node before any upgrade.
+    pub(super) fn profile_of(&self, node: u32) -> Profile {
+        let profiles = &self.scenario.exporters.profiles;
+        profiles
+            .get(node as usize % profiles.len().max(1))
+            .copied()
+            .unwrap_or(Profile::V4_5_3)
+    }
+
+    /// When an event of the timeline happens: between 20 % and 80 % of the
+    /// horizon.
+    pub(super) fn event_time(&self, noise: Noise) -> Timestamp {
+        let share = noise.at(77).between(0.2, 0.8);
+        self.scenario.offset(self.scenario.horizon.mul_f64(share))
+    }
+
+    /// The time at which everything older than the timeline was created.
+    pub(super) fn long_ago(&self) -> Timestamp {
+        self.scenario.epoch - std::time::Duration::from_secs(864_000)
+    }
+
+    /// The time of the last reading of a node's sampler.
+    pub(super) fn tick(&self, node: u32, at: Timestamp) -> Timestamp {
+        self.grid(node, at, 11)
+    }
+
+    /// The last time at or before `at` on a grid of I with the node's phase.
+    pub(super) fn grid(&self, node: u32, at: Timestamp, salt: u64) -> Timestamp {
+        let interval = millis(self.scenario.exporters.interval).max(1);
+        let noise = self.noise.at(salt).at(u64::from(node));
+        let phase = i64::try_from(noise.below(interval.cast_unsigned())).unwrap_or(0);
+        let back = (at.millis() - phase).rem_euclid(interval);
+        Timestamp::from_millis(at.millis() - back)
+    }
+}
