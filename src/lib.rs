@@ -24,8 +24,8 @@
 //! request for the metric of a rule takes one of a number of permits
 //! ([`limits::permits`]). [`aggregated_apiserver`] accepts connections, and authenticates
 //! and authorizes each request before a handler of [`api`] sees it. [`app`] connects the
-//! parts, [`cli`] has the commands, [`config`] reads the file, and [`telemetry`] has the
-//! log, the health and the metrics of the server itself.
+//! parts, [`cli`] has the command line, [`configuration`] reads the file, and
+//! [`telemetry`] has the log, the health and the metrics of the server itself.
 
 pub mod api;
 pub mod app;

@@ -87,7 +87,7 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target
     let mut targets = Vec::new();
     for replica in 0..path.replicas.max(1) {
         for job in 0..jobs {
-            for exporter in 0..exporters.len() {
+            for (exporter, scraped) in exporters.iter().enumerate() {
                 let scheme = path.second_job.filter(|_| job == 1);
                 let scheme = scheme.unwrap_or_else(|| {
                     let turn = exporter % path.schemes.len().max(1);
@@ -96,7 +96,7 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target
                 });
                 targets.push(Target::new(
                     machines,
-                    (exporter, &exporters[exporter]),
+                    (exporter, scraped),
                     scheme,
                     (job, replica),
                 ));

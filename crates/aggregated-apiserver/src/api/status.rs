@@ -143,7 +143,7 @@ fn internal(what: &str) -> Row {
 }
 
 fn no_watch(group: &str, resource: String) -> Row {
-    let qualified = quote(&format!("{resource}.{}", group));
+    let qualified = quote(&format!("{resource}.{group}"));
     let message = format!("watch is not supported on resources of kind {qualified}");
     let details = StatusDetails {
         group: Some(group.to_owned()),

@@ -162,7 +162,6 @@ impl Local {
 
 /// The pages at the operators' address, which needs no credentials. Another site
 /// cannot read them through the browser of a user that reaches the address.
-#[must_use]
 pub fn for_operators(client: Client) -> Router {
     let name = client.cluster().to_owned();
     routes(client, None, &name)
@@ -207,7 +206,6 @@ async fn marked(request: Request, next: Next) -> Response {
 
 /// The pages, with the answers to `client`; `name` is that of the cluster.
 /// `namespace` is the default where the address names none; `None` means all.
-#[must_use]
 pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
