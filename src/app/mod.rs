@@ -1,5 +1,5 @@
-//! Wiring: builds each stage and connects its output to the next. The only place that
-//! reads the clock.
+//! Wiring: builds each stage and connects its output to the next, and gives the pure
+//! parts the time.
 
 mod autoscalers;
 mod backing;

@@ -62,7 +62,7 @@ impl RuleSet {
         Self {
             rules: config.rules.usable.clone(),
             external_rules: config.external_rules.usable.clone(),
-            faults: config.warnings.clone(),
+            faults: config.faults.clone(),
             prometheus,
         }
     }
@@ -242,7 +242,7 @@ impl Reload {
         let config = &self.in_force;
         self.shown.store(Arc::new(config.shown()));
         let number = |count: usize| Some(count as f64);
-        let faults = number(config.warnings.len());
+        let faults = number(config.faults.len());
         self.metrics.show(&catalog::CONFIG_FAULTS, &[], faults);
         let resource = if config.resource_rules.is_some() {
             2

@@ -175,7 +175,7 @@ impl Item<'_> {
 /// Takes values one by one.
 pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
 
-/// Why a query has no answer. Independent of HTTP; `api::status` maps it.
+/// Why a query has no answer. Independent of HTTP; `api::failure` maps it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No such metric for that kind of object (or no such external metric).

@@ -54,11 +54,23 @@ pub enum Lines {
     Json,
 }
 
+/// The crates of the workspace that log.
+const OWN: [&str; 5] = [
+    "aggregated_apiserver",
+    "cluster_state",
+    "configuration",
+    "gpu_metrics_apiserver",
+    "prometheus_source",
+];
+
 /// Libraries log at most `info`, unless the level is `trace`: their connections' details
 /// concern other programs.
 fn directives(level: tracing::Level) -> String {
     match level {
-        tracing::Level::DEBUG => "info,gpu_metrics_apiserver=debug".to_owned(),
+        tracing::Level::DEBUG => {
+            let own = OWN.map(|name| format!(",{name}=debug"));
+            format!("info{}", own.concat())
+        }
         level => level.as_str().to_ascii_lowercase(),
     }
 }
@@ -77,4 +89,29 @@ pub fn init(level: tracing::Level, lines: Lines) {
         Lines::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
         Lines::Json => log.json().flatten_event(true).try_init(),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_lines_of_all_crates_that_log_are_shown() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let directives = directives(tracing::Level::DEBUG);
+        for folder in std::fs::read_dir(root.join("crates")).unwrap() {
+            let folder = folder.unwrap();
+            let Ok(manifest) = std::fs::read_to_string(folder.path().join("Cargo.toml")) else {
+                continue;
+            };
+            if manifest.lines().any(|line| line.starts_with("tracing")) {
+                let name = folder.file_name().into_string().unwrap().replace('-', "_");
+                let directive = format!(",{name}=debug");
+                assert!(
+                    directives.contains(&directive),
+                    "{directive} in {directives}"
+                );
+            }
+        }
+    }
 }

@@ -147,7 +147,9 @@ pub struct Config {
     pub external_rules: Rules,
     /// `resourceRules`.
     pub resource_rules: Option<ResourceRules>,
-    /// Sentences for the log at start.
+    /// The faults of rules that are left out, or of which a part is.
+    pub faults: Vec<String>,
+    /// Sentences for the log at start, those of faults among them.
     pub warnings: Vec<String>,
 }
 
@@ -171,6 +173,7 @@ impl Config {
             rules: Rules::default(),
             external_rules: Rules::default(),
             resource_rules: None,
+            faults: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -178,14 +181,30 @@ impl Config {
     /// Whether GPU metrics are made from the same data and in the same way.
     #[must_use]
     pub fn has_same_gpus(&self, other: &Self) -> bool {
-        self.gpus_enabled == other.gpus_enabled
-            && self.prometheus == other.prometheus
-            && self.policy == other.policy
-            && self.poll == other.poll
-            && self.exporters == other.exporters
-            && self.gpu_resources == other.gpu_resources
-            && self.signals == other.signals
-            && self.metrics == other.metrics
+        // All fields are named, so that a new one cannot be forgotten here.
+        let Self {
+            prometheus,
+            policy,
+            poll,
+            exporters,
+            gpu_resources,
+            signals,
+            metrics,
+            gpus_enabled,
+            rules: _,
+            external_rules: _,
+            resource_rules: _,
+            faults: _,
+            warnings: _,
+        } = self;
+        *gpus_enabled == other.gpus_enabled
+            && *prometheus == other.prometheus
+            && *policy == other.policy
+            && *poll == other.poll
+            && *exporters == other.exporters
+            && *gpu_resources == other.gpu_resources
+            && *signals == other.signals
+            && *metrics == other.metrics
     }
 
     /// Reads a configuration file, of the size that a `ConfigMap` can have.
@@ -272,6 +291,7 @@ impl Config {
             Some(Err(more)) => faults.extend(more),
             None => {}
         }
-        self.warnings.extend(faults.iter().map(ToString::to_string));
+        self.faults = faults.iter().map(ToString::to_string).collect();
+        self.warnings.extend(self.faults.clone());
     }
 }

@@ -38,7 +38,7 @@ impl Config {
                 }
                 .to_owned(),
             ),
-            ("left out for a fault", self.warnings.len().to_string()),
+            ("left out for a fault", self.faults.len().to_string()),
         ]);
         rows.into_iter()
             .map(|(key, value)| (key.to_owned(), value))

@@ -3,6 +3,7 @@
 use ::hpa::Hpa;
 use ::hpa::hpa::{Metric, Source};
 use gpu_metrics::dcgm::metrics;
+use gpu_metrics::external::{ExternalMetrics, Reach};
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 
 /// The metrics of an HPA except CPU and memory.
@@ -14,9 +15,22 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
 /// The measure of a built-in metric.
 pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     let name = metric.source.name();
-    let name = name.strip_prefix("cluster_").unwrap_or(name);
+    if let Source::External { .. } = metric.source {
+        let external = ExternalMetrics::new(metrics::built_in().into());
+        return Some(external.named(name)?.1.measure.clone());
+    }
     let mut known = metrics::built_in().into_iter();
     Some(known.find(|spec| spec.name == name)?.measure)
+}
+
+/// Whether it is an external metric that has a value without pods: one of all GPUs of
+/// the cluster.
+pub(super) fn is_of_cluster(metric: &Metric) -> bool {
+    let external = ExternalMetrics::new(metrics::built_in().into());
+    matches!(metric.source, Source::External { .. })
+        && external
+            .named(metric.source.name())
+            .is_some_and(|(_, _, reach)| reach != Reach::Namespace)
 }
 
 /// Whether it is a mean of percentages.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::asked::{is_of_active_only, is_percentage, measure, metrics_of, setting};
+use super::asked::{is_of_active_only, is_of_cluster, is_percentage, measure, metrics_of, setting};
 use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514, GM515};
 use super::names::nearest;
 use super::{Finding, Severity};
@@ -16,6 +16,7 @@ use ::hpa::ratio::Milli;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
+use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{Formula, Policy};
 
 /// The controller's own tolerance; set by a flag that clients cannot read
@@ -120,10 +121,11 @@ pub fn check(hpa: &Hpa, served: Option<&Served>) -> Vec<Finding> {
 
 /// The names that are served without configuration.
 fn built_in() -> Served {
-    let custom: BTreeSet<String> = metrics::built_in().into_iter().map(|it| it.name).collect();
-    let of_cluster = custom.iter().map(|it| format!("cluster_{it}"));
+    let metrics = metrics::built_in();
+    let custom = metrics.iter().map(|it| it.name.clone()).collect();
+    let external = ExternalMetrics::new(metrics.into());
     Served {
-        external: Some(of_cluster.chain(custom.clone()).collect()),
+        external: Some(external.names().iter().map(ToString::to_string).collect()),
         custom: Some(custom),
     }
 }
@@ -292,7 +294,7 @@ pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
 fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
     // Without pods these have no value.
     let sleeps = |metric: &&Metric| {
-        let of_gpus = measure(metric).is_some() && !metric.source.name().starts_with("cluster_");
+        let of_gpus = measure(metric).is_some() && !is_of_cluster(metric);
         matches!(metric.source, Source::Pods { .. }) || of_gpus
     };
     let only_these = asked.len() == hpa.metrics.len();

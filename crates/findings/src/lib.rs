@@ -1,8 +1,8 @@
 //! Faults of a cluster or a file, each with a stable code and a remedy.
 //!
-//! Pure: objects and snapshots in, findings out. The objects are read by
-//! `app::inspect`, for `check` and for the running server. What a code means
-//! stands in its page under `docs/checks`, which is part of the program.
+//! Pure: objects and snapshots in, findings out. `kubectl_gpu_metrics::inspect` reads
+//! the objects, for `check` and for the running server. What a code means stands in
+//! its page under `docs/checks`, which is part of the program.
 
 mod asked;
 mod availability;

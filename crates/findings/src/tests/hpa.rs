@@ -75,9 +75,14 @@ fn gm501_names_the_metric_that_was_meant() {
             None,
             "cluster_gpu_held_count meant?",
         ),
+        ("External", "dcgm_gpu_utilization", None, ""),
+        ("External", "cluster_avg_GPU_utilization", None, "is "),
     ] {
         let said = found(kind, name, served);
-        assert!(said.contains(says), "{kind} {name}: {said}");
+        assert!(
+            said.contains(says) && said.is_empty() == says.is_empty(),
+            "{kind} {name}: {said}"
+        );
     }
     for (kind, name, served) in [
         ("Pods", "gpu_memory_utilization", all),

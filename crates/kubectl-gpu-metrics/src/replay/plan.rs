@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use apimachinery::duration::parse_duration;
 use gpu_metrics::dcgm::metrics;
+use gpu_metrics::external::CLUSTER_PREFIX;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
 use hpa::Hpa;
 use hpa::hpa::{Source, Target};
@@ -189,7 +190,9 @@ fn reach(source: &Source, hpa: &Hpa) -> Result<Reach, &'static str> {
             "Namespace" if *name == hpa.namespace => Ok(Reach::Namespace),
             _ => Err(WIDER),
         },
-        Source::External { metric, .. } if metric.to_ascii_lowercase().starts_with("cluster_") => {
+        Source::External { metric, .. }
+            if metric.to_ascii_lowercase().starts_with(CLUSTER_PREFIX) =>
+        {
             Err(WIDER)
         }
         Source::External { .. } => Ok(Reach::Namespace),
