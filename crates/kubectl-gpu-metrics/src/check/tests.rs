@@ -4,11 +4,13 @@ use serde_json::json;
 
 use cluster_state::client::{Access, Client};
 use cluster_state::testing::fake_kube::FakeKube;
+use findings::{codes, source};
 use gpu_metrics::resources::GpuResources;
 
 use crate::cluster::Cluster;
-use crate::inspect::Look;
+use crate::inspect::{Look, OF_APISERVICES, OF_HPAS};
 
+use super::targets::OF_TARGETS;
 use super::*;
 
 /// Valid, with a target of 50.
@@ -263,4 +265,21 @@ async fn rights_that_are_not_looked_at_without_a_server_are_said() {
         skipped.any(|it| it.what == "rights of the server"),
         "{report:?}"
     );
+}
+
+#[test]
+fn each_code_is_in_one_list_of_codes_that_are_looked_at_together() {
+    // Each of these has a check of its own.
+    let alone = ["GM105", "GM201", "GM202", "GM601", "GM602", "GM603"];
+    let lists = [
+        &OF_APISERVICES[..],
+        &OF_HPAS[..],
+        &OF_TARGETS[..],
+        &source::CODES[..],
+    ];
+    let of_lists = lists.concat().into_iter().map(|code| code.id);
+    let mut listed: Vec<&str> = of_lists.chain(alone).collect();
+    listed.sort_unstable();
+    let all: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
+    assert_eq!(listed, all);
 }
