@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::findings::count;
 use crate::telemetry::metrics::Metrics;
+use apimachinery::condition::Condition;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::error::CallError;
@@ -25,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(300);
 /// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Metrics) {
     let mut wait = FIRST;
-    let mut was_said = false;
+    let mut condition = Condition::default();
     loop {
         // The jitter keeps replicas that start together apart.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
@@ -35,12 +36,12 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                 count(&metrics, &codes(), &report.findings, |code| {
                     report.has_checked(code)
                 });
-                let mut skipped = report.skipped.iter();
+                let mut skipped = report.skipped.into_iter();
                 let lacks = skipped.find(|it| it.codes.contains(GM504.id));
-                if let (Some(lacks), false) = (lacks, was_said) {
-                    tracing::info!("autoscalers are not looked at: {}", lacks.remedy);
+                let former = condition.set(lacks.map(|it| it.remedy), ());
+                if let (Some(_), Some(remedy)) = (former, condition.state().reason()) {
+                    tracing::info!("autoscalers are not looked at: {remedy}");
                 }
-                was_said = lacks.is_some();
             }
             // The findings of the last round stand.
             Err(error) => tracing::debug!(%error, "the cluster could not be looked at"),

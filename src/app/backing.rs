@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::provider::rules;
 use crate::provider::{Ask, Error, NO_METRICS};
 use adapter_rules::answer::Answer;
+use apimachinery::condition::Condition;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use cluster_state::names::ObjectNames;
@@ -79,8 +80,8 @@ pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) answers: Arc<Answers>,
-    /// The last message logged, by rule.
-    told: Mutex<HashMap<Arc<str>, String>>,
+    /// Whether its query fails, by rule.
+    conditions: Mutex<HashMap<Arc<str>, Condition<String, ()>>>,
     lines: LineLimit<Arc<str>>,
 }
 
@@ -88,7 +89,7 @@ impl Asked {
     pub(super) fn new(answers: Arc<Answers>) -> Self {
         Self {
             answers,
-            told: Mutex::default(),
+            conditions: Mutex::default(),
             lines: rule_lines(),
         }
     }
@@ -96,18 +97,14 @@ impl Asked {
     /// Logs once for each rule why its query failed, and once that it works again; the
     /// line limit applies where these alternate.
     fn tell(&self, rule: &Arc<str>, outcome: Result<(), String>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match outcome {
-            Err(reason) if told.get(rule) != Some(&reason) => {
-                if self.lines.admit(Arc::clone(rule)) {
-                    tracing::warn!("{rule}: its query failed: {reason}");
-                }
-                told.insert(Arc::clone(rule), reason);
+        let conditions = self.conditions.lock();
+        let mut conditions = conditions.unwrap_or_else(PoisonError::into_inner);
+        let condition = conditions.entry(Arc::clone(rule)).or_default();
+        if condition.set(outcome.err(), ()).is_some() && self.lines.admit(Arc::clone(rule)) {
+            match condition.state().reason() {
+                Some(reason) => tracing::warn!("{rule}: its query failed: {reason}"),
+                None => tracing::info!("{rule}: its query is answered again"),
             }
-            Ok(()) if told.remove(rule).is_some() && self.lines.admit(Arc::clone(rule)) => {
-                tracing::info!("{rule}: its query is answered again");
-            }
-            _ => {}
         }
     }
 }

@@ -16,9 +16,10 @@ use super::findings::Said;
 use super::{findings, measure};
 use crate::provider::gpu::{GpuProvider, Served};
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Health, Heartbeat, State, Weight};
+use crate::telemetry::health::{Check, Health, Heartbeat, Weight};
 use crate::telemetry::metrics::{Metrics, Polls};
 use ::findings::{Report, source};
+use apimachinery::condition::Condition;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
@@ -108,23 +109,22 @@ impl Checks {
     /// Registers them, and the state of the source of the engine in force.
     #[must_use]
     pub fn register(health: &Health, served: &Served) -> Self {
-        let waiting = State::Waiting("the first round of queries has not ended".to_owned());
+        let waiting = Some("the first round of queries has not ended");
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
         let served = Arc::clone(served);
         health.ask("metrics-source", Weight::Detail, move || {
-            let trouble = served.load().trouble();
-            trouble.map_or(State::Ok, State::Failed)
+            served.load().trouble()
         });
         Self {
             first_round,
-            oddities: health.register("gpu-data", Weight::Detail, State::Ok),
+            oddities: health.register("gpu-data", Weight::Detail, None),
         }
     }
 
     /// No engine polls.
     pub(super) fn rest(&self) {
-        self.first_round.show(State::Ok);
-        self.oddities.show(State::Ok);
+        self.first_round.show(None);
+        self.oddities.show(None);
     }
 }
 
@@ -155,8 +155,8 @@ pub struct Engine {
     journal: Journal,
     /// One for each of the parallel queries.
     batches: Vec<Batch>,
-    /// Since when rounds have found no series at all.
-    empty_since: Option<Instant>,
+    /// Whether rounds find any series.
+    emptiness: Condition<String, Instant>,
     /// The monotonic clock by which waits are measured.
     started: Instant,
     /// When each failed signal is queried again.
@@ -206,7 +206,7 @@ impl Engine {
             heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
             journal: Journal::default(),
             batches: Vec::new(),
-            empty_since: None,
+            emptiness: Condition::default(),
             started: Instant::now(),
             retries: Retries::default(),
             skew_ms: 0,
@@ -296,7 +296,7 @@ impl Engine {
     /// The wait before the next round: the relist interval once no series has been found
     /// for that long.
     fn until_next_round(&self) -> Duration {
-        let empty = self.empty_since.map(|since| since.elapsed());
+        let empty = self.emptiness.state().since().map(|since| since.elapsed());
         if empty.is_none_or(|empty| empty < self.relist) {
             return self.interval();
         }
@@ -321,12 +321,8 @@ impl Engine {
         let report = self.judge(&snapshot);
         if self.is_in_force() {
             self.tell(&snapshot, now, took, &report);
-            match (is_ready, &trouble) {
-                (false, _) => {}
-                (true, None) => self.checks.first_round.ok(),
-                // Readiness no longer waits, but the source's failure keeps the details
-                // from `ok`.
-                (true, Some(_)) => self.checks.first_round.show(State::Ok),
+            if is_ready {
+                self.checks.first_round.set(None);
             }
         }
         self.provider.publish_despite(Arc::new(snapshot), trouble);
@@ -353,9 +349,8 @@ impl Engine {
         {
             return Some(source::alone(trouble, "Prometheus does not answer"));
         }
-        if self.empty_since.is_some() {
-            let why = no_series(self.source.matchers());
-            return Some(source::without_series(&why));
+        if let Some(why) = self.emptiness.state().reason() {
+            return Some(source::without_series(why));
         }
         let seen = source::Seen {
             snapshot,
@@ -382,11 +377,9 @@ impl Engine {
         findings::count(&self.metrics, &source::CODES, &report.findings, |_| is_seen);
         // Before that, another check and other log lines report the state.
         if is_seen {
-            let said = self.said.say(report);
-            self.checks.oddities.show(match said.is_empty() {
-                true => State::Ok,
-                false => State::Failed(said.join("; ")),
-            });
+            let said = self.said.say(&source::CODES, &report.findings);
+            let is_odd = !said.is_empty();
+            self.checks.oddities.show(is_odd.then(|| said.join("; ")));
         }
     }
 
@@ -394,7 +387,7 @@ impl Engine {
     /// or the newest reason that it fails, without address and text.
     fn trouble(&self) -> Option<String> {
         let Some((told, since)) = self.journal.trouble() else {
-            return self.empty_since.map(|_| no_series(self.source.matchers()));
+            return self.emptiness.state().reason().cloned();
         };
         Some(format!(
             "queries to Prometheus have failed since {} ({}); the server's log says why",
@@ -403,16 +396,19 @@ impl Engine {
         ))
     }
 
-    /// Records when all signals were first answered without any series, and logs it once.
+    /// Records whether there are series; that there are none only once all signals were
+    /// answered.
     fn note_emptiness(&mut self, round: Round) {
-        if self.pipeline.store().series_len() > 0 {
-            if self.empty_since.take().is_some() {
-                tracing::info!("DCGM series are found in Prometheus now");
+        let is_empty = self.pipeline.store().series_len() == 0;
+        if is_empty && round != Round::Complete {
+            return;
+        }
+        let none = is_empty.then(|| no_series(self.source.matchers()));
+        if self.emptiness.set(none, Instant::now()).is_some() {
+            match self.emptiness.state().reason() {
+                Some(none) => tracing::warn!(source = self.source.address(), "{none}"),
+                None => tracing::info!("DCGM series are found in Prometheus now"),
             }
-        } else if round == Round::Complete && self.empty_since.is_none() {
-            self.empty_since = Some(Instant::now());
-            let none = no_series(self.source.matchers());
-            tracing::warn!(source = self.source.address(), "{none}");
         }
     }
 }

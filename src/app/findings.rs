@@ -1,13 +1,15 @@
 //! Reports findings: in the log when one begins and when it ends, among the readiness
 //! details as long as it lasts, and counted in `/metrics`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::provider::composite::Own;
 use crate::telemetry::metrics::{Metrics, catalog};
+use apimachinery::condition::{Condition, State};
 use findings::codes::Code;
-use findings::{Finding, Report, Severity, codes};
+use findings::{Finding, Severity};
 
 /// Counts findings. A code that was not checked shows a count only where it has findings.
 pub(super) fn count(
@@ -27,72 +29,54 @@ pub(super) fn count(
     }
 }
 
-/// A slot for a finding about the server itself, counted in `/metrics`.
-pub(super) fn own(metrics: &Metrics, code: &Code) -> Own {
-    let own = Own::default();
+/// A finding about the server itself, counted in `/metrics`.
+pub(super) fn own(
+    metrics: &Metrics,
+    code: &Code,
+    find: impl Fn() -> Option<Finding> + Send + Sync + 'static,
+) -> Own {
+    let own: Own = Arc::new(find);
     let counted = Arc::clone(&own);
     let labels = [code.id, code.severity.name()];
     metrics.read(&catalog::FINDINGS, &labels, move || {
-        Some(f64::from(u8::from(counted.load().is_some())))
+        Some(f64::from(u8::from(counted().is_some())))
     });
     own
 }
 
-/// The codes in the log.
+/// Logs where a code begins and where it ends: names and numbers in a finding may change
+/// with every poll.
 #[derive(Debug, Default)]
-pub(super) struct Said(BTreeSet<&'static str>);
-
-/// A line of the log.
-#[derive(Debug, PartialEq, Eq)]
-enum Line<'f> {
-    Began(&'f Finding),
-    Over(&'static str),
-}
+pub(super) struct Said(BTreeMap<&'static str, Condition<(), Instant>>);
 
 impl Said {
-    /// Logs what has begun and what has ended; returns all current warnings.
-    pub(super) fn say(&mut self, report: &Report) -> Vec<String> {
-        for line in self.lines(&report.findings) {
-            match line {
-                Line::Began(it) => {
-                    let Finding {
-                        code,
-                        object,
-                        message,
-                        remedy,
-                        ..
-                    } = it;
-                    if it.severity == Severity::Error {
-                        tracing::warn!(code, "{object}: {message}; {remedy}");
-                    } else {
-                        tracing::info!(code, "{object}: {message}; {remedy}");
-                    }
+    /// Logs what has begun and what has ended of these codes; returns all current
+    /// warnings.
+    pub(super) fn say(&mut self, of: &[&Code], found: &[Finding]) -> Vec<String> {
+        let warnings = found.iter().filter(|it| is_worth_saying(it));
+        for code in of {
+            let first = warnings.clone().find(|it| it.code == code.id);
+            let condition = self.0.entry(code.id).or_default();
+            match (condition.set(first.map(|_| ()), Instant::now()), first) {
+                (Some(_), Some(it)) => log(it),
+                (Some(State::Failing { since, .. }), None) => {
+                    let (code, title, secs) = (code.id, code.title, since.elapsed().as_secs());
+                    tracing::info!(code, "over after {secs} s: {title}");
                 }
-                Line::Over(code) => {
-                    let title = codes::find(code).map_or("", |code| code.title);
-                    tracing::info!(code, "over: {title}");
-                }
+                _ => {}
             }
         }
-        let now = report.findings.iter().filter(|it| is_worth_saying(it));
-        now.map(|it| format!("{} {}: {}", it.code, it.object, it.message))
-            .collect()
+        let words = warnings.map(|it| format!("{} {}: {}", it.code, it.object, it.message));
+        words.collect()
     }
+}
 
-    /// One line where a code begins and one where it ends: names and numbers in a finding
-    /// may change with every poll.
-    fn lines<'f>(&mut self, found: &'f [Finding]) -> Vec<Line<'f>> {
-        let now: BTreeMap<&'static str, &Finding> = found
-            .iter()
-            .filter(|it| is_worth_saying(it))
-            .map(|it| (it.code, it))
-            .collect();
-        let began = now.iter().filter(|(code, _)| !self.0.contains(*code));
-        let mut lines: Vec<Line<'f>> = began.map(|(_, it)| Line::Began(it)).collect();
-        let over = self.0.iter().filter(|code| !now.contains_key(*code));
-        lines.extend(over.map(|code| Line::Over(code)));
-        self.0 = now.into_keys().collect();
-        lines
+fn log(finding: &Finding) {
+    let (code, of) = (finding.code, &finding.object);
+    let text = format!("{of}: {}; {}", finding.message, finding.remedy);
+    match finding.severity {
+        Severity::Error => tracing::warn!(code, "{text}"),
+        _ => tracing::info!(code, "{text}"),
     }
 }
 
@@ -106,6 +90,7 @@ mod tests {
     use super::*;
     use crate::telemetry::health::Health;
     use crate::telemetry::metrics::Exposition;
+    use aggregated_apiserver::testing::log::logging;
     use findings::codes::{GM408, GM409, GM512};
 
     fn found(code: &Code, message: &str) -> Finding {
@@ -114,15 +99,27 @@ mod tests {
 
     #[test]
     fn a_finding_is_said_when_it_begins_and_when_it_is_over_not_when_its_words_change() {
+        let (log, _guard) = logging(tracing::Level::INFO);
         let mut said = Said::default();
-        let silent = [found(&GM408, "a")];
-        assert_eq!(said.lines(&silent), [Line::Began(&silent[0])]);
-        assert_eq!(said.lines(&[found(&GM408, "a, b")]), []);
+        let mut say = |found: &[Finding]| {
+            let before = log.text().len();
+            said.say(&[&GM408, &GM409, &GM512], found);
+            let text = log.text();
+            let lines = text[before..].lines();
+            let codes = lines.filter_map(|line| Some((line.find("GM")?, line)));
+            let codes =
+                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("over")));
+            codes.collect::<Vec<_>>()
+        };
+        let began = |code: &Code| (code.id.to_owned(), false);
+        let over = |code: &Code| (code.id.to_owned(), true);
+        assert_eq!(say(&[found(&GM408, "a")]), [began(&GM408)]);
+        assert_eq!(say(&[found(&GM408, "a, b")]), []);
         let both = [found(&GM408, "b"), found(&GM409, "c"), found(&GM512, "d")];
-        assert_eq!(said.lines(&both), [Line::Began(&both[1])]);
-        assert_eq!(said.lines(&both[1..]), [Line::Over("GM408")]);
-        assert_eq!(said.lines(&both[2..]), [Line::Over("GM409")]);
-        assert_eq!(said.lines(&[]), []);
+        assert_eq!(say(&both), [began(&GM409)]);
+        assert_eq!(say(&both[1..]), [over(&GM408)]);
+        assert_eq!(say(&both[2..]), [over(&GM409)]);
+        assert_eq!(say(&[]), []);
     }
 
     #[test]

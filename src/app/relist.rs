@@ -18,10 +18,11 @@ use super::reload::RuleSet;
 use super::{backing, measure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, State, Weight};
+use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
+use apimachinery::condition::{Condition, State};
 use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
 use cluster_state::clock;
@@ -88,8 +89,8 @@ type Troubles = BTreeMap<Arc<str>, String>;
 struct Report {
     detail: Check,
     metrics: Metrics,
-    /// The messages logged.
-    told: Troubles,
+    /// Whether a rule or search fails.
+    conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
     lines: LineLimit<Arc<str>>,
     failed_series: Arc<AtomicU64>,
     failed_kinds: Arc<AtomicU64>,
@@ -97,9 +98,8 @@ struct Report {
 
 impl Report {
     fn new(telemetry: &Telemetry) -> Self {
-        let detail = telemetry
-            .health
-            .register("rule-series", Weight::Detail, State::Ok);
+        let health = &telemetry.health;
+        let detail = health.register("rule-series", Weight::Detail, None);
         let metrics = telemetry.metrics.clone();
         let count = |of| {
             let count = Arc::new(AtomicU64::new(0));
@@ -114,25 +114,33 @@ impl Report {
             failed_series: count("series"),
             failed_kinds: count("kinds"),
             metrics,
-            told: Troubles::default(),
+            conditions: BTreeMap::new(),
             lines: backing::rule_lines(),
         }
     }
 
     /// Reports the end of a round: its troubles, and the faults of the file.
-    fn tell(&mut self, faults: &[String], troubles: Troubles) {
-        for (of, trouble) in &troubles {
-            if self.told.get(of) != Some(trouble) && self.lines.admit(Arc::clone(of)) {
-                tracing::warn!("{trouble}");
-            }
+    fn tell(&mut self, faults: &[String], troubles: &Troubles) {
+        for of in troubles.keys() {
+            self.conditions.entry(Arc::clone(of)).or_default();
         }
+        self.conditions.retain(|of, condition| {
+            let trouble = troubles.get(of);
+            let former = condition.set(trouble.cloned(), Instant::now());
+            let former = former.filter(|_| self.lines.admit(Arc::clone(of)));
+            match (former, trouble) {
+                (Some(_), Some(trouble)) => tracing::warn!("{trouble}"),
+                (Some(State::Failing { since, reason }), None) => {
+                    tracing::info!("over after {} s: {reason}", since.elapsed().as_secs());
+                }
+                _ => {}
+            }
+            trouble.is_some()
+        });
         let words = faults.iter().chain(troubles.values());
         let words: Vec<&str> = words.map(String::as_str).collect();
-        self.detail.set(match words.is_empty() {
-            true => State::Ok,
-            false => State::Failed(words.join("; ")),
-        });
-        self.told = troubles;
+        let fails = !words.is_empty();
+        self.detail.set(fails.then(|| words.join("; ")));
     }
 
     fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Known) {
@@ -158,7 +166,7 @@ impl Relist {
     /// Runs until the rules can no longer change.
     pub async fn run(self) {
         let health = &self.telemetry.health;
-        let waiting = State::Waiting("the series of the rules are being looked for".to_owned());
+        let waiting = Some("the series of the rules are being looked for");
         let first = health.register("rules", Weight::Readiness, waiting);
         let mut report = Report::new(&self.telemetry);
         let mut known = Known::default();
@@ -169,7 +177,7 @@ impl Relist {
             let round = self.round(&rules, &mut known, &mut report);
             let waited = async {
                 tokio::time::sleep_until(patience).await;
-                first.ok();
+                first.set(None);
                 std::future::pending::<Infallible>().await
             };
             let failed = tokio::select! {
@@ -178,7 +186,7 @@ impl Relist {
                 Ok(()) = changes.changed() => continue,
                 never = waited => match never {},
             };
-            first.ok();
+            first.set(None);
             let wait = match failed {
                 true => self.times.relist.min(SOONER),
                 false => self.times.relist,
@@ -213,7 +221,7 @@ impl Relist {
                 troubles.insert(format!("{} {kind}", rule.place).into(), trouble);
             }
         }
-        report.tell(&rules.faults, troubles);
+        report.tell(&rules.faults, &troubles);
         // With some ten thousand shapes this takes seconds.
         let (of, seen) = (Arc::clone(rules), known.clone());
         let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;

@@ -17,7 +17,7 @@ use super::{findings, measure, numbers};
 use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, State, Weight};
+use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
 use ::findings::codes::GM603;
 use ::findings::own;
@@ -94,8 +94,8 @@ pub(super) struct Reload {
     file: Option<ConfigFile>,
     in_force: Config,
     targets: Targets,
+    /// Whether the changed file is refused.
     check: Check,
-    refused: Own,
     metrics: Metrics,
     shown: Arc<ArcSwap<Vec<(String, String)>>>,
     failures: Arc<AtomicU64>,
@@ -119,8 +119,7 @@ impl Reload {
             file,
             in_force: config,
             targets,
-            check: health.register("configuration", Weight::Detail, State::Ok),
-            refused: findings::own(&metrics, &GM603),
+            check: health.register("configuration", Weight::Detail, None),
             metrics,
             shown: Arc::clone(&telemetry.configuration),
             failures,
@@ -131,7 +130,15 @@ impl Reload {
 
     /// The finding that the changed file is refused, while it is.
     pub(super) fn refused(&self) -> Own {
-        Arc::clone(&self.refused)
+        let check = self.check.clone();
+        let path = self
+            .file
+            .as_ref()
+            .map(|file| file.path.display().to_string());
+        let path = path.unwrap_or_default();
+        findings::own(&self.metrics, &GM603, move || {
+            check.reason().map(|why| own::configuration(&path, &why))
+        })
     }
 
     /// Puts each good version in force, until cancelled.
@@ -158,7 +165,7 @@ impl Reload {
                     misses += 1;
                     if asked || misses == MISSES {
                         let path = file.path.display();
-                        self.refuse(&file, &format!("{path}: cannot be read: {reason}"));
+                        self.refuse(&format!("{path}: cannot be read: {reason}"));
                     }
                 }
                 // The file is being written; the next read finds it whole.
@@ -167,7 +174,7 @@ impl Reload {
                     file.text.clone_from(&text);
                     let path = file.path.display();
                     let why = format!("{path}: it is empty; SIGHUP puts it in force all the same");
-                    self.refuse(&file, &why);
+                    self.refuse(&why);
                 }
                 Ok(text) => {
                     let was_missed = std::mem::take(&mut misses) >= MISSES;
@@ -184,19 +191,15 @@ impl Reload {
         let read = file.clone();
         match tokio::task::spawn_blocking(move || resolve(&read)).await {
             Ok(Ok((config, clients))) => self.take(config, clients),
-            Ok(Err(reason)) => self.refuse(file, &reason),
-            Err(error) => self.refuse(file, &error.to_string()),
+            Ok(Err(reason)) => self.refuse(&reason),
+            Err(error) => self.refuse(&error.to_string()),
         }
     }
 
-    fn refuse(&self, file: &ConfigFile, reason: &str) {
+    fn refuse(&self, reason: &str) {
         tracing::error!("the configuration in force stays: {reason}");
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let first = reason.lines().next().unwrap_or_default();
-        let state = State::Failed(format!("the configuration in force stays: {first}"));
-        self.check.show(state);
-        let finding = own::configuration(&file.path.display().to_string(), first);
-        self.refused.store(Some(Arc::new(finding)));
+        self.check.show(reason.lines().next().map(str::to_owned));
     }
 
     /// Puts a good file in force.
@@ -231,8 +234,7 @@ impl Reload {
         }
         self.in_force = next;
         tracing::info!("the configuration file is in force");
-        self.check.show(State::Ok);
-        self.refused.store(None);
+        self.check.show(None);
         self.show();
     }
 

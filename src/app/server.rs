@@ -31,7 +31,7 @@ use crate::api::{Api, router};
 use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
@@ -270,7 +270,7 @@ impl Background {
     ) -> Arc<TrustStore> {
         let trust = Arc::new(TrustStore::new(false));
         let (sender, texts) = watch::channel(None);
-        let waiting = State::Waiting("authorities of clients".to_owned());
+        let waiting = Some(trusted::WAITING);
         if lookup == Lookup::Skipped || overlay.is_complete() {
             if !overlay.files.is_empty() {
                 let health = &self.telemetry.health;
@@ -288,13 +288,7 @@ impl Background {
             Lookup::Required => Weight::Readiness,
             Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
         };
-        let until_seen = (weight, State::Waiting as fn(String) -> State);
-        self.show_watches(
-            "authentication",
-            until_seen,
-            &registry,
-            WatchRegistry::unready,
-        );
+        self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
         let check = self
             .telemetry
@@ -365,14 +359,13 @@ impl Background {
     ) -> (Gpus, backing::Objects) {
         let registry = WatchRegistry::default();
         let watches = Watches::start(client, &registry, gpus::watching(config));
-        let required = (Weight::Readiness, State::Waiting as fn(String) -> State);
+        let (required, detail) = (Weight::Readiness, Weight::Detail);
         self.show_watches(
             "cluster-objects",
             required,
             &registry,
             WatchRegistry::unready,
         );
-        let detail = (Weight::Detail, State::Failed as fn(String) -> State);
         self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let objects = backing::Objects {
@@ -386,7 +379,7 @@ impl Background {
     fn show_watches(
         &self,
         name: &'static str,
-        (weight, state): (Weight, fn(String) -> State),
+        weight: Weight,
         registry: &WatchRegistry,
         troubles: Troubles,
     ) {
@@ -394,8 +387,7 @@ impl Background {
         self.telemetry.health.ask(name, weight, move || {
             let troubles = troubles(&registry).into_iter();
             let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
-            let words = words.reduce(|one, other| format!("{one}; {other}"));
-            words.map_or(State::Ok, state)
+            words.reduce(|one, other| format!("{one}; {other}"))
         });
     }
 

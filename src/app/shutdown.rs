@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::telemetry::health::{Check, Health, State, Weight};
+use crate::telemetry::health::{Check, Health, Weight};
 
 /// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ impl Shutdown {
         Self {
             leaving: watch::Sender::new(false),
             draining: watch::Sender::new(false),
-            check: health.register("shutdown", Weight::Readiness, State::Ok),
+            check: health.register("shutdown", Weight::Readiness, None),
         }
     }
 
@@ -122,7 +122,7 @@ impl Shutdown {
     /// longer for a request than any delay.
     pub(super) fn enter(&self, phase: Phase) {
         tracing::info!(?phase, "stopping");
-        self.check.failed("the server is stopping");
+        self.check.set(Some("the server is stopping".to_owned()));
         if phase >= Phase::Leaving {
             self.leaving.send_replace(true);
         }

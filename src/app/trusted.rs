@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::telemetry::health::{Check, State};
+use crate::telemetry::health::Check;
 use aggregated_apiserver::security::trust::{self, Trust, TrustError, TrustStore};
 use cluster_state::authentication::Texts;
 use limits::file;
 
 /// How often the files are read again.
 const FILES_EVERY: Duration = Duration::from_secs(10);
+
+/// Why the server is not ready before it has read any authorities.
+pub(super) const WAITING: &str = "waiting for the authorities of clients";
 
 /// The flags that replace keys of the ConfigMap.
 #[derive(Clone, Debug, Default)]
@@ -97,24 +100,21 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     for problem in &problems {
         tracing::warn!("authorities of clients: {problem}");
     }
-    check.set(state(trust.current().as_deref(), &problems));
+    check.set(trouble(trust.current().as_deref(), &problems));
 }
 
 /// The server is ready when it trusts an authority, and that of a front proxy where
 /// one should be: otherwise each request through kube-apiserver is refused.
-fn state(trust: Option<&Trust>, problems: &[TrustError]) -> State {
-    let reason = match trust {
+fn trouble(trust: Option<&Trust>, problems: &[TrustError]) -> Option<String> {
+    let problem = match trust {
         None => problems.first(),
         Some(trust) if trust.proxy.is_none() => {
             problems.iter().find(|problem| problem.is_of_front_proxy())
         }
-        Some(_) => return State::Ok,
+        Some(_) => None,
     };
-    match (trust, reason) {
-        (_, Some(problem)) => State::Failed(problem.to_string()),
-        (Some(_), None) => State::Ok,
-        (None, None) => State::Waiting("authorities of clients".to_owned()),
-    }
+    let waiting = trust.is_none().then(|| WAITING.to_owned());
+    problem.map(TrustError::to_string).or(waiting)
 }
 
 #[cfg(test)]
@@ -137,30 +137,28 @@ mod tests {
         Authority::new("test", validity).unwrap().certificate_pem()
     }
 
-    fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> State {
+    fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> Option<String> {
         let own = |(key, text): &(&str, &str)| ((*key).to_owned(), (*text).to_owned());
         let data: BTreeMap<String, String> = data.iter().map(own).collect();
         let problems = trust.load(&data);
-        state(trust.current().as_deref(), &problems)
+        trouble(trust.current().as_deref(), &problems)
     }
 
     #[test]
     fn a_broken_authority_of_the_front_proxy_is_not_ready_until_one_was_known() {
         let trust = TrustStore::new(false);
         let (clients, proxy) = (authority(), authority());
-        let State::Failed(why) = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]) else {
-            panic!("ready");
-        };
+        let why = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]).unwrap();
         assert!(why.starts_with(PROXY), "{why}");
         let good = [(CLIENTS, clients.as_str()), (PROXY, proxy.as_str())];
-        assert_eq!(loaded(&trust, &good), State::Ok);
+        assert_eq!(loaded(&trust, &good), None);
         let broken = [(CLIENTS, clients.as_str()), (PROXY, "broken")];
-        assert_eq!(loaded(&trust, &broken), State::Ok, "what was known is kept");
+        assert_eq!(loaded(&trust, &broken), None, "what was known is kept");
     }
 
     #[test]
     fn a_cluster_without_a_front_proxy_is_ready() {
         let trust = TrustStore::new(false);
-        assert_eq!(loaded(&trust, &[(CLIENTS, &authority())]), State::Ok);
+        assert_eq!(loaded(&trust, &[(CLIENTS, &authority())]), None);
     }
 }

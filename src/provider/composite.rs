@@ -2,9 +2,8 @@
 //! same name, separately for each resource.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use arc_swap::ArcSwapOption;
 
 use super::gpu::Served;
 use super::rules::RuleProvider;
@@ -15,17 +14,22 @@ use findings::{Finding, Report};
 use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
 
-/// A finding about the server itself, while it lasts.
-pub type Own = Arc<ArcSwapOption<Finding>>;
+/// Gives a finding about the server itself, while it lasts.
+pub type Own = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
 
 /// The rules' metrics, and the GPU metrics that no rule replaces.
-#[derive(Debug)]
 pub struct Composite {
     rules: Arc<RuleProvider>,
     gpus: ServedGpus,
     own: Vec<Own>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
+}
+
+impl fmt::Debug for Composite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Composite").finish_non_exhaustive()
+    }
 }
 
 /// Two lists, and the merged list.
@@ -117,9 +121,8 @@ impl Provider for Composite {
 
     fn findings(&self) -> Arc<Report> {
         let mut report = self.gpus.findings();
-        for finding in self.own.iter().filter_map(|own| own.load_full()) {
-            let report = Arc::make_mut(&mut report);
-            report.findings.push((*finding).clone());
+        for finding in self.own.iter().filter_map(|own| own()) {
+            Arc::make_mut(&mut report).findings.push(finding);
         }
         report
     }

@@ -9,7 +9,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
-use super::health::{Health, Probe, State};
+use super::health::{Health, Probe};
 use super::metrics::{Exposition, Metrics};
 
 /// Most names of `?exclude=` that an answer repeats.
@@ -32,7 +32,7 @@ pub fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Ful
         unknown.retain(|excluded| *excluded != name);
         let line = if question.exclude.contains(&name) {
             format!("[+]{name} excluded: ok\n")
-        } else if finding.state == State::Ok {
+        } else if finding.trouble.is_none() {
             format!("[+]{name} ok\n")
         } else if finding.counts {
             well = false;
@@ -65,14 +65,12 @@ pub fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<
         .examine(probe)
         .into_iter()
         .find(|finding| finding.name == name)?;
-    let failed = |reason: String| {
-        let body = format!("internal server error: {reason}\n");
-        text(StatusCode::INTERNAL_SERVER_ERROR, body)
-    };
-    Some(match finding.state {
-        State::Ok => text(StatusCode::OK, "ok"),
-        State::Waiting(what) => failed(format!("waiting: {what}")),
-        State::Failed(why) => failed(why),
+    Some(match finding.trouble {
+        None => text(StatusCode::OK, "ok"),
+        Some(why) => {
+            let body = format!("internal server error: {why}\n");
+            text(StatusCode::INTERNAL_SERVER_ERROR, body)
+        }
     })
 }
 

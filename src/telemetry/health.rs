@@ -11,16 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The state of a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Healthy.
-    Ok,
-    /// Not healthy yet; what it waits for.
-    Waiting(String),
-    /// Unhealthy; why, and the remedy.
-    Failed(String),
-}
+use apimachinery::condition::{Condition, State};
 
 /// The probes that a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +67,7 @@ pub struct Health {
 struct Entry {
     name: &'static str,
     weight: Weight,
-    judge: Arc<dyn Fn() -> State + Send + Sync>,
+    judge: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
 impl fmt::Debug for Entry {
@@ -103,30 +94,32 @@ impl Health {
         let health = Self {
             checks: Arc::default(),
         };
-        health.ask("ping", Weight::Life, || State::Ok);
+        health.ask("ping", Weight::Life, || None);
         health
     }
 
-    /// Registers a check whose handle sets its state. A second registration of a name
-    /// replaces the first.
+    /// Registers a check whose handle sets its state. It fails until then for the reason
+    /// `waiting`, if there is one. A second registration of a name replaces the first.
     ///
     /// `name` is part of a path: lower-case letters, digits and dashes.
     #[must_use]
-    pub fn register(&self, name: &'static str, weight: Weight, state: State) -> Check {
-        let state = Arc::new(Mutex::new(state));
-        let check = Check { name, state };
+    pub fn register(&self, name: &'static str, weight: Weight, waiting: Option<&str>) -> Check {
+        let condition = Arc::default();
+        let check = Check { name, condition };
+        check.show(waiting.map(str::to_owned));
         let told = check.clone();
-        self.ask(name, weight, move || lock(&told.state).clone());
+        self.ask(name, weight, move || told.reason());
         check
     }
 
-    /// Registers a check that `judge` evaluates at each probe. `judge` must be quick and
-    /// must not block. A second registration of a name replaces the first.
+    /// Registers a check that `judge` evaluates at each probe: why it fails, with the
+    /// remedy. `judge` must be quick and must not block. A second registration of a name
+    /// replaces the first.
     pub fn ask(
         &self,
         name: &'static str,
         weight: Weight,
-        judge: impl Fn() -> State + Send + Sync + 'static,
+        judge: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) {
         let judge = Arc::new(judge);
         let mut checks = lock(&self.checks);
@@ -146,11 +139,9 @@ impl Health {
         let heartbeat = Heartbeat {
             due: Arc::clone(&due),
         };
-        self.ask(name, Weight::Life, move || match *lock(&due) {
-            Some(due) if due < Instant::now() => {
-                State::Failed("the task does not turn any more: a restart is needed".to_owned())
-            }
-            _ => State::Ok,
+        self.ask(name, Weight::Life, move || {
+            let overdue = lock(&due).filter(|due| *due < Instant::now());
+            overdue.map(|_| "the task does not turn any more: a restart is needed".to_owned())
         });
         heartbeat
     }
@@ -166,7 +157,7 @@ impl Health {
             .map(|entry| Finding {
                 name: entry.name,
                 counts: entry.weight != Weight::Detail,
-                state: (entry.judge)(),
+                trouble: (entry.judge)(),
             })
             .collect()
     }
@@ -179,50 +170,40 @@ pub struct Finding {
     pub name: &'static str,
     /// Whether the probe fails with it.
     pub counts: bool,
-    /// Its state.
-    pub state: State,
+    /// Why it fails; `None`: it is healthy.
+    pub trouble: Option<String>,
 }
 
 /// The handle of a check. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Check {
     name: &'static str,
-    state: Arc<Mutex<State>>,
+    condition: Arc<Mutex<Condition<String, ()>>>,
 }
 
 impl Check {
-    /// Sets the check healthy.
-    pub fn ok(&self) {
-        self.set(State::Ok);
-    }
-
-    /// Sets the check unhealthy, with the reason.
-    pub fn failed(&self, why: impl Into<String>) {
-        self.set(State::Failed(why.into()));
-    }
-
-    /// Sets the state. A change of its kind is logged, so a reason that changes its words
-    /// does not fill the log.
-    pub fn set(&self, state: State) {
-        let mut current = lock(&self.state);
-        let changed = std::mem::discriminant(&*current) != std::mem::discriminant(&state);
-        *current = state.clone();
-        drop(current);
-        if !changed {
-            return;
-        }
+    /// Sets why it fails, with the remedy; `None`: it is healthy. Logs where it begins
+    /// and ends, so a reason that changes its words does not fill the log.
+    pub fn set(&self, reason: Option<String>) {
         let check = self.name;
-        match state {
-            State::Ok => tracing::info!(check, "ok"),
-            State::Waiting(what) => tracing::info!(check, "waiting: {what}"),
-            State::Failed(why) => tracing::warn!(check, "failed: {why}"),
+        let former = lock(&self.condition).set(reason.clone(), ());
+        match (former, reason) {
+            (Some(State::Ok), Some(why)) => tracing::warn!(check, "failed: {why}"),
+            (Some(_), None) => tracing::info!(check, "ok"),
+            _ => {}
         }
     }
 
-    /// Sets `state` without a line in the log: the caller has written one, or none is
+    /// The same without a line in the log: the caller has written one, or none is
     /// needed.
-    pub fn show(&self, state: State) {
-        *lock(&self.state) = state;
+    pub fn show(&self, reason: Option<String>) {
+        lock(&self.condition).set(reason, ());
+    }
+
+    /// Why it fails.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        lock(&self.condition).state().reason().cloned()
     }
 }
 
@@ -252,7 +233,7 @@ mod tests {
         /// Whether every check that counts for a probe is healthy.
         pub(crate) fn is_ok(&self, probe: Probe) -> bool {
             let findings = self.examine(probe);
-            let well = |finding: &Finding| !finding.counts || finding.state == State::Ok;
+            let well = |finding: &Finding| !finding.counts || finding.trouble.is_none();
             findings.iter().all(well)
         }
     }
@@ -260,12 +241,12 @@ mod tests {
     #[test]
     fn readiness_waits_for_every_check_that_counts() {
         let health = Health::new();
-        let polls = health.register("polls", Weight::Readiness, State::Waiting("a poll".into()));
-        let detail = health.register("configuration", Weight::Detail, State::Ok);
+        let polls = health.register("polls", Weight::Readiness, Some("a poll"));
+        let detail = health.register("configuration", Weight::Detail, None);
         assert!(!health.is_ok(Probe::Ready));
         assert!(health.is_ok(Probe::Live) && health.is_ok(Probe::Health));
-        polls.ok();
-        detail.failed("line 3");
+        polls.set(None);
+        detail.set(Some("line 3".to_owned()));
         assert!(health.is_ok(Probe::Ready), "a detail does not count");
         let names: Vec<_> = health
             .examine(Probe::Ready)
@@ -282,8 +263,8 @@ mod tests {
     #[test]
     fn a_failure_of_life_is_one_of_readiness_too() {
         let health = Health::new();
-        let loop_ = health.register("loop", Weight::Life, State::Ok);
-        loop_.failed("it ended");
+        let loop_ = health.register("loop", Weight::Life, None);
+        loop_.set(Some("it ended".to_owned()));
         for probe in Probe::ALL {
             assert!(!health.is_ok(probe), "{probe:?}");
         }
@@ -292,9 +273,9 @@ mod tests {
     #[test]
     fn a_name_is_registered_once() {
         let health = Health::new();
-        let first = health.register("x", Weight::Readiness, State::Ok);
-        let _second = health.register("x", Weight::Readiness, State::Ok);
-        first.failed("nobody hears it");
+        let first = health.register("x", Weight::Readiness, None);
+        let _second = health.register("x", Weight::Readiness, None);
+        first.set(Some("nobody hears it".to_owned()));
         assert!(health.is_ok(Probe::Ready));
         assert_eq!(health.examine(Probe::Ready).len(), 2);
     }

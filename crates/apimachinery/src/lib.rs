@@ -1,5 +1,5 @@
 //! Value types of the APIs of Kubernetes and Prometheus: time, durations,
-//! quantities, label sets, selectors, kinds of objects.
+//! quantities, label sets, selectors, kinds of objects, conditions.
 //!
 //! Every other crate of the workspace uses them. The crate knows no metric and no
 //! GPU. It does no I/O and reads no clock: a time is an argument.
@@ -14,6 +14,7 @@
 //! assert_eq!(parse_duration("1m30s").unwrap().as_secs(), 90);
 //! ```
 
+pub mod condition;
 pub mod duration;
 pub mod field_selector;
 pub mod kinds;

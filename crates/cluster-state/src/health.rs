@@ -4,13 +4,13 @@
 //! kube-apiserver is one failure, however many watches it breaks.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bindings::Binding;
 use super::error::CallError;
 use super::store::Refused;
+use apimachinery::condition::{Condition, State};
 
 /// What a single ClusterRoleBinding allows the server to read.
 const INVENTORY: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
@@ -36,10 +36,8 @@ pub struct WatchHealth {
     pub need: Need,
     /// Whether it was ever complete. Its objects stay while it is broken.
     pub complete: bool,
-    /// Why it is broken now, with the remedy if there is one; `None`: it works.
-    pub trouble: Option<String>,
-    /// Whether kube-apiserver forbids it.
-    pub forbidden: bool,
+    /// Whether it works now; at first it waits for kube-apiserver.
+    condition: Condition<(Trouble, String), Instant>,
     /// Time of the last message from the server: an object, a bookmark, a list, an
     /// accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
@@ -53,7 +51,28 @@ pub struct WatchHealth {
     pub left_out: u64,
 }
 
+/// Why a watch does not work. The text that goes with it may vary between attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// No call has ended yet.
+    Waiting,
+    /// kube-apiserver is away.
+    Outage,
+    /// kube-apiserver forbids the watch's own call.
+    Forbidden,
+    /// The watch's own call fails otherwise.
+    Own,
+    /// The call succeeds, but the expected object is missing.
+    Lacking,
+}
+
 impl WatchHealth {
+    /// Why it does not work, with the remedy if there is one; `None`: it works.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.condition.state().reason().map(|(_, text)| &**text)
+    }
+
     /// Time since the last message from the server; `None`: never.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
@@ -65,8 +84,8 @@ impl WatchHealth {
 #[derive(Debug, Default)]
 struct Inner {
     watches: BTreeMap<Arc<str>, WatchHealth>,
-    /// When the outage of kube-apiserver began.
-    outage: Option<Instant>,
+    /// Whether kube-apiserver answers.
+    outage: Condition<(), Instant>,
 }
 
 /// The states of all watches. Clones share one registry.
@@ -100,7 +119,7 @@ impl WatchRegistry {
         let inner = self.lock();
         let watches = inner.watches.values().filter(|watch| wanted(watch));
         let mut troubles: Vec<(Arc<str>, String)> = watches
-            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble.clone()?)))
+            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?.to_owned())))
             .collect();
         // One missing binding breaks all of them.
         if let Some(why) = unbound {
@@ -121,7 +140,10 @@ impl WatchRegistry {
         let mut last = None;
         for name in INVENTORY {
             let watch = inner.watches.get(name)?;
-            last = Some(watch.trouble.as_ref().filter(|_| watch.forbidden)?);
+            last = match watch.condition.state().reason() {
+                Some((Trouble::Forbidden, text)) => Some(text),
+                _ => return None,
+            };
         }
         let remedy = Binding::Inventory.remedy(last?);
         Some(format!(
@@ -133,12 +155,14 @@ impl WatchRegistry {
     /// Enters a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
+        let mut condition = Condition::default();
+        let waiting = "waiting for kube-apiserver".to_owned();
+        condition.set(Some((Trouble::Waiting, waiting)), Instant::now());
         let health = WatchHealth {
             name: Arc::clone(&name),
             need,
             complete: false,
-            trouble: Some("waiting for kube-apiserver".to_owned()),
-            forbidden: false,
+            condition,
             last_contact: None,
             objects: 0,
             lists: 0,
@@ -149,7 +173,8 @@ impl WatchRegistry {
         Reporter {
             registry: self.clone(),
             name,
-            told: Told::default(),
+            garbage: false,
+            full: false,
         }
     }
 
@@ -157,37 +182,14 @@ impl WatchRegistry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this failure begins an outage.
-    fn outage_begins(&self) -> bool {
-        let mut inner = self.lock();
-        let begins = inner.outage.is_none();
-        inner.outage.get_or_insert_with(Instant::now);
-        begins
+    /// kube-apiserver answers.
+    fn answers(&self) {
+        let former = self.lock().outage.set(None, Instant::now());
+        if let Some(State::Failing { since, .. }) = former {
+            let secs = since.elapsed().as_secs();
+            tracing::info!("kube-apiserver answers after {secs} s");
+        }
     }
-
-    /// The duration of the outage that ends now.
-    fn outage_ends(&self) -> Option<Duration> {
-        self.lock().outage.take().map(|since| since.elapsed())
-    }
-}
-
-/// What was logged.
-#[derive(Debug, Default)]
-struct Told {
-    trouble: Option<(Instant, Trouble)>,
-    garbage: bool,
-    full: bool,
-}
-
-/// The identity of a failure: its text may vary between attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    /// kube-apiserver is away.
-    Outage,
-    /// The watch's own call fails.
-    Own,
-    /// The call succeeds, but the expected object is missing.
-    Lacking,
 }
 
 /// Reports the state of one watch to the registry.
@@ -195,7 +197,10 @@ enum Trouble {
 pub(super) struct Reporter {
     registry: WatchRegistry,
     name: Arc<str>,
-    told: Told,
+    /// Whether an object that is garbage was logged.
+    garbage: bool,
+    /// Whether an object beyond the limit was logged.
+    full: bool,
 }
 
 impl Drop for Reporter {
@@ -205,10 +210,9 @@ impl Drop for Reporter {
 }
 
 impl Reporter {
-    fn change(&self, change: impl FnOnce(&mut WatchHealth)) {
-        if let Some(watch) = self.registry.lock().watches.get_mut(&self.name) {
-            change(watch);
-        }
+    /// Changes the watch's entry. It is there as long as the reporter.
+    fn change<T>(&self, change: impl FnOnce(&mut WatchHealth) -> T) -> Option<T> {
+        self.registry.lock().watches.get_mut(&self.name).map(change)
     }
 
     /// The server sent something.
@@ -227,66 +231,59 @@ impl Reporter {
 
     /// The watch works (again).
     pub(super) fn well(&mut self) {
-        self.change(|watch| {
-            (watch.complete, watch.trouble) = (true, None);
-            watch.forbidden = false;
+        self.registry.answers();
+        let former = self.change(|watch| {
+            watch.complete = true;
+            watch.condition.set(None, Instant::now())
         });
-        if let Some(lasted) = self.registry.outage_ends() {
-            tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
-        }
-        match self.told.trouble.take() {
-            None | Some((_, Trouble::Outage)) => {}
-            Some((since, Trouble::Own | Trouble::Lacking)) => {
-                let secs = since.elapsed().as_secs();
-                tracing::info!(watch = &*self.name, "well again after {secs} s");
-            }
+        if let Some(Some(State::Failing { reason, since })) = former
+            && !matches!(reason.0, Trouble::Waiting | Trouble::Outage)
+        {
+            let secs = since.elapsed().as_secs();
+            tracing::info!(watch = &*self.name, "well again after {secs} s");
         }
     }
 
     /// A call failed.
     pub(super) fn failed(&mut self, error: &CallError) {
-        let trouble = if error.is_outage() {
-            Trouble::Outage
-        } else {
-            Trouble::Own
-        };
         self.change(|watch| {
             watch.failures += 1;
-            watch.forbidden = error.is_forbidden();
             if watch.need == Need::WhereAllowed && error.is_forbidden() {
                 watch.need = Need::Optional;
             }
         });
-        self.trouble(trouble, error);
+        let trouble = match error {
+            _ if error.is_outage() => Trouble::Outage,
+            _ if error.is_forbidden() => Trouble::Forbidden,
+            _ => Trouble::Own,
+        };
+        self.trouble(trouble, &error.to_string());
     }
 
     /// The calls succeed, but the expected object is missing.
     pub(super) fn lacking(&mut self, what: &str) {
-        if let Some(lasted) = self.registry.outage_ends() {
-            tracing::info!("kube-apiserver answers after {} s", lasted.as_secs());
-        }
-        self.trouble(Trouble::Lacking, &what);
+        self.registry.answers();
+        self.incomplete(what);
     }
 
     /// No call fails, but some of the kinds are not watched.
     pub(super) fn incomplete(&mut self, what: &str) {
-        self.trouble(Trouble::Lacking, &what);
+        self.trouble(Trouble::Lacking, what);
     }
 
-    fn trouble(&mut self, trouble: Trouble, reason: &dyn fmt::Display) {
-        let reason = reason.to_string();
-        self.change(|watch| watch.trouble = Some(reason.clone()));
-        let known = self.told.trouble.as_ref().map(|(_, known)| *known);
-        if known == Some(trouble) {
+    fn trouble(&self, trouble: Trouble, reason: &str) {
+        let (told, now) = (Some((trouble, reason.to_owned())), Instant::now());
+        let former = self.change(|watch| watch.condition.set(told, now));
+        let is_known = |it: State<(Trouble, _), _>| it.reason().is_some_and(|it| it.0 == trouble);
+        if former.flatten().is_none_or(is_known) {
             return;
         }
-        self.told.trouble = Some((Instant::now(), trouble));
         if trouble != Trouble::Outage {
             tracing::warn!(
                 watch = &*self.name,
                 "{reason}; trying again, what is known is kept"
             );
-        } else if self.registry.outage_begins() {
+        } else if self.registry.lock().outage.set(Some(()), now).is_some() {
             tracing::warn!("{reason}; waiting for it, what is known is kept");
         }
     }
@@ -295,8 +292,8 @@ impl Reporter {
     pub(super) fn left_out(&mut self, why: &Refused) {
         self.change(|watch| watch.left_out += 1);
         let told = match why {
-            Refused::Garbage(_) => &mut self.told.garbage,
-            Refused::Full(_) => &mut self.told.full,
+            Refused::Garbage(_) => &mut self.garbage,
+            Refused::Full(_) => &mut self.full,
         };
         if !std::mem::replace(told, true) {
             tracing::warn!(
@@ -388,10 +385,12 @@ mod tests {
         let mut pods = registry.enter("pods", Need::Required);
         let mut nodes = registry.enter("nodes", Need::Required);
         pods.failed(&away());
-        assert!(!registry.outage_begins(), "it has begun");
+        let outage = || registry.lock().outage.state().since();
+        let begun = outage();
         nodes.failed(&away());
+        assert!(begun.is_some() && outage() == begun);
         nodes.well();
-        assert!(registry.outage_ends().is_none(), "it has ended");
+        assert_eq!(outage(), None);
         assert_eq!(registry.watches()[1].failures, 1);
     }
 

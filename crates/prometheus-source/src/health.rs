@@ -1,60 +1,18 @@
-//! The log of a source's failures. Each reason is logged once when it begins and once
-//! when it ends, however many polls and signals fail for it. Pure.
+//! Why a source fails. Each reason is logged once when it begins and once when it ends,
+//! however many polls and signals fail for it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::time::Duration;
 
 use super::error::{Error, ErrorKind, Told};
+use apimachinery::condition::{Condition, State};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalId;
 
-/// Something to log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A reason occurred that was not open: a warning.
-    Began {
-        /// Its kind.
-        kind: ErrorKind,
-        /// The message.
-        text: String,
-    },
-    /// No signal fails for the reason any longer: information.
-    Healed {
-        /// Its kind.
-        kind: ErrorKind,
-        /// How long it lasted.
-        lasted: Duration,
-        /// How many queries failed for it.
-        failures: u64,
-    },
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Began { text, .. } => write!(f, "{text}; polling goes on, known values age"),
-            Self::Healed {
-                kind,
-                lasted,
-                failures,
-            } => write!(
-                f,
-                "answers again after {} ({}, {failures} failed queries)",
-                format_duration(*lasted),
-                kind.label()
-            ),
-        }
-    }
-}
-
-/// A reason that has begun and not ended.
-#[derive(Clone, Debug)]
-struct Trouble {
-    /// The last failure.
-    told: Told,
-    since: Timestamp,
+/// Whether queries fail for one reason.
+#[derive(Clone, Debug, Default)]
+struct Reason {
+    condition: Condition<Told, Timestamp>,
     /// Time of the last failed query.
     latest: Timestamp,
     failures: u64,
@@ -62,54 +20,43 @@ struct Trouble {
     signals: BTreeSet<SignalId>,
 }
 
-/// The open reasons.
+/// The reasons for which queries have failed.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    open: Vec<Trouble>,
+    reasons: BTreeMap<ErrorKind, Reason>,
     /// Time of the last answer to each signal.
     answered: BTreeMap<SignalId, Timestamp>,
 }
 
 impl Journal {
-    /// A query of `signal` failed. Returns the event to log, if the reason is new.
-    pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> Option<Event> {
-        let (kind, told) = (error.kind(), error.told());
-        if let Some(trouble) = self.open.iter_mut().find(|t| t.told.kind == kind) {
-            trouble.told = told;
-            trouble.failures += 1;
-            trouble.latest = now;
-            trouble.signals.insert(signal);
-            return None;
-        }
-        self.open.push(Trouble {
-            told,
-            since: now,
-            latest: now,
-            failures: 1,
-            signals: BTreeSet::from([signal]),
-        });
-        Some(Event::Began {
-            kind,
-            text: error.to_string(),
-        })
+    /// A query of `signal` failed. Returns whether to log it: the reason is new.
+    pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
+        let reason = self.reasons.entry(error.kind()).or_default();
+        reason.latest = now;
+        reason.failures += 1;
+        reason.signals.insert(signal);
+        reason.condition.set(Some(error.told()), now) == Some(State::Ok)
     }
 
-    /// A query of `signal` succeeded. Returns the events to log, for reasons for
+    /// A query of `signal` succeeded. Returns the lines to log, for reasons for
     /// which no other signal fails. A reason that alternates with another one stays
     /// open until then, so that the two do not fill the log.
-    pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<Event> {
+    pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<String> {
         let mut healed = Vec::new();
         self.answered.insert(signal, now);
-        self.open.retain_mut(|trouble| {
-            trouble.signals.remove(&signal);
-            if trouble.signals.is_empty() {
-                healed.push(Event::Healed {
-                    kind: trouble.told.kind,
-                    lasted: now.since(trouble.since),
-                    failures: trouble.failures,
-                });
+        self.reasons.retain(|kind, reason| {
+            reason.signals.remove(&signal);
+            if !reason.signals.is_empty() {
+                return true;
             }
-            !trouble.signals.is_empty()
+            let since = reason.condition.state().since().unwrap_or(now);
+            healed.push(format!(
+                "answers again after {} ({}, {} failed queries)",
+                format_duration(now.since(since)),
+                kind.label(),
+                reason.failures
+            ));
+            false
         });
         healed
     }
@@ -117,18 +64,24 @@ impl Journal {
     /// The open reason with the last failure, and when the oldest open reason began.
     #[must_use]
     pub fn trouble(&self) -> Option<(&Told, Timestamp)> {
-        let latest = self.open.iter().max_by_key(|trouble| trouble.latest)?;
-        let since = self.open.iter().map(|trouble| trouble.since).min()?;
-        Some((&latest.told, since))
+        let latest = self.reasons.values().max_by_key(|reason| reason.latest)?;
+        let told = latest.condition.state().reason()?;
+        Some((told, self.starts().min()?))
+    }
+
+    /// When each open reason began.
+    fn starts(&self) -> impl Iterator<Item = Timestamp> {
+        let reasons = self.reasons.values();
+        reasons.filter_map(|reason| reason.condition.state().since())
     }
 
     /// The failing signals, if another signal has been answered since they began to
     /// fail; empty if the source as a whole fails.
     #[must_use]
     pub fn failing_alone(&self) -> BTreeSet<SignalId> {
-        let failing = self.open.iter().flat_map(|trouble| &trouble.signals);
+        let failing = self.reasons.values().flat_map(|reason| &reason.signals);
         let failing: BTreeSet<SignalId> = failing.copied().collect();
-        let since = self.open.iter().map(|trouble| trouble.since).max();
+        let since = self.starts().max();
         let mut others = self.answered.iter().filter(|(id, _)| !failing.contains(id));
         match others.any(|(_, at)| Some(*at) > since) {
             true => failing,
@@ -168,21 +121,15 @@ mod tests {
     fn a_reason_is_told_once_when_it_begins_and_once_when_it_heals() {
         let mut journal = Journal::default();
         assert!(journal.succeeded(A, at(0)).is_empty());
-        let began = journal.failed(A, &status(503), at(10)).unwrap();
+        assert!(journal.failed(A, &status(503), at(10)));
+        assert!(!journal.failed(A, &status(502), at(20)));
         assert_eq!(
-            began.to_string(),
-            "http://p: HTTP 503: no; polling goes on, known values age"
-        );
-        assert_eq!(journal.failed(A, &status(502), at(20)), None);
-        let healed = journal.succeeded(A, at(100));
-        assert_eq!(healed.len(), 1);
-        assert_eq!(
-            healed[0].to_string(),
-            "answers again after 1m30s (server_error, 2 failed queries)"
+            journal.succeeded(A, at(100)),
+            ["answers again after 1m30s (server_error, 2 failed queries)"]
         );
         assert!(journal.succeeded(A, at(110)).is_empty());
         assert!(
-            journal.failed(A, &status(503), at(120)).is_some(),
+            journal.failed(A, &status(503), at(120)),
             "a new outage is told again"
         );
     }
@@ -190,8 +137,8 @@ mod tests {
     #[test]
     fn one_reason_that_strikes_all_signals_is_one_event_and_heals_with_the_last() {
         let mut journal = Journal::default();
-        assert!(journal.failed(A, &status(503), at(0)).is_some());
-        assert!(journal.failed(B, &status(503), at(0)).is_none());
+        assert!(journal.failed(A, &status(503), at(0)));
+        assert!(!journal.failed(B, &status(503), at(0)));
         assert!(journal.succeeded(A, at(5)).is_empty());
         assert_eq!(open(&journal), Some((ErrorKind::ServerError, at(0))));
         assert_eq!(journal.succeeded(B, at(5)).len(), 1);
@@ -228,7 +175,7 @@ mod tests {
         let mut journal = Journal::default();
         let events: Vec<bool> = [503, 401, 503, 401]
             .into_iter()
-            .map(|code| journal.failed(A, &status(code), at(0)).is_some())
+            .map(|code| journal.failed(A, &status(code), at(0)))
             .collect();
         assert_eq!(events, [true, true, false, false]);
         assert_eq!(journal.succeeded(A, at(9)).len(), 2);

@@ -4,7 +4,7 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 use crate::telemetry::metrics::Exposition;
 
 /// A server whose requests are counted, and its counters.
@@ -112,7 +112,7 @@ async fn metrics_and_single_checks_are_served_beside_the_api() {
     let (server, telemetry) = counted().await;
     let check = telemetry
         .health
-        .register("certificates", Weight::Readiness, State::Ok);
+        .register("certificates", Weight::Readiness, None);
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200);
     assert_eq!(
@@ -123,7 +123,7 @@ async fn metrics_and_single_checks_are_served_beside_the_api() {
     assert!(answer.text().contains("\nprocess_open_fds "));
     let well = "gpu_metrics_apiserver_health_check{name=\"certificates\"}";
     assert!(answer.text().contains(&format!("{well} 1")));
-    check.failed("/etc/tls/tls.crt: no such file");
+    check.set(Some("/etc/tls/tls.crt: no such file".to_owned()));
     assert!(
         server
             .get("/metrics")
@@ -217,7 +217,7 @@ fn operators(telemetry: &Telemetry) -> Router {
 async fn verbose_exclude_and_single_checks_answer_as_kube_apiserver_does() {
     let telemetry = Telemetry::new();
     let operators = operators(&telemetry);
-    let waiting = State::Waiting("the list of pods".into());
+    let waiting = Some("waiting for pods");
     let watches = telemetry
         .health
         .register("watches", Weight::Readiness, waiting);
@@ -238,7 +238,7 @@ async fn verbose_exclude_and_single_checks_answer_as_kube_apiserver_does() {
         (
             "/readyz/watches",
             500,
-            "internal server error: waiting: the list of pods\n",
+            "internal server error: waiting for pods\n",
         ),
         ("/livez/ping", 200, "ok"),
     ] {
@@ -248,7 +248,7 @@ async fn verbose_exclude_and_single_checks_answer_as_kube_apiserver_does() {
             "{target}"
         );
     }
-    watches.ok();
+    watches.set(None);
     let verbose = "[+]ping ok\n[+]watches ok\nreadyz check passed\n";
     assert_eq!(
         ask(&operators, "/readyz?verbose").await,

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 
 #[tokio::test]
 async fn s016_wildcard_lists_exactly_the_pods_with_data() {
@@ -271,11 +271,9 @@ async fn before_the_first_poll_the_answer_is_503_without_retry_after() {
 async fn health_is_plain_text_and_readiness_can_be_refused() {
     let fixture = Arc::new(Fixture::new());
     let telemetry = Telemetry::new();
-    let ready = telemetry.health.register(
-        "objects",
-        Weight::Readiness,
-        State::Waiting("the list of pods".to_owned()),
-    );
+    let ready = telemetry
+        .health
+        .register("objects", Weight::Readiness, Some("the list of pods"));
     let api = Api::new(fixture, || NOW, telemetry);
     let server = TestServer::start(open(&api)).await;
     for path in ["/livez", "/healthz"] {
@@ -287,7 +285,7 @@ async fn health_is_plain_text_and_readiness_can_be_refused() {
         );
     }
     assert_eq!(server.get("/readyz").await.status, 500);
-    ready.ok();
+    ready.set(None);
     let answer = server.get("/readyz").await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     assert_eq!(

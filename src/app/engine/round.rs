@@ -7,7 +7,6 @@ use cluster_state::clock;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
-use prometheus_source::health::Event;
 use prometheus_source::parts::Parts;
 use prometheus_source::{Answered, Devices, Error, ErrorKind, Limit, Query};
 
@@ -145,8 +144,9 @@ impl Engine {
                 self.log_report(spec, &report);
                 self.retries.answered(spec.id);
                 self.set_skew(fetched.clock_skew);
-                for event in self.journal.succeeded(spec.id, now) {
-                    self.log(&event);
+                let source = self.source.address();
+                for healed in self.journal.succeeded(spec.id, now) {
+                    tracing::info!(source, "{healed}");
                 }
                 Round::Complete
             }
@@ -173,8 +173,9 @@ impl Engine {
                 }
                 let kind = error.kind().label();
                 self.polls.ended(&spec.name, kind, took);
-                if let Some(event) = self.journal.failed(spec.id, &error, now) {
-                    self.log(&event);
+                if self.journal.failed(spec.id, &error, now) {
+                    let source = self.source.address();
+                    tracing::warn!(source, "{error}; polling goes on, known values age");
                 }
                 match is_fatal(&error) {
                     true => Round::Aborted,
@@ -213,14 +214,6 @@ impl Engine {
                 refused = report.refused,
                 "too many series: new ones are turned away; narrow the query with prometheus.matchers"
             );
-        }
-    }
-
-    fn log(&self, event: &Event) {
-        let source = self.source.address();
-        match event {
-            Event::Began { .. } => tracing::warn!(source, "{event}"),
-            Event::Healed { .. } => tracing::info!(source, "{event}"),
         }
     }
 }

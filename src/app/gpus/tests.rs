@@ -210,7 +210,7 @@ impl World {
     fn check(&self, name: &str) -> String {
         let findings = self.telemetry.health.examine(Probe::Ready);
         let found = findings.iter().find(|finding| finding.name == name);
-        format!("{:?}", found.unwrap().state)
+        format!("{:?}", found.unwrap().trouble)
     }
 
     fn metrics(&self) -> String {
@@ -268,7 +268,7 @@ async fn values_end_where_the_new_prometheus_does_not_answer() {
     // Back to the good settings.
     world.change(old.settings("{}"));
     world.until(40.0, Result::is_err).await;
-    assert_eq!(world.check("metrics-source"), "Ok");
+    assert_eq!(world.check("metrics-source"), "None");
 }
 
 #[tokio::test]
@@ -356,7 +356,7 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
     let asked = store.asked();
     tokio::time::sleep(relist).await;
     assert!(store.asked() >= asked + 4, "polled as always");
-    assert_eq!(world.check("metrics-source"), "Ok");
+    assert_eq!(world.check("metrics-source"), "None");
 }
 
 #[tokio::test]

@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::server::ResolvesServerCert;
-use tokio::sync::watch;
 
 use super::super::findings;
 use super::{Background, CertificateSource, numbers};
-use crate::provider::composite::Own;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 use ::findings::codes::GM105;
 use ::findings::own;
 use aggregated_apiserver::certificates::files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::named::{ByName, Named, NamedFiles};
-use aggregated_apiserver::certificates::{self, CertificateStatus, Serving};
+use aggregated_apiserver::certificates::{self, Serving};
 use cluster_state::apiservice::ApiServices;
 use cluster_state::client::Client;
 use cluster_state::secret::SharedSecret;
@@ -58,22 +56,24 @@ impl Background {
         let status = serving.status.clone();
         let health = &self.telemetry.health;
         health.ask("certificate", Weight::Readiness, move || {
-            let said = status.borrow().ready(SystemTime::now());
-            said.err().map_or(State::Ok, State::Waiting)
+            status.borrow().ready(SystemTime::now()).err()
         });
         let status = serving.status.clone();
         health.ask("registration", Weight::Detail, move || {
-            let said = status.borrow().registered();
-            said.err().map_or(State::Ok, State::Failed)
+            status.borrow().registered().err()
         });
         numbers::of_certificates(
             &self.telemetry.metrics,
             "serving",
             vec![serving.status.clone()],
         );
-        let lost = findings::own(&self.telemetry.metrics, &GM105);
-        self.own.push(Arc::clone(&lost));
-        self.until_draining(tell_lost(serving.status.clone(), lost));
+        let status = serving.status.clone();
+        let lost = findings::own(&self.telemetry.metrics, &GM105, move || {
+            let status = status.borrow();
+            let trouble = status.lost()?;
+            Some(own::certificate(&trouble.text, &trouble.remedy))
+        });
+        self.own.push(lost);
         serving
     }
 
@@ -97,24 +97,9 @@ impl Background {
         health.ask("named-certificates", Weight::Detail, move || {
             let now = SystemTime::now();
             let said = asked.iter().filter_map(|it| it.borrow().ready(now).err());
-            let words = said.reduce(|one, other| format!("{one}; {other}"));
-            words.map_or(State::Ok, State::Failed)
+            said.reduce(|one, other| format!("{one}; {other}"))
         });
         numbers::of_certificates(&self.telemetry.metrics, "named", statuses);
         followed
-    }
-}
-
-/// Reports when the certificate's source is lost, until cancelled.
-async fn tell_lost(mut status: watch::Receiver<CertificateStatus>, lost: Own) {
-    loop {
-        let found = status.borrow_and_update().lost().map(|trouble| {
-            let finding = own::certificate(&trouble.text, &trouble.remedy);
-            Arc::new(finding)
-        });
-        lost.store(found);
-        if status.changed().await.is_err() {
-            return;
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Background;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 use cluster_state::review::KubeReviewer;
 
 /// How often a review is tried while none is known to be allowed.
@@ -14,9 +14,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 impl Background {
     pub(super) fn follow_reviews(&mut self, reviewer: &Arc<KubeReviewer>) {
         let judged = Arc::clone(reviewer);
-        let judge = move || judged.forbidden().map_or(State::Ok, State::Failed);
         let health = &self.telemetry.health;
-        health.ask("reviews", Weight::Readiness, judge);
+        health.ask("reviews", Weight::Readiness, move || judged.forbidden());
         let reviewer = Arc::clone(reviewer);
         self.until_draining(async move {
             loop {

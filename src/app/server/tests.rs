@@ -151,9 +151,7 @@ async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nob
     std::fs::write(&path, "gpu: {window: soon}\n").unwrap();
     let is_refused = || {
         let findings = telemetry.health.examine(Probe::Ready);
-        let mut failed = findings
-            .into_iter()
-            .filter(|it| matches!(it.state, State::Failed(_)));
+        let mut failed = findings.into_iter().filter(|it| it.trouble.is_some());
         failed.any(|finding| finding.name == "configuration")
     };
     until("the file is refused", is_refused).await;

@@ -27,7 +27,7 @@ pub use exposition::Exposition;
 pub use polls::{Figure, Intake, Polls};
 pub use requests::{Class, Requests, UnderWay};
 
-use super::health::{Health, Probe, State};
+use super::health::{Health, Probe};
 use readings::Readings;
 
 /// The registry and its handles. Cheap to clone; clones share the metrics.
@@ -66,7 +66,7 @@ impl Collector for Checks {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let findings = self.0.examine(Probe::Ready);
         let rows = findings.iter().map(|finding| {
-            let well = finding.state == State::Ok;
+            let well = finding.trouble.is_none();
             ([finding.name], f64::from(u8::from(well)))
         });
         readings::write(&mut encoder, &catalog::CHECK, rows)

@@ -196,7 +196,7 @@ mod tests {
             self.until(move |status| {
                 let pair = in_force.pair();
                 let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
-                shown && status.trouble.is_none()
+                shown && status.condition.state().reason().is_none()
             })
             .await;
         }
@@ -204,7 +204,7 @@ mod tests {
         async fn until_failing(&mut self, text: &str) {
             let text = text.to_owned();
             self.until(move |status| {
-                let why = status.trouble.as_ref();
+                let why = status.condition.state().reason();
                 status.not_after.is_some() && why.is_some_and(|why| why.text.contains(&text))
             })
             .await;
@@ -221,10 +221,8 @@ mod tests {
         let mut scene = Scene::start();
         let waiting = scene
             .until(|status| {
-                status
-                    .trouble
-                    .as_ref()
-                    .is_some_and(|why| why.text.contains("tls.crt"))
+                let trouble = status.condition.state().reason();
+                trouble.is_some_and(|why| why.text.contains("tls.crt"))
             })
             .await;
         assert!(waiting.ready(SystemTime::now()).is_err());

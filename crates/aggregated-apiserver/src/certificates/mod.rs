@@ -18,7 +18,7 @@ pub mod pair;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -26,6 +26,7 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 
 use crate::x509::moment;
+use apimachinery::condition::{Condition, State};
 use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
@@ -95,8 +96,8 @@ impl fmt::Display for Trouble {
 /// The certificate's state, for readiness and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateStatus {
-    /// Why the pair that should be in force is not; `None`: it is.
-    pub trouble: Option<Trouble>,
+    /// Whether the pair that should be in force is.
+    pub condition: Condition<Trouble, Instant>,
     /// The expiry of the pair in force; `None`: there is none yet.
     pub not_after: Option<SystemTime>,
     /// How often a new pair could not be used, so that the one in force stayed.
@@ -111,7 +112,7 @@ impl CertificateStatus {
     /// # Errors
     /// When there is no pair or it has expired; the message.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
-        let why = self.trouble.as_ref().map(Trouble::to_string);
+        let why = self.condition.state().reason().map(Trouble::to_string);
         match self.not_after {
             None => Err(why.unwrap_or_else(|| "no certificate so far".to_owned())),
             Some(end) if end < now => Err(format!(
@@ -127,8 +128,8 @@ impl CertificateStatus {
     /// is lost for longer than a moment.
     #[must_use]
     pub fn lost(&self) -> Option<&Trouble> {
-        let lasting = self.trouble.as_ref().filter(|trouble| !trouble.passes);
-        lasting.filter(|_| self.not_after.is_some())
+        let trouble = self.condition.state().reason();
+        trouble.filter(|trouble| !trouble.passes && self.not_after.is_some())
     }
 
     /// Whether all APIServices are the server's and trust it. Readiness does not depend
@@ -197,7 +198,7 @@ impl Publisher {
         let which = self.pair().map_or("", |_| "new ");
         self.in_force.0.store(Some(Arc::new(pair.clone())));
         self.status.send_modify(|status| {
-            status.trouble = None;
+            status.condition.set(None, Instant::now());
             status.not_after = Some(not_after);
         });
         let (names, until) = (pair.names(), moment(not_after));
@@ -206,23 +207,26 @@ impl Publisher {
 
     /// Records that the right pair is in force.
     pub fn well(&self) {
-        let ended = self.status.send_if_modified(|status| {
-            status.not_after.is_some() && status.trouble.take().is_some()
+        let mut former = None;
+        self.status.send_if_modified(|status| {
+            former = status.condition.set(None, Instant::now());
+            former.is_some()
         });
-        if ended {
-            tracing::info!("the serving certificate is well again");
+        if let Some(State::Failing { since, .. }) = former {
+            let secs = since.elapsed().as_secs();
+            tracing::info!("the serving certificate is well again after {secs} s");
         }
     }
 
     /// Records why the right pair is not in force; logged once.
     pub fn failing(&self, why: &Trouble) {
-        let begun = self.status.send_if_modified(|status| {
-            let begun = status.trouble.as_ref() != Some(why);
-            status.failures += u64::from(begun && status.not_after.is_some());
-            status.trouble = Some(why.clone());
-            begun
+        let changed = self.status.send_if_modified(|status| {
+            let former = status.condition.set(Some(why.clone()), Instant::now());
+            let changed = former.is_some();
+            status.failures += u64::from(changed && status.not_after.is_some());
+            changed
         });
-        match (begun, self.pair()) {
+        match (changed, self.pair()) {
             (true, Some(_)) => {
                 tracing::warn!("{why}; the certificate in force stays, trying again");
             }

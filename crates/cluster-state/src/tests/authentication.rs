@@ -105,7 +105,7 @@ async fn the_last_good_one_outlives_deletion_garbage_and_a_broken_watch() {
     eventually("it broke", || scene.registry.watches()[0].failures > 0).await;
     assert!(Arc::ptr_eq(&known, &scene.texts.borrow().clone().unwrap()));
     assert!(scene.registry.unready().is_empty());
-    let state = format!("{:?}", scene.registry.watches()[0].trouble);
+    let state = format!("{:?}", scene.registry.watches()[0].trouble());
     assert!(
         state.contains("extension-apiserver-authentication-reader"),
         "{state}"

@@ -106,7 +106,7 @@ async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
     assert_eq!(owners_of(&inventory, "a"), BOTH);
     assert_eq!(owners_of(&inventory, "b"), ["rayclusters.ray.io/cluster"]);
     assert!(inventory.workloads.iter().any(|w| w.labels.is_empty()));
-    let health = format!("{:?}", scene.health("rayclusters.ray.io").trouble);
+    let health = format!("{:?}", scene.health("rayclusters.ray.io").trouble());
     assert!(
         health.contains(r#"resources: [\"rayclusters\"]"#),
         "{health}"

@@ -105,7 +105,7 @@ async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
     kube.put(PODS, pod("a"));
     kube.fault("/api/v1/nodes", Fault::Stall);
     let scene = Scene::watching(kube).await;
-    eventually("pods", || scene.health("pods").trouble.is_none()).await;
+    eventually("pods", || scene.health("pods").trouble().is_none()).await;
     let inventory = scene.watches.inventory();
     assert_eq!(inventory.authority, Authority::Cluster);
     assert!(inventory.pods.is_empty());
@@ -132,7 +132,7 @@ async fn nodes_and_services_that_may_not_be_seen_keep_nothing_else_back() {
     let inventory = scene.until_pods(&["a"]).await;
     assert!(inventory.nodes.is_empty());
     eventually("ready", || scene.registry.unready().is_empty()).await;
-    let said = scene.health("nodes").trouble.unwrap();
+    let said = scene.health("nodes").trouble().unwrap().to_owned();
     assert!(said.contains(r#"resources: ["nodes"]"#), "{said}");
 }
 
@@ -241,7 +241,7 @@ async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
     scene.until_pods(&["a"]).await;
     scene.kube.fault(PODS, Fault::Status(503));
     scene.kube.cut_watches();
-    let broken = || scene.health("pods").trouble.is_some();
+    let broken = || scene.health("pods").trouble().is_some();
     eventually("broken", broken).await;
     assert_eq!(scene.watches.inventory().pods.len(), 1);
     assert!(scene.registry.unready().is_empty());
@@ -249,7 +249,7 @@ async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
     scene.kube.put(PODS, pod("b"));
     scene.kube.heal(PODS);
     scene.until_pods(&["a", "b"]).await;
-    eventually("mended", || scene.health("pods").trouble.is_none()).await;
+    eventually("mended", || scene.health("pods").trouble().is_none()).await;
 }
 
 #[tokio::test]
@@ -342,7 +342,7 @@ async fn answers_that_are_no_lists_are_refused_and_asked_for_again() {
             "{pods:?}"
         );
         scene.kube.heal(PODS);
-        eventually("ready", || scene.health("pods").trouble.is_none()).await;
+        eventually("ready", || scene.health("pods").trouble().is_none()).await;
     }
 }
 
@@ -369,7 +369,7 @@ async fn a_server_that_forgets_every_version_is_listed_less_and_less() {
     kube.fault(PODS, Fault::Status(410));
     let scene = Scene::watching(kube).await;
     eventually("it is told", || {
-        format!("{:?}", scene.health("pods").trouble).contains("410 Gone")
+        format!("{:?}", scene.health("pods").trouble()).contains("410 Gone")
     })
     .await;
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -16,6 +16,7 @@ use crate::decode::{self, DecodeError};
 use crate::error::{Cause, Error, TlsCause};
 use crate::query;
 use crate::settings::{Compression, PrometheusSettings, Verb};
+use apimachinery::condition::Condition;
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 
@@ -43,8 +44,8 @@ pub(super) struct Endpoint {
     pub(super) replicas: Arc<Replicas>,
     client: Client,
     material: TlsMaterial,
-    /// The last error about changed certificate files, logged once.
-    complaint: Option<Error>,
+    /// Whether the certificate files can be used, once they have changed.
+    condition: Condition<Error, ()>,
 }
 
 /// Facts about an answer.
@@ -95,7 +96,7 @@ impl Endpoint {
             replicas,
             client,
             material,
-            complaint: None,
+            condition: Condition::default(),
         })
     }
 
@@ -288,11 +289,10 @@ impl Endpoint {
             self.material = material;
             Ok(())
         });
-        let complaint = renewed.err();
-        if let Some(error) = complaint.as_ref().filter(|_| complaint != self.complaint) {
+        let former = self.condition.set(renewed.err(), ());
+        if let (Some(_), Some(error)) = (former, self.condition.state().reason()) {
             tracing::warn!(%error, "changed certificate files cannot be used, the former ones stay in force");
         }
-        self.complaint = complaint;
     }
 
     async fn send(

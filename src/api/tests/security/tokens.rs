@@ -1,5 +1,5 @@
 use super::*;
-use crate::telemetry::health::{State, Weight};
+use crate::telemetry::health::Weight;
 use aggregated_apiserver::security::denied::DeniedKind;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::log::logging;
@@ -184,7 +184,7 @@ async fn s072_a_token_is_nowhere_to_be_read() {
 async fn a_failing_readiness_check_is_not_logged_as_a_failed_request() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
-    let waiting = State::Waiting("pods".to_owned());
+    let waiting = Some("pods");
     let health = &scene.telemetry.health;
     let _check = health.register("cluster-objects", Weight::Readiness, waiting);
     let answer = scene.direct("/readyz", &[]).await;

@@ -89,7 +89,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         let status = replica.serving.status.borrow().clone();
         assert_eq!(status.ready(now), Ok(()));
         assert_eq!(status.registered(), Ok(()));
-        assert_eq!(status.trouble, None);
+        assert_eq!(status.condition.state().reason(), None);
     }
     assert_eq!(writes, world.writes(), "replicas take turns");
     assert_eq!(replicas[0].leaf(), replicas[1].leaf());

@@ -9,6 +9,7 @@ use super::super::store::ServiceName;
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
 use crate::certificates::authority::{Authority, Validity};
+use apimachinery::condition::State;
 
 const NAME: &str = "v1beta2.custom.metrics.k8s.io";
 
@@ -256,7 +257,10 @@ fn every_broken_value_of_the_secret_is_mended_and_the_pair_stays_trusted() {
                 "{key}: {garbage}"
             );
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");
-            assert_eq!(replica.serving.status.borrow().trouble, None);
+            assert_eq!(
+                replica.serving.status.borrow().condition.state(),
+                &State::Ok
+            );
         }
     }
 }
@@ -275,7 +279,10 @@ fn a_secret_that_cannot_be_read_leaves_the_pair_in_force() {
     assert!(expired.contains("forbidden: allow it"), "{expired}");
     world.lock().secret_fails = None;
     replica.pass(start());
-    assert_eq!(replica.serving.status.borrow().trouble, None);
+    assert_eq!(
+        replica.serving.status.borrow().condition.state(),
+        &State::Ok
+    );
 }
 
 #[test]
