@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
-use hpa::{Flags, Hpa};
+use hpa::{ControllerFlags, Hpa};
 use kubectl_gpu_metrics::replay::{Gather, Plan, Trial, Whose};
 use serde_json::json;
 
@@ -83,7 +83,7 @@ pub(super) fn run() {
         past: &past,
         plan: &plan,
         policy: &Policy::default(),
-        flags: &Flags::of_version(35),
+        flags: &ControllerFlags::of_version(35),
         ready_after: Duration::from_secs(60),
     }
     .run();

@@ -1,21 +1,21 @@
 //! The metrics that an HPA requests from a metrics server.
 
 use ::hpa::Hpa;
-use ::hpa::hpa::{Metric, Source};
+use ::hpa::hpa::{Metric, MetricSource};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::{ExternalMetrics, Reach};
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 
 /// The metrics of an HPA except CPU and memory.
 pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
-    let of_server = |metric: &&Metric| !matches!(metric.source, Source::Resource { .. });
+    let of_server = |metric: &&Metric| !matches!(metric.source, MetricSource::Resource { .. });
     hpa.metrics.iter().filter(of_server).collect()
 }
 
 /// The measure of a built-in metric.
 pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     let name = metric.source.name();
-    if let Source::External { .. } = metric.source {
+    if let MetricSource::External { .. } = metric.source {
         let external = ExternalMetrics::new(metrics::built_in().into());
         return Some(external.named(name)?.1.measure.clone());
     }
@@ -27,7 +27,7 @@ pub(super) fn measure(metric: &Metric) -> Option<Measure> {
 /// the cluster.
 pub(super) fn is_of_cluster(metric: &Metric) -> bool {
     let external = ExternalMetrics::new(metrics::built_in().into());
-    matches!(metric.source, Source::External { .. })
+    matches!(metric.source, MetricSource::External { .. })
         && external
             .named(metric.source.name())
             .is_some_and(|(_, _, reach)| reach != Reach::Namespace)

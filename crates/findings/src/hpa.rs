@@ -11,7 +11,7 @@ use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514
 use super::names::nearest;
 use super::{Finding, Severity};
 use ::hpa::Hpa;
-use ::hpa::hpa::{Metric, Source, Target};
+use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
 use ::hpa::ratio::Milli;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::quantity::milli_text;
@@ -74,15 +74,15 @@ pub struct Served {
 
 impl Served {
     /// The names in the API of a metric.
-    fn of(&self, source: &Source) -> Option<&BTreeSet<String>> {
+    fn of(&self, source: &MetricSource) -> Option<&BTreeSet<String>> {
         self.sides(source)[0]
     }
 
     /// The names in the API of a metric, and those in the other API.
-    fn sides(&self, source: &Source) -> [Option<&BTreeSet<String>>; 2] {
+    fn sides(&self, source: &MetricSource) -> [Option<&BTreeSet<String>>; 2] {
         let [custom, external] = [self.custom.as_ref(), self.external.as_ref()];
         match source {
-            Source::External { .. } => [external, custom],
+            MetricSource::External { .. } => [external, custom],
             _ => [custom, external],
         }
     }
@@ -144,7 +144,7 @@ fn not_served(object: &str, metric: &Metric, served: Option<&Served>) -> Option<
     let here = here.filter(|here| !here.contains(name))?;
     let is_there = there.is_some_and(|there| there.contains(name));
     let (other, types) = match metric.source {
-        Source::External { .. } => ("custom", "Pods or Object"),
+        MetricSource::External { .. } => ("custom", "Pods or Object"),
         _ => ("external", "External"),
     };
     let near = nearest(name, here.iter().map(String::as_str), name.len() / 4);
@@ -205,7 +205,7 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
 }
 
 fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
-    let is_value = matches!(metric.target, Target::Value(_));
+    let is_value = matches!(metric.target, MetricTarget::Value(_));
     // With this formula idle GPUs count, and more replicas lower the mean.
     let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
     (is_value && is_of_active_only(metric) && !is_plain).then(|| {
@@ -219,7 +219,9 @@ fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
 }
 
 fn target(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
-    let (Target::Value(Milli(target)) | Target::AverageValue(Milli(target))) = metric.target else {
+    let (MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target))) =
+        metric.target
+    else {
         return None;
     };
     if !is_percentage(metric) {
@@ -295,7 +297,7 @@ fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
     // Without pods these have no value.
     let sleeps = |metric: &&Metric| {
         let of_gpus = measure(metric).is_some() && !is_of_cluster(metric);
-        matches!(metric.source, Source::Pods { .. }) || of_gpus
+        matches!(metric.source, MetricSource::Pods { .. }) || of_gpus
     };
     let only_these = asked.len() == hpa.metrics.len();
     let all = only_these && asked.iter().all(sleeps);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Finding;
 use super::codes::{GM507, GM510};
 use ::hpa::Hpa;
-use ::hpa::hpa::Source;
+use ::hpa::hpa::MetricSource;
 
 /// A VerticalPodAutoscaler's JSON (kubernetes/autoscaler
 /// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
@@ -86,7 +86,7 @@ pub fn vertical(hpas: &[Hpa], vpas: &[Vpa]) -> Vec<Finding> {
     let found = hpas.iter().filter_map(|hpa| {
         let vpa = by_target.get(&scaled(hpa))?;
         let resource = hpa.metrics.iter().find_map(|metric| match &metric.source {
-            Source::Resource { resource, .. } if controls(vpa, resource) => Some(resource),
+            MetricSource::Resource { resource, .. } if controls(vpa, resource) => Some(resource),
             _ => None,
         })?;
         let namespace = &hpa.namespace;

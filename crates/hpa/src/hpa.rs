@@ -32,7 +32,7 @@ pub struct Hpa {
     /// `None` chooses the older arithmetic, with limits built in.
     pub behavior: Option<Behavior>,
     /// What its controller wrote last.
-    pub status: Status,
+    pub status: HpaStatus,
 }
 
 /// `HorizontalPodAutoscaler team/infer`
@@ -47,7 +47,7 @@ impl fmt::Display for Hpa {
 
 /// What the controller wrote last.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct HpaStatus {
     /// `currentReplicas`.
     pub replicas: Option<i32>,
     /// `desiredReplicas`; `None` if it was never computed.
@@ -61,7 +61,7 @@ pub struct Status {
     pub conditions: Vec<api::HorizontalPodAutoscalerCondition>,
 }
 
-impl Status {
+impl HpaStatus {
     fn new(given: Option<&api::HorizontalPodAutoscalerStatus>, metrics: &[Metric]) -> Self {
         let Some(given) = given else {
             return Self::default();
@@ -106,16 +106,16 @@ fn desired(status: &api::HorizontalPodAutoscalerStatus) -> Option<i32> {
 
 fn current<'s>(
     metric: &'s api::MetricStatus,
-    source: &Source,
+    source: &MetricSource,
 ) -> Option<&'s api::MetricValueStatus> {
     Some(match source {
-        Source::Pods { .. } => &metric.pods.as_ref()?.current,
-        Source::Object { .. } => &metric.object.as_ref()?.current,
-        Source::External { .. } => &metric.external.as_ref()?.current,
-        Source::Resource {
+        MetricSource::Pods { .. } => &metric.pods.as_ref()?.current,
+        MetricSource::Object { .. } => &metric.object.as_ref()?.current,
+        MetricSource::External { .. } => &metric.external.as_ref()?.current,
+        MetricSource::Resource {
             container: None, ..
         } => &metric.resource.as_ref()?.current,
-        Source::Resource { .. } => &metric.container_resource.as_ref()?.current,
+        MetricSource::Resource { .. } => &metric.container_resource.as_ref()?.current,
     })
 }
 
@@ -123,15 +123,15 @@ fn current<'s>(
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Where the value comes from.
-    pub source: Source,
+    pub source: MetricSource,
     /// The target.
-    pub target: Target,
+    pub target: MetricTarget,
 }
 
 /// Where the values of a metric come from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-pub enum Source {
+pub enum MetricSource {
     /// One value of each pod, from custom.metrics.k8s.io.
     Pods {
         /// The metric.
@@ -172,7 +172,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl MetricSource {
     fn resource(name: &str, container: Option<&str>) -> Self {
         Self::Resource {
             resource: name.to_owned(),
@@ -206,7 +206,7 @@ impl Source {
 /// The target of a metric. Always above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Target {
+pub enum MetricTarget {
     /// The value as it is.
     Value(Milli),
     /// The value divided by the number of pods.
@@ -215,7 +215,7 @@ pub enum Target {
     Utilization(i32),
 }
 
-impl Target {
+impl MetricTarget {
     /// The number, in the unit of the metric or in percent of the requests.
     #[must_use]
     pub fn number(self) -> f64 {
@@ -236,7 +236,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for MetricTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(value) => write!(f, "{value}"),
@@ -250,20 +250,20 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behavior {
     /// Rules for more replicas.
-    pub up: Rules,
+    pub up: ScalingRules,
     /// Rules for fewer replicas.
-    pub down: Rules,
+    pub down: ScalingRules,
 }
 
 /// How fast replicas may change in one direction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
+pub struct ScalingRules {
     /// Seconds of `stabilizationWindowSeconds`; `None` is the controller's flag.
     pub window: Option<i32>,
     /// The policy that applies.
     pub select: Select,
     /// The allowed changes in a period.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<ScalingPolicy>,
     /// The tolerance of this direction; `None` is the controller's flag.
     pub tolerance: Option<f64>,
 }
@@ -281,7 +281,7 @@ pub enum Select {
 
 /// One scaling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Policy {
+pub struct ScalingPolicy {
     /// Percent of the replicas at the start of the period; otherwise pods.
     pub percent: bool,
     /// How many.
@@ -329,21 +329,25 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
         }
         if metrics.is_empty() {
             metrics.push(Metric {
-                source: Source::resource("cpu", None),
-                target: Target::Utilization(80),
+                source: MetricSource::resource("cpu", None),
+                target: MetricTarget::Utilization(80),
             });
         }
         let behavior = spec.behavior.as_ref().map(|behavior| {
             Ok(Behavior {
-                up: rules(behavior.scale_up.as_ref(), Rules::up(), "scaleUp")?,
-                down: rules(behavior.scale_down.as_ref(), Rules::down(), "scaleDown")?,
+                up: rules(behavior.scale_up.as_ref(), ScalingRules::up(), "scaleUp")?,
+                down: rules(
+                    behavior.scale_down.as_ref(),
+                    ScalingRules::down(),
+                    "scaleDown",
+                )?,
             })
         });
         Ok(Self {
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
             name: object.metadata.name.clone().unwrap_or_default(),
             scaled: spec.scale_target_ref.clone(),
-            status: Status::new(object.status.as_ref(), &metrics),
+            status: HpaStatus::new(object.status.as_ref(), &metrics),
             min: spec.min_replicas.unwrap_or(1),
             max: spec.max_replicas,
             metrics,
@@ -352,7 +356,7 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
     }
 }
 
-impl Policy {
+impl ScalingPolicy {
     const fn each_15_s(percent: bool, value: i32) -> Self {
         Self {
             percent,
@@ -362,14 +366,17 @@ impl Policy {
     }
 }
 
-impl Rules {
+impl ScalingRules {
     /// The defaults for scaling up.
     #[must_use]
     pub fn up() -> Self {
         Self {
             window: Some(0),
             select: Select::Max,
-            policies: vec![Policy::each_15_s(false, 4), Policy::each_15_s(true, 100)],
+            policies: vec![
+                ScalingPolicy::each_15_s(false, 4),
+                ScalingPolicy::each_15_s(true, 100),
+            ],
             tolerance: None,
         }
     }
@@ -380,7 +387,7 @@ impl Rules {
         Self {
             window: None,
             select: Select::Max,
-            policies: vec![Policy::each_15_s(true, 100)],
+            policies: vec![ScalingPolicy::each_15_s(true, 100)],
             tolerance: None,
         }
     }
@@ -388,9 +395,9 @@ impl Rules {
 
 fn rules(
     given: Option<&api::HPAScalingRules>,
-    mut rules: Rules,
+    mut rules: ScalingRules,
     side: &str,
-) -> Result<Rules, InvalidHpa> {
+) -> Result<ScalingRules, InvalidHpa> {
     let Some(given) = given else {
         return Ok(rules);
     };
@@ -406,7 +413,7 @@ fn rules(
     }
     if let Some(policies) = &given.policies {
         let read = |policy: &api::HPAScalingPolicy| {
-            Ok(Policy {
+            Ok(ScalingPolicy {
                 percent: match policy.type_.as_str() {
                     "Percent" => true,
                     "Pods" => false,
@@ -455,7 +462,7 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
     let (source, target, field) = match metric.type_.as_str() {
         "Pods" => {
             let given = part(&metric.pods, place, "pods")?;
-            let source = Source::Pods {
+            let source = MetricSource::Pods {
                 metric: given.metric.name.clone(),
                 selector: given.metric.selector.clone(),
             };
@@ -463,7 +470,7 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
         }
         "Object" => {
             let given = part(&metric.object, place, "object")?;
-            let source = Source::Object {
+            let source = MetricSource::Object {
                 metric: given.metric.name.clone(),
                 selector: given.metric.selector.clone(),
                 version: given.described_object.api_version.clone(),
@@ -474,7 +481,7 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
         }
         "External" => {
             let given = part(&metric.external, place, "external")?;
-            let source = Source::External {
+            let source = MetricSource::External {
                 metric: given.metric.name.clone(),
                 selector: given.metric.selector.clone(),
             };
@@ -482,12 +489,12 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
         }
         "Resource" => {
             let given = part(&metric.resource, place, "resource")?;
-            let source = Source::resource(&given.name, None);
+            let source = MetricSource::resource(&given.name, None);
             (source, &given.target, "resource")
         }
         "ContainerResource" => {
             let given = part(&metric.container_resource, place, "containerResource")?;
-            let source = Source::resource(&given.name, Some(given.container.as_str()));
+            let source = MetricSource::resource(&given.name, Some(given.container.as_str()));
             (source, &given.target, "containerResource")
         }
         word => {
@@ -507,10 +514,10 @@ fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, I
 
 /// The field that the controller reads, which may differ from the one that `type` names.
 fn read_target(
-    source: &Source,
+    source: &MetricSource,
     target: &api::MetricTarget,
     place: &str,
-) -> Result<Target, InvalidHpa> {
+) -> Result<MetricTarget, InvalidHpa> {
     if !["Utilization", "Value", "AverageValue"].contains(&target.type_.as_str()) {
         let allowed = "Utilization, Value or AverageValue";
         return Err(unknown(format!("{place}.type"), &target.type_, allowed));
@@ -518,14 +525,14 @@ fn read_target(
     let average = || quantity(target.average_value.as_ref(), place, "averageValue");
     let value = || quantity(target.value.as_ref(), place, "value");
     Ok(match source {
-        Source::Pods { .. } => Target::AverageValue(average()?),
-        Source::Object { .. } if target.type_ == "Value" => Target::Value(value()?),
-        Source::Object { .. } => Target::AverageValue(average()?),
-        _ if target.average_value.is_some() => Target::AverageValue(average()?),
-        Source::External { .. } => Target::Value(value()?),
-        Source::Resource { .. } => {
+        MetricSource::Pods { .. } => MetricTarget::AverageValue(average()?),
+        MetricSource::Object { .. } if target.type_ == "Value" => MetricTarget::Value(value()?),
+        MetricSource::Object { .. } => MetricTarget::AverageValue(average()?),
+        _ if target.average_value.is_some() => MetricTarget::AverageValue(average()?),
+        MetricSource::External { .. } => MetricTarget::Value(value()?),
+        MetricSource::Resource { .. } => {
             let percent = target.average_utilization.filter(|percent| *percent > 0);
-            Target::Utilization(percent.ok_or_else(|| {
+            MetricTarget::Utilization(percent.ok_or_else(|| {
                 InvalidHpa::Missing(format!("{place}.averageUtilization above zero"))
             })?)
         }

@@ -24,8 +24,8 @@ mod words;
 use std::time::Duration;
 
 pub use hpa::Hpa;
-pub use metric::Answer;
-pub use pods::Pod;
+pub use metric::MetricsAnswer;
+pub use pods::ScaledPod;
 pub use stabilise::History;
 pub use trace::Trace;
 
@@ -35,7 +35,7 @@ use apimachinery::time::Timestamp;
 /// The flags of kube-controller-manager. They cannot be read where a
 /// provider runs the control plane; the defaults are assumed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Flags {
+pub struct ControllerFlags {
     /// `--horizontal-pod-autoscaler-tolerance`.
     pub tolerance: f64,
     /// `--horizontal-pod-autoscaler-downscale-stabilization`.
@@ -52,7 +52,7 @@ pub struct Flags {
     pub pod_level_requests: bool,
 }
 
-impl Flags {
+impl ControllerFlags {
     /// The defaults of Kubernetes 1.`minor`.
     #[must_use]
     pub const fn of_version(minor: u32) -> Self {
@@ -70,7 +70,7 @@ impl Flags {
 
 /// The scale of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct TargetScale {
     /// `spec.replicas`: the current replicas.
     pub spec_replicas: i32,
     /// `status.replicas`: the divisor of objects' `AverageValue`.
@@ -101,15 +101,15 @@ pub struct Situation<'a> {
     /// The specification.
     pub hpa: &'a Hpa,
     /// The scale of the target, or why it could not be read.
-    pub scale: Result<&'a Scale, &'a str>,
+    pub scale: Result<&'a TargetScale, &'a str>,
     /// Whether the selector is usable.
     pub selection: &'a Selection,
     /// The selected pods.
-    pub pods: &'a [Pod],
+    pub pods: &'a [ScaledPod],
     /// One for each metric of the specification, in its order.
-    pub answers: &'a [Answer],
+    pub answers: &'a [MetricsAnswer],
     /// The flags of the controller.
-    pub flags: &'a Flags,
+    pub flags: &'a ControllerFlags,
     /// The controller's memory.
     pub history: &'a History,
     /// The time of the sync.

@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::pods::{Groups, Requests, Sample, group};
+use super::pods::{Groups, PodMetric, ResourceRequests, group};
 use super::printed::counted;
 use super::ratio::{Milli, Ratio, Tolerances, Verdict};
-use super::{Pod, Situation};
+use super::{ScaledPod, Situation};
 
 /// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -78,8 +78,13 @@ pub struct PodsStep {
 /// The comparison of values with the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Measure<'a> {
-    Usage { target: i64 },
-    Utilization { target: i32, requests: &'a Requests },
+    Usage {
+        target: i64,
+    },
+    Utilization {
+        target: i32,
+        requests: &'a ResourceRequests,
+    },
 }
 
 type Values = BTreeMap<String, i64>;
@@ -135,7 +140,7 @@ impl Measure<'_> {
 /// In the controller's words, when no pod or no value is left.
 pub(super) fn count(
     situation: &Situation<'_>,
-    samples: &BTreeMap<String, Sample>,
+    samples: &BTreeMap<String, PodMetric>,
     resource: Option<&str>,
 ) -> Result<(Groups, Values), String> {
     if situation.pods.is_empty() {
@@ -169,8 +174,8 @@ pub(super) fn requests(
     situation: &Situation<'_>,
     resource: &str,
     container: Option<&str>,
-) -> Result<Requests, String> {
-    let request = |pod: &Pod| {
+) -> Result<ResourceRequests, String> {
+    let request = |pod: &ScaledPod| {
         let request = pod.request(resource, container, situation.flags)?;
         Ok((pod.name.clone(), request))
     };

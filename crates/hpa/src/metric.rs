@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::hpa::{Metric, Source, Target};
+use super::hpa::{Metric, MetricSource, MetricTarget};
 use super::measure::{Measure, PodsStep, count, requests};
-use super::pods::Sample;
+use super::pods::PodMetric;
 use super::ratio::{Milli, Tolerances};
 use super::total::{TotalStep, sum, sum_shared};
-use super::{Scale, Situation};
+use super::{Situation, TargetScale};
 
 /// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum MetricsAnswer {
     /// A value of each pod by name (`Pods`, `Resource`, `ContainerResource`).
-    Pods(BTreeMap<String, Sample>),
+    Pods(BTreeMap<String, PodMetric>),
     /// Values in thousandths: one (`Object`) or a list (`External`).
     Values(Vec<i64>),
     /// The message of the failure.
@@ -26,7 +26,7 @@ pub enum Answer {
 /// The steps of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Step {
+pub enum MetricStep {
     /// From values of pods.
     Pods(Box<PodsStep>),
     /// From one value or a sum.
@@ -34,7 +34,7 @@ pub enum Step {
 }
 
 /// The kind of a metric's failure: the text around the cause differs.
-pub(super) enum Failure {
+pub(super) enum MetricFailure {
     /// The API failed, or had no value.
     Fetch(String),
     /// The values could not be used.
@@ -56,9 +56,9 @@ pub struct Invalid {
 /// The result of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum MetricOutcome {
     /// It proposes replicas.
-    Asks(Step),
+    Asks(MetricStep),
     /// It could not be used.
     Invalid(Invalid),
 }
@@ -68,18 +68,18 @@ pub enum Outcome {
 #[serde(rename_all = "camelCase")]
 pub struct MetricTrace {
     /// The source of its value.
-    pub source: Source,
+    pub source: MetricSource,
     /// Its target.
-    pub target: Target,
+    pub target: MetricTarget,
     /// The range of ratios that count as on target.
     pub tolerances: Tolerances,
     /// The metric in the controller's messages.
     pub name: String,
     /// The steps, or why there are none.
-    pub outcome: Outcome,
+    pub outcome: MetricOutcome,
 }
 
-impl Step {
+impl MetricStep {
     /// The replicas that the metric proposes.
     #[must_use]
     pub fn replicas(&self) -> i32 {
@@ -104,15 +104,15 @@ impl MetricTrace {
     /// Computes a metric's proposal.
     pub(super) fn compute(
         metric: &Metric,
-        answer: Option<&Answer>,
-        scale: &Scale,
+        answer: Option<&MetricsAnswer>,
+        scale: &TargetScale,
         tolerances: Tolerances,
         situation: &Situation<'_>,
     ) -> Self {
         let namespace = &situation.hpa.namespace;
         let outcome = match step(metric, answer, scale, tolerances, situation) {
-            Ok(step) => Outcome::Asks(step),
-            Err(failure) => Outcome::Invalid(metric.invalid(failure, namespace)),
+            Ok(step) => MetricOutcome::Asks(step),
+            Err(failure) => MetricOutcome::Invalid(metric.invalid(failure, namespace)),
         };
         Self {
             source: metric.source.clone(),
@@ -128,14 +128,16 @@ impl MetricTrace {
     pub fn sentences(&self) -> Vec<String> {
         let mut told = vec![format!("{}, target {}", self.name, self.target)];
         match &self.outcome {
-            Outcome::Invalid(invalid) => told.push(format!("cannot be used: {}", invalid.error)),
-            Outcome::Asks(Step::Pods(step)) => {
+            MetricOutcome::Invalid(invalid) => {
+                told.push(format!("cannot be used: {}", invalid.error))
+            }
+            MetricOutcome::Asks(MetricStep::Pods(step)) => {
                 told.push(step.groups.to_string());
                 told.push(step.mean.to_string());
                 told.extend(step.filled.as_ref().map(ToString::to_string));
                 told.push(step.verdict.sentence(self.tolerances, step.replicas));
             }
-            Outcome::Asks(Step::Total(step)) => {
+            MetricOutcome::Asks(MetricStep::Total(step)) => {
                 told.push(step.to_string());
                 told.push(step.verdict.sentence(self.tolerances, step.replicas));
             }
@@ -146,59 +148,61 @@ impl MetricTrace {
 
 fn step(
     metric: &Metric,
-    answer: Option<&Answer>,
-    scale: &Scale,
+    answer: Option<&MetricsAnswer>,
+    scale: &TargetScale,
     tolerances: Tolerances,
     situation: &Situation<'_>,
-) -> Result<Step, Failure> {
+) -> Result<MetricStep, MetricFailure> {
     let api = metric.source.api();
     let unfetched = |text: &str| {
         let text = format!("unable to fetch metrics from {api} metrics API: {text}");
-        Err(Failure::Fetch(text))
+        Err(MetricFailure::Fetch(text))
     };
     let step = match (&metric.source, answer) {
-        (_, Some(Answer::Failed(text))) => return unfetched(text),
-        (Source::Object { .. }, Some(Answer::Values(values))) if values.len() != 1 => {
+        (_, Some(MetricsAnswer::Failed(text))) => return unfetched(text),
+        (MetricSource::Object { .. }, Some(MetricsAnswer::Values(values))) if values.len() != 1 => {
             return unfetched(&format!(
                 "the custom metrics API server returned {} results when we asked for exactly one",
                 values.len()
             ));
         }
-        (Source::Object { .. } | Source::External { .. }, Some(Answer::Values(values)))
-            if !values.is_empty() =>
-        {
-            total_step(metric, values, scale, tolerances, situation).map(Step::Total)
+        (
+            MetricSource::Object { .. } | MetricSource::External { .. },
+            Some(MetricsAnswer::Values(values)),
+        ) if !values.is_empty() => {
+            total_step(metric, values, scale, tolerances, situation).map(MetricStep::Total)
         }
-        (Source::Pods { .. } | Source::Resource { .. }, Some(Answer::Pods(samples)))
-            if !samples.is_empty() =>
-        {
+        (
+            MetricSource::Pods { .. } | MetricSource::Resource { .. },
+            Some(MetricsAnswer::Pods(samples)),
+        ) if !samples.is_empty() => {
             let current = scale.spec_replicas;
             pods_step(metric, samples, tolerances, current, situation)
-                .map(|step| Step::Pods(Box::new(step)))
+                .map(|step| MetricStep::Pods(Box::new(step)))
         }
         _ => {
             let text = format!("no metrics returned from {api} metrics API");
-            return Err(Failure::Fetch(text));
+            return Err(MetricFailure::Fetch(text));
         }
     };
-    step.map_err(Failure::Compute)
+    step.map_err(MetricFailure::Compute)
 }
 
 fn total_step(
     metric: &Metric,
     values: &[i64],
-    scale: &Scale,
+    scale: &TargetScale,
     tolerances: Tolerances,
     situation: &Situation<'_>,
 ) -> Result<TotalStep, String> {
-    let is_list = matches!(metric.source, Source::External { .. });
+    let is_list = matches!(metric.source, MetricSource::External { .. });
     let count = values.len();
     match metric.target {
-        Target::Value(target) => {
+        MetricTarget::Value(target) => {
             let value = (sum(values), count);
             TotalStep::whole(value, target, tolerances, scale, situation.pods)
         }
-        Target::AverageValue(target) => {
+        MetricTarget::AverageValue(target) => {
             let value = if is_list {
                 sum_shared(values)
             } else {
@@ -208,19 +212,19 @@ fn total_step(
             let step = TotalStep::shared((value, count), target, tolerances, replicas, is_list);
             Ok(step)
         }
-        Target::Utilization(_) => Err("a utilization needs pods".to_owned()),
+        MetricTarget::Utilization(_) => Err("a utilization needs pods".to_owned()),
     }
 }
 
 fn pods_step(
     metric: &Metric,
-    samples: &BTreeMap<String, Sample>,
+    samples: &BTreeMap<String, PodMetric>,
     tolerances: Tolerances,
     current: i32,
     situation: &Situation<'_>,
 ) -> Result<PodsStep, String> {
     let (resource, container) = match &metric.source {
-        Source::Resource {
+        MetricSource::Resource {
             resource,
             container,
         } => (Some(resource.as_str()), container.as_deref()),
@@ -228,7 +232,7 @@ fn pods_step(
     };
     let counted = count(situation, samples, resource)?;
     match metric.target {
-        Target::Utilization(target) => {
+        MetricTarget::Utilization(target) => {
             let requests = requests(situation, resource.unwrap_or_default(), container)?;
             let measure = Measure::Utilization {
                 target,
@@ -236,7 +240,7 @@ fn pods_step(
             };
             PodsStep::compute(counted, measure, tolerances, current)
         }
-        Target::Value(Milli(target)) | Target::AverageValue(Milli(target)) => {
+        MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => {
             PodsStep::compute(counted, Measure::Usage { target }, tolerances, current)
         }
     }

@@ -9,18 +9,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
-use super::Flags;
+use super::ControllerFlags;
 use super::printed::counted;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 
 /// The fields of a pod that the controller reads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pod {
+pub struct ScaledPod {
     /// Its name, which joins it with its value.
     pub name: String,
     /// `status.phase`.
-    pub phase: Phase,
+    pub phase: PodPhase,
     /// Whether it is being deleted.
     pub deleted: bool,
     /// `status.startTime`.
@@ -29,17 +29,17 @@ pub struct Pod {
     pub ready: Option<Readiness>,
     /// The requests of its containers, in thousandths: containers first, then init
     /// containers that restart.
-    pub containers: Vec<(String, Requests)>,
+    pub containers: Vec<(String, ResourceRequests)>,
     /// The request of the whole pod, if it has one.
-    pub whole: Option<Requests>,
+    pub whole: Option<ResourceRequests>,
 }
 
 /// Thousandths by resource name.
-pub type Requests = BTreeMap<String, i64>;
+pub type ResourceRequests = BTreeMap<String, i64>;
 
 /// `status.phase`, as far as the controller reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum PodPhase {
     /// Not started.
     Pending,
     /// Started.
@@ -63,7 +63,7 @@ pub struct Readiness {
 
 /// The value of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct PodMetric {
     /// Thousandths.
     pub milli: i64,
     /// The time of the value.
@@ -97,11 +97,11 @@ pub struct Left {
     pub why: &'static str,
 }
 
-impl Pod {
+impl ScaledPod {
     /// Whether it is running and ready: a target of type `Value` multiplies these pods.
     #[must_use]
     pub(crate) fn is_running_and_ready(&self) -> bool {
-        self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
+        self.phase == PodPhase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 
     /// Its request of a resource, in thousandths.
@@ -113,7 +113,7 @@ impl Pod {
         &self,
         resource: &str,
         container: Option<&str>,
-        flags: &Flags,
+        flags: &ControllerFlags,
     ) -> Result<i64, String> {
         let name = &self.name;
         if let (true, None, Some(whole)) = (flags.pod_level_requests, container, &self.whole) {
@@ -142,7 +142,12 @@ impl Pod {
     }
 
     /// Why its CPU reading does not count yet; `None` if it does.
-    fn starting(&self, sample: &Sample, flags: &Flags, now: Timestamp) -> Option<&'static str> {
+    fn starting(
+        &self,
+        sample: &PodMetric,
+        flags: &ControllerFlags,
+        now: Timestamp,
+    ) -> Option<&'static str> {
         let (Some(ready), Some(started)) = (self.ready, self.started) else {
             return Some("no start or no Ready condition");
         };
@@ -162,10 +167,10 @@ impl Pod {
 /// Groups pods. Readiness and times matter only for `cpu`.
 #[must_use]
 pub fn group(
-    pods: &[Pod],
-    samples: &BTreeMap<String, Sample>,
+    pods: &[ScaledPod],
+    samples: &BTreeMap<String, PodMetric>,
     cpu: bool,
-    flags: &Flags,
+    flags: &ControllerFlags,
     now: Timestamp,
 ) -> Groups {
     let mut groups = Groups::default();
@@ -177,9 +182,9 @@ pub fn group(
         let sample = samples.get(&pod.name);
         match (pod.phase, sample) {
             _ if pod.deleted => groups.ignored.push(left("being deleted")),
-            (Phase::Failed, _) => groups.ignored.push(left("failed")),
-            (Phase::Pending, _) => groups.unready.push(left("pending")),
-            (Phase::Succeeded, None) => groups.missing.push(left("ended, and still selected")),
+            (PodPhase::Failed, _) => groups.ignored.push(left("failed")),
+            (PodPhase::Pending, _) => groups.unready.push(left("pending")),
+            (PodPhase::Succeeded, None) => groups.missing.push(left("ended, and still selected")),
             (_, None) => groups.missing.push(left("no value")),
             (_, Some(sample)) if cpu => match pod.starting(sample, flags, now) {
                 Some(why) => groups.unready.push(left(why)),
@@ -225,7 +230,7 @@ impl fmt::Display for Groups {
     }
 }
 
-impl From<&api::Pod> for Pod {
+impl From<&api::Pod> for ScaledPod {
     fn from(pod: &api::Pod) -> Self {
         let status = pod.status.clone().unwrap_or_default();
         let ready = status.conditions.iter().flatten();
@@ -247,11 +252,11 @@ impl From<&api::Pod> for Pod {
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
             phase: match status.phase.as_deref() {
-                Some("Pending") => Phase::Pending,
-                Some("Running") => Phase::Running,
-                Some("Succeeded") => Phase::Succeeded,
-                Some("Failed") => Phase::Failed,
-                _ => Phase::Unknown,
+                Some("Pending") => PodPhase::Pending,
+                Some("Running") => PodPhase::Running,
+                Some("Succeeded") => PodPhase::Succeeded,
+                Some("Failed") => PodPhase::Failed,
+                _ => PodPhase::Unknown,
             },
             deleted: pod.metadata.deletion_timestamp.is_some(),
             started: status.start_time.as_ref().map(timestamp),
@@ -268,7 +273,7 @@ pub fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }
 
-fn containers(spec: &api::PodSpec) -> Vec<(String, Requests)> {
+fn containers(spec: &api::PodSpec) -> Vec<(String, ResourceRequests)> {
     let sidecars = spec.init_containers.iter().flatten();
     let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
     let all = spec.containers.iter().chain(sidecars);
@@ -285,12 +290,12 @@ fn containers(spec: &api::PodSpec) -> Vec<(String, Requests)> {
 
 /// The request of the whole pod: its own, or else the sum of its containers', plus the
 /// overhead of its runtime.
-fn whole(spec: &api::PodSpec) -> Option<Requests> {
+fn whole(spec: &api::PodSpec) -> Option<ResourceRequests> {
     let own = requests(spec.resources.as_ref()?.requests.as_ref()?);
     if own.is_empty() {
         return None;
     }
-    let mut sum = Requests::new();
+    let mut sum = ResourceRequests::new();
     for (_, requests) in containers(spec) {
         for (resource, milli) in requests {
             let sum = sum.entry(resource).or_default();
@@ -305,7 +310,7 @@ fn whole(spec: &api::PodSpec) -> Option<Requests> {
     Some(sum)
 }
 
-fn requests(given: &BTreeMap<String, Quantity>) -> Requests {
+fn requests(given: &BTreeMap<String, Quantity>) -> ResourceRequests {
     let read =
         |(name, quantity): (&String, &Quantity)| Some((name.clone(), parse_milli(&quantity.0)?));
     given.iter().filter_map(read).collect()

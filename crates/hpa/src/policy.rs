@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::hpa::{Behavior, Policy, Rules, Select};
+use super::hpa::{Behavior, ScalingPolicy, ScalingRules, Select};
 use super::printed::counted;
 use super::ratio::to_i32;
-use super::stabilise::{History, Past};
+use super::stabilise::{History, PastReplicas};
 use apimachinery::time::Timestamp;
 
 /// Without `behavior`, a step up may reach at least this.
@@ -19,7 +19,7 @@ const FREE_REPLICAS: f64 = 4.0;
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStep {
     /// The policy.
-    pub policy: Policy,
+    pub policy: ScalingPolicy,
     /// Replicas added in its period.
     pub added: i32,
     /// Replicas removed in its period.
@@ -151,7 +151,7 @@ const TOO_FEW: (&str, &str) = (
 );
 
 fn steps(
-    rules: &Rules,
+    rules: &ScalingRules,
     history: &History,
     current: i32,
     now: Timestamp,
@@ -160,9 +160,9 @@ fn steps(
     if rules.select == Select::Disabled {
         return Vec::new();
     }
-    let step = |policy: &Policy| {
+    let step = |policy: &ScalingPolicy| {
         let period = Duration::from_secs(u64::try_from(policy.period).unwrap_or(0));
-        let changed = |events: &[Past]| {
+        let changed = |events: &[PastReplicas]| {
             let inside = events.iter().filter(|event| event.at > now - period);
             inside.fold(0_i32, |sum, event| sum.wrapping_add(event.replicas))
         };

@@ -13,11 +13,11 @@ use apimachinery::time::{Timestamp, millis};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The metrics' proposals, before stabilisation.
-    pub recommendations: Vec<Past>,
+    pub recommendations: Vec<PastReplicas>,
     /// Replicas added, kept only with `behavior`.
-    pub ups: Vec<Past>,
+    pub ups: Vec<PastReplicas>,
     /// Replicas removed, kept only with `behavior`.
-    pub downs: Vec<Past>,
+    pub downs: Vec<PastReplicas>,
 }
 
 impl History {
@@ -29,13 +29,13 @@ impl History {
             &mut self.downs
         };
         let replicas = (to - from).abs();
-        events.extend((replicas > 0).then_some(Past { replicas, at }));
+        events.extend((replicas > 0).then_some(PastReplicas { replicas, at }));
     }
 }
 
 /// A number of replicas, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Past {
+pub struct PastReplicas {
     /// Recommended, added or removed.
     pub replicas: i32,
     /// When.
@@ -74,7 +74,12 @@ pub struct Stabilised {
 impl Stabilised {
     /// Without `behavior`: the highest recommendation of the flag's window, both ends
     /// included.
-    pub(super) fn plain(history: &[Past], window: Duration, proposed: i32, now: Timestamp) -> Self {
+    pub(super) fn plain(
+        history: &[PastReplicas],
+        window: Duration,
+        proposed: i32,
+        now: Timestamp,
+    ) -> Self {
         let inside = history.iter().filter(|past| past.at >= now - window);
         let highest = inside.max_by_key(|past| past.replicas);
         let highest = highest.filter(|past| past.replicas > proposed);
@@ -91,7 +96,7 @@ impl Stabilised {
     /// With `behavior`: the current replicas, moved at most to the lowest of one window
     /// and the highest of the other; the windows' starts are excluded.
     pub(super) fn with_behavior(
-        history: &[Past],
+        history: &[PastReplicas],
         behavior: &Behavior,
         flag: Duration,
         current: i32,
@@ -142,7 +147,7 @@ impl Stabilised {
     }
 }
 
-impl Past {
+impl PastReplicas {
     fn earlier(&self, now: Timestamp) -> Earlier {
         Earlier {
             replicas: self.replicas,

@@ -1,11 +1,11 @@
 //! One sync, from the scale to the replicas that are written.
 
-use super::metric::{MetricTrace, Outcome};
+use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
 use super::ratio::Tolerances;
-use super::stabilise::{Past, Stabilised};
-use super::trace::{Condition, Hold, Proposal, Shortcut, Trace};
-use super::{Scale, Selection, Situation};
+use super::stabilise::{PastReplicas, Stabilised};
+use super::trace::{Hold, HpaCondition, Proposal, Shortcut, Trace};
+use super::{Selection, Situation, TargetScale};
 
 /// Computes one sync.
 pub(super) fn sync(situation: &Situation<'_>) -> Trace {
@@ -54,7 +54,7 @@ impl Trace {
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        let condition = Condition {
+        let condition = HpaCondition {
             type_,
             status,
             reason,
@@ -111,7 +111,7 @@ impl Trace {
 
     /// The highest proposal of a metric, and that metric. `None` when metrics failed that
     /// were needed.
-    fn propose(&mut self, scale: &Scale, situation: &Situation<'_>) -> Option<(i32, String)> {
+    fn propose(&mut self, scale: &TargetScale, situation: &Situation<'_>) -> Option<(i32, String)> {
         let metrics = &situation.hpa.metrics;
         let tolerances: Tolerances = situation.tolerances();
         let mut best: Option<(usize, i32)> = None;
@@ -120,8 +120,8 @@ impl Trace {
             let answer = situation.answers.get(index);
             let trace = MetricTrace::compute(metric, answer, scale, tolerances, situation);
             match &trace.outcome {
-                Outcome::Invalid(failure) => invalid.push(failure.clone()),
-                Outcome::Asks(step) => {
+                MetricOutcome::Invalid(failure) => invalid.push(failure.clone()),
+                MetricOutcome::Asks(step) => {
                     // As in the controller: any later proposal replaces one of zero.
                     let best_so_far = best.map_or(0, |(_, replicas)| replicas);
                     if best_so_far == 0 || step.replicas() > best_so_far {
@@ -161,7 +161,7 @@ impl Trace {
     fn normalize(&mut self, current: i32, proposed: i32, name: &str, situation: &Situation<'_>) {
         let (hpa, now) = (situation.hpa, situation.now);
         let window = situation.flags.downscale_stabilisation;
-        let first = [Past {
+        let first = [PastReplicas {
             replicas: current,
             at: now,
         }];

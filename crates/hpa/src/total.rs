@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::measure::NO_PODS;
 use super::printed::counted;
 use super::ratio::{Milli, Ratio, Tolerances, Verdict, to_i32, to_i64};
-use super::{Pod, Scale};
+use super::{ScaledPod, TargetScale};
 
 /// A value of an object, or a sum of external values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -41,8 +41,8 @@ impl TotalStep {
         (value, values): (i64, usize),
         target: Milli,
         tolerances: Tolerances,
-        scale: &Scale,
-        pods: &[Pod],
+        scale: &TargetScale,
+        pods: &[ScaledPod],
     ) -> Result<Self, String> {
         let ratio = value as f64 / target.0 as f64;
         let step = |ready, verdict, replicas| Self {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::metric::{MetricTrace, Outcome};
+use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
 use super::printed::counted;
-use super::stabilise::{History, Past, Stabilised};
-use super::{Flags, Hpa};
+use super::stabilise::{History, PastReplicas, Stabilised};
+use super::{ControllerFlags, Hpa};
 use apimachinery::time::Timestamp;
 
 /// The longest window or period in a specification.
@@ -35,7 +35,7 @@ pub struct Trace {
     /// The reason in the event `SuccessfulRescale`; `None` when the scale is not written.
     pub rescale: Option<String>,
     /// The conditions that this sync sets.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<HpaCondition>,
     /// The failure that the controller reports, whether it scaled or not.
     pub error: Option<String>,
     /// What keeps replicas from the metrics' proposal.
@@ -90,7 +90,7 @@ pub enum Hold {
 
 /// A condition of the autoscaler's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Condition {
+pub struct HpaCondition {
     /// `AbleToScale`, `ScalingActive` or `ScalingLimited`.
     #[serde(rename = "type")]
     pub type_: &'static str,
@@ -105,7 +105,13 @@ pub struct Condition {
 impl Trace {
     /// Adds this sync to the controller's memory, and drops entries outside of every
     /// window.
-    pub fn remember(&self, history: &mut History, hpa: &Hpa, flags: &Flags, now: Timestamp) {
+    pub fn remember(
+        &self,
+        history: &mut History,
+        hpa: &Hpa,
+        flags: &ControllerFlags,
+        now: Timestamp,
+    ) {
         if let (Some(current), Some(desired), Some(_), Some(_)) =
             (self.current, self.desired, &self.rescale, &hpa.behavior)
         {
@@ -115,11 +121,11 @@ impl Trace {
     }
 
     /// The same for an observer that sees the controller scale.
-    pub fn recommend(&self, history: &mut History, flags: &Flags, now: Timestamp) {
+    pub fn recommend(&self, history: &mut History, flags: &ControllerFlags, now: Timestamp) {
         let Some(current) = self.current else {
             return;
         };
-        let past = |replicas| Past { replicas, at: now };
+        let past = |replicas| PastReplicas { replicas, at: now };
         if history.recommendations.is_empty() {
             history.recommendations.push(past(current));
         }
@@ -162,7 +168,7 @@ impl Trace {
             ));
         }
         if self.held_by.contains(&Hold::FailedMetrics) {
-            let usable = |metric: &MetricTrace| matches!(metric.outcome, Outcome::Asks(_));
+            let usable = |metric: &MetricTrace| matches!(metric.outcome, MetricOutcome::Asks(_));
             let why = if self.metrics.iter().any(usable) {
                 "a metric that fails forbids scaling down: nothing is changed"
             } else {

@@ -1,10 +1,10 @@
 //! The controller's messages for metrics, and for failed ones.
 
-use super::hpa::{Metric, Source, Target};
-use super::metric::{Failure, Invalid};
+use super::hpa::{Metric, MetricSource, MetricTarget};
+use super::metric::{Invalid, MetricFailure};
 use super::printed::printed;
 
-impl Source {
+impl MetricSource {
     /// The API of a metric, by its name in messages.
     pub(super) const fn api(&self) -> &'static str {
         match self {
@@ -19,20 +19,20 @@ impl Metric {
     /// The controller's name for it in messages, where an object's shared value is called
     /// external.
     pub(super) fn name(&self) -> String {
-        let is_shared = matches!(self.target, Target::AverageValue(_));
+        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
         match &self.source {
-            Source::Pods { metric, .. } => format!("pods metric {metric}"),
-            Source::Object { metric, kind, .. } if !is_shared => {
+            MetricSource::Pods { metric, .. } => format!("pods metric {metric}"),
+            MetricSource::Object { metric, kind, .. } if !is_shared => {
                 format!("{kind} metric {metric}")
             }
-            Source::Object {
+            MetricSource::Object {
                 metric, selector, ..
             }
-            | Source::External { metric, selector } => {
+            | MetricSource::External { metric, selector } => {
                 format!("external metric {metric}({})", printed(selector.as_ref()))
             }
-            Source::Resource { resource, .. } if is_shared => format!("{resource} resource"),
-            Source::Resource {
+            MetricSource::Resource { resource, .. } if is_shared => format!("{resource} resource"),
+            MetricSource::Resource {
                 resource,
                 container,
             } => {
@@ -47,15 +47,15 @@ impl Metric {
     }
 
     /// A failure in the words of the condition and of the event.
-    pub(super) fn invalid(&self, failure: Failure, namespace: &str) -> Invalid {
-        let is_shared = matches!(self.target, Target::AverageValue(_));
+    pub(super) fn invalid(&self, failure: MetricFailure, namespace: &str) -> Invalid {
+        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
         let (reason, around) = self.source.around(is_shared);
         let cause = match failure {
-            Failure::Fetch(text) => self.source.unfetched(&text, namespace),
-            Failure::Compute(text) => text,
+            MetricFailure::Fetch(text) => self.source.unfetched(&text, namespace),
+            MetricFailure::Compute(text) => text,
         };
         let cause = match &self.source {
-            Source::Resource { resource, .. } => {
+            MetricSource::Resource { resource, .. } => {
                 let what = if is_shared { "usage" } else { "utilization" };
                 format!("failed to get {resource} {what}: {cause}")
             }
@@ -69,7 +69,7 @@ impl Metric {
     }
 }
 
-impl Source {
+impl MetricSource {
     /// The reason of the condition, and the event's text before the cause.
     fn around(&self, is_shared: bool) -> (&'static str, String) {
         match self {

@@ -23,7 +23,7 @@ use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::inventory::{Inventory, Pod};
 use hpa::Trace;
-use hpa::metric::Outcome;
+use hpa::metric::MetricOutcome;
 use kubectl_gpu_metrics::cluster::Cluster;
 use kubectl_gpu_metrics::explain::hpa::Decision;
 use simulator::Fleet;
@@ -126,7 +126,7 @@ impl Autoscalers {
 /// The status that the controller writes after a sync.
 fn status(trace: &Trace) -> Value {
     let metrics = trace.metrics.iter().filter_map(|metric| {
-        let Outcome::Asks(step) = &metric.outcome else {
+        let MetricOutcome::Asks(step) = &metric.outcome else {
             return None;
         };
         let current = json!({"averageValue": step.shown()});

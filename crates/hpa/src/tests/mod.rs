@@ -11,21 +11,26 @@ use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 
-use super::hpa::{Behavior, Metric, Policy, Rules, Source, Status, Target};
-use super::pods::{Phase, Readiness, Requests, Sample};
+use super::hpa::{
+    Behavior, HpaStatus, Metric, MetricSource, MetricTarget, ScalingPolicy, ScalingRules,
+};
+use super::pods::{PodMetric, PodPhase, Readiness, ResourceRequests};
 use super::ratio::Milli;
-use super::stabilise::Past;
-use super::{Answer, Flags, History, Hpa, Pod, Scale, Selection, Situation, Trace};
+use super::stabilise::PastReplicas;
+use super::{
+    ControllerFlags, History, Hpa, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale,
+    Trace,
+};
 use apimachinery::time::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 /// The flags of the controller's own tests.
-fn flags() -> Flags {
-    Flags {
+fn flags() -> ControllerFlags {
+    ControllerFlags {
         cpu_initialization: Duration::from_secs(120),
         initial_readiness: Duration::from_secs(10),
-        ..Flags::of_version(35)
+        ..ControllerFlags::of_version(35)
     }
 }
 
@@ -34,10 +39,10 @@ fn ago(seconds: u64) -> Timestamp {
 }
 
 /// `10@120 9@60`: replicas, and how many seconds ago.
-fn past(text: &str) -> Vec<Past> {
+fn past(text: &str) -> Vec<PastReplicas> {
     let read = |word: &str| {
         let (replicas, age) = word.split_once('@').unwrap();
-        Past {
+        PastReplicas {
             replicas: replicas.parse().unwrap(),
             at: ago(age.parse().unwrap()),
         }
@@ -46,10 +51,10 @@ fn past(text: &str) -> Vec<Past> {
 }
 
 /// `4/15 100%/60`: policies with their periods.
-fn policies(text: &str) -> Vec<Policy> {
+fn policies(text: &str) -> Vec<ScalingPolicy> {
     let read = |word: &str| {
         let (value, period) = word.split_once('/').unwrap();
-        Policy {
+        ScalingPolicy {
             percent: value.ends_with('%'),
             value: value.trim_end_matches('%').parse().unwrap(),
             period: period.parse().unwrap(),
@@ -61,11 +66,11 @@ fn policies(text: &str) -> Vec<Policy> {
 /// The inputs of one sync, of which a test changes some.
 struct Case {
     hpa: Hpa,
-    scale: Result<Scale, String>,
+    scale: Result<TargetScale, String>,
     selection: Selection,
-    pods: Vec<Pod>,
-    answers: Vec<Answer>,
-    flags: Flags,
+    pods: Vec<ScaledPod>,
+    answers: Vec<MetricsAnswer>,
+    flags: ControllerFlags,
     history: History,
 }
 
@@ -83,15 +88,15 @@ impl Case {
                 max,
                 metrics: vec![metric],
                 behavior: None,
-                status: Status::default(),
+                status: HpaStatus::default(),
             },
-            scale: Ok(Scale {
+            scale: Ok(TargetScale {
                 spec_replicas: current,
                 status_replicas: current,
             }),
             selection: Selection::Clear,
             pods,
-            answers: vec![given.map_or(Answer::Pods(samples), Answer::Values)],
+            answers: vec![given.map_or(MetricsAnswer::Pods(samples), MetricsAnswer::Values)],
             flags: flags(),
             // An old entry, outside of every window.
             history: History {
@@ -106,7 +111,7 @@ impl Case {
         let (metric, given) = read_measure(measure);
         self.hpa.metrics.push(metric);
         self.answers
-            .push(given.map_or(self.answers[0].clone(), Answer::Values));
+            .push(given.map_or(self.answers[0].clone(), MetricsAnswer::Values));
         self
     }
 
@@ -127,8 +132,8 @@ impl Case {
 
 fn behavior() -> Behavior {
     Behavior {
-        up: Rules::up(),
-        down: Rules::down(),
+        up: ScalingRules::up(),
+        down: ScalingRules::down(),
     }
 }
 
@@ -143,26 +148,26 @@ fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
     let (source, target) = text.split_once(' ').unwrap();
     let milli = |text: &str| Milli(text.parse().unwrap());
     let target = match target.split_at(1) {
-        ("=", rest) => Target::Value(milli(rest)),
-        ("/", rest) => Target::AverageValue(milli(rest)),
+        ("=", rest) => MetricTarget::Value(milli(rest)),
+        ("/", rest) => MetricTarget::AverageValue(milli(rest)),
         _ => match target.strip_suffix('%') {
-            Some(percent) => Target::Utilization(percent.parse().unwrap()),
-            None => Target::AverageValue(milli(target)),
+            Some(percent) => MetricTarget::Utilization(percent.parse().unwrap()),
+            None => MetricTarget::AverageValue(milli(target)),
         },
     };
     let metric = "qps".to_owned();
     let selector = None;
     let source = match source {
-        "pods" => Source::Pods { metric, selector },
-        "external" => Source::External { metric, selector },
-        "object" => Source::Object {
+        "pods" => MetricSource::Pods { metric, selector },
+        "external" => MetricSource::External { metric, selector },
+        "object" => MetricSource::Object {
             metric,
             selector,
             version: None,
             kind: "Deployment".to_owned(),
             name: "web".to_owned(),
         },
-        _ => Source::Resource {
+        _ => MetricSource::Resource {
             resource: source.trim_end_matches("@c").to_owned(),
             container: source.ends_with("@c").then(|| "c".to_owned()),
         },
@@ -174,10 +179,10 @@ fn read_measure(text: &str) -> (Metric, Option<Vec<i64>>) {
 /// not 1000 (`none` for nothing), and letters: `u`nready, `h`ot (started now),
 /// `P`ending, `F`ailed, `S`ucceeded, `D`eleted. `x2000` is the value of a pod
 /// that is not selected.
-fn read_pods(text: &str) -> (Vec<Pod>, BTreeMap<String, Sample>) {
+fn read_pods(text: &str) -> (Vec<ScaledPod>, BTreeMap<String, PodMetric>) {
     let (mut pods, mut samples) = (Vec::new(), BTreeMap::new());
     for (index, word) in text.split_whitespace().enumerate() {
-        let sample = |text: &str| Sample {
+        let sample = |text: &str| PodMetric {
             milli: text.parse().unwrap(),
             at: NOW,
             window: Duration::from_secs(60),
@@ -199,22 +204,22 @@ fn read_pods(text: &str) -> (Vec<Pod>, BTreeMap<String, Sample>) {
         }
         let started = if letters.contains('h') { NOW } else { ago(180) };
         let request = request.parse().unwrap();
-        let requests = |request| Requests::from([("cpu".to_owned(), request)]);
+        let requests = |request| ResourceRequests::from([("cpu".to_owned(), request)]);
         let mut containers = vec![("c".to_owned(), requests(request))];
         if no_request {
             containers[0].1.clear();
         }
         let phases = [
-            ('P', Phase::Pending),
-            ('F', Phase::Failed),
-            ('S', Phase::Succeeded),
+            ('P', PodPhase::Pending),
+            ('F', PodPhase::Failed),
+            ('S', PodPhase::Succeeded),
         ];
         let phase = phases
             .into_iter()
             .find(|(letter, _)| letters.contains(*letter));
-        pods.push(Pod {
+        pods.push(ScaledPod {
             name,
-            phase: phase.map_or(Phase::Running, |(_, phase)| phase),
+            phase: phase.map_or(PodPhase::Running, |(_, phase)| phase),
             deleted: letters.contains('D'),
             started: Some(started),
             ready: Some(Readiness {

@@ -3,8 +3,8 @@
 
 use super::super::hpa::{Behavior, Select};
 use super::super::policy::Limited;
-use super::super::stabilise::{History, Past, Stabilised};
-use super::super::{Flags, hpa::Rules};
+use super::super::stabilise::{History, PastReplicas, Stabilised};
+use super::super::{ControllerFlags, hpa::ScalingRules};
 use super::{NOW, ago, behavior, past, policies};
 
 /// Current to desired in bounds | rules of the direction, the defaults when
@@ -63,13 +63,13 @@ const ROWS: &str = "
 ";
 
 /// Events in the middles of equal parts of two minutes.
-fn spread(text: &str) -> Vec<Past> {
+fn spread(text: &str) -> Vec<PastReplicas> {
     let changes: Vec<i32> = text
         .split_whitespace()
         .map(|word| word.parse().unwrap())
         .collect();
     let part = 120.0 / changes.len().max(1) as f64;
-    let event = |(index, replicas): (usize, &i32)| Past {
+    let event = |(index, replicas): (usize, &i32)| PastReplicas {
         replicas: *replicas,
         at: ago((120.0 - part * (index as f64 + 1.0) + part / 2.0) as u64),
     };
@@ -108,7 +108,7 @@ fn every_row_is_limited_as_the_controller_limits_it() {
     }
 }
 
-fn read(text: &str, mut rules: Rules) -> Rules {
+fn read(text: &str, mut rules: ScalingRules) -> ScalingRules {
     let (select, rest) = text.split_once(' ').unwrap_or(("", text));
     let (select, text) = match select {
         "Min" => (Select::Min, rest),
@@ -144,7 +144,7 @@ fn without_behavior_a_step_reaches_twice_the_replicas_or_four() {
 
 #[test]
 fn without_behavior_the_highest_of_five_minutes_stays() {
-    let window = Flags::of_version(35).downscale_stabilisation;
+    let window = ControllerFlags::of_version(35).downscale_stabilisation;
     for (history, proposed, replicas) in [
         ("", 5, 5),
         ("4@120 5@60", 3, 5),
@@ -195,7 +195,7 @@ fn with_behavior_each_direction_has_its_window() {
         let ((current, desired), (up, down)) = (pair(replicas), pair(windows));
         let mut behavior = behavior();
         (behavior.up.window, behavior.down.window) = (Some(up), Some(down));
-        let flag = Flags::of_version(35).downscale_stabilisation;
+        let flag = ControllerFlags::of_version(35).downscale_stabilisation;
         let history = past(history);
         let stabilised =
             Stabilised::with_behavior(&history, &behavior, flag, current, desired, NOW);
@@ -222,7 +222,7 @@ fn a_policy_says_where_its_period_began() {
         ..History::default()
     };
     let rules = Behavior {
-        up: read("300%/300", Rules::up()),
+        up: read("300%/300", ScalingRules::up()),
         ..behavior()
     };
     let limited = Limited::with_behavior(&rules, &history, 6, 24, (1, 1000), NOW);

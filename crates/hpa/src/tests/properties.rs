@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::ratio::{to_i32, to_i64};
-use super::{Answer, Case, Rules, behavior, past};
+use super::{Case, MetricsAnswer, ScalingRules, behavior, past};
 
 /// Values of pods, some of them missing.
 fn pods() -> impl Strategy<Value = Vec<Option<i64>>> {
@@ -97,7 +97,7 @@ proptest! {
     ) {
         let mut case = Case::new(current, (1, 40), &format!("pods {target}"), &text(&pods));
         case = case.and("external =1 of nothing");
-        case.answers[1] = Answer::Failed("gone".to_owned());
+        case.answers[1] = MetricsAnswer::Failed("gone".to_owned());
         let desired = case.sync().desired;
         prop_assert!(desired.is_none_or(|desired| desired >= current));
     }
@@ -121,7 +121,7 @@ proptest! {
         current in 1..20_i32,
     ) {
         let mut case = Case::new(current, (1, 40), &format!("pods {target}"), &text(&pods));
-        let off = |rules| Rules { select: super::super::hpa::Select::Disabled, ..rules };
+        let off = |rules| ScalingRules { select: super::super::hpa::Select::Disabled, ..rules };
         let mut own = behavior();
         (own.up, own.down) = (off(own.up), off(own.down));
         case.hpa.behavior = Some(own);

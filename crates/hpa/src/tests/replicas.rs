@@ -1,7 +1,7 @@
 //! The proposal of one metric: the inputs and results of the controller's own tests
 //! (`replica_calculator_test.go`), and further edge cases.
 
-use super::super::metric::{Outcome, Step};
+use super::super::metric::{MetricOutcome, MetricStep};
 use super::{Behavior, Case, behavior};
 
 /// Subject | current replicas | metric | tolerances down and up | pods | replicas, value
@@ -144,15 +144,15 @@ fn every_row_gives_the_replicas_that_the_controller_gives() {
         let (case, expected) = row(text);
         let trace = case.sync();
         match &trace.metrics[0].outcome {
-            Outcome::Invalid(invalid) => {
+            MetricOutcome::Invalid(invalid) => {
                 let words = expected.strip_prefix("error ");
                 let words = words.unwrap_or_else(|| panic!("{text}: {invalid:?}"));
                 assert!(invalid.error.contains(words), "{text}: {invalid:?}");
                 assert!(invalid.message.contains(words), "{text}: {invalid:?}");
             }
-            Outcome::Asks(step) => {
+            MetricOutcome::Asks(step) => {
                 let mut got = format!("{} {}", step.replicas(), step.shown().0);
-                if let Step::Pods(step) = step
+                if let MetricStep::Pods(step) = step
                     && let Some(percent) = step.mean.percent
                 {
                     got += &format!(" {percent}%");

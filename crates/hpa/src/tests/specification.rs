@@ -5,7 +5,9 @@ use k8s_openapi::api::core::v1 as api;
 use serde_json::{Value, json};
 
 use super::super::hpa::Select;
-use super::{Flags, Hpa, Metric, Milli, Pod, Policy, Source, Target};
+use super::{
+    ControllerFlags, Hpa, Metric, MetricSource, MetricTarget, Milli, ScaledPod, ScalingPolicy,
+};
 
 fn read(spec: Value) -> Result<Hpa, String> {
     let mut object = json!({"metadata": {"namespace": "team", "name": "web"}});
@@ -33,7 +35,7 @@ fn metric(metric: Value) -> Result<Metric, String> {
 fn what_is_not_set_has_the_defaults_of_the_api() {
     let hpa = read(spec(&json!({}))).unwrap();
     assert_eq!((hpa.min, hpa.max), (1, 9));
-    assert_eq!(hpa.metrics[0].target, Target::Utilization(80));
+    assert_eq!(hpa.metrics[0].target, MetricTarget::Utilization(80));
     assert!(hpa.behavior.is_none());
 
     let hpa = read(spec(
@@ -43,7 +45,7 @@ fn what_is_not_set_has_the_defaults_of_the_api() {
     let behavior = hpa.behavior.unwrap();
     assert_eq!(behavior.up.tolerance, Some(0.05));
     assert_eq!((behavior.up.window, behavior.down.window), (Some(0), None));
-    let policy = |percent, value| Policy {
+    let policy = |percent, value| ScalingPolicy {
         percent,
         value,
         period: 15,
@@ -88,7 +90,7 @@ fn each_kind_of_metric_is_read() {
         "target": {"type": "AverageValue", "averageValue": "1500m"},
     }}))
     .unwrap();
-    assert_eq!(external.target, Target::AverageValue(Milli(1500)));
+    assert_eq!(external.target, MetricTarget::AverageValue(Milli(1500)));
     assert_eq!(
         serde_json::to_value(&external.source).unwrap()["selector"],
         "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:\
@@ -100,16 +102,22 @@ fn each_kind_of_metric_is_read() {
         "metric": {"name": "qps"},
         "target": {"type": "Value", "value": "2k"},
     }}));
-    assert_eq!(object.unwrap().target, Target::Value(Milli(2_000_000)));
+    assert_eq!(
+        object.unwrap().target,
+        MetricTarget::Value(Milli(2_000_000))
+    );
 
     let container = metric(json!({"type": "ContainerResource", "containerResource": {
         "name": "memory", "container": "main",
         "target": {"type": "AverageValue", "averageValue": "1Ki"},
     }}))
     .unwrap();
-    assert_eq!(container.target, Target::AverageValue(Milli(1_024_000)));
+    assert_eq!(
+        container.target,
+        MetricTarget::AverageValue(Milli(1_024_000))
+    );
     let (resource, container_name) = ("memory".to_owned(), Some("main".to_owned()));
-    let source = Source::Resource {
+    let source = MetricSource::Resource {
         resource,
         container: container_name,
     };
@@ -200,8 +208,9 @@ fn requests_are_of_containers_sidecars_or_the_whole_pod() {
             }],
         },
     });
-    let flags = Flags::of_version(35);
-    let read = |pod: &Value| Pod::from(&serde_json::from_value::<api::Pod>(pod.clone()).unwrap());
+    let flags = ControllerFlags::of_version(35);
+    let read =
+        |pod: &Value| ScaledPod::from(&serde_json::from_value::<api::Pod>(pod.clone()).unwrap());
     let plain = read(&pod);
     assert!(plain.is_running_and_ready());
     assert_eq!(plain.request("cpu", None, &flags), Ok(1251));
@@ -224,5 +233,8 @@ fn requests_are_of_containers_sidecars_or_the_whole_pod() {
     assert_eq!(whole.request("cpu", Some("main"), &flags), Ok(1000));
     let none = "missing pod-level request for gpu in Pod web-1";
     assert_eq!(whole.request("gpu", None, &flags), Err(none.to_owned()));
-    assert_eq!(whole.request("cpu", None, &Flags::of_version(33)), Ok(1251));
+    assert_eq!(
+        whole.request("cpu", None, &ControllerFlags::of_version(33)),
+        Ok(1251)
+    );
 }

@@ -2,11 +2,11 @@
 //! own tests (`horizontal_test.go`), and further ones.
 
 use super::super::hpa::Behavior;
-use super::super::metric::{Outcome, Step};
+use super::super::metric::{MetricOutcome, MetricStep};
 use super::super::trace::{Hold, Shortcut};
 use super::{
-    Answer, Case, History, NOW, Phase, Rules, Scale, Selection, ago, behavior, condition, past,
-    policies,
+    Case, History, MetricsAnswer, NOW, PodPhase, ScalingRules, Selection, TargetScale, ago,
+    behavior, condition, past, policies,
 };
 
 /// Subject | current replicas in bounds | metrics, `;` between | pods | recommendations |
@@ -81,9 +81,9 @@ fn every_row_ends_with_the_replicas_and_conditions_of_the_controller() {
 #[test]
 fn rules_of_behavior_take_the_place_of_the_built_in_limits() {
     let mut case = Case::new(3, (1, 100), "cpu 10%", "100/100 200/100 300/100");
-    let up = Rules {
+    let up = ScalingRules {
         policies: policies("700%/60"),
-        ..Rules::up()
+        ..ScalingRules::up()
     };
     case.hpa.behavior = Some(Behavior { up, ..behavior() });
     let trace = case.sync();
@@ -116,8 +116,8 @@ fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
     assert_eq!(case.sync().desired, Some(4));
     case.flags.configurable_tolerance = false;
     assert_eq!(case.sync().desired, Some(3));
-    assert!(super::Flags::of_version(35).configurable_tolerance);
-    assert!(!super::Flags::of_version(34).configurable_tolerance);
+    assert!(super::ControllerFlags::of_version(35).configurable_tolerance);
+    assert!(!super::ControllerFlags::of_version(34).configurable_tolerance);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_failed_metric_is_told_in_the_words_of_the_controller() {
         ),
     ] {
         let mut case = Case::new(3, (2, 6), measure, "1 2 3");
-        case.answers = vec![Answer::Failed("gone".to_owned())];
+        case.answers = vec![MetricsAnswer::Failed("gone".to_owned())];
         let trace = case.sync();
         let active = trace.conditions.last().unwrap();
         assert_eq!((active.type_, active.reason), ("ScalingActive", reason));
@@ -247,7 +247,7 @@ fn a_failed_metric_is_told_in_the_words_of_the_controller() {
 #[test]
 fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
     let mut case = Case::new(3, (1, 99), "object /1000 of 6000", "- - -");
-    case.scale = Ok(Scale {
+    case.scale = Ok(TargetScale {
         spec_replicas: 3,
         status_replicas: 6,
     });
@@ -365,7 +365,7 @@ fn readiness_of_the_processor_follows_start_window_and_transition() {
             since: ago(since),
         });
         let trace = case.sync();
-        let Outcome::Asks(Step::Pods(step)) = &trace.metrics[0].outcome else {
+        let MetricOutcome::Asks(MetricStep::Pods(step)) = &trace.metrics[0].outcome else {
             panic!("{trace:?}");
         };
         assert_eq!(
@@ -376,7 +376,7 @@ fn readiness_of_the_processor_follows_start_window_and_transition() {
     }
     let mut case = Case::new(2, (1, 9), "cpu 50%", "500 500");
     case.pods[1].ready = None;
-    case.pods[0].phase = Phase::Unknown;
+    case.pods[0].phase = PodPhase::Unknown;
     let trace = case.sync();
     assert!(trace.sentences()[2].contains("1 not ready (pod-1: no start or no Ready condition)"));
 }

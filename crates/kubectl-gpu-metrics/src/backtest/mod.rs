@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde::Serialize;
 
-use ::hpa::Flags;
+use ::hpa::ControllerFlags;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
@@ -287,7 +287,7 @@ fn report(
 }
 
 /// Tolerances below and above 1: the manifest's, or else the controller's.
-fn tolerances(plan: &Plan, flags: &Flags) -> (f64, f64) {
+fn tolerances(plan: &Plan, flags: &ControllerFlags) -> (f64, f64) {
     let own = plan.hpa.behavior.as_ref();
     let down = own.and_then(|own| own.down.tolerance);
     let up = own.and_then(|own| own.up.tolerance);
@@ -297,7 +297,7 @@ fn tolerances(plan: &Plan, flags: &Flags) -> (f64, f64) {
     )
 }
 
-fn assumed(args: &BacktestArgs, flags: &Flags) -> [String; 2] {
+fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
     let [given, defaults] = args.flags.written(flags);
     [
         format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use apimachinery::time::Timestamp;
-use hpa::hpa::Target;
+use hpa::hpa::MetricTarget;
 
 use crate::chart::lines::{Line, Lines};
 use crate::replay::Tick;
@@ -196,8 +196,10 @@ fn metric(report: &Report) -> Markup {
     let [_, simulated] = &report.ticks;
     let target = report.plan.hpa.metrics.first().map(|metric| metric.target);
     let target = match target {
-        Some(Target::Value(milli) | Target::AverageValue(milli)) => milli.0 as f64 / 1000.0,
-        Some(Target::Utilization(_)) | None => 0.0,
+        Some(MetricTarget::Value(milli) | MetricTarget::AverageValue(milli)) => {
+            milli.0 as f64 / 1000.0
+        }
+        Some(MetricTarget::Utilization(_)) | None => 0.0,
     };
     let (down, up) = report.tolerances;
     let description = format!(

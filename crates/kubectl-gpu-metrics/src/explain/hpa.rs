@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
-use hpa::stabilise::Past;
-use hpa::trace::Condition;
+use hpa::stabilise::PastReplicas;
+use hpa::trace::HpaCondition;
 use hpa::{History, Situation, Trace};
 
 use crate::Failure;
@@ -202,7 +202,7 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     let at = now - Duration::from_secs(1);
     History {
         recommendations: replicas
-            .map(|replicas| Past { replicas, at })
+            .map(|replicas| PastReplicas { replicas, at })
             .into_iter()
             .collect(),
         ..History::default()
@@ -223,7 +223,7 @@ fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
 /// Conditions that the controller wrote otherwise.
 fn written_otherwise(
     written: &[HorizontalPodAutoscalerCondition],
-    computed: &[Condition],
+    computed: &[HpaCondition],
 ) -> Option<String> {
     let differs = |one: &&HorizontalPodAutoscalerCondition| {
         let same = computed.iter().find(|other| other.type_ == one.type_);
@@ -258,7 +258,7 @@ mod tests {
             written("ScalingActive", "ValidMetricFound"),
             written("ScalingLimited", "TooManyReplicas"),
         ];
-        let computed = |type_, reason| Condition {
+        let computed = |type_, reason| HpaCondition {
             type_,
             status: true,
             reason,

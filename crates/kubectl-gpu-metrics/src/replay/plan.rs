@@ -10,7 +10,7 @@ use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::CLUSTER_PREFIX;
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, Reducer};
 use hpa::Hpa;
-use hpa::hpa::{Source, Target};
+use hpa::hpa::{MetricSource, MetricTarget};
 
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +142,9 @@ impl Plan {
         let metrics = self.asked.iter().zip(&self.hpa.metrics);
         let each = metrics.filter_map(|(asked, metric)| {
             let shared = match metric.target {
-                Target::AverageValue(_) => true,
-                Target::Value(_) => false,
-                Target::Utilization(_) => return None,
+                MetricTarget::AverageValue(_) => true,
+                MetricTarget::Value(_) => false,
+                MetricTarget::Utilization(_) => return None,
             };
             let target = metric.target.number() / 100.0;
             let total = match asked.reach {
@@ -181,22 +181,27 @@ impl fmt::Display for Plan {
     }
 }
 
-fn reach(source: &Source, hpa: &Hpa) -> Result<Reach, &'static str> {
+fn reach(source: &MetricSource, hpa: &Hpa) -> Result<Reach, &'static str> {
     let scaled = (hpa.scaled.kind.as_str(), hpa.scaled.name.as_str());
     match source {
-        Source::Pods { .. } => Ok(Reach::Pod),
-        Source::Object { kind, name, .. } => match kind.as_str() {
+        MetricSource::Pods { .. } => Ok(Reach::Pod),
+        MetricSource::Object { kind, name, .. } => match kind.as_str() {
             _ if (kind.as_str(), name.as_str()) == scaled => Ok(Reach::Workload),
             "Namespace" if *name == hpa.namespace => Ok(Reach::Namespace),
             _ => Err(WIDER),
         },
+<<<<<<< HEAD
         Source::External { metric, .. }
             if metric.to_ascii_lowercase().starts_with(CLUSTER_PREFIX) =>
+=======
+        MetricSource::External { metric, .. }
+            if metric.to_ascii_lowercase().starts_with("cluster_") =>
+>>>>>>> 294ecc9 (Name the types of the autoscaler as its API does)
         {
             Err(WIDER)
         }
-        Source::External { .. } => Ok(Reach::Namespace),
-        Source::Resource { .. } => Err(OTHER),
+        MetricSource::External { .. } => Ok(Reach::Namespace),
+        MetricSource::Resource { .. } => Err(OTHER),
     }
 }
 

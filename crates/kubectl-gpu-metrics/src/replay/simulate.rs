@@ -7,9 +7,9 @@ use std::time::Duration;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
-use hpa::metric::Outcome;
-use hpa::pods::{Phase, Readiness, Sample};
-use hpa::{Answer, Flags, History, Pod, Scale, Selection, Situation};
+use hpa::metric::MetricOutcome;
+use hpa::pods::{PodMetric, PodPhase, Readiness};
+use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
 use super::plan::{Plan, Reach};
@@ -28,7 +28,7 @@ pub struct Trial<'a> {
     /// The server's settings.
     pub policy: &'a Policy,
     /// The controller's flags; its sync period is the distance of two ticks.
-    pub flags: &'a Flags,
+    pub flags: &'a ControllerFlags,
     /// Time from the order of a replica to its first share of the demand.
     pub ready_after: Duration,
 }
@@ -47,7 +47,7 @@ struct Cohort {
 #[derive(Debug, Default)]
 struct Workload {
     cohorts: Vec<Cohort>,
-    pods: Vec<Pod>,
+    pods: Vec<ScaledPod>,
     devices: u32,
 }
 
@@ -79,9 +79,9 @@ impl Workload {
         }
         self.devices += 1;
         let device = self.devices;
-        self.pods.extend((0..more).map(|place| Pod {
+        self.pods.extend((0..more).map(|place| ScaledPod {
             name: format!("{device}-{place}"),
-            phase: Phase::Running,
+            phase: PodPhase::Running,
             deleted: false,
             started: Some(now),
             ready: Some(Readiness {
@@ -161,12 +161,12 @@ impl Metric {
     }
 
     /// The answer of the metrics API.
-    fn answer(&mut self, workload: &Workload, now: Timestamp) -> Answer {
+    fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
         if self.reach != Reach::Pod {
             let values = served.iter().filter_map(|(_, value)| milli(value.value));
-            return Answer::Values(values.take(1).collect());
+            return MetricsAnswer::Values(values.take(1).collect());
         }
         let served: BTreeMap<u32, _> = served.into_iter().collect();
         let mut samples = BTreeMap::new();
@@ -175,7 +175,7 @@ impl Metric {
             let own = pods.by_ref().take(cohort.pods);
             let value = served.get(&cohort.device);
             let sample = value.and_then(|value| {
-                Some(Sample {
+                Some(PodMetric {
                     milli: milli(value.value)?,
                     at: value.at,
                     window: Duration::from_secs(value.window_secs.into()),
@@ -186,7 +186,7 @@ impl Metric {
                 None => own.for_each(drop),
             }
         }
-        Answer::Pods(samples)
+        MetricsAnswer::Pods(samples)
     }
 }
 
@@ -214,14 +214,14 @@ impl Trial<'_> {
                 }
             }
             workload.advance(now);
-            let answers: Vec<Answer> = metrics
+            let answers: Vec<MetricsAnswer> = metrics
                 .iter_mut()
                 .map(|metric| metric.answer(&workload, now))
                 .collect();
             let replicas = workload.replicas();
             let trace = Situation {
                 hpa: &plan.hpa,
-                scale: Ok(&Scale {
+                scale: Ok(&TargetScale {
                     spec_replicas: replicas,
                     status_replicas: replicas,
                 }),
@@ -241,8 +241,8 @@ impl Trial<'_> {
                 .metrics
                 .first()
                 .and_then(|metric| match &metric.outcome {
-                    Outcome::Asks(step) => Some(step.shown().0 as f64 / 1000.0),
-                    Outcome::Invalid(_) => None,
+                    MetricOutcome::Asks(step) => Some(step.shown().0 as f64 / 1000.0),
+                    MetricOutcome::Invalid(_) => None,
                 });
             ticks.push(past.tick(now, workload.replicas(), workload.ready(), shown));
             now = now + self.flags.sync_period;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use apimachinery::duration::format_duration;
-use hpa::hpa::{Behavior, Rules, Target};
+use hpa::hpa::{Behavior, MetricTarget, ScalingRules};
 use hpa::ratio::Milli;
 
 use super::figures::Figures;
@@ -103,13 +103,15 @@ fn changed(
         let per_replica = if asked.is_sum { gpus } else { 1.0 };
         let milli = Milli((f64::from(target) * per_replica * 1000.0).round() as i64);
         metric.target = match metric.target {
-            Target::Value(_) => Target::Value(milli),
-            Target::AverageValue(_) | Target::Utilization(_) => Target::AverageValue(milli),
+            MetricTarget::Value(_) => MetricTarget::Value(milli),
+            MetricTarget::AverageValue(_) | MetricTarget::Utilization(_) => {
+                MetricTarget::AverageValue(milli)
+            }
         };
     }
     let behavior = plan.hpa.behavior.get_or_insert_with(|| Behavior {
-        up: Rules::up(),
-        down: Rules::down(),
+        up: ScalingRules::up(),
+        down: ScalingRules::down(),
     });
     behavior.down.window = Some(stabilisation);
     plan
@@ -182,9 +184,9 @@ impl Sweep {
                 let kind = kind.to_ascii_lowercase();
                 let given = &mut metric[kind];
                 let (field, milli) = match known.target {
-                    Target::Value(milli) => ("value", milli),
-                    Target::AverageValue(milli) => ("averageValue", milli),
-                    Target::Utilization(_) => continue,
+                    MetricTarget::Value(milli) => ("value", milli),
+                    MetricTarget::AverageValue(milli) => ("averageValue", milli),
+                    MetricTarget::Utilization(_) => continue,
                 };
                 given["target"][field] = json!(milli);
                 let window = format_duration(best.window);

@@ -15,7 +15,7 @@ use cluster_state::error::CallError;
 use findings::target::{owner, provided, requested};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
-use hpa::hpa::{Source, Target};
+use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode};
@@ -79,14 +79,14 @@ impl HpaCell {
         Self {
             metric: first.map(|metric| metric.source.name().to_owned()),
             current: current.copied().flatten(),
-            target: target.map(Target::number),
-            percent: matches!(target, Some(Target::Utilization(_))),
+            target: target.map(MetricTarget::number),
+            percent: matches!(target, Some(MetricTarget::Utilization(_))),
             replicas: hpa.status.replicas,
             desired: hpa.status.desired,
             min: hpa.min,
             max: hpa.max,
             others: hpa.metrics.len().saturating_sub(1),
-            of_pods: first.is_some_and(|it| matches!(it.source, Source::Pods { .. })),
+            of_pods: first.is_some_and(|it| matches!(it.source, MetricSource::Pods { .. })),
             name: hpa.name,
             conditions: hpa.status.conditions,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use apimachinery::duration::{go_duration, parse_duration};
-use hpa::Flags;
+use hpa::ControllerFlags;
 
 /// As the controller names them: what it runs with can be copied.
 #[derive(Clone, Debug, Default, Args)]
@@ -51,10 +51,10 @@ pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, String> {
 
 impl FlagArgs {
     /// The flags that the controller of Kubernetes 1.`minor` is assumed to run with.
-    pub(crate) fn or_defaults(&self, minor: u32) -> Flags {
-        let defaults = Flags::of_version(minor);
+    pub(crate) fn or_defaults(&self, minor: u32) -> ControllerFlags {
+        let defaults = ControllerFlags::of_version(minor);
         let or = |given: Option<Duration>, default| given.unwrap_or(default);
-        Flags {
+        ControllerFlags {
             tolerance: self.tolerance.unwrap_or(defaults.tolerance),
             downscale_stabilisation: or(
                 self.downscale_stabilisation,
@@ -68,7 +68,7 @@ impl FlagArgs {
     }
 
     /// The flags as written on a command line: the given ones, and the assumed ones.
-    pub(crate) fn written(&self, flags: &Flags) -> [Vec<String>; 2] {
+    pub(crate) fn written(&self, flags: &ControllerFlags) -> [Vec<String>; 2] {
         let gate = flags.configurable_tolerance;
         let rows = [
             (
@@ -135,10 +135,10 @@ mod tests {
         ];
         let args = parse(&given).unwrap();
         let flags = args.or_defaults(35);
-        let expected = Flags {
+        let expected = ControllerFlags {
             tolerance: 0.05,
             downscale_stabilisation: Duration::from_secs(60),
-            ..Flags::of_version(35)
+            ..ControllerFlags::of_version(35)
         };
         assert_eq!(flags, expected);
         let [written, assumed] = args.written(&flags);

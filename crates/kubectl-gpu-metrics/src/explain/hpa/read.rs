@@ -10,7 +10,7 @@ use apimachinery::labels::Labels;
 use apimachinery::selector::Selector as Parsed;
 use cluster_state::error::CallError;
 use findings::names::hint;
-use hpa::{Answer, Flags, Hpa, Pod, Scale, Selection};
+use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, Selection, TargetScale};
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode};
@@ -27,11 +27,11 @@ const SIDE_BY_SIDE: usize = 8;
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) hpa: Hpa,
-    pub(super) scale: Result<Scale, String>,
+    pub(super) scale: Result<TargetScale, String>,
     pub(super) selection: Selection,
-    pub(super) pods: Vec<Pod>,
-    pub(super) answers: Vec<Answer>,
-    pub(super) flags: Flags,
+    pub(super) pods: Vec<ScaledPod>,
+    pub(super) answers: Vec<MetricsAnswer>,
+    pub(super) flags: ControllerFlags,
 }
 
 #[derive(Deserialize)]
@@ -84,14 +84,14 @@ impl Reading {
             encode(&selector)
         );
         let pods: List<ApiPod> = read(cluster, &path).await?;
-        reading.pods = pods.items.iter().map(Pod::from).collect();
+        reading.pods = pods.items.iter().map(ScaledPod::from).collect();
         reading.selection =
             selection(cluster, namespace, &selector, &pods.items, &others.items).await;
         for metric in &reading.hpa.metrics {
             let answer = answer((cluster, namespace), &selector, &metric.source).await;
             reading.answers.push(match answer {
                 Ok(answer) => answer,
-                Err(unread) => Answer::Failed(unread.told()?),
+                Err(unread) => MetricsAnswer::Failed(unread.told()?),
             });
         }
         Ok(reading)
@@ -132,7 +132,7 @@ async fn autoscaler(
 
 /// The scaled object.
 struct Target {
-    scale: Scale,
+    scale: TargetScale,
     selector: String,
 }
 
@@ -153,7 +153,7 @@ impl Target {
         let scale: ApiScale = cluster.read(&path).await?;
         let status = scale.status.unwrap_or_default();
         Ok(Self {
-            scale: Scale {
+            scale: TargetScale {
                 spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
                 status_replicas: status.replicas,
             },

@@ -11,9 +11,9 @@ use apimachinery::duration::parse_duration;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
-use hpa::Answer;
-use hpa::hpa::Source;
-use hpa::pods::Sample;
+use hpa::MetricsAnswer;
+use hpa::hpa::MetricSource;
+use hpa::pods::PodMetric;
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode};
@@ -78,17 +78,17 @@ impl From<String> for Unread {
 pub(super) async fn answer(
     (cluster, namespace): (&Cluster, &str),
     selector: &str,
-    source: &Source,
-) -> Result<Answer, Unread> {
+    source: &MetricSource,
+) -> Result<MetricsAnswer, Unread> {
     let series = series(source.selector())?;
     match source {
-        Source::Pods { metric, .. } => {
+        MetricSource::Pods { metric, .. } => {
             let path = of_object(("pods", Some(namespace)), "*", metric);
             let pods = encode(selector);
             let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
             of_pods(cluster, &path).await
         }
-        Source::Object {
+        MetricSource::Object {
             metric,
             version,
             kind,
@@ -102,14 +102,14 @@ pub(super) async fn answer(
             let path = of_object((&resource, namespace), name, metric);
             of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await
         }
-        Source::External { metric, .. } => {
+        MetricSource::External { metric, .. } => {
             // The controller asks in lower case.
             let metric = encode(&metric.to_lowercase());
             let namespace = encode(namespace);
             let path = format!("{EXTERNAL}/{namespace}/{metric}?labelSelector={series}");
             of_values(cluster, &path).await
         }
-        Source::Resource {
+        MetricSource::Resource {
             resource,
             container,
         } => {
@@ -124,27 +124,27 @@ pub(super) async fn answer(
     }
 }
 
-async fn of_pods(cluster: &Cluster, path: &str) -> Result<Answer, Unread> {
+async fn of_pods(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, Unread> {
     let mut samples = BTreeMap::new();
     for item in items::<Item>(cluster, path).await? {
         let Some(described) = item.described_object else {
             continue;
         };
         let window = item.window_seconds.map_or(NO_WINDOW, Duration::from_secs);
-        let sample = Sample {
+        let sample = PodMetric {
             milli: milli(&item.value)?,
             at: item.timestamp.as_deref().map_or(Timestamp::MIN, time),
             window,
         };
         samples.insert(described.name, sample);
     }
-    Ok(Answer::Pods(samples))
+    Ok(MetricsAnswer::Pods(samples))
 }
 
-async fn of_values(cluster: &Cluster, path: &str) -> Result<Answer, Unread> {
+async fn of_values(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, Unread> {
     let items = items::<Item>(cluster, path).await?;
     let values = items.iter().map(|item| milli(&item.value));
-    Ok(Answer::Values(values.collect::<Result<_, _>>()?))
+    Ok(MetricsAnswer::Values(values.collect::<Result<_, _>>()?))
 }
 
 /// A metric's selector for a query; empty selects everything.
@@ -175,7 +175,7 @@ async fn of_use(
     (namespace, selector): (&str, &str),
     resource: &str,
     container: Option<&str>,
-) -> Result<Answer, Unread> {
+) -> Result<MetricsAnswer, Unread> {
     let path = format!(
         "{RESOURCE}/{}/pods?labelSelector={}",
         encode(namespace),
@@ -189,14 +189,14 @@ async fn of_use(
             sum += used.usage.get(resource).map_or(Ok(0), |text| milli(text))?;
         }
         let window = parse_duration(&pod.window).unwrap_or(NO_WINDOW);
-        let sample = Sample {
+        let sample = PodMetric {
             milli: sum,
             at: time(&pod.timestamp),
             window,
         };
         samples.insert(pod.metadata.name, sample);
     }
-    Ok(Answer::Pods(samples))
+    Ok(MetricsAnswer::Pods(samples))
 }
 
 /// The path of an API version.

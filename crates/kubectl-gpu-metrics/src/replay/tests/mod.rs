@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
-use hpa::{Flags, Hpa};
+use hpa::{ControllerFlags, Hpa};
 
 use super::figures::minutes;
 use super::{Measure, Moment, Past, Plan, Tick, Trial};
@@ -66,12 +66,12 @@ fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
 
 /// Windows of four readings, four seconds: at a sync they contain only the current
 /// load.
-static SETTINGS: LazyLock<(Policy, Flags)> = LazyLock::new(|| {
+static SETTINGS: LazyLock<(Policy, ControllerFlags)> = LazyLock::new(|| {
     let policy = Policy {
         window: Some(Duration::from_secs(4)),
         ..Policy::default()
     };
-    (policy, Flags::of_version(35))
+    (policy, ControllerFlags::of_version(35))
 });
 
 fn run(plan: &Plan, past: &Past) -> Vec<Tick> {
