@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use aggregated_apiserver::serve::certs::{Authority, Validity};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::api::Api;
@@ -145,7 +145,7 @@ impl Tls {
             not_after: UNIX_EPOCH + Duration::from_secs(4_000_000_000),
         };
         let _ = Timestamp::from_secs(0);
-        let authority = Authority::new("bench", validity).expect("an authority");
+        let authority = CertificateAuthority::new("bench", validity).expect("an authority");
         let serving = authority
             .serving(&["localhost"], &[], validity)
             .expect("a certificate");

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use aggregated_apiserver::certificates::managed::Settings;
-use aggregated_apiserver::certificates::managed::content::Found;
-use aggregated_apiserver::certificates::managed::decide::{Step, decide};
+use aggregated_apiserver::certificates::managed::ManagedSettings;
+use aggregated_apiserver::certificates::managed::content::FoundContent;
+use aggregated_apiserver::certificates::managed::decide::{SecretStep, decide};
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use k8s_openapi::ByteString;
 use serde_json::{Map, json};
@@ -71,11 +71,11 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
         name: NAME.to_owned(),
     };
     let then = SystemTime::now() - 250 * DAY;
-    let mut wanted = Settings::new(service);
+    let mut wanted = ManagedSettings::new(service);
     wanted.lifetimes.leaf = 365 * DAY;
-    match decide(Found::Empty, None, &[], &wanted, then).unwrap() {
-        Step::Write(content, _) => content.data(SystemTime::now()),
-        Step::Keep(_) => panic!("nothing is there to keep"),
+    match decide(FoundContent::Empty, None, &[], &wanted, then).unwrap() {
+        SecretStep::Write(content, _) => content.data(SystemTime::now()),
+        SecretStep::Keep(_) => panic!("nothing is there to keep"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aggregated_apiserver::certificates::authority::{Authority, Validity};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use bytes::Bytes;
 use http::header::DATE;
 use http::{Request, Response};
@@ -143,7 +143,7 @@ async fn expired() -> (String, JoinHandle<()>) {
         not_before: now - 2 * day,
         not_after,
     };
-    let authority = Authority::new("test", until(now + day)).unwrap();
+    let authority = CertificateAuthority::new("test", until(now + day)).unwrap();
     let address = [IpAddr::from([127, 0, 0, 1])];
     let issued = authority.serving(&["localhost"], &address, until(now - day));
     let issued = issued.unwrap();

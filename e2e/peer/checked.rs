@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use aggregated_apiserver::certificates::authority::Authority;
+use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use aggregated_apiserver::certificates::managed::APISERVICES;
 use aggregated_apiserver::x509::Validity;
 use serde_json::{Value, json};
@@ -265,7 +265,7 @@ fn an_authority_that_has_ended(plane: &ControlPlane) {
         not_before: now - day * 2,
         not_after: now - day,
     };
-    let authority = Authority::new("ended", validity).unwrap();
+    let authority = CertificateAuthority::new("ended", validity).unwrap();
     let bundle = k8s_openapi::ByteString(authority.certificate_pem().into_bytes());
     delete(plane, "clusterrolebinding", "registration", "");
     for name in APISERVICES {

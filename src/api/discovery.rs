@@ -20,11 +20,11 @@ pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
 }
 
 /// The groups that are served, with their resources.
-pub(crate) fn served(provider: &dyn Provider) -> Vec<(Group, discovery::Group)> {
+pub(crate) fn served(provider: &dyn Provider) -> Vec<(Group, discovery::ServedGroup)> {
     let served = Group::ALL
         .into_iter()
         .filter(|group| is_served(provider, *group));
-    let described = |group: Group| discovery::Group {
+    let described = |group: Group| discovery::ServedGroup {
         name: group.name(),
         versions: group.versions().map(|of| of.version.name()).collect(),
         resources: resources(provider, group),

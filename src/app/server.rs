@@ -38,7 +38,7 @@ use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::named::NamedFiles;
 use aggregated_apiserver::security::Security;
-use aggregated_apiserver::security::settings::Settings as SecuritySettings;
+use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use aggregated_apiserver::serve::offer::Offer;
@@ -74,7 +74,7 @@ pub enum CertificateSource {
     /// Two files that another program writes.
     Files(Files),
     /// A Secret of this name, beside the Service, which the server keeps itself.
-    Managed(managed::Settings, String),
+    Managed(managed::ManagedSettings, String),
 }
 
 /// The accesses to kube-apiserver.

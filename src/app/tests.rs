@@ -11,7 +11,7 @@ use tokio_rustls::client::TlsStream;
 
 use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
-use aggregated_apiserver::serve::certs::Authority;
+use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use aggregated_apiserver::serve::tls::{self, ClientAuth};
 use aggregated_apiserver::testing::test_server::{TestServer, validity};
@@ -26,7 +26,7 @@ use super::shutdown::{Phase, Shutdown};
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let localhost = Ipv4Addr::LOCALHOST.into();
     let issued = authority
         .serving(&["localhost"], &[localhost], validity())

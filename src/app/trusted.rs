@@ -123,7 +123,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use aggregated_apiserver::certificates::authority::{Authority, Validity};
+    use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 
     const CLIENTS: &str = "client-ca-file";
     const PROXY: &str = "requestheader-client-ca-file";
@@ -134,7 +134,9 @@ mod tests {
             not_before: now - Duration::from_secs(3600),
             not_after: now + Duration::from_secs(3600),
         };
-        Authority::new("test", validity).unwrap().certificate_pem()
+        CertificateAuthority::new("test", validity)
+            .unwrap()
+            .certificate_pem()
     }
 
     fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> Option<String> {

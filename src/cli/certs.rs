@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use aggregated_apiserver::certificates::authority::{Authority, Validity};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::x509::{self, Certificate};
@@ -128,7 +128,7 @@ fn make(
     let usage = |error: aggregated_apiserver::certificates::authority::CertError| {
         Failure::Usage(format!("{error}: name others with --host or --service"))
     };
-    let authority = Authority::new(DEVELOPMENT, validity).map_err(usage)?;
+    let authority = CertificateAuthority::new(DEVELOPMENT, validity).map_err(usage)?;
     let pair = authority
         .serving(&names, &addresses, validity)
         .map_err(usage)?;

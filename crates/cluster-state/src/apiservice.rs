@@ -16,7 +16,7 @@ use super::secret::{MANAGER, is_conflict, trouble};
 use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICE;
 use aggregated_apiserver::certificates::managed::store::{
-    Change, Entry, Registry, ServiceName, WriteError,
+    ApiServiceStore, Change, Entry, ServiceName, WriteError,
 };
 
 /// More than any APIService.
@@ -99,7 +99,7 @@ fn patch(change: &Change) -> Value {
     json!({"metadata": {"resourceVersion": change.version}, "spec": spec})
 }
 
-impl Registry for ApiServices {
+impl ApiServiceStore for ApiServices {
     async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
         let answer = self
             .client

@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::{RootCertStore, ServerConfig};
 
-use aggregated_apiserver::serve::certs::{Authority, Issued, Validity};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued, Validity};
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
@@ -43,7 +43,7 @@ const MARK: &str = ".demo";
 
 /// Authority, serving and client certificate.
 pub(super) struct Identity {
-    authority: Authority,
+    authority: CertificateAuthority,
     serving: Issued,
     client: Issued,
 }
@@ -56,7 +56,8 @@ impl Identity {
             not_after: now + VALID_FOR,
         };
         let failed = |error| Failure::Failed(format!("cannot make certificates: {error}"));
-        let authority = Authority::new("gpu-metrics-apiserver demo", validity).map_err(failed)?;
+        let authority =
+            CertificateAuthority::new("gpu-metrics-apiserver demo", validity).map_err(failed)?;
         let address = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
         let serving = authority
             .serving(&["localhost"], &address, validity)

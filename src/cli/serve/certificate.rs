@@ -57,7 +57,7 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
                 .to_owned(),
         )
     })?;
-    let mut settings = managed::Settings::new(service);
+    let mut settings = managed::ManagedSettings::new(service);
     settings.take_over = args.take_over;
     Ok(CertificateSource::Managed(
         settings,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
-use aggregated_apiserver::security::settings::Settings as SecuritySettings;
+use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust;
 use cluster_state::client::Access;
 use kubectl_gpu_metrics::Failure;

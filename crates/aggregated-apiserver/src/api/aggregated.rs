@@ -6,14 +6,14 @@
 
 use serde_json::{Value as Json, json};
 
-use super::discovery::{Group, Resource};
+use super::discovery::{Resource, ServedGroup};
 use super::json;
 use super::negotiate::Aggregated;
 
 /// The document for these groups.
 #[must_use]
-pub fn document(served: &[Group], version: Aggregated) -> Vec<u8> {
-    let group = |group: &Group| {
+pub fn document(served: &[ServedGroup], version: Aggregated) -> Vec<u8> {
+    let group = |group: &ServedGroup| {
         let resources = resources(group);
         let version = |version: &&'static str| {
             json!({
@@ -37,7 +37,7 @@ pub fn document(served: &[Group], version: Aggregated) -> Vec<u8> {
 
 /// The parent of a subresource may be no resource of this server, as the objects that a
 /// custom metric describes. Such a parent has no verbs and no kind.
-fn resources(group: &Group) -> Vec<Json> {
+fn resources(group: &ServedGroup) -> Vec<Json> {
     let mut resources: Vec<Json> = Vec::new();
     for listed in &group.resources {
         let Resource {

@@ -11,7 +11,7 @@ use super::{json, object, protobuf};
 
 /// A group that the server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct ServedGroup {
     /// The name in paths and documents.
     pub name: &'static str,
     /// Its versions, the preferred one first.
@@ -47,21 +47,26 @@ struct Marked<'l> {
 
 /// `GET /apis`.
 #[must_use]
-pub fn groups(served: &[Group], format: Format) -> Vec<u8> {
+pub fn groups(served: &[ServedGroup], format: Format) -> Vec<u8> {
     let groups = served.iter().map(described).collect();
     object::encode(format, "APIGroupList", &ApiGroupList { groups })
 }
 
 /// `GET /apis/<group>`.
 #[must_use]
-pub fn group(group: &Group, format: Format) -> Vec<u8> {
+pub fn group(group: &ServedGroup, format: Format) -> Vec<u8> {
     object::encode(format, "APIGroup", &described(group))
 }
 
 /// `GET /apis/<group>/<version>`. In JSON it names the `server`, so that a client can
 /// tell it from another one. Clients ignore unknown fields.
 #[must_use]
-pub fn resources(group: &Group, version: &str, server: &'static str, format: Format) -> Vec<u8> {
+pub fn resources(
+    group: &ServedGroup,
+    version: &str,
+    server: &'static str,
+    format: Format,
+) -> Vec<u8> {
     let resource = |resource: &Resource| ApiResource {
         name: Some(resource.name.clone()),
         namespaced: Some(resource.namespaced),
@@ -87,7 +92,7 @@ pub fn resources(group: &Group, version: &str, server: &'static str, format: For
     }
 }
 
-fn described(group: &Group) -> ApiGroup {
+fn described(group: &ServedGroup) -> ApiGroup {
     let version = |version: &&'static str| GroupVersionForDiscovery {
         group_version: Some(format!("{}/{version}", group.name)),
         version: Some((*version).to_owned()),

@@ -32,12 +32,12 @@ pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
 
 /// A document, as it is or compressed.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct EncodedDocument {
     plain: Bytes,
     compressed: OnceLock<Option<Bytes>>,
 }
 
-impl Shared {
+impl EncodedDocument {
     /// A document that is compressed when the first client asks for that.
     #[must_use]
     pub fn new(plain: Vec<u8>) -> Self {
@@ -65,29 +65,29 @@ impl Shared {
 /// A document in each format, and indented.
 #[derive(Debug)]
 pub struct Forms {
-    json: Shared,
-    indented: OnceLock<Shared>,
-    protobuf: Shared,
+    json: EncodedDocument,
+    indented: OnceLock<EncodedDocument>,
+    protobuf: EncodedDocument,
 }
 
 impl Forms {
     /// Encodes a document in each format.
     pub fn new(make: impl Fn(Format) -> Vec<u8>) -> Self {
         Self {
-            json: Shared::new(make(Format::Json)),
+            json: EncodedDocument::new(make(Format::Json)),
             indented: OnceLock::new(),
-            protobuf: Shared::new(make(Format::Protobuf)),
+            protobuf: EncodedDocument::new(make(Format::Protobuf)),
         }
     }
 
     /// The form for this client.
     #[must_use]
-    pub fn of(&self, manner: Manner) -> &Shared {
+    pub fn of(&self, manner: Manner) -> &EncodedDocument {
         match manner.format {
             Format::Protobuf => &self.protobuf,
             Format::Json if manner.pretty => self
                 .indented
-                .get_or_init(|| Shared::new(json::indent(self.json.plain()))),
+                .get_or_init(|| EncodedDocument::new(json::indent(self.json.plain()))),
             Format::Json => &self.json,
         }
     }
@@ -97,7 +97,7 @@ impl Forms {
 #[derive(Clone, Debug)]
 pub struct Tagged {
     /// The document.
-    pub body: Shared,
+    pub body: EncodedDocument,
     /// Its hash in upper-case hexadecimal digits.
     pub hash: String,
 }
@@ -110,7 +110,7 @@ impl Tagged {
         hasher.write(&body);
         let hash = format!("{:032X}", hasher.finish128().as_u128());
         Self {
-            body: Shared::new(body),
+            body: EncodedDocument::new(body),
             hash,
         }
     }

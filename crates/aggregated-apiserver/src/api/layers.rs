@@ -15,7 +15,7 @@ use super::context::RequestContext;
 use super::response;
 use super::status::Failure;
 use crate::security::Security;
-use crate::security::audit::Outcome;
+use crate::security::audit::RequestOutcome;
 use crate::security::counters::Counters;
 use crate::security::denied::Denied;
 
@@ -55,7 +55,7 @@ async fn audit(
 ) -> Response {
     let response = next.run(request).await;
     let user = context.user.get().map(|user| user.identity.user.as_str());
-    security.audit.write(&Outcome {
+    security.audit.write(&RequestOutcome {
         code: response.status(),
         denied: response.extensions().get(),
         told: response.extensions().get(),

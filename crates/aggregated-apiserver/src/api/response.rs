@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use apimachinery::time::Timestamp;
 
-use crate::security::audit::Told;
+use crate::security::audit::AlreadyLogged;
 use crate::security::denied::Denied;
 
-use super::documents::{Shared, Tagged, compress};
+use super::documents::{EncodedDocument, Tagged, compress};
 use super::negotiate::{Format, Manner, takes_gzip};
 use super::status::Failure;
 use super::{json, object};
@@ -38,7 +38,7 @@ pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
 #[must_use]
 pub fn shared(
     media_type: &'static str,
-    document: &Shared,
+    document: &EncodedDocument,
     takes_gzip: bool,
 ) -> Response<Full<Bytes>> {
     let compressed = takes_gzip.then(|| document.compressed()).flatten();
@@ -134,7 +134,7 @@ pub fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     if is_told {
-        response.extensions_mut().insert(Told);
+        response.extensions_mut().insert(AlreadyLogged);
     }
     if not_allowed {
         let headers = response.headers_mut();

@@ -74,7 +74,7 @@ impl PartialEq for Anchor {
 }
 
 /// A certificate authority with its key.
-pub struct Authority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     anchor: Anchor,
 }
@@ -90,7 +90,7 @@ pub struct Issued {
     key: Vec<u8>,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for CertificateAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.anchor.fmt(f)
     }
@@ -110,7 +110,7 @@ impl Issued {
     }
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A new authority with a new key.
     ///
     /// # Errors
@@ -259,13 +259,13 @@ mod tests {
 
     use super::*;
 
-    fn authority() -> Authority {
+    fn authority() -> CertificateAuthority {
         let now = SystemTime::now();
         let validity = Validity {
             not_before: now,
             not_after: now + Duration::from_secs(60),
         };
-        Authority::new("test", validity).unwrap()
+        CertificateAuthority::new("test", validity).unwrap()
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
             x509::from_pem(pem.as_bytes()).unwrap(),
             [made.certificate()]
         );
-        let read = Authority::from_pem(pem.as_bytes(), &made.key_pem()).unwrap();
+        let read = CertificateAuthority::from_pem(pem.as_bytes(), &made.key_pem()).unwrap();
         assert_eq!(read.certificate(), made.certificate());
         assert_eq!(read.key_pem(), made.key_pem());
     }
@@ -284,7 +284,8 @@ mod tests {
     #[test]
     fn an_authority_with_the_key_of_another_is_refused() {
         let (one, other) = (authority(), authority());
-        let mixed = Authority::from_pem(one.certificate_pem().as_bytes(), &other.key_pem());
+        let mixed =
+            CertificateAuthority::from_pem(one.certificate_pem().as_bytes(), &other.key_pem());
         assert!(matches!(mixed, Err(CertError::OtherKey)), "{mixed:?}");
         for (certificate, key) in [
             (String::new(), one.key_pem()),
@@ -292,7 +293,7 @@ mod tests {
             (one.certificate_pem(), String::new()),
             (one.certificate_pem(), one.certificate_pem()),
         ] {
-            let read = Authority::from_pem(certificate.as_bytes(), &key);
+            let read = CertificateAuthority::from_pem(certificate.as_bytes(), &key);
             assert!(matches!(read, Err(CertError::Unreadable(_))), "{read:?}");
         }
     }

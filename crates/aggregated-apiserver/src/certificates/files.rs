@@ -34,7 +34,7 @@ pub struct Files {
 }
 
 /// The files' content, or why they could not be read.
-type Texts = Result<(Vec<u8>, Vec<u8>), String>;
+type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
 
 /// Follows the files until told to stop. They need not exist at the start: they
 /// may be written later.
@@ -95,11 +95,11 @@ impl Files {
         }
     }
 
-    async fn read(&self) -> Texts {
+    async fn read(&self) -> FileTexts {
         Ok((read(&self.certificate).await?, read(&self.key).await?))
     }
 
-    fn pair(&self, texts: &Texts, now: SystemTime) -> Result<Pair, String> {
+    fn pair(&self, texts: &FileTexts, now: SystemTime) -> Result<Pair, String> {
         let (chain, key) = texts.as_ref().map_err(String::clone)?;
         let place = |path: &Path| path.display().to_string();
         let pair = Pair::read((chain, &place(&self.certificate)), (key, &place(&self.key)))?;
@@ -124,10 +124,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::certificates::authority::{Authority, Issued, Validity};
+    use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
     use crate::certificates::{CertificateStatus, Serving, serving};
 
-    fn issued(authority: &Authority, days: u64) -> Issued {
+    fn issued(authority: &CertificateAuthority, days: u64) -> Issued {
         let now = SystemTime::now();
         let validity = Validity {
             not_before: now - Duration::from_secs(3600),
@@ -139,7 +139,7 @@ mod tests {
     /// A folder with a task that follows its files.
     struct Scene {
         folder: tempfile::TempDir,
-        authority: Authority,
+        authority: CertificateAuthority,
         serving: Serving,
         stop: watch::Sender<bool>,
         task: tokio::task::JoinHandle<()>,
@@ -161,7 +161,7 @@ mod tests {
             let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
-                authority: Authority::new("test", validity).unwrap(),
+                authority: CertificateAuthority::new("test", validity).unwrap(),
                 serving,
                 stop,
                 task: tokio::spawn(run(files, publisher, SystemTime::now, stopped)),

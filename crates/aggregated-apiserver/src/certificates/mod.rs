@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  files ──── by content, on a timer ──┐
-//!                                      ├─► Publisher ─► InForce (rustls) and CertificateStatus
+//!                                      ├─► Publisher ─► PairInForce (rustls) and CertificateStatus
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is built once, with [`InForce`] as its resolver, or with several
+//! The TLS configuration is built once, with [`PairInForce`] as its resolver, or with several
 //! of them behind [`named::ByName`]; only the pair in each changes. A broken successor
 //! leaves the pair in force.
 
@@ -33,9 +33,9 @@ use pair::Pair;
 /// handshake fails. Server names are not looked at: an aggregator may name
 /// none. Pairs for names are those of [`named::ByName`].
 #[derive(Debug, Default)]
-pub struct InForce(ArcSwapOption<Pair>);
+pub struct PairInForce(ArcSwapOption<Pair>);
 
-impl InForce {
+impl PairInForce {
     /// The pair.
     #[must_use]
     pub fn pair(&self) -> Option<Arc<Pair>> {
@@ -43,7 +43,7 @@ impl InForce {
     }
 }
 
-impl ResolvesServerCert for InForce {
+impl ResolvesServerCert for PairInForce {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.load().as_ref().map(|pair| pair.certified())
     }
@@ -161,7 +161,7 @@ impl CertificateStatus {
 #[derive(Clone, Debug)]
 pub struct Serving {
     /// For [`rustls::ServerConfig`]'s `with_cert_resolver`.
-    pub in_force: Arc<InForce>,
+    pub in_force: Arc<PairInForce>,
     /// For readiness and metrics.
     pub status: watch::Receiver<CertificateStatus>,
 }
@@ -169,14 +169,14 @@ pub struct Serving {
 /// The end that the task which renews the certificate writes.
 #[derive(Debug)]
 pub struct Publisher {
-    in_force: Arc<InForce>,
+    in_force: Arc<PairInForce>,
     status: watch::Sender<CertificateStatus>,
 }
 
 /// A certificate's channel, empty so far.
 #[must_use]
 pub fn serving() -> (Publisher, Serving) {
-    let in_force = Arc::new(InForce::default());
+    let in_force = Arc::new(PairInForce::default());
     let (sender, status) = watch::channel(CertificateStatus::default());
     let publisher = Publisher {
         in_force: Arc::clone(&in_force),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::InForce;
+use super::PairInForce;
 use super::files::Files;
 use super::pair::Pair;
 
@@ -30,20 +30,20 @@ pub struct Named {
     /// As in [`NamedFiles`].
     pub names: Vec<String>,
     /// The pair.
-    pub in_force: Arc<InForce>,
+    pub in_force: Arc<PairInForce>,
 }
 
 /// Named pairs, and the pair for all other names and for clients that send none.
 #[derive(Debug)]
 pub struct ByName {
     named: Vec<Named>,
-    default: Arc<InForce>,
+    default: Arc<PairInForce>,
 }
 
 impl ByName {
     /// Named pairs before a default one.
     #[must_use]
-    pub const fn new(named: Vec<Named>, default: Arc<InForce>) -> Self {
+    pub const fn new(named: Vec<Named>, default: Arc<PairInForce>) -> Self {
         Self { named, default }
     }
 
@@ -87,16 +87,16 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::certificates::authority::{Authority, Validity};
+    use crate::certificates::authority::{CertificateAuthority, Validity};
     use crate::certificates::serving;
 
-    fn in_force(names: &[&str]) -> Arc<InForce> {
+    fn in_force(names: &[&str]) -> Arc<PairInForce> {
         let now = SystemTime::now();
         let validity = Validity {
             not_before: now - Duration::from_secs(60),
             not_after: now + Duration::from_secs(60),
         };
-        let authority = Authority::new("test", validity).unwrap();
+        let authority = CertificateAuthority::new("test", validity).unwrap();
         let issued = authority.serving(names, &[], validity).unwrap();
         let texts = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
         let pair = Pair::read((texts.0, "a"), (texts.1, "b")).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     fn a_pair_that_is_not_there_so_far_leaves_its_names_to_others() {
         let late = Named {
             names: vec!["a.test".to_owned()],
-            in_force: Arc::new(InForce::default()),
+            in_force: Arc::new(PairInForce::default()),
         };
         let pairs = ByName::new(vec![late, named(&[], &["a.test"])], in_force(&["x"]));
         assert_eq!(pairs.pair("a.test").unwrap().names(), ["a.test"]);

@@ -171,7 +171,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::certificates::authority::{Authority, Issued};
+    use crate::certificates::authority::{CertificateAuthority, Issued};
 
     fn validity(now: SystemTime) -> Validity {
         Validity {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn issued() -> Issued {
-        let authority = Authority::new("test", validity(now())).unwrap();
+        let authority = CertificateAuthority::new("test", validity(now())).unwrap();
         authority
             .serving(&["a.b.svc", "a.b"], &[], validity(now()))
             .unwrap()
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_certificate_without_a_name_or_for_clients_is_refused() {
-        let authority = Authority::new("test", validity(now())).unwrap();
+        let authority = CertificateAuthority::new("test", validity(now())).unwrap();
         let nameless = authority.serving(&[], &[], validity(now())).unwrap();
         let error = read(&nameless.certificate_pem, &nameless.key_pem).unwrap_err();
         assert!(error.contains("no subjectAltName"), "{error}");

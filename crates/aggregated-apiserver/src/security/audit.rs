@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::always_allowed::is_health;
 use super::denied::Denied;
 use super::reviewer::Access;
-use super::settings::Settings;
+use super::settings::SecuritySettings;
 use limits::line_limit::{LineLimit, SECOND};
 
 /// Most characters of a client's text in a line.
@@ -37,17 +37,17 @@ fn write_left_out((fault, verdict): (Fault, &'static str), left_out: u64) {
 
 /// Marks an answer whose reason is in the log already, once for all such answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Told;
+pub struct AlreadyLogged;
 
 /// How a request ended, and what it was.
 #[derive(Debug)]
-pub struct Outcome<'o> {
+pub struct RequestOutcome<'o> {
     /// The answer's code.
     pub code: StatusCode,
     /// Why it is not served.
     pub denied: Option<&'o Denied>,
     /// Set when the log has the reason already.
-    pub told: Option<&'o Told>,
+    pub told: Option<&'o AlreadyLogged>,
     /// The access requested.
     pub access: &'o Access,
     /// The user; `None` before authentication.
@@ -69,14 +69,14 @@ pub struct Audit {
 }
 
 impl Audit {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &SecuritySettings) -> Self {
         Self {
             limit: LineLimit::new(settings.audit_lines, SECOND, write_left_out),
         }
     }
 
     /// Writes a line if the request was refused or failed, within the rate.
-    pub fn write(&self, outcome: &Outcome<'_>) {
+    pub fn write(&self, outcome: &RequestOutcome<'_>) {
         let fault = match (outcome.denied, outcome.code.is_server_error()) {
             // A failed health probe is an answer, and its reason is in the log.
             (None, true) if is_health(outcome.access) || outcome.told.is_some() => return,

@@ -17,11 +17,11 @@ pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
 /// Authorities of clients' certificates.
 #[derive(Clone, Debug)]
 pub struct Bundle {
-    anchors: Arc<[Anchor]>,
+    anchors: Arc<[TrustedAnchor]>,
 }
 
 #[derive(Debug)]
-struct Anchor {
+struct TrustedAnchor {
     certificate: CertificateDer<'static>,
     public_key: Vec<u8>,
     validity: Validity,
@@ -39,7 +39,7 @@ impl Bundle {
             return Err("it holds no certificate".to_owned());
         }
         let anchors = certificates.into_iter().zip(1..).map(|(der, number)| {
-            let read = Anchor::read(der);
+            let read = TrustedAnchor::read(der);
             read.map_err(|reason| format!("certificate {number} cannot be used: {reason}"))
         });
         Ok(Self {
@@ -90,7 +90,7 @@ impl Bundle {
     }
 }
 
-impl Anchor {
+impl TrustedAnchor {
     fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
         RootCertStore::empty()
             .add(certificate.clone())

@@ -11,7 +11,7 @@ use super::authenticate::User;
 use super::denied::Denied;
 use super::identity::{MASTERS, Via};
 use super::reviewer::Access;
-use super::settings::Settings;
+use super::settings::SecuritySettings;
 use limits::permits::Permits;
 
 /// Refuses requests when too many are in flight. It runs after authentication, as in the
@@ -41,12 +41,12 @@ pub enum FetchedFor {
 /// A request's permit, kept in the answer's extensions until the answer has been written.
 /// Empty for requests without limit.
 #[derive(Clone, Debug, Default)]
-pub struct Permit {
+pub struct InFlightPermit {
     _held: Option<Arc<dyn Debug + Send + Sync>>,
 }
 
 impl InFlight {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &SecuritySettings) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             values: semaphore(settings.values_in_flight),
@@ -69,9 +69,9 @@ impl InFlight {
         user: Option<&User>,
         what: &Access,
         fetched: Option<FetchedFor>,
-    ) -> Result<Permit, Denied> {
+    ) -> Result<InFlightPermit, Denied> {
         let Some(semaphore) = self.semaphore(user, what) else {
-            return Ok(Permit::default());
+            return Ok(InFlightPermit::default());
         };
         let held: Arc<dyn Debug + Send + Sync> = match (user, fetched) {
             (Some(user), Some(fetched)) if Arc::ptr_eq(semaphore, &self.values) => {
@@ -87,7 +87,7 @@ impl InFlight {
                 Arc::new(permit.map_err(|_| Denied::Busy)?)
             }
         };
-        Ok(Permit { _held: Some(held) })
+        Ok(InFlightPermit { _held: Some(held) })
     }
 
     /// The semaphore that limits these requests; `None`: no limit.
@@ -114,9 +114,9 @@ mod tests {
 
     #[test]
     fn requests_for_rules_leave_the_permits_of_resource_metrics() {
-        let limit = InFlight::new(&Settings {
+        let limit = InFlight::new(&SecuritySettings {
             fetched_in_flight: 2,
-            ..Settings::default()
+            ..SecuritySettings::default()
         });
         let what = Access::all_pods();
         let permit = |name: &str, fetched| {

@@ -29,17 +29,17 @@ use audit::Audit;
 use authenticate::{Authenticate, Clock};
 use authorize::Authorize;
 use counters::Counters;
-pub use limit::{FetchedFor, InFlight, Permit};
+pub use limit::{FetchedFor, InFlight, InFlightPermit};
 use reviewer::Reviewer;
 use reviews::Reviews;
-use settings::Settings;
+use settings::SecuritySettings;
 use trust::TrustStore;
 
 /// The parts that decide about requests.
 #[derive(Debug)]
 pub struct Security {
     /// Limits and times.
-    pub settings: Settings,
+    pub settings: SecuritySettings,
     /// Authentication.
     pub authenticate: Authenticate,
     /// Limits requests in flight.
@@ -60,7 +60,7 @@ impl Security {
         trust: Arc<TrustStore>,
         reviewer: Arc<dyn Reviewer>,
         clock: Clock,
-        settings: Settings,
+        settings: SecuritySettings,
         counters: &Arc<Counters>,
     ) -> Self {
         let reviews = Arc::new(Reviews::new(reviewer, &settings, counters));

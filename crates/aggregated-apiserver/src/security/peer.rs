@@ -106,11 +106,11 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The client's certificates, leaf first; empty when it showed none.
     pub certificates: Arc<[CertificateDer<'static>]>,
-    state: Arc<State>,
+    state: Arc<PeerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PeerState {
     origin: Mutex<Option<Known>>,
     hang_up: Notify,
 }

@@ -23,12 +23,12 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use tokio::time::Instant;
 
-use self::cache::{Lifetimes, ReviewCache};
-use self::permits::Permits;
+use self::cache::{CacheLifetimes, ReviewCache};
+use self::permits::ReviewPermits;
 use super::counters::{Counters, ReviewCounts};
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
-use super::settings::Settings;
+use super::settings::SecuritySettings;
 
 /// The least size that an answer is counted as: the caches hold at most 32 768 tokens and
 /// 8192 accesses.
@@ -66,15 +66,15 @@ pub(super) struct Reviews {
     digest_key: Option<hmac::Key>,
     tokens: ReviewCache<TokenDigest, TokenVerdict>,
     accesses: ReviewCache<Question, AccessVerdict>,
-    token_permits: Permits,
-    proxied_permits: Permits,
-    direct_permits: Permits,
+    token_permits: ReviewPermits,
+    proxied_permits: ReviewPermits,
+    direct_permits: ReviewPermits,
 }
 
 impl Reviews {
     pub(super) fn new(
         reviewer: Arc<dyn Reviewer>,
-        settings: &Settings,
+        settings: &SecuritySettings,
         counters: &Arc<Counters>,
     ) -> Self {
         let least = settings.permit_time;
@@ -84,9 +84,9 @@ impl Reviews {
             digest_key: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok(),
             tokens: token_cache(settings, counters.tokens.clone()),
             accesses: access_cache(settings, counters.accesses.clone()),
-            token_permits: Permits::new(settings.token_reviews, least),
-            proxied_permits: Permits::new(settings.proxied_access_reviews, Duration::ZERO),
-            direct_permits: Permits::new(settings.direct_access_reviews, least),
+            token_permits: ReviewPermits::new(settings.token_reviews, least),
+            proxied_permits: ReviewPermits::new(settings.proxied_access_reviews, Duration::ZERO),
+            direct_permits: ReviewPermits::new(settings.direct_access_reviews, least),
         }
     }
 
@@ -135,10 +135,10 @@ impl Reviews {
 }
 
 fn token_cache(
-    settings: &Settings,
+    settings: &SecuritySettings,
     counts: Arc<ReviewCounts>,
 ) -> ReviewCache<TokenDigest, TokenVerdict> {
-    let lifetimes = Lifetimes {
+    let lifetimes = CacheLifetimes {
         allowed: settings.token_life,
         denied: settings.token_life,
         is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
@@ -151,10 +151,10 @@ fn token_cache(
 }
 
 fn access_cache(
-    settings: &Settings,
+    settings: &SecuritySettings,
     counts: Arc<ReviewCounts>,
 ) -> ReviewCache<Question, AccessVerdict> {
-    let lifetimes = Lifetimes {
+    let lifetimes = CacheLifetimes {
         allowed: settings.allowed_life,
         denied: settings.denied_life,
         is_allowed: |verdict| *verdict == AccessVerdict::Allowed,

@@ -10,7 +10,7 @@ use super::reviewer::Access;
 
 /// Limits and times.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SecuritySettings {
     /// The audiences that a token must be for; empty: the API server itself.
     pub audiences: Vec<String>,
     /// How long the result of a TokenReview is cached.
@@ -65,7 +65,7 @@ pub struct Settings {
     pub audit_lines: u64,
 }
 
-impl Default for Settings {
+impl Default for SecuritySettings {
     fn default() -> Self {
         Self {
             audiences: Vec::new(),
@@ -93,7 +93,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl SecuritySettings {
     /// The time limit of a request.
     #[must_use]
     pub fn time_limit(&self, access: &Access) -> Duration {

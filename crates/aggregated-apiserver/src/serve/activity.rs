@@ -39,12 +39,12 @@ pub(super) enum Stage {
 /// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
-    state: Mutex<State>,
+    state: Mutex<ActivityState>,
     end: watch::Sender<Option<End>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ActivityState {
     front_proxy: bool,
     closing: bool,
     /// Requests whose answers are not written yet.
@@ -76,7 +76,7 @@ impl Activity {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(ActivityState {
                 front_proxy: false,
                 closing: false,
                 requests: 0,
@@ -91,7 +91,7 @@ impl Activity {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,7 +167,7 @@ impl Activity {
     }
 }
 
-impl State {
+impl ActivityState {
     /// When the client must have sent a request or received something, and how the
     /// connection ends otherwise.
     fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {

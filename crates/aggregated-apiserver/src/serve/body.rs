@@ -7,7 +7,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::activity::InProgress;
 use super::limits::Limits;
-use crate::security::Permit;
+use crate::security::InFlightPermit;
 
 /// Most bytes of a request's target. hyper refuses those over 65534 without a body in the
 /// answer (hyper `src/proto/h1/role.rs`).
@@ -69,7 +69,7 @@ pub(super) async fn receive(
 pub(super) struct Unwritten {
     bytes: Bytes,
     request: InProgress,
-    _permit: Option<Permit>,
+    _permit: Option<InFlightPermit>,
 }
 
 impl Unwritten {

@@ -13,5 +13,3 @@ mod slots;
 #[cfg(test)]
 mod tests;
 pub mod tls;
-
-pub use crate::certificates::authority as certs;

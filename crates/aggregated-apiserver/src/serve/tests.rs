@@ -20,9 +20,9 @@ mod refusals;
 mod rounds;
 mod unread;
 
-use super::certs::Authority;
 use super::listener::{Limits, Listener, Peer, Service};
 use super::tls::{self, ClientAuth};
+use crate::certificates::authority::CertificateAuthority;
 use crate::testing::test_server::{TestServer, read_answer, validity};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -47,7 +47,7 @@ fn service(delay: Duration, count: &Arc<AtomicUsize>) -> Service {
 
 async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let service = service(delay, &count);
     let server = TestServer::with(service, authority, &ClientAuth::None, limits).await;
     (server, count)
@@ -228,7 +228,7 @@ async fn stopping_says_goodbye_on_http2() {
 
 #[tokio::test]
 async fn client_certificates_are_demanded_and_handed_on() {
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(authority.certificate()).unwrap();
     let clients = ClientAuth::Required(Arc::new(roots));
@@ -236,7 +236,7 @@ async fn client_certificates_are_demanded_and_handed_on() {
     let service = service(Duration::ZERO, &count);
     let server = TestServer::with(service, authority, &clients, Limits::default()).await;
     assert_eq!(server.raw(GET).await.status, 0);
-    let foreign = Authority::new("foreign", validity()).unwrap();
+    let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
     for (authority, status) in [(&server.authority, 200), (&foreign, 0)] {
         let issued = authority.client("me", Some("us"), validity()).unwrap();
         let config = server.client_config(Some(&issued), &["http/1.1"]);
@@ -307,7 +307,7 @@ async fn a_port_without_tls_speaks_http1_until_it_stops() {
 
 #[test]
 fn certificates_survive_pem() {
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let issued = authority.serving(&["localhost"], &[], validity()).unwrap();
     let chain = crate::x509::from_pem(issued.certificate_pem.as_bytes()).unwrap();
     assert_eq!(chain, std::slice::from_ref(&issued.certificate));

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::serve::certs::{Authority, Issued, Validity};
+use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
 use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
 
@@ -43,21 +43,21 @@ pub fn validity() -> Validity {
 /// A server on 127.0.0.1, and the authority its clients trust.
 pub struct TestServer {
     pub address: SocketAddr,
-    pub authority: Authority,
+    pub authority: CertificateAuthority,
     pub stop: watch::Sender<bool>,
     pub task: JoinHandle<()>,
 }
 
 impl TestServer {
     pub async fn start(service: Service) -> Self {
-        let authority = Authority::new("test", validity()).unwrap();
+        let authority = CertificateAuthority::new("test", validity()).unwrap();
         Self::with(service, authority, &ClientAuth::None, Limits::default()).await
     }
 
     /// Any client with a certificate counts as a front proxy.
     pub async fn with(
         service: Service,
-        authority: Authority,
+        authority: CertificateAuthority,
         clients: &ClientAuth,
         limits: Limits,
     ) -> Self {
@@ -146,7 +146,7 @@ impl TestServer {
 }
 
 fn client_config(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     alpn: &[&str],
 ) -> ClientConfig {

@@ -12,10 +12,10 @@ use super::super::secret::SharedSecret;
 use crate::testing::fake_registry::FakeRegistry;
 use aggregated_apiserver::certificates::managed::content::{self, Data};
 use aggregated_apiserver::certificates::managed::store::{
-    Change, Registry, SecretStore, ServiceName, WriteError,
+    ApiServiceStore, Change, SecretStore, ServiceName, WriteError,
 };
 use aggregated_apiserver::certificates::managed::{
-    self, APISERVICES, RESOURCE_APISERVICE, Settings,
+    self, APISERVICES, ManagedSettings, RESOURCE_APISERVICE,
 };
 use aggregated_apiserver::certificates::{CertificateStatus, Registration, serving};
 
@@ -222,10 +222,10 @@ async fn replicas(
     let mut tasks = Vec::new();
     for _ in 0..2 {
         let (publisher, serving) = serving();
-        let settings = Settings {
+        let settings = ManagedSettings {
             take_over,
             every: Duration::from_millis(10),
-            ..Settings::new(service())
+            ..ManagedSettings::new(service())
         };
         let stores = (secret(client), ApiServices::new(client.clone()));
         tasks.push(tokio::spawn(managed::run(

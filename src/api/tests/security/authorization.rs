@@ -131,10 +131,10 @@ async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
 #[tokio::test]
 async fn s082_answers_are_remembered_for_a_while() {
     let life = Duration::from_millis(400);
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         allowed_life: life,
         denied_life: life,
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     for (user, code) in [("bob", 200), ("system:anonymous", 403)] {
@@ -149,10 +149,10 @@ async fn s082_answers_are_remembered_for_a_while() {
 
 #[tokio::test]
 async fn s082_a_right_that_is_taken_ends_and_one_that_is_given_begins() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         allowed_life: Duration::from_millis(300),
         denied_life: Duration::from_millis(300),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
@@ -171,9 +171,9 @@ async fn s082_a_right_that_is_taken_ends_and_one_that_is_given_begins() {
 
 #[tokio::test]
 async fn s082_no_two_questions_share_an_answer() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         allowed_life: Duration::from_secs(600),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let base = [("X-Remote-User", "bob")];
@@ -225,9 +225,9 @@ async fn s082_many_who_ask_the_same_cause_one_review() {
 
 #[tokio::test]
 async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         access_budget: Duration::from_millis(200),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     for mood in [Mood::Failing, Mood::Hanging] {

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 use super::*;
-use aggregated_apiserver::serve::certs::Validity;
+use aggregated_apiserver::certificates::authority::Validity;
 
 const AS_MASTER: [(&str, &str); 2] = [
     ("X-Remote-User", "mallory"),
@@ -40,7 +40,7 @@ async fn s054_headers_without_a_certificate_are_worth_nothing() {
 #[tokio::test]
 async fn s055_a_certificate_of_a_foreign_authority_is_refused_everywhere() {
     let scene = Scene::new().await;
-    let foreign = Authority::new("foreign", validity()).unwrap();
+    let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
     for shown in [
         proxy_of(&foreign),
         foreign.client("me", Some("us"), validity()).unwrap(),
@@ -168,7 +168,7 @@ async fn s058_a_proxy_of_another_name_is_not_believed() {
 async fn s059_with_no_names_listed_any_proxy_counts_but_not_where_clients_could_be_one() {
     let bob = [("X-Remote-User", "bob")];
     for believe_overlap in [false, true] {
-        let scene = Scene::unloaded(Settings::default(), believe_overlap).await;
+        let scene = Scene::unloaded(SecuritySettings::default(), believe_overlap).await;
         let mut data = scene.data();
         data.insert("requestheader-allowed-names".to_owned(), "[]".to_owned());
         assert!(scene.trust.load(&data).is_empty());
@@ -334,7 +334,7 @@ async fn s062_a_proxy_that_names_no_user_is_nobody() {
 #[tokio::test]
 async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
     let scene = Scene::new().await;
-    let rotated = Authority::new("rotated", validity()).unwrap();
+    let rotated = CertificateAuthority::new("rotated", validity()).unwrap();
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         scene.set(
             "requestheader-client-ca-file",

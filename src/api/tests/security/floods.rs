@@ -16,12 +16,12 @@ fn paths(count: usize) -> impl Iterator<Item = String> {
 }
 
 /// Settings whose reviews a slow machine does not time out.
-fn patient() -> Settings {
-    Settings {
+fn patient() -> SecuritySettings {
+    SecuritySettings {
         access_budget: Duration::from_secs(60),
         token_budget: Duration::from_secs(60),
         values_time: Duration::from_secs(60),
-        ..Settings::default()
+        ..SecuritySettings::default()
     }
 }
 
@@ -144,7 +144,7 @@ async fn clients_that_leave_do_not_pile_up_reviews() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.mood(Mood::Hanging);
     let service = without_network(&reviewer);
-    let permits = Settings::default().direct_access_reviews;
+    let permits = SecuritySettings::default().direct_access_reviews;
     for path in paths(1000) {
         let patience = Duration::from_millis(1);
         let answer = tokio::time::timeout(patience, code(&service, &path)).await;
@@ -173,7 +173,7 @@ async fn a_review_that_panics_gives_its_permit_back() {
 
 #[tokio::test]
 async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         direct_access_reviews: 8,
         ..patient()
     })
@@ -194,10 +194,10 @@ async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
 
 #[tokio::test]
 async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         direct_in_flight: 6,
         values_in_flight: 2,
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let slow = [("x-test-sleep", "1")];
@@ -213,7 +213,7 @@ async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
 
 #[tokio::test]
 async fn token_flood_does_not_delay_the_front_proxy() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         token_reviews: 4,
         ..patient()
     })

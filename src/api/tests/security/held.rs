@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 
 use aggregated_apiserver::api::service::into_service;
-use aggregated_apiserver::certificates::authority::Authority;
+use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::reviewer::AccessVerdict;
-use aggregated_apiserver::security::settings::Settings;
+use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::Limits;
 use aggregated_apiserver::serve::tls::ClientAuth;
@@ -32,9 +32,9 @@ async fn an_answer_counts_as_a_request_until_it_is_taken() {
     reviewer.rule(|_, _| AccessVerdict::Allowed);
     let provider = Arc::new(ServedGpus::from(Arc::new(GpuProvider::new(&[]))));
     let api = Api::new(provider, || Timestamp::from_secs(0), Telemetry::new());
-    let settings = Settings {
+    let settings = SecuritySettings {
         anonymous_in_flight: 1,
-        ..Settings::default()
+        ..SecuritySettings::default()
     };
     let security = Security::new(
         Arc::new(TrustStore::new(false)),
@@ -45,7 +45,7 @@ async fn an_answer_counts_as_a_request_until_it_is_taken() {
     );
     let routes = Router::new().fallback(async || "an answer");
     let service = into_service(router::secured(routes, &api, &Arc::new(security)));
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let limits = Limits {
         read: HOUR,
         idle: HOUR,

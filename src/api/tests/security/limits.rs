@@ -29,9 +29,9 @@ async fn a_panic_fails_one_request_and_keeps_the_connection() {
 
 #[tokio::test]
 async fn a_request_that_takes_too_long_is_cut() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         values_time: Duration::from_millis(200),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let headers = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
@@ -46,11 +46,11 @@ async fn a_request_that_takes_too_long_is_cut() {
 
 #[tokio::test]
 async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_nor_health() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         values_in_flight: 2,
         discovery_in_flight: 1,
         anonymous_in_flight: 1,
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let busy = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
@@ -93,12 +93,12 @@ const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rul
 
 #[tokio::test]
 async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_memory() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         values_in_flight: 3,
         fetched_in_flight: 8,
         access_budget: Duration::from_secs(60),
         values_time: Duration::from_secs(60),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let client = scene.server.http2_as(Some(&scene.proxy()));
@@ -154,11 +154,11 @@ async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_mem
 
 #[tokio::test]
 async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         anonymous_in_flight: 1,
         values_in_flight: 1,
         discovery_in_flight: 1,
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
@@ -180,10 +180,10 @@ async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
 
 #[tokio::test]
 async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         header_lines: 100,
         header_bytes: 16 * 1024,
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     let client = scene.server.http2_as(Some(&scene.proxy()));

@@ -30,14 +30,14 @@ use tower::ServiceExt;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::service::into_service;
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::counters::Counters;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::peer::Peer;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict};
-use aggregated_apiserver::security::settings::Settings;
+use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
-use aggregated_apiserver::serve::certs::{Authority, Issued};
 use aggregated_apiserver::serve::listener::Limits;
 use aggregated_apiserver::serve::tls::ClientAuth;
 use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
@@ -64,8 +64,8 @@ struct Served {
 
 /// A cluster with its authorities, and the server in it.
 struct Scene {
-    clients: Authority,
-    proxies: Authority,
+    clients: CertificateAuthority,
+    proxies: CertificateAuthority,
     trust: Arc<TrustStore>,
     reviewer: Arc<FakeReviewer>,
     counters: Arc<Counters>,
@@ -112,10 +112,10 @@ async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -
 
 impl Scene {
     async fn new() -> Self {
-        Self::with(Settings::default()).await
+        Self::with(SecuritySettings::default()).await
     }
 
-    async fn with(settings: Settings) -> Self {
+    async fn with(settings: SecuritySettings) -> Self {
         let scene = Self::unloaded(settings, false).await;
         let data = scene.data();
         assert!(scene.trust.load(&data).is_empty());
@@ -123,7 +123,7 @@ impl Scene {
     }
 
     /// A server that knows no authorities yet.
-    async fn unloaded(settings: Settings, believe_overlap: bool) -> Self {
+    async fn unloaded(settings: SecuritySettings, believe_overlap: bool) -> Self {
         let trust = Arc::new(TrustStore::new(believe_overlap));
         let reviewer = Arc::new(FakeReviewer::new());
         let fixture = Arc::new(Fixture::new());
@@ -145,7 +145,7 @@ impl Scene {
             settings,
             &counters,
         );
-        let authority = |name| Authority::new(name, validity()).unwrap();
+        let authority = |name| CertificateAuthority::new(name, validity()).unwrap();
         let service = into_service(router::secured(routes, &api, &Arc::new(security)));
         let server = TestServer::with(
             service,
@@ -248,13 +248,13 @@ fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
         Arc::new(TrustStore::new(false)),
         reviewer.clone(),
         Arc::new(SystemTime::now),
-        Settings::default(),
+        SecuritySettings::default(),
         api.counters(),
     );
     router::secured(router::routes(api), api, &Arc::new(security))
 }
 
-fn proxy_of(authority: &Authority) -> Issued {
+fn proxy_of(authority: &CertificateAuthority) -> Issued {
     authority
         .client("front-proxy-client", None, validity())
         .unwrap()

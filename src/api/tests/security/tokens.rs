@@ -11,9 +11,9 @@ async fn bearer(scene: &Scene, token: &str) -> Answer {
 
 #[tokio::test]
 async fn s069_a_token_is_reviewed_once_and_again_when_that_is_old() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         token_life: Duration::from_millis(400),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     scene.reviewer.token_is("good", "bob");
@@ -46,9 +46,9 @@ async fn s069_a_token_is_reviewed_once_however_many_show_it() {
 
 #[tokio::test]
 async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         audiences: strings(&["metrics"]),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     for token in ["wrong", "expired extra words", "ümlaut"] {
@@ -80,7 +80,7 @@ async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
 async fn the_first_good_credential_of_several_counts() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "tina");
-    let foreign = Authority::new("foreign", validity()).unwrap();
+    let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
     let foreign = foreign.client("me", None, validity()).unwrap();
     let bob = scene.clients.client("bob", None, validity()).unwrap();
     let (good, bad) = (
@@ -98,10 +98,10 @@ async fn the_first_good_credential_of_several_counts() {
 
 #[tokio::test]
 async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         token_budget: Duration::from_millis(200),
         token_life: Duration::from_millis(1),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     scene.reviewer.token_is("good", "bob");
@@ -121,10 +121,10 @@ async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
 
 #[tokio::test]
 async fn a_token_without_a_permit_in_time_is_told_to_retry() {
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         token_reviews: 2,
         token_budget: Duration::from_secs(2),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     scene.reviewer.mood(Mood::Hanging);
@@ -153,9 +153,9 @@ async fn a_token_without_a_permit_in_time_is_told_to_retry() {
 #[tokio::test]
 async fn s072_a_token_is_nowhere_to_be_read() {
     let (log, _guard) = logging(tracing::Level::TRACE);
-    let scene = Scene::with(Settings {
+    let scene = Scene::with(SecuritySettings {
         token_budget: Duration::from_millis(100),
-        ..Settings::default()
+        ..SecuritySettings::default()
     })
     .await;
     scene.reviewer.token_is("SECRETgood", "bob");

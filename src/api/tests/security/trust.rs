@@ -8,7 +8,7 @@ use aggregated_apiserver::security::trust::TrustError;
 #[tokio::test]
 async fn s073_changed_authorities_count_on_connections_that_are_open() {
     let scene = Scene::new().await;
-    let next = Authority::new("next", validity()).unwrap();
+    let next = CertificateAuthority::new("next", validity()).unwrap();
     let old = scene.server.http2_as(Some(&scene.proxy()));
     let new = scene.server.http2_as(Some(&proxy_of(&next)));
     let ask = async |client: &reqwest::Client| {
@@ -83,7 +83,7 @@ async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
 #[tokio::test]
 async fn s074_one_broken_key_does_not_hold_up_the_others() {
     let scene = Scene::new().await;
-    let next = Authority::new("next", validity()).unwrap();
+    let next = CertificateAuthority::new("next", validity()).unwrap();
     let mut data = config_map("nonsense", &next.certificate_pem());
     data.insert("requestheader-group-headers".to_owned(), "[".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 2);
@@ -96,7 +96,7 @@ async fn s074_one_broken_key_does_not_hold_up_the_others() {
 
 #[tokio::test]
 async fn s074_before_anything_is_known_no_certificate_counts() {
-    let scene = Scene::unloaded(Settings::default(), false).await;
+    let scene = Scene::unloaded(SecuritySettings::default(), false).await;
     assert!(scene.trust.current().is_none());
     let master = [
         ("X-Remote-User", "kas"),

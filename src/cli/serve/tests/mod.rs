@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
-use aggregated_apiserver::serve::certs::{Authority, Issued};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
 use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::retired::take_out;
@@ -47,7 +47,7 @@ fn parse<S: AsRef<str>>(flags: &[S]) -> Result<(ServeArgs, Vec<String>), String>
 /// A server with its cluster.
 struct Scene {
     folder: tempfile::TempDir,
-    authority: Authority,
+    authority: CertificateAuthority,
     kube: FakeKube,
     _prometheus: FakePrometheus,
 }
@@ -58,7 +58,7 @@ impl Scene {
         kube.document(REVIEWS, json!({"status": {"allowed": true}}));
         Self {
             folder: tempfile::tempdir().unwrap(),
-            authority: Authority::new("servers", validity()).unwrap(),
+            authority: CertificateAuthority::new("servers", validity()).unwrap(),
             kube,
             _prometheus: FakePrometheus::start().await,
         }
@@ -114,8 +114,11 @@ impl Scene {
         let authority = self.authority.certificate_pem();
         let server = TestServer {
             address,
-            authority: Authority::from_pem(authority.as_bytes(), &self.authority.key_pem())
-                .unwrap(),
+            authority: CertificateAuthority::from_pem(
+                authority.as_bytes(),
+                &self.authority.key_pem(),
+            )
+            .unwrap(),
             stop,
             task,
         };

@@ -6,16 +6,16 @@ use super::*;
 /// files.
 struct Clients {
     scene: Scene,
-    users: Authority,
-    proxies: Authority,
+    users: CertificateAuthority,
+    proxies: CertificateAuthority,
 }
 
 impl Clients {
     async fn new() -> Self {
         Self {
             scene: Scene::new().await,
-            users: Authority::new("users", validity()).unwrap(),
-            proxies: Authority::new("proxies", validity()).unwrap(),
+            users: CertificateAuthority::new("users", validity()).unwrap(),
+            proxies: CertificateAuthority::new("proxies", validity()).unwrap(),
         }
     }
 
@@ -71,7 +71,7 @@ async fn a_certificate_of_the_named_authority_is_its_user_and_another_one_is_nob
     // A client cannot take another user's name by a header.
     let (status, who) = clients.ask(&server, &clients.user("dave"), &AS_ALICE).await;
     assert_eq!((status, who.as_str()), (200, "dave"));
-    let strangers = Authority::new("users", validity()).unwrap();
+    let strangers = CertificateAuthority::new("users", validity()).unwrap();
     let mallory = strangers.client("mallory", None, validity()).unwrap();
     let (status, who) = clients.ask(&server, &mallory, &[]).await;
     assert_eq!((status, who.as_str()), (401, "dave"), "nothing is reviewed");
@@ -117,7 +117,7 @@ async fn headers_that_are_named_take_the_place_of_the_usual_ones() {
 #[tokio::test]
 async fn the_authority_in_a_file_takes_the_place_of_the_clusters() {
     let clients = Clients::new().await;
-    let cluster = Authority::new("cluster", validity()).unwrap();
+    let cluster = CertificateAuthority::new("cluster", validity()).unwrap();
     let data = json!({
         "client-ca-file": cluster.certificate_pem(),
         "requestheader-client-ca-file": cluster.certificate_pem(),

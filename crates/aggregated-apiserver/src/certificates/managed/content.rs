@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
+use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
 use crate::certificates::pair::Pair;
 use crate::x509;
 
@@ -50,9 +50,9 @@ pub(super) fn bundle<'a>(anchors: impl IntoIterator<Item = &'a Anchor>) -> Strin
 #[derive(Clone, Debug)]
 pub struct Authorities {
     /// The signing authority.
-    pub current: Arc<Authority>,
+    pub current: Arc<CertificateAuthority>,
     /// The next signing authority, once every APIService trusts it.
-    pub next: Option<Arc<Authority>>,
+    pub next: Option<Arc<CertificateAuthority>>,
     /// Former signing authorities, trusted until they expire.
     pub retired: Vec<Anchor>,
 }
@@ -73,14 +73,14 @@ impl Authorities {
 pub struct Leaf {
     /// The pair, read and checked.
     pub pair: Pair,
-    texts: Texts,
+    texts: PairTexts,
 }
 
 /// Chain and key as PEM. Never shown.
 #[derive(Clone)]
-struct Texts(Vec<u8>, Vec<u8>);
+struct PairTexts(Vec<u8>, Vec<u8>);
 
-impl std::fmt::Debug for Texts {
+impl std::fmt::Debug for PairTexts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("..")
     }
@@ -91,13 +91,13 @@ impl Leaf {
         let pair = Pair::read((&chain, CERTIFICATE), (&key, KEY))?;
         Ok(Self {
             pair,
-            texts: Texts(chain, key),
+            texts: PairTexts(chain, key),
         })
     }
 
     /// Issues a new one.
     pub(super) fn make(
-        by: &Authority,
+        by: &CertificateAuthority,
         names: &[String],
         validity: Validity,
     ) -> Result<Self, CertError> {
@@ -123,7 +123,7 @@ impl Content {
     pub fn data(&self, now: SystemTime) -> Data {
         let Authorities { current, next, .. } = &self.authorities;
         let bundle = bundle(self.authorities.trusted(now));
-        let Texts(chain, key) = &self.leaf.texts;
+        let PairTexts(chain, key) = &self.leaf.texts;
         let mut data = Data::from([
             (CA_CERTIFICATE.to_owned(), bundle.into_bytes()),
             (CA_KEY.to_owned(), current.key_pem().into_bytes()),
@@ -141,7 +141,7 @@ impl Content {
 
 /// The parsed state of the Secret.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum FoundContent {
     /// Empty, as the manifests create it.
     Empty,
     /// No usable authority; the reason.
@@ -154,17 +154,17 @@ pub enum Found {
 
 /// Parses the Secret's values. Their validity in time is not checked.
 #[must_use]
-pub fn read(data: &Data) -> Found {
+pub fn read(data: &Data) -> FoundContent {
     if ALL.iter().all(|key| value(data, key).is_empty()) {
-        return Found::Empty;
+        return FoundContent::Empty;
     }
     let authorities = match authorities(data) {
         Ok(authorities) => authorities,
-        Err(why) => return Found::Broken(why),
+        Err(why) => return FoundContent::Broken(why),
     };
     match leaf(data, &authorities) {
-        Ok(leaf) => Found::Whole(Content { authorities, leaf }),
-        Err(why) => Found::Leafless(authorities, why),
+        Ok(leaf) => FoundContent::Whole(Content { authorities, leaf }),
+        Err(why) => FoundContent::Leafless(authorities, why),
     }
 }
 
@@ -175,7 +175,7 @@ fn value<'a>(data: &'a Data, key: &str) -> &'a [u8] {
 fn authorities(data: &Data) -> Result<Authorities, String> {
     let signer = |certificate, key| {
         let key = str::from_utf8(value(data, key)).unwrap_or_default();
-        Authority::from_pem(value(data, certificate), key).map(Arc::new)
+        CertificateAuthority::from_pem(value(data, certificate), key).map(Arc::new)
     };
     let mut retired =
         anchors(value(data, CA_CERTIFICATE)).map_err(|why| format!("{CA_CERTIFICATE}: {why}"))?;

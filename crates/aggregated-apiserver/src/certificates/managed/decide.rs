@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::content::{Authorities, Content, Found, Leaf, anchors};
+use super::content::{Authorities, Content, FoundContent, Leaf, anchors};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
-use super::settings::{Settings, service_names};
-use crate::certificates::authority::{Anchor, Authority, CertError, Validity};
+use super::settings::{ManagedSettings, service_names};
+use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
 use crate::x509::moment;
 
 /// More names than changes of the Service's name need.
@@ -20,7 +20,7 @@ const MOST_NAMES: usize = 16;
 
 /// The decision about the Secret.
 #[derive(Debug)]
-pub enum Step {
+pub enum SecretStep {
     /// Keep it as it is.
     Keep(Content),
     /// Write this content.
@@ -66,28 +66,28 @@ impl Reason {
 /// # Errors
 /// When the system provides no randomness, or a name is no DNS name.
 pub fn decide(
-    found: Found,
+    found: FoundContent,
     memory: Option<&Content>,
     bundles: &[Vec<u8>],
-    wanted: &Settings,
+    wanted: &ManagedSettings,
     now: SystemTime,
-) -> Result<Step, CertError> {
+) -> Result<SecretStep, CertError> {
     let known = memory.filter(|known| !is_over(&known.authorities.current, now));
     let lost = match found {
-        Found::Whole(content) => return wanted.tend(content, bundles, now),
-        Found::Leafless(authorities, _) if is_over(&authorities.current, now) => {
+        FoundContent::Whole(content) => return wanted.tend(content, bundles, now),
+        FoundContent::Leafless(authorities, _) if is_over(&authorities.current, now) => {
             return wanted.begin(Some(&authorities), now, Reason::expired());
         }
-        Found::Leafless(authorities, why) => {
+        FoundContent::Leafless(authorities, why) => {
             let reason = Reason::alarming(&why, "a new serving certificate was made");
             return wanted.issue(authorities, &[], now, reason);
         }
-        Found::Empty if known.is_none() => {
+        FoundContent::Empty if known.is_none() => {
             let reason = Reason::usual("an authority and a serving certificate were made");
             return wanted.begin(None, now, reason);
         }
-        Found::Empty => "it was emptied".to_owned(),
-        Found::Broken(why) => why,
+        FoundContent::Empty => "it was emptied".to_owned(),
+        FoundContent::Broken(why) => why,
     };
     // A content whose certificate has expired is old: other replicas may have dropped its
     // authorities since.
@@ -95,20 +95,20 @@ pub fn decide(
     let known = known.filter(|known| known.leaf.pair.validity().not_after > now);
     if let Some(known) = known {
         let reason = Reason::alarming(&lost, "written again as it was before");
-        return Ok(Step::Write(known.clone(), reason));
+        return Ok(SecretStep::Write(known.clone(), reason));
     }
     let reason = Reason::alarming(&lost, "a new authority was made");
     wanted.begin(before, now, reason)
 }
 
-impl Settings {
+impl ManagedSettings {
     /// Renews what is due in a complete content.
     fn tend(
         &self,
         content: Content,
         bundles: &[Vec<u8>],
         now: SystemTime,
-    ) -> Result<Step, CertError> {
+    ) -> Result<SecretStep, CertError> {
         let Content { authorities, leaf } = content;
         let current = &authorities.current;
         let next = authorities.next.iter().find(|next| !is_over(next, now));
@@ -150,9 +150,9 @@ impl Settings {
                 leaf,
             };
             let reason = Reason::usual("a new authority was announced");
-            return Ok(Step::Write(content, reason));
+            return Ok(SecretStep::Write(content, reason));
         }
-        Ok(Step::Keep(Content { authorities, leaf }))
+        Ok(SecretStep::Keep(Content { authorities, leaf }))
     }
 
     /// Starts a new authority, which signs at once; former ones stay trusted.
@@ -161,7 +161,7 @@ impl Settings {
         before: Option<&Authorities>,
         now: SystemTime,
         reason: Reason,
-    ) -> Result<Step, CertError> {
+    ) -> Result<SecretStep, CertError> {
         let authorities = Authorities {
             current: self.authority(now)?,
             next: None,
@@ -178,14 +178,14 @@ impl Settings {
         others: &[String],
         now: SystemTime,
         reason: Reason,
-    ) -> Result<Step, CertError> {
+    ) -> Result<SecretStep, CertError> {
         let mut names = service_names(&self.service);
         let others = others.iter().filter(|name| !names.contains(name));
         let others: Vec<String> = others.take(MOST_NAMES).cloned().collect();
         names.extend(others);
         let by = &authorities.current;
         let leaf = Leaf::make(by, &names, self.leaf_validity(now, by.anchor()))?;
-        Ok(Step::Write(Content { authorities, leaf }, reason))
+        Ok(SecretStep::Write(Content { authorities, leaf }, reason))
     }
 
     /// The validity of a new certificate, within its authority's.
@@ -196,17 +196,17 @@ impl Settings {
         }
     }
 
-    fn authority(&self, now: SystemTime) -> Result<Arc<Authority>, CertError> {
+    fn authority(&self, now: SystemTime) -> Result<Arc<CertificateAuthority>, CertError> {
         let validity = Validity {
             not_before: now - self.lifetimes.skew,
             not_after: now + self.lifetimes.authority,
         };
         let day: String = moment(now).chars().take("2026-11-21".len()).collect();
-        Authority::new(&format!("{AUTHORITY_NAME} {day}"), validity).map(Arc::new)
+        CertificateAuthority::new(&format!("{AUTHORITY_NAME} {day}"), validity).map(Arc::new)
     }
 }
 
-fn is_over(authority: &Authority, now: SystemTime) -> bool {
+fn is_over(authority: &CertificateAuthority, now: SystemTime) -> bool {
     authority.anchor().validity.not_after <= now
 }
 

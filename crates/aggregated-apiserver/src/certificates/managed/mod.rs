@@ -32,15 +32,15 @@ use tokio::sync::watch;
 
 use super::Publisher;
 use replica::Replica;
-pub use settings::{APISERVICES, EVERY, RESOURCE_APISERVICE, Settings, service_names};
-use store::{Registry, SecretStore};
+pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICE, service_names};
+use store::{ApiServiceStore, SecretStore};
 
 /// Wait after a write: the next step needs no other replica.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Keeps certificate and registration until `stop`.
-pub async fn run<S: SecretStore, R: Registry>(
-    settings: Settings,
+pub async fn run<S: SecretStore, R: ApiServiceStore>(
+    settings: ManagedSettings,
     (secret, registry): (S, R),
     publisher: Publisher,
     clock: impl Fn() -> SystemTime,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::SystemTime;
 
 use super::content::{Authorities, anchors, bundle};
-use super::settings::{Settings, remedy_of_absence};
+use super::settings::{ManagedSettings, remedy_of_absence};
 use super::store::{Change, Entry};
 use crate::certificates::Registration;
 use crate::certificates::authority::Anchor;
@@ -25,13 +25,13 @@ pub(super) enum Plan {
 }
 
 /// Whether the server writes this APIService's bundle.
-pub(super) fn is_ours(settings: &Settings, entry: &Entry) -> bool {
+pub(super) fn is_ours(settings: &ManagedSettings, entry: &Entry) -> bool {
     let ours = entry.service.as_ref() == Some(&settings.service);
     (ours || settings.take_over) && entry.injected.is_none()
 }
 
 pub(super) fn plan(
-    settings: &Settings,
+    settings: &ManagedSettings,
     name: &str,
     entry: Option<&Entry>,
     authorities: &Authorities,
@@ -66,7 +66,7 @@ pub(super) fn plan(
     })
 }
 
-fn foreign(settings: &Settings, name: &str, entry: &Entry) -> String {
+fn foreign(settings: &ManagedSettings, name: &str, entry: &Entry) -> String {
     let owner = entry.service.as_ref().map_or_else(
         || "kube-apiserver itself".to_owned(),
         |service| format!("Service {service}"),

@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use super::content::{self, Content, Found};
-use super::decide::{Step, decide, trusted_everywhere};
+use super::content::{self, Content, FoundContent};
+use super::decide::{SecretStep, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
-use super::settings::Settings;
-use super::store::{Entry, Registry, SecretStore, WriteError};
+use super::settings::ManagedSettings;
+use super::store::{ApiServiceStore, Entry, SecretStore, WriteError};
 use crate::certificates::{Publisher, Registration, Trouble};
 
 /// The most conflicts in a row in one pass.
@@ -14,7 +14,7 @@ const TRIES: usize = 5;
 
 /// One of several replicas.
 pub(super) struct Replica<S, R> {
-    settings: Settings,
+    settings: ManagedSettings,
     secret: S,
     registry: R,
     pub(super) publisher: Publisher,
@@ -26,8 +26,13 @@ pub(super) struct Replica<S, R> {
 /// The result of reading an APIService.
 type Read = Result<Option<Entry>, Trouble>;
 
-impl<S: SecretStore, R: Registry> Replica<S, R> {
-    pub(super) fn new(settings: Settings, secret: S, registry: R, publisher: Publisher) -> Self {
+impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
+    pub(super) fn new(
+        settings: ManagedSettings,
+        secret: S,
+        registry: R,
+        publisher: Publisher,
+    ) -> Self {
         Self {
             registrations: Vec::new(),
             settings,
@@ -107,11 +112,11 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
             let found = content::read(&stored.data);
             let step = decide(found, self.memory.as_ref(), bundles, &self.settings, now);
             let (content, reason) = match step.map_err(|error| own(error.to_string()))? {
-                Step::Keep(content) => {
+                SecretStep::Keep(content) => {
                     self.memory = Some(content);
                     return Ok(false);
                 }
-                Step::Write(content, reason) => (content, reason),
+                SecretStep::Write(content, reason) => (content, reason),
             };
             match self.secret.write(&stored.version, &content.data(now)).await {
                 Ok(()) => {
@@ -127,7 +132,7 @@ impl<S: SecretStore, R: Registry> Replica<S, R> {
                 Err(WriteError::Conflict) => {}
                 Err(WriteError::Failed(trouble)) => {
                     // The stored content is served while it is valid.
-                    if let Found::Whole(content) = content::read(&stored.data) {
+                    if let FoundContent::Whole(content) = content::read(&stored.data) {
                         self.memory = Some(content);
                     }
                     return Err(trouble);

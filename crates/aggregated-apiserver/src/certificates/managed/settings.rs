@@ -45,7 +45,7 @@ impl Default for Lifetimes {
 
 /// Settings of the managed certificates.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ManagedSettings {
     /// The server's Service: APIServices that name it are the server's, and the
     /// certificate is issued for it.
     pub service: ServiceName,
@@ -61,7 +61,7 @@ pub struct Settings {
     pub every: Duration,
 }
 
-impl Settings {
+impl ManagedSettings {
     /// Default settings for a Service.
     #[must_use]
     pub fn new(service: ServiceName) -> Self {

@@ -96,7 +96,7 @@ pub struct Change {
 }
 
 /// The cluster's APIServices.
-pub trait Registry: Send + Sync {
+pub trait ApiServiceStore: Send + Sync {
     /// Reads the newest state, never a cached one; `None`: there is none.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Entry>, Trouble>> + Send;
 

@@ -10,7 +10,7 @@ use moka::future::Cache;
 use tokio::time::{Instant, timeout_at};
 
 use super::NoAnswer;
-use super::permits::{Permit, Permits};
+use super::permits::{ReviewPermit, ReviewPermits};
 use crate::security::counters::{ReviewCounts, add};
 use crate::security::reviewer::ReviewError;
 
@@ -18,20 +18,20 @@ use crate::security::reviewer::ReviewError;
 const CACHE_BYTES: u64 = 32 << 20;
 
 /// How long an answer is kept.
-pub(super) struct Lifetimes<V> {
+pub(super) struct CacheLifetimes<V> {
     pub(super) allowed: Duration,
     pub(super) denied: Duration,
     pub(super) is_allowed: fn(&V) -> bool,
 }
 
-impl<V> Lifetimes<V> {
+impl<V> CacheLifetimes<V> {
     fn of(&self, value: &V) -> Option<Duration> {
         let allowed = (self.is_allowed)(value);
         Some(if allowed { self.allowed } else { self.denied })
     }
 }
 
-impl<K, V> Expiry<K, V> for Lifetimes<V> {
+impl<K, V> Expiry<K, V> for CacheLifetimes<V> {
     fn expire_after_create(&self, _: &K, value: &V, _: StdInstant) -> Option<Duration> {
         self.of(value)
     }
@@ -63,7 +63,7 @@ where
     V: Clone + Send + Sync + 'static,
 {
     pub(super) fn new(
-        lifetimes: Lifetimes<V>,
+        lifetimes: CacheLifetimes<V>,
         bytes: fn(&K, &V) -> usize,
         budget: Duration,
         counts: Arc<ReviewCounts>,
@@ -87,7 +87,7 @@ where
     pub(super) async fn get(
         &self,
         key: Option<K>,
-        permits: &Permits,
+        permits: &ReviewPermits,
         until: Instant,
         review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
     ) -> Result<V, NoAnswer> {
@@ -124,7 +124,7 @@ where
     async fn review(
         &self,
         key: Option<K>,
-        permit: Permit,
+        permit: ReviewPermit,
         end: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
     ) -> Result<V, ReviewError> {

@@ -7,18 +7,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Limits how many reviews run in parallel, and how often one begins.
-pub(super) struct Permits {
+pub(super) struct ReviewPermits {
     semaphore: Arc<Semaphore>,
     least: Duration,
 }
 
 /// The permit for one review, until it is dropped.
-pub(super) struct Permit {
+pub(super) struct ReviewPermit {
     permit: Arc<OwnedSemaphorePermit>,
     least: Duration,
 }
 
-impl Permits {
+impl ReviewPermits {
     /// Each review holds its permit at least for `least`, however fast it is answered: at
     /// most `count / least` reviews begin in a second.
     pub(super) fn new(count: usize, least: Duration) -> Self {
@@ -27,17 +27,17 @@ impl Permits {
     }
 
     /// The next free permit, in order of request; `None` if none is free until `until`.
-    pub(super) async fn acquire(&self, until: Instant) -> Option<Permit> {
+    pub(super) async fn acquire(&self, until: Instant) -> Option<ReviewPermit> {
         let acquire = self.semaphore.clone().acquire_owned();
         let permit = timeout_at(until, acquire).await.ok()?;
-        Some(Permit {
+        Some(ReviewPermit {
             permit: Arc::new(permit.ok()?),
             least: self.least,
         })
     }
 }
 
-impl Permit {
+impl ReviewPermit {
     /// Begins the review: the permit is not free again before its least time.
     pub(super) fn begin(&self) {
         if self.least.is_zero() {
@@ -57,7 +57,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_that_come_at_once_do_not_exceed_the_rate() {
-        let permits = Permits::new(4, Duration::from_millis(100));
+        let permits = ReviewPermits::new(4, Duration::from_millis(100));
         let start = Instant::now();
         let mut begun = 0;
         while let Some(permit) = permits.acquire(start + Duration::from_millis(950)).await {
@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_permit_that_began_no_review_is_free_at_once() {
-        let permits = Permits::new(1, Duration::from_secs(60));
+        let permits = ReviewPermits::new(1, Duration::from_secs(60));
         for _ in 0..100 {
             assert!(permits.acquire(Instant::now()).await.is_some());
         }

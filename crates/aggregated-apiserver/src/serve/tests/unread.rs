@@ -58,7 +58,7 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
             Ok(Response::new(Full::new(body)))
         }
     }));
-    let authority = Authority::new("test", validity()).unwrap();
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
     let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
     (server, alive)
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::super::content::{self, Found};
+use super::super::content::{self, FoundContent};
 use super::world::{DAY, Stepped, Verifier, World, settings, start};
 
 /// A cluster, two replicas, a time.
@@ -87,7 +87,7 @@ fn settled(later: u32) -> Scene {
 
 fn authorities(world: &World) -> content::Authorities {
     match content::read(&world.secret()) {
-        Found::Whole(content) => content.authorities,
+        FoundContent::Whole(content) => content.authorities,
         other => panic!("{other:?}"),
     }
 }

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::RESOURCE_APISERVICE;
-use super::super::content::{self, Found, anchors};
+use super::super::content::{self, FoundContent, anchors};
 use super::super::store::ServiceName;
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
-use crate::certificates::authority::{Authority, Validity};
+use crate::certificates::authority::{CertificateAuthority, Validity};
 use apimachinery::condition::State;
 
 const NAME: &str = "v1beta2.custom.metrics.k8s.io";
@@ -33,7 +33,7 @@ fn foreign_authority() -> String {
         not_before: start() - DAY,
         not_after: start() + DAY * 3650,
     };
-    let authority = Authority::new("somebody else", validity).unwrap();
+    let authority = CertificateAuthority::new("somebody else", validity).unwrap();
     authority.certificate_pem()
 }
 
@@ -99,11 +99,11 @@ fn an_announced_authority_signs_only_when_every_bundle_holds_it() {
         replica.pass(now);
     }
     let announced = |world: &World| match content::read(&world.secret()) {
-        Found::Whole(content) => content.authorities.next.is_some(),
+        FoundContent::Whole(content) => content.authorities.next.is_some(),
         other => panic!("{other:?}"),
     };
     let retired = |world: &World| match content::read(&world.secret()) {
-        Found::Whole(content) => content.authorities.retired.len(),
+        FoundContent::Whole(content) => content.authorities.retired.len(),
         other => panic!("{other:?}"),
     };
     let before = retired(&world);
@@ -253,7 +253,7 @@ fn every_broken_value_of_the_secret_is_mended_and_the_pair_stays_trusted() {
                 fresh.pass(start());
             }
             assert!(
-                matches!(content::read(&world.secret()), Found::Whole(_)),
+                matches!(content::read(&world.secret()), FoundContent::Whole(_)),
                 "{key}: {garbage}"
             );
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");

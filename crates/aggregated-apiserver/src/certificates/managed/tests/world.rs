@@ -8,8 +8,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
-use super::super::store::{Change, Entry, Registry, SecretStore, ServiceName, Stored, WriteError};
-use super::super::{Replica, Settings};
+use super::super::store::{
+    ApiServiceStore, Change, Entry, SecretStore, ServiceName, Stored, WriteError,
+};
+use super::super::{ManagedSettings, Replica};
 use crate::certificates::{Registration, Serving, Trouble, serving};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -25,8 +27,8 @@ pub(super) fn start() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
-pub(super) fn settings(apiservices: usize) -> Settings {
-    let mut settings = Settings::new(ours());
+pub(super) fn settings(apiservices: usize) -> ManagedSettings {
+    let mut settings = ManagedSettings::new(ours());
     settings.apiservices.truncate(apiservices);
     settings
 }
@@ -49,7 +51,7 @@ pub(super) struct World(Arc<Mutex<Inner>>);
 
 impl World {
     /// An empty Secret and the server's APIServices without a bundle.
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &ManagedSettings) -> Self {
         let world = Self::default();
         for name in &settings.apiservices {
             world.apply(name, Some(ours()));
@@ -175,7 +177,7 @@ impl SecretStore for World {
     }
 }
 
-impl Registry for World {
+impl ApiServiceStore for World {
     async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
         turn().await;
         Ok(self
@@ -217,7 +219,7 @@ type Actor = Replica<World, World>;
 /// A replica whose passes are polled call by call.
 pub(super) struct Stepped {
     world: World,
-    settings: Settings,
+    settings: ManagedSettings,
     pub(super) serving: Serving,
     idle: Option<Actor>,
     pass: Option<Pass>,
@@ -226,7 +228,7 @@ pub(super) struct Stepped {
 }
 
 impl Stepped {
-    pub(super) fn new(world: &World, settings: &Settings) -> Self {
+    pub(super) fn new(world: &World, settings: &ManagedSettings) -> Self {
         let (publisher, serving) = serving();
         let replica = Replica::new(settings.clone(), world.clone(), world.clone(), publisher);
         Self {
