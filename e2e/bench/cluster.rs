@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster_state::client::{Access, Client};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::{WatchSettings, Watches};
 use http::{Request, Response};
@@ -81,7 +81,7 @@ pub(super) fn child(argument: &str) {
     let base = status("VmRSS:");
     let began = Instant::now();
     let (inventory, registry, took) = runtime.block_on(async {
-        let access = Access::Kubeconfig(Path::new(config).to_owned());
+        let access = ClusterAccess::Kubeconfig(Path::new(config).to_owned());
         let client = Client::connect(&access).await.expect("a client");
         let registry = WatchRegistry::default();
         let watches = Watches::start(&client, &registry, WatchSettings::default());

@@ -14,7 +14,7 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
-use prometheus_source::{Devices, KeyHasher, Prometheus, Query};
+use prometheus_source::{Devices, KeyHasher, Prometheus, SignalQuery};
 use simulator::{Fleet, Scenario};
 
 use super::promql::{POD_STARTED, owner_label};
@@ -81,7 +81,7 @@ impl Stage {
         let count = signals.len();
         signals.rotate_left(turn % count);
         for spec in signals {
-            let query = Query {
+            let query = SignalQuery {
                 spec: &spec,
                 devices: Devices::All,
                 at,

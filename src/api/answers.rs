@@ -10,7 +10,7 @@ use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::negotiate::Format;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use aggregated_apiserver::api::{negotiate, response};
 use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::counters::Counters;
@@ -122,14 +122,14 @@ impl Api {
         context: &RequestContext,
         parsed: &ParsedRequest,
         headers: &HeaderMap,
-    ) -> Result<Response<Full<Bytes>>, Failure> {
+    ) -> Result<Response<Full<Bytes>>, RequestFailure> {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
         let params = parsed.params.as_ref();
-        let params = params.map_err(|reason| Failure::Malformed(reason.clone()))?;
+        let params = params.map_err(|reason| RequestFailure::Malformed(reason.clone()))?;
         let (inner, mut manner) = (&*self.inner, context.manner);
         let group = target.group();
         if group.is_some_and(|group| !discovery::is_served(&*inner.provider, group)) {
-            return Err(Failure::NoSuchPath);
+            return Err(RequestFailure::NoSuchPath);
         }
         params.check_timeout()?;
         let now = (inner.clock)();
@@ -152,7 +152,7 @@ impl Api {
         };
         let (buffer, start) = match target {
             Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
-                return Err(Failure::NoSuchPath);
+                return Err(RequestFailure::NoSuchPath);
             }
             Target::Groups => return self.documents().groups(headers, manner),
             Target::Group(_) | Target::GroupVersion(_) => {

@@ -19,7 +19,7 @@ use aggregated_apiserver::api::discovery::{group, groups, resources};
 use aggregated_apiserver::api::documents::{Forms, Tagged};
 use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, Manner};
 use aggregated_apiserver::api::response::{self, Keep};
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::time::Timestamp;
 
 use crate::provider::{CustomMetric, Provider};
@@ -60,7 +60,7 @@ pub(crate) struct Documents {
 }
 
 /// A response, or why there is none.
-type Answer = Result<Response<Full<Bytes>>, Failure>;
+type Answer = Result<Response<Full<Bytes>>, RequestFailure>;
 
 impl Documents {
     fn of(provider: &dyn Provider) -> Self {
@@ -131,7 +131,10 @@ impl Documents {
     /// A group, or the resources of one of its versions.
     pub(crate) fn discovery(&self, target: &Target, headers: &HeaderMap, manner: Manner) -> Answer {
         negotiate::format(headers)?;
-        let forms = self.discovery.get(target).ok_or(Failure::NoSuchPath)?;
+        let forms = self
+            .discovery
+            .get(target)
+            .ok_or(RequestFailure::NoSuchPath)?;
         let (media_type, document) = (manner.format.media_type(), forms.of(manner));
         Ok(response::shared(media_type, document, manner.gzip))
     }
@@ -144,8 +147,8 @@ impl Documents {
         params: &Params,
         now: Timestamp,
     ) -> Answer {
-        let document = self.openapi.get(target).ok_or(Failure::NoSuchPath)?;
-        negotiate::json(headers).map_err(|_| Failure::JsonOnly)?;
+        let document = self.openapi.get(target).ok_or(RequestFailure::NoSuchPath)?;
+        negotiate::json(headers).map_err(|_| RequestFailure::JsonOnly)?;
         // Another edition than requested is served too: the aggregator takes a redirect
         // as an error.
         let is_edition = matches!(target, Target::OpenApiV3Of(_))

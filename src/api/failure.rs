@@ -1,13 +1,13 @@
 //! Why a request has no answer, for the table of [`aggregated_apiserver::api::status`].
 
 use aggregated_apiserver::api::quote::bare;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 
 use crate::provider::{Error, Query, ValuesOf};
 
 use super::path::PathError;
 
-impl From<PathError> for Failure {
+impl From<PathError> for RequestFailure {
     fn from(error: PathError) -> Self {
         match error {
             PathError::Malformed(reason) => Self::Malformed(reason.to_owned()),
@@ -17,18 +17,18 @@ impl From<PathError> for Failure {
 }
 
 /// Why the provider has no answer, in terms of the request.
-pub(super) fn of_provider(error: Error, query: &Query) -> Failure {
+pub(super) fn of_provider(error: Error, query: &Query) -> RequestFailure {
     let (resource, namespace, name) = match &query.of {
         ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
         ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
     };
     let because = match error {
-        Error::TooMuchWork => return Failure::TooMuchWork,
-        Error::NotReady(what) => return Failure::NotReady(what),
-        Error::Saturated => return Failure::saturated(),
-        Error::Unlisted { what } => return Failure::Unlisted(what),
-        Error::Unavailable { what } => return Failure::Unavailable(what),
-        Error::BadSelector { reason } => return Failure::Malformed(reason),
+        Error::TooMuchWork => return RequestFailure::TooMuchWork,
+        Error::NotReady(what) => return RequestFailure::NotReady(what),
+        Error::Saturated => return RequestFailure::saturated(),
+        Error::Unlisted { what } => return RequestFailure::Unlisted(what),
+        Error::Unavailable { what } => return RequestFailure::Unavailable(what),
+        Error::BadSelector { reason } => return RequestFailure::Malformed(reason),
         Error::NoSuchMetric => String::new(),
         Error::WrongScope if namespace.is_some() => {
             ": these objects live in no namespace, ask without /namespaces/<namespace>".to_owned()
@@ -46,7 +46,7 @@ pub(super) fn of_provider(error: Error, query: &Query) -> Failure {
             format!("{name}{selector}: {reason}")
         }
     };
-    Failure::NoValue(format!(
+    RequestFailure::NoValue(format!(
         "the server could not find the metric {} for {}{because}",
         bare(&query.metric),
         bare(resource)

@@ -12,7 +12,7 @@ use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::response;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 
 use crate::telemetry::endpoints;
 
@@ -82,7 +82,7 @@ fn or_nothing(
     let answer = answer.unwrap_or_else(|| {
         let failure = match &parsed.target {
             Err(error) => (*error).into(),
-            Ok(_) => Failure::NoSuchPath,
+            Ok(_) => RequestFailure::NoSuchPath,
         };
         response::failure(failure, context.manner)
     });

@@ -10,7 +10,7 @@ use http::Method;
 
 use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::response;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::reviewer::Access;
 
@@ -58,5 +58,5 @@ pub(super) async fn only_get(
     if request.method() == Method::GET || parsed.target.is_err() {
         return next.run(request).await;
     }
-    response::failure(Failure::MethodNotAllowed, context.manner).into_response()
+    response::failure(RequestFailure::MethodNotAllowed, context.manner).into_response()
 }

@@ -2,7 +2,7 @@
 //! name wins; unknown names are ignored.
 
 use aggregated_apiserver::api::quote::quote;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::duration::parse_duration;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::selector::Selector;
@@ -68,10 +68,10 @@ impl Params {
     }
 
     /// Checks `timeout`. It has no effect: answers come from memory.
-    pub(crate) fn check_timeout(&self) -> Result<(), Failure> {
+    pub(crate) fn check_timeout(&self) -> Result<(), RequestFailure> {
         match self.timeout.as_deref() {
             Some(text) if !text.is_empty() && parse_duration(text).is_err() => {
-                Err(Failure::Malformed(format!(
+                Err(RequestFailure::Malformed(format!(
                     "invalid timeout specified in the request URL - time: invalid duration {}",
                     quote(text)
                 )))
@@ -81,12 +81,12 @@ impl Params {
     }
 
     /// Checks `fieldSelector`: `name` is the single object requested, if any.
-    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), RequestFailure> {
         let text = self.field_selector.as_deref().unwrap_or_default().trim();
         if text.is_empty() {
             return Ok(());
         }
-        let malformed = |reason| Err(Failure::Malformed(reason));
+        let malformed = |reason| Err(RequestFailure::Malformed(reason));
         let Some(value) = text.strip_prefix("metadata.name=") else {
             return malformed(format!(
                 "field selector {} is not supported: only metadata.name=<name> is",
@@ -100,9 +100,9 @@ impl Params {
     }
 
     /// `fieldSelector` of a list of pods or nodes.
-    pub(crate) fn fields(&self) -> Result<FieldSelector, Failure> {
+    pub(crate) fn fields(&self) -> Result<FieldSelector, RequestFailure> {
         let text = self.field_selector.as_deref().unwrap_or_default();
-        FieldSelector::parse(text).map_err(|error| Failure::Malformed(error.to_string()))
+        FieldSelector::parse(text).map_err(|error| RequestFailure::Malformed(error.to_string()))
     }
 }
 
@@ -111,9 +111,9 @@ fn is_on(value: Option<&str>) -> bool {
 }
 
 /// Parses a selector; an absent or empty one matches everything.
-pub(crate) fn selector(text: Option<&str>) -> Result<Selector, Failure> {
+pub(crate) fn selector(text: Option<&str>) -> Result<Selector, RequestFailure> {
     let selector = Selector::parse(text.unwrap_or_default());
-    selector.map_err(|error| Failure::Malformed(error.to_string()))
+    selector.map_err(|error| RequestFailure::Malformed(error.to_string()))
 }
 
 fn decode(raw: &str) -> Result<String, String> {

@@ -11,7 +11,7 @@ use aggregated_apiserver::api::messages::ListMeta;
 use aggregated_apiserver::api::negotiate::Format;
 use aggregated_apiserver::api::object::encode_as;
 use aggregated_apiserver::api::quote::quote;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
 
@@ -33,7 +33,7 @@ impl Values<'_> {
         &self,
         target: &UsageTarget,
         table: bool,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, RequestFailure> {
         let (which, fields) = match &target.name {
             None => (
                 Which::Matching(selector(self.params.label_selector.as_deref())?),
@@ -43,7 +43,7 @@ impl Values<'_> {
             Some(name) => (Which::Named(name.clone()), FieldSelector::default()),
         };
         if target.name.is_none() && self.params.watch() {
-            return Err(Failure::WatchNotSupported {
+            return Err(RequestFailure::WatchNotSupported {
                 group: target.of.group.name(),
                 resource: target.measured.resource().to_owned(),
             });
@@ -203,7 +203,7 @@ fn table_of(rows: &[Json]) -> Json {
     })
 }
 
-fn failure(error: Error, target: &UsageTarget) -> Failure {
+fn failure(error: Error, target: &UsageTarget) -> RequestFailure {
     match error {
         Error::NoValue { reason } => {
             let kind = match target.measured {
@@ -213,17 +213,17 @@ fn failure(error: Error, target: &UsageTarget) -> Failure {
             let namespace = target.namespace.iter().map(String::as_str);
             let place: Vec<&str> = namespace.chain(target.name.as_deref()).collect();
             let place = quote(&place.join("/"));
-            Failure::NoValue(format!(
+            RequestFailure::NoValue(format!(
                 "{kind}.{} {place} not found: {reason}",
                 target.of.group.name()
             ))
         }
-        Error::TooMuchWork => Failure::TooMuchWork,
-        Error::NotReady(what) => Failure::NotReady(what),
-        Error::Saturated => Failure::saturated(),
-        Error::Unlisted { what } => Failure::Unlisted(what),
-        Error::Unavailable { what } => Failure::Unavailable(what),
-        Error::BadSelector { reason } => Failure::Malformed(reason),
-        Error::NoSuchMetric | Error::WrongScope => Failure::NoSuchPath,
+        Error::TooMuchWork => RequestFailure::TooMuchWork,
+        Error::NotReady(what) => RequestFailure::NotReady(what),
+        Error::Saturated => RequestFailure::saturated(),
+        Error::Unlisted { what } => RequestFailure::Unlisted(what),
+        Error::Unavailable { what } => RequestFailure::Unavailable(what),
+        Error::BadSelector { reason } => RequestFailure::Malformed(reason),
+        Error::NoSuchMetric | Error::WrongScope => RequestFailure::NoSuchPath,
     }
 }

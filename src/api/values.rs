@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde::Serialize;
 
 use aggregated_apiserver::api::negotiate::Format;
-use aggregated_apiserver::api::status::Failure;
+use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
@@ -34,14 +34,14 @@ pub(super) struct Values<'r> {
 
 impl Values<'_> {
     /// Answers C1, C2 and C3 (docs/protocol.md, "Paths").
-    pub(super) async fn custom(&self, target: &CustomTarget) -> Result<Document, Failure> {
+    pub(super) async fn custom(&self, target: &CustomTarget) -> Result<Document, RequestFailure> {
         let label_selector = selector(self.params.label_selector.as_deref())?;
         let metric_selector = selector(self.params.metric_label_selector.as_deref())?;
         let objects = objects(target, label_selector);
         self.check(target.of, objects.name(), &objects.resource)?;
         if self.params.explain() && objects.name().is_none() {
             let reason = "explain needs the name of one object".to_owned();
-            return Err(Failure::Malformed(reason));
+            return Err(RequestFailure::Malformed(reason));
         }
         // Exactly one item for one object: clients refuse other answers.
         let count = match objects.which {
@@ -59,7 +59,7 @@ impl Values<'_> {
         of: GroupVersion,
         namespace: &str,
         metric: &str,
-    ) -> Result<Document, Failure> {
+    ) -> Result<Document, RequestFailure> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
         let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
@@ -84,7 +84,7 @@ impl Values<'_> {
         of: GroupVersion,
         query: &Query,
         count: RangeInclusive<usize>,
-    ) -> Result<Document, Failure> {
+    ) -> Result<Document, RequestFailure> {
         let failure = |error| of_provider(error, query);
         if self.params.explain() {
             let explanation = self.provider.explain(query).await;
@@ -104,7 +104,7 @@ impl Values<'_> {
         &self,
         of: GroupVersion,
         configuration: &[(String, String)],
-    ) -> Result<Document, Failure> {
+    ) -> Result<Document, RequestFailure> {
         self.check(of, None, FINDINGS)?;
         let report = self.provider.findings();
         json(&serde_json::json!({
@@ -115,10 +115,15 @@ impl Values<'_> {
     }
 
     /// Checks for requests that lists of values do not support.
-    fn check(&self, of: GroupVersion, name: Option<&str>, resource: &str) -> Result<(), Failure> {
+    fn check(
+        &self,
+        of: GroupVersion,
+        name: Option<&str>,
+        resource: &str,
+    ) -> Result<(), RequestFailure> {
         self.params.check_field_selector(name)?;
         if self.params.watch() {
-            return Err(Failure::WatchNotSupported {
+            return Err(RequestFailure::WatchNotSupported {
                 group: of.group.name(),
                 resource: resource.to_owned(),
             });
@@ -143,8 +148,8 @@ fn objects(target: &CustomTarget, selector: Selector) -> Objects {
     }
 }
 
-fn json(document: &impl Serialize) -> Result<Document, Failure> {
+fn json(document: &impl Serialize) -> Result<Document, RequestFailure> {
     let bytes = serde_json::to_vec(document);
-    let bytes = bytes.map_err(|error| Failure::Malformed(error.to_string()))?;
+    let bytes = bytes.map_err(|error| RequestFailure::Malformed(error.to_string()))?;
     Ok((bytes, 0))
 }

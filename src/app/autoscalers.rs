@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use cluster_state::client::Access;
+    use cluster_state::client::ClusterAccess;
     use cluster_state::testing::fake_kube::{FakeKube, Fault};
 
     const PATH: &str = "/apis/autoscaling/v2/horizontalpodautoscalers";
@@ -81,7 +81,7 @@ mod tests {
     }
 
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
-        let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
+        let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
         let report = look(&client.unwrap()).await.unwrap();
         let codes = codes().into_iter().filter(|code| report.has_checked(code));
         let codes = codes.map(|code| code.id).collect();

@@ -14,16 +14,16 @@ use adapter_rules::answer::Answer;
 use apimachinery::condition::Condition;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
-use cluster_state::names::ObjectNames;
+use cluster_state::names::WatchedNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
-use prometheus_source::answers::{Answers, Unanswered};
+use prometheus_source::answers::{AnswerCache, Unanswered};
 
 /// The objects that the server watches anyway; others have watches of their own.
 #[derive(Debug)]
 pub(super) struct Objects {
     pub(super) inventory: watch::Receiver<Arc<Inventory>>,
-    pub(super) others: ObjectNames,
+    pub(super) others: WatchedNames,
 }
 
 fn names_of(objects: &[ClusterObject], selector: &Selector) -> Vec<Arc<str>> {
@@ -79,14 +79,14 @@ pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
 /// Answers, with log lines about failed queries.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<AnswerCache>,
     /// Whether its query fails, by rule.
     conditions: Mutex<HashMap<Arc<str>, Condition<String, ()>>>,
     lines: LineLimit<Arc<str>>,
 }
 
 impl Asked {
-    pub(super) fn new(answers: Arc<Answers>) -> Self {
+    pub(super) fn new(answers: Arc<AnswerCache>) -> Self {
         Self {
             answers,
             conditions: Mutex::default(),
@@ -139,15 +139,15 @@ mod tests {
     use super::*;
     use aggregated_apiserver::testing::log::logging;
     use cluster_state::clock;
-    use prometheus_source::prometheus::promql::Promql;
+    use prometheus_source::prometheus::promql::PromqlClient;
     use prometheus_source::settings::{PrometheusSettings, parse_url};
 
     #[tokio::test(start_paused = true)]
     async fn a_rule_whose_faults_alternate_does_not_fill_the_log() {
         let (log, _guard) = logging(tracing::Level::INFO);
         let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
-        let prometheus = Arc::new(Promql::alone(prometheus).unwrap());
-        let answers = Answers::new(prometheus, clock::now, Duration::ZERO);
+        let prometheus = Arc::new(PromqlClient::alone(prometheus).unwrap());
+        let answers = AnswerCache::new(prometheus, clock::now, Duration::ZERO);
         let asked = Asked::new(Arc::new(answers));
         let [odd, fine]: [Arc<str>; 2] = ["rules[1]".into(), "rules[2]".into()];
         for _ in 0..100 {

@@ -352,7 +352,7 @@ impl Engine {
         if let Some(why) = self.emptiness.state().reason() {
             return Some(source::without_series(why));
         }
-        let seen = source::Seen {
+        let seen = source::SourceView {
             snapshot,
             store: self.pipeline.store(),
             failing: &failing,

@@ -11,7 +11,7 @@ use aggregated_apiserver::certificates::CertificateStatus;
 use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
 use aggregated_apiserver::security::denied::DeniedKind;
 use cluster_state::health::{WatchHealth, WatchRegistry};
-use prometheus_source::answers::{Answers, Counts};
+use prometheus_source::answers::{AnswerCache, Counts};
 use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, refusals.
@@ -38,7 +38,7 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
 }
 
 /// Answers to rules' queries, and how many came from the cache.
-pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<Answers>) {
+pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<AnswerCache>) {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&Spec, &str, Count); 6] = [
         (&catalog::RULE_LOOKUPS, "hit", |counts| &counts.hits),

@@ -28,8 +28,8 @@ use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
 use limits::file;
 use prometheus_source::Source;
-use prometheus_source::answers::Answers;
-use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::answers::AnswerCache;
+use prometheus_source::prometheus::promql::PromqlClient;
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
 /// minute after it was written; file system events do not help there.
@@ -52,13 +52,13 @@ pub struct RuleSet {
     /// The faults of the unusable rules, which are in the log already.
     pub faults: Vec<String>,
     /// The client for their queries.
-    pub prometheus: Arc<Promql>,
+    pub prometheus: Arc<PromqlClient>,
 }
 
 impl RuleSet {
     /// The rules of a configuration.
     #[must_use]
-    pub fn new(config: &Config, prometheus: Arc<Promql>) -> Self {
+    pub fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
         Self {
             rules: config.rules.usable.clone(),
             external_rules: config.external_rules.usable.clone(),
@@ -79,7 +79,7 @@ pub(super) struct Targets {
     /// To the discovery of the rules' series.
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
     /// The queries of the rules.
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<AnswerCache>,
     /// The provider of `resourceRules`.
     pub(super) provider: Arc<RuleProvider>,
     /// Whether there are `resourceRules`, for the registration of APIServices.

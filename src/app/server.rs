@@ -44,17 +44,17 @@ use aggregated_apiserver::serve::listener::{Limits, Listener};
 use aggregated_apiserver::serve::offer::Offer;
 use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsError};
 use cluster_state::authentication;
-use cluster_state::client::{Access, Client};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::error::ClientError;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::Watches;
-use cluster_state::names::ObjectNames;
+use cluster_state::names::WatchedNames;
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
-use prometheus_source::answers::Answers;
+use prometheus_source::answers::AnswerCache;
 
 /// Most connections to the operators' port: a probe and a few scrapers.
 const OPERATORS: u32 = 64;
@@ -81,11 +81,11 @@ pub enum CertificateSource {
 #[derive(Clone, Debug)]
 pub struct Ways {
     /// For objects and registration.
-    pub lister: Access,
+    pub lister: ClusterAccess,
     /// For TokenReviews and the authentication ConfigMap.
-    pub authentication: Access,
+    pub authentication: ClusterAccess,
     /// For SubjectAccessReviews.
-    pub authorization: Access,
+    pub authorization: ClusterAccess,
 }
 
 /// How the authentication ConfigMap is used.
@@ -169,7 +169,7 @@ pub async fn run(
     let ways = settings.ways;
     let lister = Client::connect(&ways.lister).await?;
     // Equal accesses share one client.
-    let other = async |way: &Access| match *way == ways.lister {
+    let other = async |way: &ClusterAccess| match *way == ways.lister {
         true => Ok(lister.clone()),
         false => Client::connect(way).await,
     };
@@ -312,7 +312,7 @@ impl Background {
         let served = gpus.served();
         let prometheus = Arc::new(clients.promql);
         numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
-        let answers = Answers::new(Arc::clone(&prometheus), clock::now, times.answer);
+        let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
         numbers::of_answers(&self.telemetry.metrics, &answers);
         let asked = backing::Asked::new(Arc::clone(&answers));
@@ -370,7 +370,7 @@ impl Background {
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let objects = backing::Objects {
             inventory: watches.subscribe(),
-            others: ObjectNames::new(client.clone(), registry),
+            others: WatchedNames::new(client.clone(), registry),
         };
         let gpus = Gpus::new(config, watches, relist, self.telemetry.clone());
         (gpus, objects)

@@ -18,7 +18,7 @@ use super::{
     Ask, CustomItem, CustomMetric, Error, ExternalItem, Item, NO_METRICS, Objects, Provider, Query,
     Sink, ValuesOf, Which,
 };
-use adapter_rules::answer::{Answer, Purpose, Sample};
+use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
 use adapter_rules::rule::{ResourceRules, Rule};
@@ -338,7 +338,7 @@ fn pass_objects(
         return Err(Error::Unavailable { what: NO_METRICS });
     };
     // As upstream, the last of several samples of one object counts.
-    let by_name: HashMap<&str, &Sample> = samples
+    let by_name: HashMap<&str, &VectorSample> = samples
         .iter()
         .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))
         .collect();

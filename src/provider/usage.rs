@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::compute::ComputeLimit;
 use super::{Ask, Error, NO_METRICS, Which};
-use adapter_rules::answer::{Answer, Purpose, Sample};
+use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::resource::{ResourceQueries, ResourceQuery};
 use adapter_rules::rule::ResourceRules;
 use apimachinery::field_selector::FieldSelector;
@@ -115,7 +115,7 @@ pub struct UsageAnswer {
 const NO_NODES: &str = "unable to list nodes";
 
 /// Samples by object, with their values in thousandths.
-type ByObject<'a> = HashMap<&'a str, Vec<(&'a Sample, i64)>>;
+type ByObject<'a> = HashMap<&'a str, Vec<(&'a VectorSample, i64)>>;
 
 impl UsageAnswer {
     /// The queries to Prometheus.
@@ -251,10 +251,11 @@ impl Usages {
     fn parts<'a>(
         &self,
         measured: Measured,
-        cpu: &[(&'a Sample, i64)],
-        memory: &[(&'a Sample, i64)],
+        cpu: &[(&'a VectorSample, i64)],
+        memory: &[(&'a VectorSample, i64)],
     ) -> Vec<(&'a str, Amounts)> {
-        let first = |samples: &[(&Sample, i64)]| samples.first().map_or(0, |(_, milli)| *milli);
+        let first =
+            |samples: &[(&VectorSample, i64)]| samples.first().map_or(0, |(_, milli)| *milli);
         if measured == Measured::Nodes {
             let amounts = Amounts {
                 cpu: first(cpu),
@@ -262,7 +263,7 @@ impl Usages {
             };
             return vec![("", amounts)];
         }
-        let name = |sample: &'a Sample, query: &ResourceQuery| {
+        let name = |sample: &'a VectorSample, query: &ResourceQuery| {
             sample.labels.get(query.container()).unwrap_or_default()
         };
         let mut parts: BTreeMap<&str, Amounts> = BTreeMap::new();

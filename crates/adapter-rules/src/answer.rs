@@ -14,7 +14,7 @@ pub enum Purpose {
 
 /// A sample of an instant vector.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct VectorSample {
     /// Its labels, `__name__` among them.
     pub labels: Labels,
     /// The value; not always finite.
@@ -27,7 +27,7 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Samples in Prometheus' order.
-    Vector(Vec<Sample>),
+    Vector(Vec<VectorSample>),
     /// A number without labels.
     Scalar(f64, Timestamp),
     /// A type that no metric can be made of: `matrix`, `string`.

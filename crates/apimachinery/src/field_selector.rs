@@ -9,10 +9,10 @@ const NAMESPACE: &str = "metadata.namespace";
 
 /// A field selector; all requirements must hold. Empty matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector(Vec<Requirement>);
+pub struct FieldSelector(Vec<FieldRequirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct FieldRequirement {
     is_name: bool,
     equal: bool,
     value: String,
@@ -50,7 +50,7 @@ impl FieldSelector {
     }
 }
 
-fn requirement(term: &str) -> Result<Requirement, InvalidFieldSelector> {
+fn requirement(term: &str) -> Result<FieldRequirement, InvalidFieldSelector> {
     let shape = || InvalidFieldSelector::Shape(term.chars().take(64).collect());
     let (field, value) = term.split_once('=').ok_or_else(shape)?;
     let (field, equal) = match field.strip_suffix('!') {
@@ -67,7 +67,7 @@ fn requirement(term: &str) -> Result<Requirement, InvalidFieldSelector> {
         return Err(shape());
     }
     match field {
-        NAME | NAMESPACE => Ok(Requirement {
+        NAME | NAMESPACE => Ok(FieldRequirement {
             is_name: field == NAME,
             equal,
             value: value.to_owned(),

@@ -57,7 +57,7 @@ const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
 /// How kube-apiserver is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum ClusterAccess {
     /// By the current context of a file.
     Kubeconfig(PathBuf),
     /// By the pod's environment and service account.
@@ -98,20 +98,20 @@ impl Client {
     ///
     /// # Errors
     /// When the description cannot be read or used.
-    pub async fn connect(access: &Access) -> Result<Self, ClientError> {
+    pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
         let ((mut config, cluster), from) = match access {
-            Access::Kubeconfig(path) => (
+            ClusterAccess::Kubeconfig(path) => (
                 read_kubeconfig(Some(path), None).await?,
                 path.display().to_string(),
             ),
-            Access::User {
+            ClusterAccess::User {
                 kubeconfig,
                 context,
             } => {
                 let found = of_user(kubeconfig.as_deref(), context.as_deref()).await?;
                 (found, "kubeconfig".to_owned())
             }
-            Access::InCluster => (in_cluster()?, "service account".to_owned()),
+            ClusterAccess::InCluster => (in_cluster()?, "service account".to_owned()),
         };
         let address = config.cluster_url.to_string();
         let token = take_token_file(&mut config)?;

@@ -82,7 +82,7 @@ impl WatchHealth {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct WatchStates {
     watches: BTreeMap<Arc<str>, WatchHealth>,
     /// Whether kube-apiserver answers.
     outage: Condition<(), Instant>,
@@ -90,7 +90,7 @@ struct Inner {
 
 /// The states of all watches. Clones share one registry.
 #[derive(Clone, Debug, Default)]
-pub struct WatchRegistry(Arc<Mutex<Inner>>);
+pub struct WatchRegistry(Arc<Mutex<WatchStates>>);
 
 impl WatchRegistry {
     /// Every watch, by name.
@@ -178,7 +178,7 @@ impl WatchRegistry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, WatchStates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -33,10 +33,10 @@ const NOT_SERVED: Duration = Duration::from_secs(30);
 
 /// Objects of the requested kinds.
 #[derive(Clone, Debug)]
-pub struct ObjectNames(Arc<Inner>);
+pub struct WatchedNames(Arc<Names>);
 
 #[derive(Debug)]
-struct Inner {
+struct Names {
     client: Client,
     registry: WatchRegistry,
     kinds: Mutex<Watched>,
@@ -73,11 +73,11 @@ impl Collection {
     }
 }
 
-impl ObjectNames {
+impl WatchedNames {
     /// Watches nothing yet.
     #[must_use]
     pub fn new(client: Client, registry: WatchRegistry) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(Names {
             client,
             registry,
             kinds: Mutex::default(),
@@ -100,7 +100,7 @@ impl ObjectNames {
             .is_err()
         {
             // Later requests do not wait for a list that takes this long.
-            Writer(Arc::clone(&collection)).give_up();
+            CollectionWriter(Arc::clone(&collection)).give_up();
         }
         let table = collection.lock();
         let is_it = |(key, labels): &(&Key, &Labels)| {
@@ -138,7 +138,7 @@ impl ObjectNames {
             remedy: owners::remedy(&kind.group, &kind.plural),
             wait_most: WAIT_MOST,
         };
-        let store = Writer(Arc::clone(&collection));
+        let store = CollectionWriter(Arc::clone(&collection));
         let reporter = self
             .0
             .registry
@@ -159,9 +159,9 @@ impl ObjectNames {
 }
 
 /// Writes the table of one kind.
-struct Writer(Arc<Collection>);
+struct CollectionWriter(Arc<Collection>);
 
-impl Writer {
+impl CollectionWriter {
     fn settle(&self) {
         self.0.settled.notify_waiters();
     }
@@ -173,7 +173,7 @@ impl Writer {
     }
 }
 
-impl Store for Writer {
+impl Store for CollectionWriter {
     fn begin(&mut self) {
         self.0.lock().begin();
     }

@@ -21,19 +21,19 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 #[derive(Deserialize)]
 struct Groups {
     #[serde(default)]
-    items: Vec<Group>,
+    items: Vec<ApiGroupVersions>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct ApiGroupVersions {
     #[serde(default)]
-    metadata: Name,
+    metadata: GroupName,
     #[serde(default)]
     versions: Vec<Version>,
 }
 
 #[derive(Default, Deserialize)]
-struct Name {
+struct GroupName {
     #[serde(default)]
     name: String,
 }
@@ -85,7 +85,7 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
 
 /// Each kind of a group, in the first version that has it: versions are in order of
 /// preference.
-fn of_group(group: Group) -> Vec<Kind> {
+fn of_group(group: ApiGroupVersions) -> Vec<Kind> {
     let name: Arc<str> = group.metadata.name.into();
     let mut kinds: Vec<Kind> = Vec::new();
     for version in group.versions {

@@ -41,7 +41,7 @@ fn labels_pointer(labels: &Labels) -> Option<Pointer> {
 }
 
 /// The services of one namespace with the same selector.
-struct Group<'a> {
+struct SharedSelector<'a> {
     selector: &'a Labels,
     /// Indices of services, in the order of their names.
     members: Vec<u32>,
@@ -50,7 +50,7 @@ struct Group<'a> {
 /// The services, indexed for lookups by pod.
 pub(super) struct Services<'a> {
     services: Vec<(&'a Key, &'a KeptService)>,
-    groups: Vec<Group<'a>>,
+    groups: Vec<SharedSelector<'a>>,
     /// Groups by the rarest pair of their selector.
     by_pair: HashMap<PairKey, Vec<u32>>,
     /// Results by namespace and label set, which the pods of a workload share.
@@ -65,7 +65,7 @@ pub(super) struct Services<'a> {
 impl<'a> Services<'a> {
     pub(super) fn of(table: &'a Table<KeptService>) -> Self {
         let services: Vec<_> = table.iter().collect();
-        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut groups: Vec<SharedSelector<'a>> = Vec::new();
         let mut known: HashMap<(Pointer, Option<Pointer>), usize> = HashMap::new();
         let mut rarity: HashMap<PairKey, u32> = HashMap::new();
         let mut namespaces = Vec::new();
@@ -79,7 +79,7 @@ impl<'a> Services<'a> {
                         *rarity.entry(pair).or_default() += 1;
                     }
                     namespaces.push(namespace);
-                    groups.push(Group {
+                    groups.push(SharedSelector {
                         selector: &service.selector,
                         members: Vec::new(),
                     });
@@ -201,7 +201,7 @@ impl<'a> Services<'a> {
     }
 }
 
-impl Group<'_> {
+impl SharedSelector<'_> {
     fn selects(&self, labels: &Labels) -> bool {
         let mut pairs = self.selector.iter();
         pairs.all(|(name, value)| labels.get(name) == Some(value))

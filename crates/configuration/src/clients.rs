@@ -1,6 +1,6 @@
 //! The clients of the Prometheus of a configuration.
 
-use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::prometheus::promql::PromqlClient;
 use prometheus_source::{KeyHasher, Prometheus, Source};
 
 use super::Config;
@@ -11,7 +11,7 @@ pub struct Clients {
     /// For GPU series.
     pub source: Source,
     /// For the queries of rules.
-    pub promql: Promql,
+    pub promql: PromqlClient,
 }
 
 /// Why there are none.
@@ -35,7 +35,7 @@ impl Clients {
     pub fn new(config: &Config) -> Result<Self, NoClients> {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
         let source = Prometheus::new(settings.clone(), KeyHasher::new())?;
-        let promql = Promql::new(settings, source.replicas())?;
+        let promql = PromqlClient::new(settings, source.replicas())?;
         Ok(Self {
             source: Source::Prometheus(Box::new(source)),
             promql,

@@ -4,7 +4,7 @@ use serde_saphyr::{Location, Spanned};
 
 use adapter_rules::raw::without_alias;
 use apimachinery::letters::escaped;
-use limits::file::yaml::{self, Fault};
+use limits::file::yaml::{self, YamlFault};
 
 /// Why a configuration file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,8 +39,8 @@ pub(super) struct Problem {
 }
 
 /// What the parser found, or a value that parses itself.
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
+impl From<YamlFault> for Problem {
+    fn from(fault: YamlFault) -> Self {
         Self {
             at: fault.error.location(),
             message: escaped(&yaml::message(&fault.error)).into_owned(),

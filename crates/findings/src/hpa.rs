@@ -65,14 +65,14 @@ const ANSWERS: [(&str, &str); 3] = [
 /// Names of the metrics served now. An API that another server has (GM101) has none,
 /// since that explains the faults of its metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedMetrics {
     /// In the custom metrics API, for any kind of object.
     pub custom: Option<BTreeSet<String>>,
     /// In the external metrics API.
     pub external: Option<BTreeSet<String>>,
 }
 
-impl Served {
+impl ServedMetrics {
     /// The names in the API of a metric.
     fn of(&self, source: &MetricSource) -> Option<&BTreeSet<String>> {
         self.sides(source)[0]
@@ -97,7 +97,7 @@ pub fn is_ours(hpa: &Hpa) -> bool {
 /// All findings from the HPA alone. Without the served names, only misspelt names of
 /// built-in metrics are found.
 #[must_use]
-pub fn check(hpa: &Hpa, served: Option<&Served>) -> Vec<Finding> {
+pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>) -> Vec<Finding> {
     let object = hpa.to_string();
     let asked = metrics_of(hpa);
     let mut found = Vec::new();
@@ -120,17 +120,17 @@ pub fn check(hpa: &Hpa, served: Option<&Served>) -> Vec<Finding> {
 }
 
 /// The names that are served without configuration.
-fn built_in() -> Served {
+fn built_in() -> ServedMetrics {
     let metrics = metrics::built_in();
     let custom = metrics.iter().map(|it| it.name.clone()).collect();
     let external = ExternalMetrics::new(metrics.into());
-    Served {
+    ServedMetrics {
         external: Some(external.names().iter().map(ToString::to_string).collect()),
         custom: Some(custom),
     }
 }
 
-fn not_served(object: &str, metric: &Metric, served: Option<&Served>) -> Option<Finding> {
+fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> Option<Finding> {
     let name = metric.source.name();
     let offline;
     let known = match served {

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Finding, kubectl};
 
 /// Labels of a pod or a namespace.
-pub type Labels = BTreeMap<String, String>;
+pub type LabelMap = BTreeMap<String, String>;
 
 /// The key of the label that names an application, and that of a namespace.
 const NAME: &str = "app.kubernetes.io/name";
@@ -23,13 +23,13 @@ const NAMESPACE: &str = "kubernetes.io/metadata.name";
 
 /// Pods that connect to others.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ConnectingPods {
     /// Their namespace.
     pub namespace: String,
     /// The labels of that namespace.
-    pub namespace_labels: Labels,
+    pub namespace_labels: LabelMap,
     /// Their own labels.
-    pub labels: Labels,
+    pub labels: LabelMap,
 }
 
 /// The first of the policies of a namespace that keep a client from all of its pods with
@@ -37,8 +37,8 @@ pub struct Client {
 #[must_use]
 pub fn shut_out<'p>(
     policies: &'p [NetworkPolicy],
-    pods: &[Labels],
-    client: &Client,
+    pods: &[LabelMap],
+    client: &ConnectingPods,
 ) -> Option<&'p NetworkPolicy> {
     let shutting: Option<Vec<_>> = pods
         .iter()
@@ -49,8 +49,8 @@ pub fn shut_out<'p>(
 
 fn shut_out_of_pod<'p>(
     policies: &'p [NetworkPolicy],
-    labels: &Labels,
-    client: &Client,
+    labels: &LabelMap,
+    client: &ConnectingPods,
 ) -> Option<&'p NetworkPolicy> {
     let selects = |policy: &&NetworkPolicy| {
         policy.spec.as_ref().is_some_and(|spec| {
@@ -71,7 +71,11 @@ fn shut_out_of_pod<'p>(
     (!is_let_in).then_some(first)
 }
 
-fn lets_in(policy: &NetworkPolicy, rule: &NetworkPolicyIngressRule, client: &Client) -> bool {
+fn lets_in(
+    policy: &NetworkPolicy,
+    rule: &NetworkPolicyIngressRule,
+    client: &ConnectingPods,
+) -> bool {
     let peers = rule.from.as_deref().unwrap_or_default();
     let is_client = |peer: &NetworkPolicyPeer| {
         let is_there = match &peer.namespace_selector {
@@ -85,14 +89,19 @@ fn lets_in(policy: &NetworkPolicy, rule: &NetworkPolicyIngressRule, client: &Cli
 }
 
 /// A missing selector selects all; an unreadable one may.
-fn matches(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
+fn matches(selector: Option<&LabelSelector>, labels: &LabelMap) -> bool {
     let selector = selector.cloned().unwrap_or_default();
     Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
 }
 
 /// Adds the policy to a finding, with the command that admits the client: one more
 /// policy, for the pods that their Service's selector selects.
-pub fn name(finding: &mut Finding, policy: &NetworkPolicy, pods: &Labels, client: &Client) {
+pub fn name(
+    finding: &mut Finding,
+    policy: &NetworkPolicy,
+    pods: &LabelMap,
+    client: &ConnectingPods,
+) {
     let text = |it: &Option<String>| it.clone().unwrap_or_else(|| "?".to_owned());
     let namespace = text(&policy.metadata.namespace);
     let name = text(&policy.metadata.name);

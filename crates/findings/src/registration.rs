@@ -24,7 +24,7 @@ const SOON: i64 = 3 * 24 * 3600;
 
 /// The server that answers for an APIService.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
+pub enum AnsweringServer {
     /// This server, as its answer says.
     Ours,
     /// Another server.
@@ -44,7 +44,7 @@ pub struct Registered {
     /// Its Service; `None`: there is none, or it could not be read.
     pub service: Option<Service>,
     /// The server that answers there.
-    pub answers: Answers,
+    pub answers: AnsweringServer,
     /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
 }
@@ -111,8 +111,8 @@ pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
 /// and the Service has its label.
 #[must_use]
 pub fn home(all: &[Registered]) -> Option<&Registered> {
-    let by_label = |it: &&Registered| it.answers == Answers::NoServer && it.has_label();
-    let answering = all.iter().find(|it| it.answers == Answers::Ours);
+    let by_label = |it: &&Registered| it.answers == AnsweringServer::NoServer && it.has_label();
+    let answering = all.iter().find(|it| it.answers == AnsweringServer::Ours);
     answering.or_else(|| all.iter().find(by_label))
 }
 
@@ -122,9 +122,9 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
     let place = registered.place();
     place.is_some()
         && match registered.answers {
-            Answers::Ours => false,
-            Answers::Other => true,
-            Answers::NoServer => match home {
+            AnsweringServer::Ours => false,
+            AnsweringServer::Other => true,
+            AnsweringServer::NoServer => match home {
                 Some(home) => home.place() != place,
                 None => pre,
             },
@@ -167,7 +167,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
         None => String::new(),
     };
     let how = match registered.answers {
-        Answers::NoServer => "where gpu-metrics-apiserver does not answer",
+        AnsweringServer::NoServer => "where gpu-metrics-apiserver does not answer",
         _ => "which is not gpu-metrics-apiserver",
     };
     let message = format!("leads to Service {namespace}/{name}{release}, {how}");

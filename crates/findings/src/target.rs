@@ -25,7 +25,7 @@ const TOOLS: [&str; 5] = [
 
 /// The parts of a Deployment, StatefulSet or ReplicaSet that are used here.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Workload {
+pub struct ScaledWorkload {
     /// Its name, and the managers of its fields.
     pub metadata: ObjectMeta,
     /// Its specification.

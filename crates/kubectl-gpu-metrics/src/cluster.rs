@@ -9,7 +9,7 @@ use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use serde::de::DeserializeOwned;
 
-use cluster_state::client::{Access, Client};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::error::CallError;
 
 pub(super) use crate::inspect::encode;
@@ -42,7 +42,7 @@ pub struct Cluster {
 
 impl ClusterArgs {
     pub(super) async fn connect(&self) -> Result<Cluster, Failure> {
-        let access = Access::User {
+        let access = ClusterAccess::User {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
         };

@@ -19,7 +19,7 @@ use findings::codes::{
     Code, GM101, GM102, GM103, GM104, GM501, GM502, GM503, GM504, GM505, GM506, GM507, GM509,
     GM510, GM512, GM514, GM515,
 };
-use findings::hpa::Served;
+use findings::hpa::ServedMetrics;
 use findings::peers::{self, Vpa};
 use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
@@ -191,7 +191,7 @@ impl<'c> Look<'c> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<Served>, CallError> {
+    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<ServedMetrics>, CallError> {
         let mut custom = Answer::Absent;
         for version in ["v1beta2", "v1beta1"] {
             let name = format!("{version}.custom.metrics.k8s.io");
@@ -204,7 +204,7 @@ impl<'c> Look<'c> {
         let external = self.names(name, of_others, &READ_EXTERNAL).await?;
         Ok(match (custom, external) {
             (Answer::Skipped, _) | (_, Answer::Skipped) => None,
-            (custom, external) => Some(Served {
+            (custom, external) => Some(ServedMetrics {
                 custom: custom.found().unwrap_or_else(|| Some(BTreeSet::new())),
                 external: external.found().unwrap_or_else(|| Some(BTreeSet::new())),
             }),
@@ -257,7 +257,7 @@ impl<'c> Look<'c> {
     pub async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
-        served: Option<&Served>,
+        served: Option<&ServedMetrics>,
     ) -> Result<Vec<Hpa>, CallError> {
         let place = namespace.map(|name| format!("namespaces/{}/", encode(name)));
         let (place, whose) = (

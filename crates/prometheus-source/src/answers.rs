@@ -12,7 +12,7 @@ use moka::future::Cache;
 use tokio::sync::watch;
 
 use super::error::Error;
-use super::prometheus::promql::Promql;
+use super::prometheus::promql::PromqlClient;
 use adapter_rules::answer::{Answer, Purpose};
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Cached answers.
 #[derive(Debug)]
-pub struct Answers {
+pub struct AnswerCache {
     asked: ArcSwap<Asked>,
     clock: fn() -> Timestamp,
     kept: Cache<Arc<str>, Arc<Answer>>,
@@ -36,7 +36,7 @@ pub struct Answers {
 /// A Prometheus, and the permits for queries to it.
 #[derive(Debug)]
 struct Asked {
-    prometheus: Arc<Promql>,
+    prometheus: Arc<PromqlClient>,
     metrics: Permits,
     resources: Permits,
 }
@@ -73,7 +73,7 @@ pub struct Counts {
 }
 
 impl Asked {
-    fn new(prometheus: Arc<Promql>) -> Self {
+    fn new(prometheus: Arc<PromqlClient>) -> Self {
         let most = usize::from(prometheus.max_concurrent_queries());
         Self {
             prometheus,
@@ -83,10 +83,10 @@ impl Asked {
     }
 }
 
-impl Answers {
+impl AnswerCache {
     /// A cache of answers up to `max_age` old; with zero, none is cached.
     #[must_use]
-    pub fn new(prometheus: Arc<Promql>, clock: fn() -> Timestamp, max_age: Duration) -> Self {
+    pub fn new(prometheus: Arc<PromqlClient>, clock: fn() -> Timestamp, max_age: Duration) -> Self {
         let weigh = |_: &Arc<str>, answer: &Arc<Answer>| match &**answer {
             Answer::Vector(samples) => u32::try_from(samples.len()).unwrap_or(u32::MAX).max(1),
             Answer::Scalar(..) | Answer::Other(_) => 1,
@@ -112,7 +112,7 @@ impl Answers {
 
     /// Switches to another Prometheus, and drops the cached answers. Answers of
     /// running queries are still used; they expire in a moment.
-    pub fn ask_from_now_on(&self, prometheus: Arc<Promql>) {
+    pub fn ask_from_now_on(&self, prometheus: Arc<PromqlClient>) {
         self.asked.store(Arc::new(Asked::new(prometheus)));
         self.kept.invalidate_all();
     }
@@ -232,20 +232,20 @@ mod tests {
     use crate::testing::fake_prometheus::FakePrometheus;
     use aggregated_apiserver::testing::test_server::until;
 
-    fn client(fake: &FakePrometheus) -> Arc<Promql> {
+    fn client(fake: &FakePrometheus) -> Arc<PromqlClient> {
         let settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
-        Arc::new(Promql::alone(settings).unwrap())
+        Arc::new(PromqlClient::alone(settings).unwrap())
     }
 
     /// A cache over a Prometheus that does not answer within this time.
-    fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<Answers> {
+    fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<AnswerCache> {
         fake.stall();
         let mut settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
         settings.max_concurrent_queries = most;
         settings.timeout = timeout;
-        let prometheus = Arc::new(Promql::alone(settings).unwrap());
+        let prometheus = Arc::new(PromqlClient::alone(settings).unwrap());
         let clock = || Timestamp::from_secs(1);
-        Arc::new(Answers::new(prometheus, clock, Duration::from_secs(5)))
+        Arc::new(AnswerCache::new(prometheus, clock, Duration::from_secs(5)))
     }
 
     #[tokio::test]
@@ -295,7 +295,7 @@ mod tests {
             ));
         }
         let clock = || Timestamp::from_secs(1);
-        let answers = Answers::new(client(&one), clock, Duration::from_secs(60));
+        let answers = AnswerCache::new(client(&one), clock, Duration::from_secs(60));
         let answers = Arc::new(answers);
         let ask = async |query: &str| answers.fetch(&query.into(), Purpose::Metric, "u").await;
         let is = |answer: &Answer, wanted: f64| matches!(answer, Answer::Scalar(value, _) if (value - wanted).abs() < f64::EPSILON);

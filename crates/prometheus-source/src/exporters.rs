@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::decode::KeyHasher;
 use super::exposition;
-use super::query::Query;
+use super::query::SignalQuery;
 use super::{Answered, Fetched};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, Sample};
@@ -72,7 +72,11 @@ impl Exporters {
 
     /// Answers queries from the scrape at their time; the first query with a new time
     /// scrapes. A target that does not answer has no samples.
-    pub async fn fetch(&mut self, queries: &[Query<'_>], batches: &mut [Batch]) -> Vec<Answered> {
+    pub async fn fetch(
+        &mut self,
+        queries: &[SignalQuery<'_>],
+        batches: &mut [Batch],
+    ) -> Vec<Answered> {
         let mut answers = Vec::with_capacity(queries.len());
         for (query, batch) in queries.iter().zip(batches) {
             let asked = Instant::now();
@@ -89,7 +93,7 @@ impl Exporters {
     }
 
     /// The samples of one signal in the last scrape.
-    fn answer(&self, query: &Query<'_>, batch: &mut Batch) -> Fetched {
+    fn answer(&self, query: &SignalQuery<'_>, batch: &mut Batch) -> Fetched {
         let spec = query.spec;
         let wanted = |name: &str| {
             spec.wire_names
@@ -166,7 +170,7 @@ async fn text_of(client: &reqwest::Client, url: &str) -> Option<String> {
 
 /// The labels as stored: the target's labels win, and the exporter's labels of the
 /// same name become `exported_…`. Empty values are dropped.
-fn stored_labels(line: &exposition::Line<'_>, target: &[(String, String)]) -> String {
+fn stored_labels(line: &exposition::SampleLine<'_>, target: &[(String, String)]) -> String {
     let mut labels: BTreeMap<String, &str> = BTreeMap::new();
     labels.insert("__name__".to_owned(), line.name);
     for (name, value) in line.labels.iter().filter(|(_, value)| !value.is_empty()) {

@@ -6,7 +6,7 @@
 
 /// One sample line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line<'a> {
+pub struct SampleLine<'a> {
     /// The metric's name.
     pub name: &'a str,
     /// The labels in the printed order, with escapes resolved.
@@ -17,7 +17,7 @@ pub struct Line<'a> {
 
 /// Parses one line; `None` for comments, empty lines and lines without a sample.
 #[must_use]
-pub fn parse(line: &str) -> Option<Line<'_>> {
+pub fn parse(line: &str) -> Option<SampleLine<'_>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return None;
@@ -40,7 +40,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
         }
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some(Line {
+    Some(SampleLine {
         name,
         labels,
         value,

@@ -45,7 +45,7 @@ pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind, Limit};
 pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
-pub use query::{Devices, Query};
+pub use query::{Devices, SignalQuery};
 
 /// The result of one fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Source {
     /// exporters that number no devices.
     pub async fn fetch(
         &mut self,
-        queries: &[Query<'_>],
+        queries: &[SignalQuery<'_>],
         now: Timestamp,
         batches: &mut [Batch],
     ) -> Vec<Answered> {

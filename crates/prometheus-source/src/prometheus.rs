@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::credentials::Secrets;
 use super::decode::{self, KeyHasher, Nan};
 use super::error::Error;
-use super::query::{self, Query};
+use super::query::{self, SignalQuery};
 use super::{Answered, Fetched};
 use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
@@ -100,7 +100,7 @@ impl Prometheus {
     /// time of the call, and is compared with the server's clock.
     pub async fn fetch(
         &mut self,
-        queries: &[Query<'_>],
+        queries: &[SignalQuery<'_>],
         now: Timestamp,
         batches: &mut [Batch],
     ) -> Vec<Answered> {
@@ -130,7 +130,7 @@ impl Prometheus {
     /// names only by equality.
     async fn understand(
         &mut self,
-        query: &Query<'_>,
+        query: &SignalQuery<'_>,
         now: Timestamp,
         (mut text, mut received): (BytesMut, Result<Received, Error>),
         batch: &mut Batch,
@@ -167,7 +167,7 @@ impl Prometheus {
     /// Returns how long that took.
     async fn receive(
         &self,
-        query: &Query<'_>,
+        query: &SignalQuery<'_>,
         now: Timestamp,
         text: &mut BytesMut,
     ) -> (Duration, Result<Received, Error>) {
@@ -178,7 +178,7 @@ impl Prometheus {
 
     async fn receive_all(
         &self,
-        question: &Query<'_>,
+        question: &SignalQuery<'_>,
         (now, begun): (Timestamp, Instant),
         text: &mut BytesMut,
     ) -> Result<Received, Error> {
@@ -209,7 +209,7 @@ impl Prometheus {
     /// Decodes the answers into the batch, which has their text.
     fn decode(
         &mut self,
-        question: &Query<'_>,
+        question: &SignalQuery<'_>,
         now: Timestamp,
         (text, answers): (&Bytes, &[Answer]),
         batch: &mut Batch,

@@ -34,7 +34,7 @@ impl Devices {
 
 /// A query to a source.
 #[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
+pub struct SignalQuery<'a> {
     /// The signal.
     pub spec: &'a SignalSpec,
     /// The selected devices.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::hardware::Device;
+use super::hardware::SimulatedDevice;
 use super::machines::Machines;
 use super::orchestrator::Holder;
 use super::profile::Profile;
@@ -83,7 +83,7 @@ impl Exporter {
 pub(super) fn labels<'a>(
     profile: Profile,
     node: &'a str,
-    device: &'a Device,
+    device: &'a SimulatedDevice,
     holder: Option<&Holder<'a>>,
     process: bool,
 ) -> Pairs<'a> {

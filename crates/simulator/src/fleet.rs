@@ -1,11 +1,11 @@
 //! The fleet of a scenario: machines, pods, exporters, and the targets of Prometheus.
 
 use super::exporter::Exporter;
-use super::hardware::{Device, Node};
+use super::hardware::{Node, SimulatedDevice};
 use super::machines::Machines;
 use super::orchestrator::Orchestrator;
 use super::scenario::Scenario;
-use super::scrape::{self, Target};
+use super::scrape::{self, ScrapeTarget};
 
 /// A fleet: maps a time to everything that a cluster's exporters, API server and
 /// Prometheus would return.
@@ -13,7 +13,7 @@ use super::scrape::{self, Target};
 pub struct Fleet {
     pub(super) machines: Machines,
     pub(super) exporters: Vec<Exporter>,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<ScrapeTarget>,
     pub(super) orchestrator: Orchestrator,
 }
 
@@ -47,7 +47,7 @@ impl Fleet {
 
     /// Its devices, node by node; the index is the device's number.
     #[must_use]
-    pub fn devices(&self) -> &[Device] {
+    pub fn devices(&self) -> &[SimulatedDevice] {
         &self.machines.devices
     }
 

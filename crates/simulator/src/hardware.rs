@@ -111,10 +111,10 @@ pub struct MigInstance {
 }
 
 /// What can be held by a pod: a whole card or a MIG instance. A card in MIG
-/// mode has a device for itself too (its [`Device::parent`] is set), which no pod
+/// mode has a device for itself too (its [`SimulatedDevice::parent`] is set), which no pod
 /// holds.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct SimulatedDevice {
     /// Index of its node.
     pub node: u32,
     /// NVML index of the card on its node.
@@ -140,7 +140,7 @@ pub struct Device {
     pub(super) noise: Noise,
 }
 
-impl Device {
+impl SimulatedDevice {
     /// Whether the device exists at a time.
     #[must_use]
     pub fn exists(&self, at: Timestamp) -> bool {

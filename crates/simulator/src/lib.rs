@@ -49,12 +49,12 @@ mod workloads;
 pub use exporter::Exporter;
 pub use field::Field;
 pub use fleet::Fleet;
-pub use hardware::{Device, MigInstance, Model, Node};
+pub use hardware::{MigInstance, Model, Node, SimulatedDevice};
 pub use load::{LoadClass, RESOLUTION};
 pub use orchestrator::Holder;
 pub use profile::Profile;
 pub use scenario::{
-    Exporters, Hardware, LabelScheme, Scenario, ScrapePath, SharingMode, Workloads,
+    ExporterLayers, Hardware, LabelScheme, Scenario, ScrapePath, SharingMode, WorkloadLayers,
 };
-pub use scrape::Target;
+pub use scrape::ScrapeTarget;
 pub use truth::TrueMean;

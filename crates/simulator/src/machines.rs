@@ -1,6 +1,6 @@
 //! Layer 1: the nodes of a scenario and their devices.
 
-use super::hardware::{Device, Layout, MigInstance, Model, Node};
+use super::hardware::{Layout, MigInstance, Model, Node, SimulatedDevice};
 use super::profile::Profile;
 use super::random::Noise;
 use super::scenario::{Scenario, picks};
@@ -12,7 +12,7 @@ pub(super) struct Machines {
     pub(super) scenario: Scenario,
     pub(super) noise: Noise,
     pub(super) nodes: Vec<Node>,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<SimulatedDevice>,
     /// Range of each node's devices.
     pub(super) node_devices: Vec<(usize, usize)>,
 }
@@ -56,7 +56,7 @@ impl Machines {
         let noise = self.noise.at(1).at(u64::from(card));
         let hardware = &self.scenario.hardware;
         let lost = picks(hardware.lost_every, card).then(|| self.event_time(noise));
-        let whole = Device {
+        let whole = SimulatedDevice {
             node,
             gpu,
             uuid: format!("GPU-{}", noise.uuid()),
@@ -76,12 +76,12 @@ impl Machines {
         }
         let shared = picks(hardware.shared_every, card);
         let replicas = if shared { hardware.replicas.max(2) } else { 1 };
-        self.devices.push(Device { replicas, ..whole });
+        self.devices.push(SimulatedDevice { replicas, ..whole });
     }
 
     /// Adds the card itself, the instances of its layout, and those of the next layout if
     /// the scenario partitions it again.
-    fn add_instances(&mut self, card: &Device, layouts: &'static [Layout]) {
+    fn add_instances(&mut self, card: &SimulatedDevice, layouts: &'static [Layout]) {
         let first = usize::try_from(card.noise.at(9).below(layouts.len() as u64)).unwrap_or(0);
         let change = self.scenario.hardware.mig_reconfigured;
         let change = change.map(|offset| self.scenario.offset(offset));
@@ -91,13 +91,13 @@ impl Machines {
             let next = layouts[(first + 1) % layouts.len()];
             spans.push((next, change, card.until));
         }
-        self.devices.push(Device {
+        self.devices.push(SimulatedDevice {
             parent: true,
             ..card.clone()
         });
         for (layout, since, until) in spans {
             for &(profile, id) in layout {
-                self.devices.push(Device {
+                self.devices.push(SimulatedDevice {
                     mig: Some(MigInstance { profile, id }),
                     since,
                     until,

@@ -5,7 +5,7 @@
 
 use super::field::Field;
 use super::fleet::Fleet;
-use super::hardware::Device;
+use super::hardware::SimulatedDevice;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
 use apimachinery::time::{Timestamp, millis};
@@ -118,7 +118,7 @@ impl Fleet {
         sum.min(100.0)
     }
 
-    fn of_instances(&self, number: usize, card: &Device, millis: i64) -> f64 {
+    fn of_instances(&self, number: usize, card: &SimulatedDevice, millis: i64) -> f64 {
         let at = Timestamp::from_millis(millis);
         let instances = self.machines.devices.iter().enumerate().skip(number + 1);
         instances

@@ -28,9 +28,9 @@ pub struct Scenario {
     /// The cards.
     pub hardware: Hardware,
     /// The workloads that hold them.
-    pub workloads: Workloads,
+    pub workloads: WorkloadLayers,
     /// How they are read and printed.
-    pub exporters: Exporters,
+    pub exporters: ExporterLayers,
     /// How the lines reach the store.
     pub scrape: ScrapePath,
 }
@@ -55,7 +55,7 @@ pub struct Hardware {
 
 /// Layers 2 and 3. A slot is a set of devices that one pod after another holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Workloads {
+pub struct WorkloadLayers {
     /// Number of namespaces.
     pub namespaces: u32,
     /// Sizes of slots, in GPUs, drawn evenly.
@@ -82,7 +82,7 @@ pub struct Workloads {
 
 /// Layers 4 and 5.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exporters {
+pub struct ExporterLayers {
     /// Versions, dealt to the nodes in turn.
     pub profiles: Vec<Profile>,
     /// The collection interval I.
@@ -169,7 +169,7 @@ impl Scenario {
                 lost_every: 0,
                 mig_reconfigured: None,
             },
-            workloads: Workloads {
+            workloads: WorkloadLayers {
                 namespaces: 4,
                 gpus_per_pod: vec![1, 1, 2, 4],
                 load: None,
@@ -181,7 +181,7 @@ impl Scenario {
                 cron_every: 0,
                 across_nodes: false,
             },
-            exporters: Exporters::faultless(Profile::V4_5_3),
+            exporters: ExporterLayers::faultless(Profile::V4_5_3),
             scrape: ScrapePath {
                 schemes: vec![LabelScheme::HonorFalse],
                 interval: Duration::from_secs(15),
@@ -206,7 +206,7 @@ impl Scenario {
     }
 }
 
-impl Exporters {
+impl ExporterLayers {
     /// One faultless version that reads every 15 s.
     pub(super) fn faultless(profile: Profile) -> Self {
         Self {

@@ -66,7 +66,7 @@ impl LabelScheme {
 
 /// One target of one job of one Prometheus.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct ScrapeTarget {
     /// Index of the exporter it scrapes.
     pub exporter: usize,
     /// Its label scheme.
@@ -81,7 +81,7 @@ pub struct Target {
 }
 
 /// All targets of a fleet: every exporter once per Prometheus and job.
-pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target> {
+pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<ScrapeTarget> {
     let path = &machines.scenario.scrape;
     let jobs = 1 + usize::from(path.second_job.is_some());
     let mut targets = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target
                     let scheme = path.schemes.get(turn).copied();
                     scheme.unwrap_or(LabelScheme::HonorFalse)
                 });
-                targets.push(Target::new(
+                targets.push(ScrapeTarget::new(
                     machines,
                     (exporter, scraped),
                     scheme,
@@ -106,7 +106,7 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Target
     targets
 }
 
-impl Target {
+impl ScrapeTarget {
     fn new(
         machines: &Machines,
         (exporter, scraped): (usize, &Exporter),

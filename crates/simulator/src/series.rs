@@ -10,11 +10,11 @@ use super::exporter::{self, Pairs};
 use super::exposition::split;
 use super::field::Field;
 use super::fleet::Fleet;
-use super::hardware::Device;
+use super::hardware::SimulatedDevice;
 use super::overrides::NONE;
 use super::profile::Profile;
 use super::scenario::LabelScheme;
-use super::scrape::Target;
+use super::scrape::ScrapeTarget;
 #[cfg(test)]
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -177,7 +177,7 @@ impl Fleet {
     }
 
     /// The field that a target's exporter prints under a name.
-    fn field_of(&self, name: &str, target: &Target) -> Option<Field> {
+    fn field_of(&self, name: &str, target: &ScrapeTarget) -> Option<Field> {
         let exporter = &self.exporters[target.exporter];
         let upgraded = self
             .machines
@@ -196,7 +196,7 @@ impl Fleet {
     /// exporter version.
     fn series_of<'a>(
         &'a self,
-        target: &'a Target,
+        target: &'a ScrapeTarget,
         number: usize,
         field: Field,
         name: &'static str,
@@ -246,8 +246,8 @@ impl Fleet {
 
 /// The series of one field of one device during collection.
 struct Collected<'a> {
-    target: &'a Target,
-    device: &'a Device,
+    target: &'a ScrapeTarget,
+    device: &'a SimulatedDevice,
     node: &'a str,
     name: &'static str,
     series: Vec<(Profile, Owner<'a>, Raw<'a>)>,
@@ -278,7 +278,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-impl Target {
+impl ScrapeTarget {
     fn rescaled(&self, field: Field, value: f64) -> f64 {
         if self.scheme == LabelScheme::RhoaiRatio && field.is_whole_card() {
             value / 100.0

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
-use adapter_rules::answer::{Answer as Found, Sample};
+use adapter_rules::answer::{Answer as Found, VectorSample};
 use adapter_rules::registry::{Registry, Shape};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::labels::Labels;
@@ -168,7 +168,7 @@ impl Answers for Prometheus {
             true => &[],
             false => &[("namespace", "gpu-operator"), ("pod", EXPORTER)],
         };
-        let sample = Sample {
+        let sample = VectorSample {
             labels: Labels::from_pairs(labels.iter().copied()),
             value: 46.5,
             at: Timestamp::from_secs(NOW.secs()),

@@ -8,7 +8,7 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
-use prometheus_source::{Answered, Devices, Error, ErrorKind, Limit, Query};
+use prometheus_source::{Answered, Devices, Error, ErrorKind, Limit, SignalQuery};
 
 /// Polls between two queries of framebuffer fields in a large fleet: these fields hardly
 /// change.
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Queries the next part of each signal.
     async fn ask_parts(&mut self, reads: &mut [Read<'_>], at: Timestamp) -> Round {
-        let queries: Vec<Query<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
+        let queries: Vec<SignalQuery<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
         let mut batches = std::mem::take(&mut self.batches);
         let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
         batches.resize_with(batches.len().max(reads.len()), empty);
@@ -106,7 +106,7 @@ impl Engine {
 
     /// Profiling fields leave whole GPUs out where only MIG instances need them; every
     /// ten minutes a query includes all, to see whether others do.
-    fn query<'a>(&self, read: &Read<'a>, at: Timestamp) -> Query<'a> {
+    fn query<'a>(&self, read: &Read<'a>, at: Timestamp) -> SignalQuery<'a> {
         let spec = read.spec;
         let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
             Devices::Mig
@@ -114,7 +114,7 @@ impl Engine {
             Devices::All
         };
         let (at, range) = read.parts.next();
-        Query {
+        SignalQuery {
             spec,
             devices,
             at,

@@ -13,7 +13,7 @@ use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
 use aggregated_apiserver::testing::log::logging;
 use apimachinery::selector::Selector;
-use cluster_state::client::{Access, Client};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
 use cluster_state::testing::fake_kube::FakeKube;
@@ -163,7 +163,7 @@ impl World {
 
     async fn with(first: GpuSettings, adjust: impl FnOnce(&mut Gpus)) -> Self {
         let kube = cluster().await;
-        let access = Access::Kubeconfig(kube.kubeconfig());
+        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
         let watches = Watches::start(&client, &registry, watching(&first.config));

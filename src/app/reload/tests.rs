@@ -64,7 +64,7 @@ impl Scene {
         };
         let config = Config::from_yaml("config.yaml", FIRST, &file.flags).unwrap();
         let prometheus = Arc::new(Clients::new(&config).unwrap().promql);
-        let answers = Answers::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
+        let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
         let answers = Arc::new(answers);
         let asked = Asked::new(Arc::clone(&answers));
         let provider = Arc::new(RuleProvider::new(Box::new(Nobody), Box::new(asked)));

@@ -46,7 +46,7 @@ impl Scene {
             draining,
             own: Vec::new(),
         };
-        let access = Access::Kubeconfig(kube.kubeconfig());
+        let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let serves_resources = Arc::new(AtomicBool::new(false));
         let sources = Sources {

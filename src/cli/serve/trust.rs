@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use aggregated_apiserver::security::always_allowed::AlwaysAllowed;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust;
-use cluster_state::client::Access;
+use cluster_state::client::ClusterAccess;
 use kubectl_gpu_metrics::Failure;
 
 use crate::app::server::{Lookup, Ways};
@@ -15,8 +15,8 @@ use super::flags::{Cluster, ServeArgs, TrustFlags};
 
 pub(super) fn ways(args: &Cluster) -> Ways {
     let way = |file: &Option<PathBuf>| match file {
-        Some(path) => Access::Kubeconfig(path.clone()),
-        None => Access::InCluster,
+        Some(path) => ClusterAccess::Kubeconfig(path.clone()),
+        None => ClusterAccess::InCluster,
     };
     Ways {
         lister: way(&args.lister_kubeconfig),

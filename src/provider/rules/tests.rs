@@ -10,7 +10,7 @@ use super::*;
 use crate::provider::NO_METRICS;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use adapter_rules::answer::Sample;
+use adapter_rules::answer::VectorSample;
 use adapter_rules::naming::Regexes;
 use adapter_rules::raw::{self, Checked};
 use adapter_rules::registry::{Registry, Shape};
@@ -74,9 +74,9 @@ impl Answers for Prometheus {
     }
 }
 
-fn sample(labels: &[(&str, &str)], value: f64) -> Sample {
+fn sample(labels: &[(&str, &str)], value: f64) -> VectorSample {
     let labels = labels.iter().map(|(name, value)| (*name, *value));
-    Sample {
+    VectorSample {
         labels: Labels::from_pairs(labels),
         value,
         at: Timestamp::from_secs(100),

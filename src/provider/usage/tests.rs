@@ -68,7 +68,7 @@ pub(crate) fn inventory(pods: Vec<Pod>, nodes: &[&str]) -> Inventory {
 
 /// A sample of a pod's container (`ns/pod/container`) or of a node, at a time in
 /// milliseconds.
-pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
+pub(crate) fn sample(of: &str, value: f64, at: i64) -> VectorSample {
     let labels = match of.split('/').collect::<Vec<_>>()[..] {
         [namespace, pod, container] => vec![
             ("namespace", namespace),
@@ -77,7 +77,7 @@ pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
         ],
         _ => vec![("instance", of)],
     };
-    Sample {
+    VectorSample {
         labels: Labels::from_pairs(labels),
         value,
         at: Timestamp::from_millis(at),
@@ -86,7 +86,7 @@ pub(crate) fn sample(of: &str, value: f64, at: i64) -> Sample {
 
 /// Prometheus: samples that begin with `cpu ` or `memory `, by the subject of the
 /// query and the namespace that it names.
-struct Prometheus(Vec<(&'static str, Vec<Sample>)>);
+struct Prometheus(Vec<(&'static str, Vec<VectorSample>)>);
 
 impl Prometheus {
     fn answer(&self, promql: &str) -> Answer {

@@ -13,7 +13,7 @@ use tower::ServiceBuilder;
 
 use super::context::RequestContext;
 use super::response;
-use super::status::Failure;
+use super::status::RequestFailure;
 use crate::security::Security;
 use crate::security::audit::RequestOutcome;
 use crate::security::counters::Counters;
@@ -183,7 +183,7 @@ async fn authorize(
 /// The answer to a refused request, counted, and marked for the audit.
 fn refuse(counters: &Counters, context: &RequestContext, denied: Denied) -> Response {
     counters.refused(denied.kind());
-    let failure = Failure::Denied(Box::new(denied.clone()));
+    let failure = RequestFailure::Denied(Box::new(denied.clone()));
     let mut response = response::failure(failure, context.manner).into_response();
     response.extensions_mut().insert(denied);
     response

@@ -16,7 +16,7 @@ use crate::security::denied::Denied;
 
 use super::documents::{EncodedDocument, Tagged, compress};
 use super::negotiate::{Format, Manner, takes_gzip};
-use super::status::Failure;
+use super::status::RequestFailure;
 use super::{json, object};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -117,9 +117,9 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 
 /// A failure as a `Status`, never compressed.
 #[must_use]
-pub fn failure(failure: Failure, manner: Manner) -> Response<Full<Bytes>> {
-    let not_allowed = matches!(failure, Failure::MethodNotAllowed);
-    let is_told = matches!(failure, Failure::Unlisted(_));
+pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>> {
+    let not_allowed = matches!(failure, RequestFailure::MethodNotAllowed);
+    let is_told = matches!(failure, RequestFailure::Unlisted(_));
     let (code, status) = failure.status();
     tracing::debug!(
         code = code.as_u16(),
@@ -191,11 +191,11 @@ fn is_audit_id(id: &HeaderValue) -> bool {
 #[must_use]
 pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let refused = match code {
-        StatusCode::PAYLOAD_TOO_LARGE => Failure::BodyTooLarge,
-        StatusCode::REQUEST_TIMEOUT => Failure::TooSlow,
-        StatusCode::URI_TOO_LONG => Failure::TargetTooLong,
-        StatusCode::INTERNAL_SERVER_ERROR => Failure::Denied(Box::new(Denied::Panicked)),
-        _ => Failure::Malformed("the request's framing is ambiguous".to_owned()),
+        StatusCode::PAYLOAD_TOO_LARGE => RequestFailure::BodyTooLarge,
+        StatusCode::REQUEST_TIMEOUT => RequestFailure::TooSlow,
+        StatusCode::URI_TOO_LONG => RequestFailure::TargetTooLong,
+        StatusCode::INTERNAL_SERVER_ERROR => RequestFailure::Denied(Box::new(Denied::Panicked)),
+        _ => RequestFailure::Malformed("the request's framing is ambiguous".to_owned()),
     };
     let headers = HeaderMap::new();
     let mut response = failure(refused, Manner::of(&headers));

@@ -16,7 +16,7 @@ const MAX_MESSAGE: usize = 512;
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RequestFailure {
     /// Path, query or selector is invalid; the fault.
     Malformed(String),
     /// The path has no resource.
@@ -54,13 +54,13 @@ pub enum Failure {
     Denied(Box<Denied>),
 }
 
-impl From<NotAcceptable> for Failure {
+impl From<NotAcceptable> for RequestFailure {
     fn from(_: NotAcceptable) -> Self {
         Self::NotAcceptable
     }
 }
 
-impl Failure {
+impl RequestFailure {
     /// Too many answers are being fetched.
     #[must_use]
     pub fn saturated() -> Self {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn messages_are_one_line_of_bounded_length() {
-        let status = Failure::Malformed(format!("a\r\nb{}", "é".repeat(600)))
+        let status = RequestFailure::Malformed(format!("a\r\nb{}", "é".repeat(600)))
             .status()
             .1;
         let message = status.message.unwrap();

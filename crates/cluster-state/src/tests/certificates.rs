@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::super::apiservice::ApiServices;
-use super::super::client::{Access, Client};
+use super::super::client::{Client, ClusterAccess};
 use super::super::secret::SharedSecret;
 use crate::testing::fake_registry::FakeRegistry;
 use aggregated_apiserver::certificates::managed::content::{self, Data};
@@ -57,7 +57,7 @@ async fn applied() -> (FakeRegistry, Client) {
             apiservice("gpu-metrics", "gpu-metrics-apiserver"),
         );
     }
-    let access = Access::Kubeconfig(kube.kubeconfig());
+    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
     let client = Client::connect(&access).await.unwrap();
     (kube, client)
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::super::client::{Access, Client};
+use super::super::client::{Client, ClusterAccess};
 use super::super::error::CallError;
 use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
@@ -11,13 +11,13 @@ async fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, text).unwrap();
-    let access = Access::Kubeconfig(path);
+    let access = ClusterAccess::Kubeconfig(path);
     Client::connect(&access).await.unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn an_unusable_kubeconfig_is_named_with_the_remedy() {
-    let access = Access::Kubeconfig(PathBuf::from("/no/such/file"));
+    let access = ClusterAccess::Kubeconfig(PathBuf::from("/no/such/file"));
     let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(error.starts_with("kubeconfig /no/such/file: "), "{error}");
     assert!(error.contains("No such file"), "{error}");
@@ -78,7 +78,7 @@ async fn a_token_file_may_end_in_a_line_break() {
     config["users"][0]["user"] = json!({"tokenFile": token});
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, config.to_string()).unwrap();
-    let access = Access::Kubeconfig(path.clone());
+    let access = ClusterAccess::Kubeconfig(path.clone());
     let client = Client::connect(&access).await.unwrap();
     client.get("/x", "*/*", 1000).await.unwrap();
     std::fs::write(&token, "\n").unwrap();

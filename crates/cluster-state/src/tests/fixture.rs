@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::client::{Access, Client};
+use super::super::client::{Client, ClusterAccess};
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
 use crate::testing::fake_kube::FakeKube;
@@ -81,7 +81,7 @@ impl Scene {
 }
 
 pub(super) async fn connect(kube: &FakeKube) -> Client {
-    let access = Access::Kubeconfig(kube.kubeconfig());
+    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
     Client::connect(&access).await.unwrap()
 }
 

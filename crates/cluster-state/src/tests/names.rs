@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::health::WatchRegistry;
-use super::super::names::ObjectNames;
+use super::super::names::WatchedNames;
 use super::fixture::{connect, object};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use aggregated_apiserver::testing::log::logging;
@@ -28,7 +28,7 @@ async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
     let kube = FakeKube::start().await;
     kube.serve("apps/v1", "deployments", "Deployment");
     kube.put("/apis/apps/v1/deployments", object("infer"));
-    let names = ObjectNames::new(connect(&kube).await, WatchRegistry::default());
+    let names = WatchedNames::new(connect(&kube).await, WatchRegistry::default());
     let kind = deployments();
     let all = Selector::default();
     let ask = || names.matching(&kind, Some("ml"), &all);
@@ -41,7 +41,7 @@ async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it
     let (log, _guard) = logging(tracing::Level::INFO);
     let kube = FakeKube::start().await;
     kube.fault("/apis/apps/v1/deployments", Fault::Forbidden);
-    let names = ObjectNames::new(connect(&kube).await, WatchRegistry::default());
+    let names = WatchedNames::new(connect(&kube).await, WatchRegistry::default());
     let (kind, all) = (deployments(), Selector::default());
     for _ in 0..3 {
         let found = names.matching(&kind, Some("ml"), &all);

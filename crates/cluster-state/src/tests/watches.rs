@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::super::client::{Access, Client};
+use super::super::client::{Client, ClusterAccess};
 use super::super::health::WatchRegistry;
 use super::super::inventory::{WatchSettings, Watches};
 use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
@@ -260,7 +260,7 @@ async fn it_waits_for_a_server_that_is_started_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, kubeconfig(address)).unwrap();
-    let access = Access::Kubeconfig(path);
+    let access = ClusterAccess::Kubeconfig(path);
     let client = Client::connect(&access).await.unwrap();
     let registry = WatchRegistry::default();
     let watches = Watches::start(&client, &registry, WatchSettings::default());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{autoscaler, codes_of, failing, pods, read};
 use crate::peers::{self, Vpa};
-use crate::target::{self, Workload};
+use crate::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 
 #[test]
@@ -28,7 +28,7 @@ fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_
     assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
 }
 
-fn workload(managers: &[&str], gpus: &str) -> Workload {
+fn workload(managers: &[&str], gpus: &str) -> ScaledWorkload {
     let entries: Vec<Value> = managers
         .iter()
         .map(|manager| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
@@ -126,7 +126,7 @@ fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
         &[node("6", false), node("2", false), node("8", true)],
     );
     assert_eq!(there, BTreeMap::from([("nvidia.com/gpu".to_owned(), 8)]));
-    let capacity = |gpus: &GpuResources, workload: &Workload| {
+    let capacity = |gpus: &GpuResources, workload: &ScaledWorkload| {
         target::capacity(&hpa, gpus, &workload.spec.template, &there)
     };
     assert_eq!(capacity(&gpus, &workload(&[], "2")), None);

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use super::{codes_of, read};
-use crate::registration::{self, Answers, Registered};
+use crate::registration::{self, AnsweringServer, Registered};
 use crate::rights::{Installed, Right, Role};
 use crate::{Finding, Severity, config};
 use apimachinery::time::Timestamp;
@@ -26,7 +26,7 @@ fn registered(over: &Value, condition: &Value) -> Registered {
             "metadata": {"annotations": {"meta.helm.sh/release-name": "pa", "meta.helm.sh/release-namespace": "monitoring"}},
             "spec": spec, "status": {"conditions": [condition]},
         })),
-        answers: Answers::Ours,
+        answers: AnsweringServer::Ours,
         ..Registered::default()
     }
 }
@@ -40,7 +40,7 @@ fn fine() -> Value {
 }
 
 /// An APIService that leads to prometheus-adapter's Service, with every fault.
-fn theirs(answers: Answers) -> Registered {
+fn theirs(answers: AnsweringServer) -> Registered {
     let over = json!({
         "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
         "insecureSkipTLSVerify": true,
@@ -54,7 +54,7 @@ fn theirs(answers: Answers) -> Registered {
 #[test]
 fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let ours = [registered(&json!({}), &fine())];
-    let check = |of: Answers, ours: &[Registered], pre| {
+    let check = |of: AnsweringServer, ours: &[Registered], pre| {
         let all = [ours, &[theirs(of)]].concat();
         let found = registration::check(&all, pre, NOW);
         found
@@ -66,15 +66,15 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let stolen = [("GM101", true)];
     for (of, home, pre, wanted) in [
         // This server answers there, whatever the Service's name.
-        (Answers::Ours, &[][..], true, &[][..]),
-        (Answers::Other, &[], true, &other),
-        (Answers::Other, &[], false, &other),
-        (Answers::Other, &ours[..], false, &stolen),
-        (Answers::NoServer, &ours, false, &stolen),
-        (Answers::NoServer, &[], true, &other),
+        (AnsweringServer::Ours, &[][..], true, &[][..]),
+        (AnsweringServer::Other, &[], true, &other),
+        (AnsweringServer::Other, &[], false, &other),
+        (AnsweringServer::Other, &ours[..], false, &stolen),
+        (AnsweringServer::NoServer, &ours, false, &stolen),
+        (AnsweringServer::NoServer, &[], true, &other),
         // The unreachable server may be this one.
         (
-            Answers::NoServer,
+            AnsweringServer::NoServer,
             &[],
             false,
             &[("GM102", false), ("GM103", false)],
@@ -82,7 +82,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     ] {
         assert_eq!(check(of, home, pre), wanted, "{of:?} {home:?} {pre}");
     }
-    let found = registration::check(&[theirs(Answers::Other)], true, NOW);
+    let found = registration::check(&[theirs(AnsweringServer::Other)], true, NOW);
     let Finding {
         message, remedy, ..
     } = &found[0];
@@ -94,7 +94,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
         remedy.contains("docs/migrate/prometheus-adapter.md") && !remedy.contains("uninstall"),
         "{remedy}"
     );
-    let all = [&ours[..], &[theirs(Answers::Other)]].concat();
+    let all = [&ours[..], &[theirs(AnsweringServer::Other)]].concat();
     let found = registration::check(&all, false, NOW);
     let back = r#"-p '{"spec":{"service":{"name":"gm","namespace":"gpu-metrics"}}}'"#;
     assert!(
@@ -109,7 +109,7 @@ fn external_metrics_of_keda_beside_the_server_are_left_to_it() {
         json!({"service": {"namespace": "keda", "name": "keda-operator-metrics-apiserver"}});
     let taken = |name| Registered {
         name,
-        answers: Answers::Other,
+        answers: AnsweringServer::Other,
         ..registered(&place, &fine())
     };
     for (name, wanted) in [
@@ -136,7 +136,7 @@ fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
     let label = json!({"app.kubernetes.io/name": "gpu-metrics-apiserver"});
     let down = |labels: &Value| Registered {
         service: service(labels, &json!({})),
-        ..theirs(Answers::NoServer)
+        ..theirs(AnsweringServer::NoServer)
     };
     let all = [
         down(&json!({})),

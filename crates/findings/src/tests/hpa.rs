@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{autoscaler, average, codes_of, failing, metric, offline, pods};
 use crate::Severity;
-use crate::hpa::{self, Served};
+use crate::hpa::{self, ServedMetrics};
 
 #[test]
 fn an_autoscaler_without_a_fault_has_no_finding() {
@@ -35,7 +35,7 @@ fn an_autoscaler_without_a_fault_has_no_finding() {
 
 #[test]
 fn gm501_names_the_metric_that_was_meant() {
-    let served = Served {
+    let served = ServedMetrics {
         custom: Some(
             ["gpu_memory_utilization", "queue_length"]
                 .map(str::to_owned)
@@ -43,7 +43,7 @@ fn gm501_names_the_metric_that_was_meant() {
         ),
         external: Some(["cluster_gpu_held_count"].map(str::to_owned).into()),
     };
-    let found = |kind: &str, name: &str, served: Option<&Served>| {
+    let found = |kind: &str, name: &str, served: Option<&ServedMetrics>| {
         let metric = metric(kind, name, &json!({}), &average("50"));
         let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), served);
         let found = found.into_iter().filter(|it| it.code == "GM501");
@@ -273,19 +273,19 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
 
 #[test]
 fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
-    let told = |target: &str, reason: &str, message: &str, served: Option<&Served>| {
+    let told = |target: &str, reason: &str, message: &str, served: Option<&ServedMetrics>| {
         let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
         let hpa = failing(&json!([pods(target)]), &json!({}), &condition);
         hpa::check(&hpa, served)
     };
-    let without = |target: &str, reason: &str, served: Option<&Served>| {
+    let without = |target: &str, reason: &str, served: Option<&ServedMetrics>| {
         let message = "10m is longer than the 5m that are kept";
         codes_of(told(target, reason, message, served))
     };
     let unserved = |target: &str, reason: &str| without(target, reason, None);
     assert_eq!(unserved("50", "FailedGetPodsMetric"), ["GM515"]);
     // Another server has the API: GM101 covers it.
-    let of_other = Served {
+    let of_other = ServedMetrics {
         custom: None,
         external: Some(["gpu_memory_utilization".to_owned()].into()),
     };

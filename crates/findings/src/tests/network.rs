@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::read;
 use crate::codes::GM301;
-use crate::network::{self, Client};
+use crate::network::{self, ConnectingPods};
 use crate::{Finding, names};
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -16,8 +16,8 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     owned.collect()
 }
 
-fn client() -> Client {
-    Client {
+fn client() -> ConnectingPods {
+    ConnectingPods {
         namespace: "gpu-metrics".to_owned(),
         namespace_labels: labels(&[("kubernetes.io/metadata.name", "gpu-metrics")]),
         labels: labels(&[

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 use std::time::Duration;
 
-use adapter_rules::answer::{Answer, Sample};
+use adapter_rules::answer::{Answer, VectorSample};
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals, quote, quote_regex};
 use apimachinery::time::{Timestamp, millis};
@@ -14,7 +14,7 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::Error;
-use prometheus_source::prometheus::promql::Promql;
+use prometheus_source::prometheus::promql::PromqlClient;
 use prometheus_source::query::any_name_of;
 
 use crate::Failure;
@@ -54,7 +54,7 @@ const WHOLE_NAME: usize = 45;
 /// The Prometheus to read, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store<'a> {
-    pub(super) promql: &'a Promql,
+    pub(super) promql: &'a PromqlClient,
     pub(super) config: &'a Config,
     pub(super) args: &'a BacktestArgs,
 }
@@ -199,7 +199,7 @@ impl Store<'_> {
         }
     }
 
-    async fn vector(&self, promql: &str, at: Timestamp) -> Result<Vec<Sample>, Failure> {
+    async fn vector(&self, promql: &str, at: Timestamp) -> Result<Vec<VectorSample>, Failure> {
         match self.promql.query(promql, at).await {
             Ok(Answer::Vector(samples)) => Ok(samples),
             Ok(_) => Ok(Vec::new()),
@@ -229,7 +229,7 @@ impl Store<'_> {
         let mut pods = HashSet::new();
         for ago in 0..=days {
             let at = Timestamp::from_millis(end_ms - ago * millis(DAY));
-            let label = |samples: Vec<Sample>, label: &str| -> Vec<String> {
+            let label = |samples: Vec<VectorSample>, label: &str| -> Vec<String> {
                 let values = samples.iter().filter_map(|sample| sample.labels.get(label));
                 values.map(str::to_owned).collect()
             };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use ::hpa::{Hpa, manifest};
 use configuration::retired;
 use configuration::{Config, Flags};
-use findings::hpa::Served;
+use findings::hpa::ServedMetrics;
 use findings::{Finding, Report, Skipped, config, hpa, peers};
 use limits::file::yaml;
 
@@ -123,7 +123,7 @@ pub(crate) fn autoscalers(
 }
 
 /// Checks all files; HPAs of different files are peers, too.
-pub(super) fn check(files: &[File], served: Option<&Served>, report: &mut Report) {
+pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut Report) {
     let mut known_of = KnownOf::default();
     for file in files {
         let before = report.findings.len();

@@ -10,7 +10,7 @@ use cluster_state::error::CallError;
 use configuration::CERTIFICATE_SECRET;
 use configuration::retired;
 use findings::codes::{GM201, GM602};
-use findings::hpa::Served;
+use findings::hpa::ServedMetrics;
 use findings::rights::{ReadRight, Right, right};
 use findings::{Finding, Report, Skipped, codes, config, source};
 use gpu_metrics::resources::GpuResources;
@@ -98,7 +98,10 @@ async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResour
 
 /// The served names, for files. Without a cluster these are the built-in ones, which
 /// is noted.
-pub(super) async fn served_for_files(args: &CheckArgs, report: &mut Report) -> Option<Served> {
+pub(super) async fn served_for_files(
+    args: &CheckArgs,
+    report: &mut Report,
+) -> Option<ServedMetrics> {
     let asked = async {
         let cluster = args.cluster.connect().await?;
         let mut look = Look::new(&cluster.client);

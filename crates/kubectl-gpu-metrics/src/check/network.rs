@@ -9,7 +9,7 @@ use url::Url;
 use cluster_state::error::CallError;
 use findings::Finding;
 use findings::codes::GM301;
-use findings::network::{self, Client, Labels};
+use findings::network::{self, ConnectingPods, LabelMap};
 use findings::rights::{ReadRight, right};
 
 use crate::inspect::{Look, encode};
@@ -88,20 +88,20 @@ async fn client(
     look: &mut Look<'_>,
     namespace: &str,
     deployment: &Deployment,
-) -> Result<Option<Client>, CallError> {
+) -> Result<Option<ConnectingPods>, CallError> {
     let path = format!("/api/v1/namespaces/{}", encode(namespace));
     let what = format!("Namespace {namespace}");
     let found = look
         .read::<Namespace>(&path, &what, &READ_NAMESPACES)
         .await?;
-    Ok(found.found().map(|found| Client {
+    Ok(found.found().map(|found| ConnectingPods {
         namespace: namespace.to_owned(),
         namespace_labels: found.metadata.labels.unwrap_or_default(),
         labels: labels_of_pods(deployment).cloned().unwrap_or_default(),
     }))
 }
 
-pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&Labels> {
+pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&LabelMap> {
     let template = &deployment.spec.as_ref()?.template;
     template.metadata.as_ref()?.labels.as_ref()
 }
@@ -111,11 +111,11 @@ async fn pods(
     look: &mut Look<'_>,
     namespace: &str,
     service: &str,
-) -> Result<(Labels, Vec<Labels>), CallError> {
+) -> Result<(LabelMap, Vec<LabelMap>), CallError> {
     let found = look.service(namespace, service).await?;
     let selector = found.and_then(|it| it.spec?.selector);
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
-        return Ok((Labels::new(), Vec::new()));
+        return Ok((LabelMap::new(), Vec::new()));
     };
     let labels: Selector = selector.clone().into_iter().collect();
     let pods = targets::pods(look, namespace, &labels, WHY).await?;

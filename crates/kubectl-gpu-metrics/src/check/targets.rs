@@ -7,7 +7,7 @@ use cluster_state::error::CallError;
 use findings::Skipped;
 use findings::codes::{Code, GM508, GM511, GM513};
 use findings::rights::{ReadRight, right};
-use findings::target::{self, Workload};
+use findings::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
@@ -63,7 +63,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, CallError> {
+async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkload>, CallError> {
     let target = &hpa.scaled;
     let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
     let what = format!("what {hpa} scales");
@@ -83,7 +83,10 @@ async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<Workload>, Ca
     Ok(look.read(&path, &what, &READ_WORKLOADS).await?.found())
 }
 
-async fn pods_of(look: &mut Look<'_>, workload: &Workload) -> Result<Option<Vec<Pod>>, CallError> {
+async fn pods_of(
+    look: &mut Look<'_>,
+    workload: &ScaledWorkload,
+) -> Result<Option<Vec<Pod>>, CallError> {
     let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else {
         return Ok(None);
     };

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use cluster_state::client::{Access, Client};
+use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::testing::fake_kube::FakeKube;
 use findings::{codes, source};
 use gpu_metrics::resources::GpuResources;
@@ -190,7 +190,7 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     if let Some(document) = document {
         kube.document("/apis/custom.metrics.k8s.io/v1beta1/findings", document);
     }
-    let client = Client::connect(&Access::Kubeconfig(kube.kubeconfig())).await;
+    let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
     let client = client.unwrap();
     let mut look = Look::new(&client);
     let name = "v1beta1.custom.metrics.k8s.io";
@@ -257,7 +257,7 @@ fn the_secret_is_known_by_any_name_of_the_image_and_not_taken_from_a_sidecar() {
 #[tokio::test]
 async fn rights_that_are_not_looked_at_without_a_server_are_said() {
     let kube = FakeKube::start().await;
-    let access = Access::Kubeconfig(kube.kubeconfig());
+    let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
     let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("team"));
     let report = live::look_at(&cluster, Some("team"), false).await.unwrap();
     let mut skipped = report.skipped.iter();

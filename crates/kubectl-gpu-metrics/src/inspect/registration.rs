@@ -11,7 +11,7 @@ use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use cluster_state::error::CallError;
 use findings::codes::GM101;
-use findings::registration::{self, Answers, NAME, Registered};
+use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{ReadRight, right};
 
 use super::{Answer, Look, OF_APISERVICES, encode, resources_of};
@@ -129,15 +129,15 @@ impl Look<'_> {
     }
 
     /// Identifies the server that answers there. An outage is left to the next read.
-    async fn answers(&self, registered: &Registered) -> Answers {
+    async fn answers(&self, registered: &Registered) -> AnsweringServer {
         if !registered.is_available() {
-            return Answers::NoServer;
+            return AnsweringServer::NoServer;
         }
         let path = resources_of(registered.name);
         match self.client.object::<Value>(&path).await {
-            Ok(list) if list["server"] == NAME => Answers::Ours,
-            Ok(_) => Answers::Other,
-            Err(_) => Answers::NoServer,
+            Ok(list) if list["server"] == NAME => AnsweringServer::Ours,
+            Ok(_) => AnsweringServer::Other,
+            Err(_) => AnsweringServer::NoServer,
         }
     }
 }

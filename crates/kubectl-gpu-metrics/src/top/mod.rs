@@ -349,12 +349,12 @@ mod tests {
 
     use super::*;
     use crate::values::EXTERNAL;
-    use cluster_state::client::{Access, Client};
+    use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::{FakeKube, Fault};
     use findings::source::UNSEEN;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
-        let access = Access::User {
+        let access = ClusterAccess::User {
             kubeconfig: Some(kube.kubeconfig()),
             context: None,
         };

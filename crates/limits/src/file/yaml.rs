@@ -18,7 +18,7 @@ pub fn options() -> Options {
 
 /// Why a document is not of the type that is wanted.
 #[derive(Debug)]
-pub struct Fault {
+pub struct YamlFault {
     /// What is wrong, and where.
     pub error: Box<Error>,
     /// The path of the key: `rules[3].name`.
@@ -30,7 +30,7 @@ pub struct Fault {
 ///
 /// # Errors
 /// When it is no YAML or has another shape.
-pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), Fault>
+pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), YamlFault>
 where
     T: DeserializeOwned + Default,
 {
@@ -45,7 +45,7 @@ where
     };
     match error.without_snippet() {
         Error::MultipleDocuments { location, .. } => Ok((first, Some(*location))),
-        _ => Err(Fault {
+        _ => Err(YamlFault {
             error: Box::new(error),
             key: key(&track.path()),
         }),

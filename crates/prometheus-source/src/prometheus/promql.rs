@@ -25,15 +25,15 @@ use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
 /// Sends arbitrary queries to Prometheus. Shared by all tasks.
-pub struct Promql {
+pub struct PromqlClient {
     endpoint: ArcSwap<Endpoint>,
     replicas: Arc<Replicas>,
     max_concurrent_queries: u16,
 }
 
-impl fmt::Debug for Promql {
+impl fmt::Debug for PromqlClient {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Promql")
+        out.debug_struct("PromqlClient")
             .field("address", &self.replicas.asked().address)
             .finish_non_exhaustive()
     }
@@ -42,13 +42,13 @@ impl fmt::Debug for Promql {
 /// `data` of a query.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct QueryResult<'a> {
     result_type: String,
     #[serde(borrow)]
     result: &'a RawValue,
 }
 
-impl Promql {
+impl PromqlClient {
     /// A client for `settings`, whose addresses are `replicas`.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Promql {
         let endpoint = self.endpoint.load_full();
         let body = endpoint.instant(promql, at).await?;
         let unusable = |error| endpoint.unusable(error, body.parts());
-        let data: Data<'_> = self.data(&body)?;
+        let data: QueryResult<'_> = self.data(&body)?;
         match data.result_type.as_str() {
             "vector" => {
                 let Samples(samples) = decode::part(data.result).map_err(unusable)?;

@@ -26,8 +26,8 @@ fn settings(url: &str) -> PrometheusSettings {
     PrometheusSettings::new(parse_url(url).unwrap())
 }
 
-fn query(spec: &SignalSpec, devices: Devices, at: Timestamp, range: Duration) -> Query<'_> {
-    Query {
+fn query(spec: &SignalSpec, devices: Devices, at: Timestamp, range: Duration) -> SignalQuery<'_> {
+    SignalQuery {
         spec,
         devices,
         at,
@@ -65,7 +65,7 @@ impl Probe {
         fetched
     }
 
-    async fn ask(&mut self, query: &Query<'_>) -> Result<Fetched, Error> {
+    async fn ask(&mut self, query: &SignalQuery<'_>) -> Result<Fetched, Error> {
         let (queries, batches) = (
             std::slice::from_ref(query),
             std::slice::from_mut(&mut self.batch),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use adapter_rules::answer::Sample;
+use adapter_rules::answer::VectorSample;
 use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -28,7 +28,7 @@ const NAME: &str = "__name__";
 /// The samples of an instant vector. `None`: there are more than
 /// [`MOST_SAMPLES`].
 #[derive(Debug)]
-pub(super) struct Samples(pub(super) Option<Vec<Sample>>);
+pub(super) struct Samples(pub(super) Option<Vec<VectorSample>>);
 
 #[derive(Deserialize)]
 struct Row {
@@ -38,9 +38,9 @@ struct Row {
 }
 
 impl Row {
-    fn sample(self) -> Option<Sample> {
+    fn sample(self) -> Option<VectorSample> {
         let (at, value) = self.value?;
-        Some(Sample {
+        Some(VectorSample {
             labels: Labels::from_pairs(self.metric),
             value: number(&value)?,
             at: seconds(at),
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Samples {
 struct SamplesVisitor;
 
 impl<'de> Visitor<'de> for SamplesVisitor {
-    type Value = Option<Vec<Sample>>;
+    type Value = Option<Vec<VectorSample>>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a list of samples")

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::prometheus::promql::Promql;
+use crate::prometheus::promql::PromqlClient;
 
 /// A quarter has room for `ONE` and its samples.
 fn tight(url: &str) -> PrometheusSettings {
@@ -18,7 +18,7 @@ async fn where_rules_fill_their_memory_they_are_refused_and_polls_are_not() {
     let settings = tight(&fake.url());
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
     let replicas = source.replicas();
-    let promql = Promql::new(settings, Arc::clone(&replicas)).unwrap();
+    let promql = PromqlClient::new(settings, Arc::clone(&replicas)).unwrap();
     let mut probe = Probe {
         source: Source::Prometheus(Box::new(source)),
         batch: Batch::new(SignalId(0), Bytes::new()),

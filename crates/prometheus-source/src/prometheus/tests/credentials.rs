@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::prometheus::promql::Promql;
+use crate::prometheus::promql::PromqlClient;
 use crate::settings::{Auth, ClientPair, Password, Pem, Secret, Tls};
 use aggregated_apiserver::testing::authority::{Authority, Identity};
 
@@ -92,7 +92,7 @@ async fn no_message_repeats_what_we_prove_ourselves_by() {
         (by_token, ["t0kt0k", "k3y-of"]),
         (by_password, ["sesame", "YWxpOm9"]),
     ] {
-        let promql = Promql::alone(settings.clone()).unwrap();
+        let promql = PromqlClient::alone(settings.clone()).unwrap();
         let mut probe = Probe::new(settings);
         for (status, body) in [
             (401, &echo),

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::prometheus::promql::Promql;
-use adapter_rules::answer::{Answer, Sample};
+use crate::prometheus::promql::PromqlClient;
+use adapter_rules::answer::{Answer, VectorSample};
 use adapter_rules::registry::Shape;
 
 struct Rules {
     fake: FakePrometheus,
-    promql: Promql,
+    promql: PromqlClient,
 }
 
 impl Rules {
     async fn new() -> Self {
         let fake = FakePrometheus::start().await;
-        let promql = Promql::alone(settings(&fake.url())).unwrap();
+        let promql = PromqlClient::alone(settings(&fake.url())).unwrap();
         Self { fake, promql }
     }
 
@@ -26,7 +26,7 @@ impl Rules {
     }
 
     /// The samples of a vector with these rows.
-    async fn vector(&self, rows: &str) -> Vec<Sample> {
+    async fn vector(&self, rows: &str) -> Vec<VectorSample> {
         match self.query(data("vector", rows)).await.unwrap() {
             Answer::Vector(samples) => samples,
             other => panic!("{other:?}"),
@@ -169,7 +169,7 @@ async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
     let fake = FakePrometheus::start().await;
     let mut small = settings(&fake.url());
     small.max_body_bytes = 16_000;
-    let promql = Promql::alone(small).unwrap();
+    let promql = PromqlClient::alone(small).unwrap();
     fake.answer("x".repeat(4001));
     let error = promql.query("up", now()).await.unwrap_err().to_string();
     assert!(

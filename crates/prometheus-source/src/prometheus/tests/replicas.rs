@@ -1,7 +1,7 @@
 //! Several addresses with the same data.
 
 use super::*;
-use crate::prometheus::promql::Promql;
+use crate::prometheus::promql::PromqlClient;
 use crate::settings::Addresses;
 use aggregated_apiserver::testing::log::logging;
 
@@ -123,7 +123,7 @@ async fn what_one_finds_out_counts_for_all_who_share_the_addresses() {
     let (one, other) = (FakePrometheus::start().await, FakePrometheus::start().await);
     let settings = both(&one, &other);
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
-    let promql = Promql::new(settings, source.replicas()).unwrap();
+    let promql = PromqlClient::new(settings, source.replicas()).unwrap();
     let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1700000000,"1"]}}"#;
     other.answer(scalar);
     one.answer_with(500, &[], "");
