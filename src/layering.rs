@@ -32,6 +32,7 @@ const PURE: &[&str] = &[
     "crates/hpa/src",
     "crates/kubectl-gpu-metrics/src/chart",
     "crates/kubectl-gpu-metrics/src/replay",
+    "src/provider/devices.rs",
     "src/provider/explain.rs",
     "src/provider/gpu.rs",
     "src/provider/gpu",

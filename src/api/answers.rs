@@ -175,6 +175,12 @@ impl Api {
                 manner.format = Format::Json;
                 values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
             }
+            Target::Devices(of, namespace) => {
+                manner.format = Format::Json;
+                values(Format::Json)
+                    .devices(*of, namespace.as_deref())
+                    .await?
+            }
             Target::Usage(target) => {
                 let plain = negotiate::table(headers)?;
                 manner.format = plain.unwrap_or(Format::Json);

@@ -15,7 +15,7 @@ use crate::telemetry::metrics::Class;
 
 use super::answers::Api;
 use super::group::Group;
-use super::path::{FINDINGS, Object, Target};
+use super::path::{DEVICES, FINDINGS, Object, Target};
 use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the answer.
@@ -65,11 +65,12 @@ fn class(api: &Api, method: &Method, parsed: &ParsedRequest) -> Class {
                 resource: "external".into(),
             };
         }
-        Ok(Target::Findings(of)) => {
+        Ok(Target::Findings(of) | Target::Devices(of, _)) => {
+            let is_findings = matches!(parsed.target, Ok(Target::Findings(_)));
             return Class {
                 verb: verb(method, if watches() { "watch" } else { "list" }),
                 group: of.group.name(),
-                resource: FINDINGS.into(),
+                resource: if is_findings { FINDINGS } else { DEVICES }.into(),
             };
         }
         Ok(Target::Usage(target)) => {

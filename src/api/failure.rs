@@ -16,6 +16,14 @@ impl From<PathError> for RequestFailure {
     }
 }
 
+/// Why the provider has no list of devices: there is no other reason.
+pub(super) fn of_devices(error: &Error) -> Failure {
+    match error {
+        Error::NotReady(what) => Failure::NotReady(what),
+        _ => Failure::TooMuchWork,
+    }
+}
+
 /// Why the provider has no answer, in terms of the request.
 pub(super) fn of_provider(error: Error, query: &Query) -> RequestFailure {
     let (resource, namespace, name) = match &query.of {

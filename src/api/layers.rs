@@ -31,7 +31,7 @@ pub(super) async fn context(State(api): State<Api>, request: Request, next: Next
     response
 }
 
-/// Finds out whether an explanation may name all pods. The request itself is authorized.
+/// Finds out whether an explanation or a list of devices may name all pods. The request itself is authorized.
 pub(super) async fn explanations(
     State(security): State<Arc<Security>>,
     Extension(context): Extension<Arc<RequestContext>>,
@@ -39,7 +39,7 @@ pub(super) async fn explanations(
     request: Request,
     next: Next,
 ) -> Response {
-    if parsed.explains() {
+    if parsed.names_holders() {
         let until = (security.settings).review_until(&context.access, context.began);
         let (user, all_pods) = (context.user.get(), Access::all_pods());
         let may = security.authorize.check(user, &all_pods, until).await;

@@ -19,6 +19,8 @@ pub(crate) struct Params {
     timeout: Option<String>,
     pretty: Option<String>,
     explain: Option<String>,
+    /// What the items of a list of devices are.
+    pub(crate) by: Option<String>,
     /// Which edition of an OpenAPI document the client knows of.
     pub(crate) hash: Option<String>,
 }
@@ -40,6 +42,7 @@ impl Params {
                 "timeout" => &mut params.timeout,
                 "pretty" => &mut params.pretty,
                 "explain" => &mut params.explain,
+                "by" => &mut params.by,
                 "hash" => &mut params.hash,
                 _ => continue,
             };

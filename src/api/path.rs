@@ -29,6 +29,9 @@ const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metri
 /// The resource of the findings about the data, which discovery does not list.
 pub const FINDINGS: &str = "findings";
 
+/// The resource of devices, which discovery does not list.
+pub const DEVICES: &str = "devices";
+
 /// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
@@ -67,6 +70,8 @@ pub enum Target {
     Usage(UsageTarget),
     /// The findings about the data: F1.
     Findings(GroupVersion),
+    /// The devices of a namespace, or of all: D1.
+    Devices(GroupVersion, Option<String>),
 }
 
 /// The parts of the path of a resource metric.
@@ -163,6 +168,10 @@ impl Target {
                 metric,
             } => (*of, list, [namespace.as_str(), metric.as_str(), "", ""]),
             Self::Findings(of) => (*of, list, ["", FINDINGS, "", ""]),
+            Self::Devices(of, namespace) => {
+                let namespace = namespace.as_deref().unwrap_or_default();
+                (*of, list, [namespace, DEVICES, "", ""])
+            }
             Self::Usage(target) => {
                 let verb = target.name.as_ref().map_or(list, |_| "get");
                 let resource = target.measured.resource();
@@ -191,7 +200,8 @@ impl Target {
             Self::GroupVersion(of)
             | Self::OpenApiV3Of(of)
             | Self::External { of, .. }
-            | Self::Findings(of) => Some(of.group),
+            | Self::Findings(of)
+            | Self::Devices(of, _) => Some(of.group),
             Self::Custom(target) => Some(target.of.group),
             Self::Usage(target) => Some(target.of.group),
             Self::Health(_)
@@ -281,6 +291,13 @@ fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
     match (group, rest) {
         (_, []) => Some(Target::GroupVersion(of)),
         (Group::Custom | Group::External, [word]) if word == FINDINGS => Some(Target::Findings(of)),
+        (Group::Custom, [word]) if word == DEVICES => Some(Target::Devices(of, None)),
+        (Group::Custom, [word, namespace, devices])
+            if word == "namespaces" && devices == DEVICES =>
+        {
+            let namespace = is_namespace(namespace).then(|| namespace.to_string())?;
+            Some(Target::Devices(of, Some(namespace)))
+        }
         (Group::Custom, rest) => custom(of, rest).map(Target::Custom),
         (Group::External, [word, namespace, metric]) if word == "namespaces" => {
             Some(Target::External {

@@ -71,7 +71,9 @@ impl ParsedRequest {
         self.params.as_ref().is_ok_and(Params::watch)
     }
 
-    pub(super) fn explains(&self) -> bool {
-        self.params.as_ref().is_ok_and(Params::explain)
+    /// Whether the answer may name pods of namespaces other than the one that is reviewed.
+    pub(super) fn names_holders(&self) -> bool {
+        matches!(self.target, Ok(Target::Devices(..)))
+            || self.params.as_ref().is_ok_and(Params::explain)
     }
 }

@@ -1,5 +1,6 @@
 //! Values: turns the path into a query to the provider, and its answer into a list.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
@@ -9,14 +10,19 @@ use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
+use crate::provider::devices::{DeviceList, DevicesQuery, kinds};
 use crate::provider::{Item, Objects, Provider, Query, ValuesOf, Which};
 
 use super::buffer::{Document, Pool};
-use super::failure::of_provider;
+use super::failure::{of_devices, of_provider};
 use super::group::GroupVersion;
 use super::list::List;
 use super::params::{Params, selector};
-use super::path::{CustomTarget, FINDINGS, Object};
+use super::path::{CustomTarget, DEVICES, FINDINGS, Object};
+
+/// The message to a request for devices by something else.
+const NO_SUCH_BY: &str =
+    "devices are listed by=pod or by=workload; of all namespaces also by=namespace or by=node";
 
 /// A request for values.
 #[derive(Debug)]
@@ -112,6 +118,39 @@ impl Values<'_> {
             "items": report.findings, "skipped": report.skipped,
             "configuration": configuration,
         }))
+    }
+
+    /// The devices of a namespace, or of all (docs/protocol.md, "Devices").
+    pub(super) async fn devices(
+        &self,
+        of: GroupVersion,
+        namespace: Option<&str>,
+    ) -> Result<Document, Failure> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct List {
+            kind: &'static str,
+            api_version: String,
+            metadata: BTreeMap<String, String>,
+            #[serde(flatten)]
+            list: DeviceList,
+        }
+        self.check(of, None, DEVICES)?;
+        let kinds = kinds(self.params.by.as_deref().unwrap_or("pod"), namespace);
+        let asked = DevicesQuery {
+            kinds: kinds.ok_or_else(|| Failure::Malformed(NO_SUCH_BY.to_owned()))?,
+            namespace: namespace.map(str::to_owned),
+            selector: selector(self.params.label_selector.as_deref())?,
+            names_pods: self.may_list_pods,
+            now: self.now,
+        };
+        let list = self.provider.devices(&asked).await;
+        json(&List {
+            kind: "DeviceList",
+            api_version: of.to_string(),
+            metadata: BTreeMap::new(),
+            list: list.map_err(|error| of_devices(&error))?,
+        })
     }
 
     /// Checks for requests that lists of values do not support.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::devices::{DeviceList, DevicesQuery};
 use super::gpu::Served;
 use super::rules::RuleProvider;
 use super::served::ServedGpus;
@@ -125,6 +126,10 @@ impl Provider for Composite {
             Arc::make_mut(&mut report).findings.push(finding);
         }
         report
+    }
+
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+        self.gpus.devices(asked)
     }
 
     fn knows_usage(&self) -> bool {

@@ -11,6 +11,7 @@
 
 pub mod composite;
 pub(crate) mod compute;
+pub mod devices;
 mod explain;
 pub mod gpu;
 mod lookup;
@@ -20,7 +21,7 @@ pub mod narrow;
 pub mod rules;
 pub mod served;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod usage;
 
 use std::future::ready;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use adapter_rules::answer::Purpose;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
+use devices::{DeviceList, DevicesQuery};
 use findings::Report;
 use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
@@ -256,6 +258,14 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// namespace but the server's own.
     fn findings(&self) -> Arc<Report> {
         Arc::default()
+    }
+
+    /// The devices of the GPU metrics, by the objects that have or request some.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    fn devices<'a>(&'a self, _: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+        Box::pin(ready(Ok(DeviceList::default())))
     }
 
     /// Whether it knows what pods and nodes use.

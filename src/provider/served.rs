@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 
 use super::compute::ComputeLimit;
+use super::devices::{DeviceList, DevicesQuery};
 use super::gpu::{GpuProvider, Served};
 use super::{CustomItem, CustomMetric, Error, ExternalItem, Item, Provider, Query, Sink};
 use findings::Report;
@@ -135,5 +136,10 @@ impl Provider for ServedGpus {
 
     fn findings(&self) -> Arc<Report> {
         self.in_force.load().findings()
+    }
+
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+        let (gpus, asked) = (self.in_force.load_full(), asked.clone());
+        Box::pin(self.explanations.run(move || gpus.devices(&asked)))
     }
 }

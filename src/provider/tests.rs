@@ -1,12 +1,13 @@
 //! Queries with selectors on a fleet too large for [`AT_HAND`].
 
-mod explained;
+pub(crate) mod explained;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::devices::{DevicesQuery, kinds};
 use super::gpu::GpuProvider;
 use super::served::{AT_HAND, ServedGpus};
 use super::{Error, Item, Objects, Provider, Query, ValuesOf, Which};
@@ -222,6 +223,38 @@ fn choosing_objects_by_a_long_selector_is_work_too() {
         assert_eq!(few, Err(Error::TooMuchWork));
     }
     assert_eq!(site.pods(objects(), "", ANY), Ok(all));
+}
+
+#[test]
+fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
+    let site = Site::new();
+    let listed = |by, namespace: Option<String>| {
+        let asked = DevicesQuery {
+            kinds: kinds(by, namespace.as_deref()).unwrap(),
+            namespace,
+            selector: Selector::everything(),
+            names_pods: true,
+            now: site.now,
+        };
+        serde_json::to_value(site.provider.devices(&asked).unwrap()).unwrap()
+    };
+    let begun = std::time::Instant::now();
+    let nodes = listed("node", None);
+    println!("512 GPUs in {:?}", begun.elapsed());
+    let items = nodes["items"].as_array().unwrap();
+    let count = |item: &serde_json::Value| item["devices"].as_array().unwrap().len();
+    assert_eq!(nodes["deviceCount"], items.iter().map(count).sum::<usize>());
+    assert!(nodes.to_string().contains("\"state\":\"active\""));
+    let pods = listed("pod", Some(site.namespace()));
+    let pods = pods["items"].as_array().unwrap().iter();
+    let found: Vec<f64> = pods
+        .filter_map(|pod| pod["memoryUtilization"].as_f64())
+        .collect();
+    let wanted = site.all();
+    assert_eq!(found.len(), wanted.len());
+    for (found, wanted) in found.iter().zip(&wanted) {
+        assert!((found - wanted.value).abs() < 0.001, "{found} {wanted:?}");
+    }
 }
 
 fn reason(answer: Result<Vec<Value>, Error>) -> String {

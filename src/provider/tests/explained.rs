@@ -61,6 +61,22 @@ impl Asked {
     }
 }
 
+/// The pods `a/secret-a` and `b/secret-b` share GPU A of node-1, and nothing is reported of
+/// `a/waiting`; with the time of its newest sample.
+pub(crate) fn shared_gpu() -> (Arc<GpuProvider>, Timestamp) {
+    let shared = |it: &str| {
+        format!("UUID=A Hostname=node-1 exported_namespace={it} exported_pod=secret-{it}")
+    };
+    let pods = ["a/secret-a", "a/waiting", "b/secret-b"];
+    let scene = Scene::new(policy(60)).cluster(&pods.map(|pod| (pod, None)));
+    let asked = asked(
+        scene
+            .mcu(&shared("a"), "50 50 50 50")
+            .mcu(&shared("b"), "50 50 50 50"),
+    );
+    (Arc::new(asked.provider), asked.now)
+}
+
 fn pod(name: &str) -> ValuesOf {
     ValuesOf::Objects(Objects::named("pods", Some("n"), name))
 }

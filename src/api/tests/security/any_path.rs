@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::*;
+use crate::provider::devices::{DeviceList, DevicesQuery};
 use crate::provider::usage::{UsageAnswer, UsageQuery};
 use crate::provider::{CustomMetric, Error, Provider, Query, Sink, ValuesOf, Which};
 use findings::Report;
@@ -68,6 +69,12 @@ impl Provider for Noting {
         Arc::default()
     }
 
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+        let namespace = asked.namespace.as_deref().unwrap_or_default();
+        drop(self.note::<()>(["custom.metrics.k8s.io", namespace, "devices", "", ""]));
+        Box::pin(ready(Ok(DeviceList::default())))
+    }
+
     fn knows_usage(&self) -> bool {
         true
     }
@@ -90,6 +97,7 @@ fn segment() -> impl Strategy<Value = String> {
         "other",
         "metrics",
         "findings",
+        "devices",
         "pods",
         "deployments.apps",
         "nodes",
@@ -167,9 +175,10 @@ proptest! {
         for asked in &asked {
             let is_it = |it: &[String; 5]| it[1..] == asked[1..] && (it[0] == asked[0] || asked[0].is_empty());
             prop_assert!(reviewed.iter().any(is_it), "{path}: {asked:?}, reviewed {reviewed:?}");
-            // An external metric of the name `findings` does not exist.
+            // An external metric of these names does not exist.
             let is_findings = asked[1..] == ["", "findings", "", ""];
-            let wanted = if is_findings { 200 } else { 404 };
+            let is_devices = asked[0].starts_with("custom") && asked[2] == "devices" && asked[4].is_empty();
+            let wanted = if is_findings || is_devices { 200 } else { 404 };
             prop_assert_eq!(answer.status(), wanted);
         }
     }

@@ -5,6 +5,7 @@ mod any_path;
 mod attributes;
 mod authorization;
 mod certificates;
+mod devices;
 mod floods;
 mod headers;
 mod held;

@@ -1,0 +1,141 @@
+//! Lists of devices: of which namespaces, for whom, and whose pods they name.
+
+use axum::body::Body;
+use http_body_util::BodyExt;
+use serde_json::{Value as Json, json};
+
+use super::*;
+use crate::provider::served::ServedGpus;
+use crate::provider::tests::explained::shared_gpu;
+
+/// A server of a shared GPU, whose users have the rights of this rule.
+fn server(rule: impl Fn(&str, &str) -> bool + Send + 'static) -> Router {
+    let (provider, now) = shared_gpu();
+    let provider = Arc::new(ServedGpus::from(provider));
+    let api = Api::new(provider, move || now, Telemetry::new());
+    let reviewer = Arc::new(FakeReviewer::new());
+    reviewer.rule(move |_, what| match what {
+        Access::Resource {
+            resource,
+            namespace,
+            ..
+        } if rule(resource, namespace) => AccessVerdict::Allowed,
+        _ => AccessVerdict::Refused(String::new()),
+    });
+    layers(&api, &reviewer)
+}
+
+async fn ask(server: &Router, target: &str) -> (u16, Json) {
+    let request = http::Request::get(format!("{V2}/{target}"));
+    let request = request.body(Body::empty()).unwrap();
+    let answer = server.clone().oneshot(request).await.unwrap();
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+fn names(list: &Json) -> Vec<&str> {
+    let items = list["items"].as_array().unwrap().iter();
+    items.map(|item| item["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn s123_devices_of_a_namespace_need_a_right_in_it_and_name_its_pods_alone() {
+    let server = server(|resource, namespace| (resource, namespace) == ("devices", "a"));
+    let (code, list) = ask(&server, "namespaces/a/devices").await;
+    assert_eq!((code, &list["kind"]), (200, &json!("DeviceList")), "{list}");
+    assert_eq!(list["apiVersion"], "custom.metrics.k8s.io/v1beta2");
+    assert_eq!(names(&list), ["secret-a", "waiting"]);
+    assert!(list.get("deviceCount").is_none());
+    let device = &list["items"][0]["devices"][0];
+    assert_eq!(
+        (&device["uuid"], &device["node"]),
+        (&json!("A"), &json!("node-1"))
+    );
+    assert_eq!(
+        (&device["state"], &device["held"]),
+        (&json!("active"), &json!(true))
+    );
+    assert_eq!(device["pods"], json!(["a/secret-a"]));
+    assert_eq!(device["sharedWith"], 1);
+    let (_, workloads) = ask(&server, "namespaces/a/devices?by=workload").await;
+    assert_eq!(names(&workloads), ["d"]);
+    for list in [list, workloads] {
+        assert!(!list.to_string().contains("secret-b"), "{list}");
+    }
+    for target in [
+        "devices",
+        "devices?by=node",
+        "namespaces/b/devices",
+        "namespaces/*/devices",
+        "namespaces/a/../b/devices",
+    ] {
+        let (code, said) = ask(&server, target).await;
+        assert_eq!(code, 403, "{target}: {said}");
+    }
+    for (target, wanted) in [
+        ("namespaces/a/devices?by=node", 400),
+        ("namespaces/a/devices?by=namespace", 400),
+        ("namespaces/a/devices?by=", 400),
+        ("namespaces/a/devices?labelSelector=%3D", 400),
+        ("namespaces/a/devices?watch=1", 405),
+    ] {
+        let (code, said) = ask(&server, target).await;
+        assert_eq!(
+            (code, &said["kind"]),
+            (wanted, &json!("Status")),
+            "{target}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn s123_what_is_unknown_of_devices_is_absent_and_never_zero() {
+    let server = server(|_, _| true);
+    let (_, list) = ask(&server, "namespaces/a/devices").await;
+    let [known, unknown] = [0, 1].map(|place| list["items"][place].as_object().unwrap());
+    assert_eq!(known["memoryUtilization"], 50.0);
+    assert_eq!(known["memoryUtilizationNow"], 50.0);
+    assert_eq!(known["idleSince"]["seconds"], 0.0);
+    for absent in ["gpuUtilization", "power", "noValue"] {
+        assert!(!known.contains_key(absent), "{absent}: {known:?}");
+    }
+    for absent in [
+        "held",
+        "active",
+        "memoryUtilization",
+        "idleSince",
+        "ageSeconds",
+    ] {
+        assert!(!unknown.contains_key(absent), "{absent}: {unknown:?}");
+    }
+    let reason = unknown["noValue"].as_str().unwrap();
+    assert!(reason.contains("pods waiting"), "{reason}");
+    let selected = "namespaces/a/devices?labelSelector=app%3Dwaiting";
+    assert_eq!(names(&ask(&server, selected).await.1), ["waiting"]);
+}
+
+#[tokio::test]
+async fn s123_all_devices_need_a_right_to_all_and_holders_one_to_list_pods() {
+    let unnamed = server(|resource, namespace| (resource, namespace) == ("devices", ""));
+    let (_, list) = ask(&unnamed, "devices").await;
+    assert_eq!(names(&list), ["secret-a", "waiting", "secret-b"]);
+    let (_, list) = ask(&unnamed, "devices?by=node").await;
+    assert_eq!(
+        (&list["deviceCount"], names(&list)),
+        (&json!(1), vec!["node-1"])
+    );
+    let device = &list["items"][0]["devices"][0];
+    assert_eq!(
+        (&device["pods"], &device["sharedWith"]),
+        (&json!([]), &json!(2))
+    );
+    assert!(!list.to_string().contains("secret"), "{list}");
+    let (_, list) = ask(&unnamed, "devices?by=namespace").await;
+    assert_eq!(names(&list), ["a", "b"]);
+    let named = server(|_, namespace| namespace.is_empty());
+    let (_, list) = ask(&named, "devices?by=node").await;
+    let device = &list["items"][0]["devices"][0];
+    assert_eq!(device["pods"], json!(["a/secret-a", "b/secret-b"]));
+    assert_eq!(device["sharedWith"], 0);
+}

@@ -1,0 +1,359 @@
+//! What the devices of a fleet do, by the objects that hold or have them
+//! (docs/protocol.md, "Devices").
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::gpu::GpuProvider;
+use super::{Error, Objects, Query, ValuesOf};
+use apimachinery::labels::Labels;
+use apimachinery::quantity::milli_from_f64;
+use apimachinery::selector::Selector;
+use apimachinery::time::Timestamp;
+use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::explain::{Device, State, Window};
+use gpu_metrics::inventory::PodPhase;
+use gpu_metrics::snapshot::Snapshot;
+
+/// The values of an object: the name in the answer, and the metric.
+const VALUES: [(&str, &str); 7] = [
+    ("held", "gpu_held_count"),
+    ("active", "gpu_active_count"),
+    ("idle", "gpu_idle_count"),
+    ("memoryUtilization", MEMORY_UTILIZATION),
+    ("gpuUtilization", "gpu_utilization"),
+    ("memoryUsed", "gpu_memory_used"),
+    ("power", "gpu_power_usage"),
+];
+
+/// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
+#[must_use]
+pub fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
+    Some(match (by, namespace) {
+        ("pod", _) => &["pods"],
+        // ReplicaSets and Services would repeat the others.
+        ("workload", _) => &[
+            "deployments.apps",
+            "statefulsets.apps",
+            "daemonsets.apps",
+            "jobs.batch",
+            "cronjobs.batch",
+        ],
+        ("namespace", None) => &["namespaces"],
+        ("node", None) => &["nodes"],
+        _ => return None,
+    })
+}
+
+/// A query for devices.
+#[derive(Clone, Debug)]
+pub struct DevicesQuery {
+    /// The kinds of the objects.
+    pub kinds: &'static [&'static str],
+    /// Their namespace; `None`: all, or none for kinds of the cluster.
+    pub namespace: Option<String>,
+    /// Selects them by their labels.
+    pub selector: Selector,
+    /// Whether pods of all namespaces may be named as holders.
+    pub names_pods: bool,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+/// The devices of a fleet.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceList {
+    /// All devices of the cluster, also those of no item; not told with a namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_count: Option<usize>,
+    /// The objects, by namespace, kind and name.
+    pub items: Vec<DevicesOf>,
+}
+
+/// An object that holds, has or requests devices. What is unknown is absent.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DevicesOf {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    resource: &'static str,
+    name: String,
+    /// The workloads of a pod: `deployments.apps/train`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    workloads: Vec<String>,
+    /// Whether a pod runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<bool>,
+    /// Those of [`VALUES`], `memoryUtilizationNow` and `ageSeconds`.
+    #[serde(flatten)]
+    values: BTreeMap<&'static str, f64>,
+    /// At each instant of the window of a value.
+    memory_utilization_instants: Vec<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_since: Option<IdleSince>,
+    /// Why there is no memory utilisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<Window>,
+    /// All its devices; `devices` has as many as an explanation.
+    device_count: usize,
+    devices: Vec<DeviceNow>,
+}
+
+/// How long held devices have not been in use.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IdleSince {
+    /// 0: one is in use.
+    seconds: f64,
+    /// Whether it may be longer, because no older readings are held.
+    or_longer: bool,
+}
+
+/// A GPU or MIG instance at the newest instant. What is unknown is absent.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeviceNow {
+    uuid: String,
+    state: &'static str,
+    /// Those that are known.
+    #[serde(flatten)]
+    texts: BTreeMap<&'static str, String>,
+    /// Those that are known.
+    #[serde(flatten)]
+    numbers: BTreeMap<&'static str, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_since: Option<IdleSince>,
+    /// The holders that may be named, and the number of others.
+    pods: Vec<String>,
+    shared_with: usize,
+}
+
+/// Namespace, place of the kind, name.
+type Key = (Option<Arc<str>>, usize, Arc<str>);
+
+impl GpuProvider {
+    /// The devices of all objects that have or request some. Rules that replace a metric
+    /// do not change them.
+    ///
+    /// # Errors
+    /// Before the first poll.
+    pub fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, Error> {
+        if self.custom_metrics().is_empty() {
+            return Ok(DeviceList::default());
+        }
+        let snapshot = self.snapshot().ok_or_else(|| self.not_ready())?;
+        let layout = snapshot.layout();
+        let rank = |row| layout.rank(row).device;
+        let devices = layout.cluster().chunk_by(|a, b| rank(*a) == rank(*b));
+        let items = objects(&snapshot, asked).into_iter();
+        let items = items.map(|key| self.devices_of(key, asked, &snapshot));
+        Ok(DeviceList {
+            device_count: asked.namespace.is_none().then(|| devices.count()),
+            items: items.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn devices_of(
+        &self,
+        (namespace, place, name): Key,
+        asked: &DevicesQuery,
+        snapshot: &Snapshot,
+    ) -> Result<DevicesOf, Error> {
+        let resource = asked.kinds.get(place).copied().unwrap_or_default();
+        let objects = Objects::named(resource, namespace.as_deref(), &name);
+        let query = Query {
+            of: ValuesOf::Objects(objects),
+            metric: MEMORY_UTILIZATION.to_owned(),
+            selector: Selector::everything(),
+            now: asked.now,
+            user: String::new(),
+        };
+        let mut told = self.explain(&query, u64::MAX)?;
+        told.name_holders(asked.names_pods);
+        let now = snapshot.at_source(asked.now);
+        let mut item = DevicesOf {
+            resource,
+            values: self.numbers((resource, namespace.as_deref(), &name), snapshot, now),
+            device_count: told.device_count,
+            ..DevicesOf::default()
+        };
+        // Without a value the newest instant is not current.
+        if told.value.is_some() {
+            let instants = told.instants.iter().map(|it| it.number);
+            item.memory_utilization_instants = instants.collect();
+            let last = item.memory_utilization_instants.last().copied().flatten();
+            item.values
+                .extend(last.map(|it| ("memoryUtilizationNow", it)));
+            let is_whole = told.devices.len() == told.device_count;
+            item.idle_since = is_whole.then(|| idle(&told.devices, now)).flatten();
+        }
+        let inventory = snapshot.layout().inventory();
+        let pod = namespace.as_deref().filter(|_| resource == "pods");
+        if let Some(pod) = pod.and_then(|namespace| inventory.pod(namespace, &name)) {
+            item.running = Some(pod.phase == PodPhase::Running);
+            let owners = pod.owners.iter();
+            let owners = owners.filter_map(|owner| inventory.workloads.get(*owner as usize));
+            let owners = owners.map(|it| format!("{}/{}", it.kind.resource, it.name));
+            item.workloads = owners.collect();
+        }
+        let lag = told.window.as_ref().map_or(0.0, |it| it.lag_seconds);
+        let devices = told.devices.into_iter();
+        item.devices = devices.map(|it| device_now(it, lag, now)).collect();
+        (item.no_value, item.window) = (told.no_value, told.window);
+        item.namespace = namespace.as_deref().map(str::to_owned);
+        item.name = name.to_string();
+        Ok(item)
+    }
+
+    /// The values of an object, to thousandths, and the age of their newest sample.
+    fn numbers(
+        &self,
+        (resource, namespace, name): (&str, Option<&str>, &str),
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> BTreeMap<&'static str, f64> {
+        let (mut values, mut newest) = (BTreeMap::new(), None);
+        let found = snapshot.layout().table(resource);
+        let found = found.and_then(|(kind, table)| Some((kind, table.find(namespace, name)?)));
+        for (column, metric) in VALUES {
+            let value = found.and_then(|(kind, index)| {
+                let (metric, _) = self.metric(|known| known == metric)?;
+                let value = snapshot.values(kind, metric).get(index)?;
+                value.filter(|value| value.is_fresh(now))
+            });
+            let milli = value.and_then(|value| milli_from_f64(value.value));
+            values.extend(milli.map(|milli| (column, milli as f64 / 1000.0)));
+            newest = newest.max(value.map(|value| value.at));
+        }
+        let age = newest.map(|newest| now.since(newest).as_secs_f64());
+        values.extend(age.map(|age| ("ageSeconds", age)));
+        values
+    }
+}
+
+/// The objects that have devices, and those of live pods that request some.
+fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
+    let (layout, inventory) = (snapshot.layout(), snapshot.layout().inventory());
+    let is_within = |namespace: &str| asked.namespace.as_deref().is_none_or(|it| it == namespace);
+    let is_asked = |labels: &Labels| asked.selector.matches(labels);
+    let mut found = BTreeSet::new();
+    for (place, kind) in asked.kinds.iter().enumerate() {
+        let objects = layout.table(kind).map_or(&[][..], |(_, it)| &it.objects);
+        let objects = objects.iter().filter(|object| {
+            object.namespace.as_deref().is_none_or(is_within) && is_asked(&object.labels)
+        });
+        found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
+    }
+    // The labels of namespaces and nodes without devices are not looked at.
+    let none = Labels::default();
+    let live = inventory.pods.iter().filter(|pod| pod.is_live());
+    for pod in live.filter(|pod| pod.requests_gpu() && is_within(&pod.namespace)) {
+        let own = Some(&pod.namespace);
+        let owners = pod.owners.iter();
+        let owners = owners.filter_map(|owner| inventory.workloads.get(*owner as usize));
+        let owners = owners.map(|it| (own, &*it.kind.resource, &it.name, &it.labels));
+        let node = pod.node.iter().map(|node| (None, "nodes", node, &none));
+        let of_pod = [
+            (own, "pods", &pod.name, &pod.labels),
+            (None, "namespaces", &pod.namespace, &none),
+        ];
+        for (namespace, kind, name, labels) in owners.chain(of_pod).chain(node) {
+            let place = asked.kinds.iter().position(|it| *it == kind);
+            if let Some(place) = place.filter(|_| is_asked(labels)) {
+                found.insert((namespace.cloned(), place, Arc::clone(name)));
+            }
+        }
+    }
+    found
+}
+
+/// How long none of the held devices has been in use; `None`: none is held, or it is not
+/// known.
+fn idle(devices: &[Device], now: Timestamp) -> Option<IdleSince> {
+    let (mut since, mut unknown) = (None, false);
+    for device in devices {
+        let last = device.readings.last();
+        match last.map(|it| (it.state, it.held)) {
+            Some((State::Counted, Some(true))) => return Some(IdleSince::default()),
+            Some((State::Idle, Some(true))) => {
+                let idle = device.idle.as_ref();
+                let of_device =
+                    idle.and_then(|it| Some((Timestamp::from_date(&it.since)?, it.or_longer)));
+                unknown |= of_device.is_none();
+                since = since.max(of_device);
+            }
+            Some((State::Missing | State::Lost | State::ActivityUnknown, _)) => unknown = true,
+            _ => {}
+        }
+    }
+    let (since, or_longer) = since.filter(|_| !unknown)?;
+    let seconds = now.since(since).as_secs_f64();
+    Some(IdleSince { seconds, or_longer })
+}
+
+/// A device whose store is late by `lag` seconds.
+fn device_now(device: Device, lag: f64, now: Timestamp) -> DeviceNow {
+    // A reading that is too old does not show what the device does now.
+    let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
+    let last = device.readings.last().filter(|_| is_believed);
+    let held = last.and_then(|reading| reading.held);
+    let (state, reason) = match last.map(|reading| reading.state) {
+        _ if held == Some(false) => ("free", None),
+        Some(State::Counted | State::Active) => ("active", None),
+        Some(State::Idle) => ("idle", None),
+        Some(State::Missing) => ("missing", None),
+        Some(State::Lost) => ("lost", None),
+        Some(State::NoReading) => ("no-reading", None),
+        Some(State::ActivityUnknown) => ("unknown", Some("activity-unknown")),
+        Some(State::BeforeItsTime | State::AfterItsTime | State::NotHeld) => {
+            ("unknown", Some("of-another-time"))
+        }
+        None if device.silent_since.is_some() => ("unknown", Some("silent")),
+        None => ("unknown", Some("late")),
+    };
+    let number = last.and_then(|reading| reading.number);
+    let idle_since = last.and_then(|_| idle(slice::from_ref(&device), now));
+    let texts = [
+        ("instance", device.instance),
+        ("model", device.model),
+        ("node", device.node),
+        ("reason", reason.map(str::to_owned)),
+        ("field", device.field),
+        ("ownerLabels", device.owner_labels),
+        ("newest", device.newest),
+        ("silentSince", device.silent_since),
+        ("frozenSince", device.frozen_since),
+    ];
+    let numbers = [
+        ("memoryUtilization", number),
+        ("scrapeSeconds", Some(device.scrape_seconds)),
+        ("freshSeconds", Some(device.fresh_seconds)),
+    ];
+    DeviceNow {
+        uuid: device.uuid,
+        state,
+        texts: known(texts),
+        numbers: known(numbers),
+        held,
+        idle_since,
+        pods: match held {
+            Some(false) => Vec::new(),
+            _ => device.pods,
+        },
+        shared_with: device.shared_with,
+    }
+}
+
+/// Without what is unknown.
+fn known<T, const N: usize>(all: [(&'static str, Option<T>); N]) -> BTreeMap<&'static str, T> {
+    let all = all.into_iter();
+    all.filter_map(|(name, it)| Some((name, it?))).collect()
+}
