@@ -17,10 +17,10 @@ impl From<PathError> for RequestFailure {
 }
 
 /// Why the provider has no list of devices: there is no other reason.
-pub(super) fn of_devices(error: &Error) -> Failure {
+pub(super) fn of_devices(error: &Error) -> RequestFailure {
     match error {
-        Error::NotReady(what) => Failure::NotReady(what),
-        _ => Failure::TooMuchWork,
+        Error::NotReady(what) => RequestFailure::NotReady(what),
+        _ => RequestFailure::TooMuchWork,
     }
 }
 

@@ -125,7 +125,7 @@ impl Values<'_> {
         &self,
         of: GroupVersion,
         namespace: Option<&str>,
-    ) -> Result<Document, Failure> {
+    ) -> Result<Document, RequestFailure> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct List {
@@ -138,7 +138,7 @@ impl Values<'_> {
         self.check(of, None, DEVICES)?;
         let kinds = kinds(self.params.by.as_deref().unwrap_or("pod"), namespace);
         let asked = DevicesQuery {
-            kinds: kinds.ok_or_else(|| Failure::Malformed(NO_SUCH_BY.to_owned()))?,
+            kinds: kinds.ok_or_else(|| RequestFailure::Malformed(NO_SUCH_BY.to_owned()))?,
             namespace: namespace.map(str::to_owned),
             selector: selector(self.params.label_selector.as_deref())?,
             names_pods: self.may_list_pods,

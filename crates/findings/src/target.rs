@@ -50,8 +50,7 @@ fn controller(pod: &Pod) -> Option<(&str, &str, &str)> {
 
 /// API version, kind and name of the workload that owns a pod; for a ReplicaSet, of its
 /// Deployment.
-#[must_use]
-pub fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
+fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
     let (version, kind, name) = controller(pod)?;
     let labels = pod.metadata.labels.as_ref();
     let hash = labels.and_then(|it| it.get("pod-template-hash"));
@@ -114,8 +113,7 @@ pub fn owned_replicas(hpa: &Hpa, metadata: &ObjectMeta) -> Option<Finding> {
 }
 
 /// The GPUs that a pod requests.
-#[must_use]
-pub fn requested<'p>(gpus: &GpuResources, pod: &'p PodSpec) -> GpuRequest<'p> {
+fn requested<'p>(gpus: &GpuResources, pod: &'p PodSpec) -> GpuRequest<'p> {
     let amounts = |container: &'p Container| {
         let all = container.resources.iter();
         let all = all.flat_map(|it| [&it.limits, &it.requests]).flatten();

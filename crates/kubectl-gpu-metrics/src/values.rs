@@ -12,7 +12,7 @@ use gpu_metrics::resources::GpuResources;
 
 use super::cluster::{Cluster, encode};
 
-const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+pub(super) const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
 /// External metrics of namespaces.
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";

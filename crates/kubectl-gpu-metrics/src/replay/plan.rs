@@ -190,13 +190,8 @@ fn reach(source: &MetricSource, hpa: &Hpa) -> Result<Reach, &'static str> {
             "Namespace" if *name == hpa.namespace => Ok(Reach::Namespace),
             _ => Err(WIDER),
         },
-<<<<<<< HEAD
-        Source::External { metric, .. }
-            if metric.to_ascii_lowercase().starts_with(CLUSTER_PREFIX) =>
-=======
         MetricSource::External { metric, .. }
-            if metric.to_ascii_lowercase().starts_with("cluster_") =>
->>>>>>> 294ecc9 (Name the types of the autoscaler as its API does)
+            if metric.to_ascii_lowercase().starts_with(CLUSTER_PREFIX) =>
         {
             Err(WIDER)
         }

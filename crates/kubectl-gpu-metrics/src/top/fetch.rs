@@ -1,27 +1,20 @@
-//! Rows of `top`: from lists of the custom metrics API, one for each column, and from
-//! objects that request GPUs and have no value.
+//! Rows of `top`: the server's list of devices, and nodes with GPUs that are not in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
-use futures_util::stream::{self, StreamExt};
+use serde::Deserialize;
 
 use apimachinery::kinds::Kind;
-use apimachinery::quantity::parse_milli;
-use apimachinery::time::Timestamp;
-use cluster_state::clock;
 use cluster_state::error::CallError;
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{Device, Explanation, State};
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode};
 use crate::explain::failure;
 use crate::kinds;
-use crate::values::{Item, List, names, of_object};
+use crate::values::CUSTOM;
 
 use super::objects::Objects;
-use super::rows::{Idle, Row};
+use super::rows::Row;
 use super::{TopArgs, What};
 
 /// Kinds that own pods.
@@ -33,31 +26,9 @@ const WORKLOADS: [&str; 5] = [
     "cronjobs.batch",
 ];
 
-/// Most rows of a namespace whose newest instant is read, each with a request. All
-/// nodes are read, because their explanations count the GPUs.
-const MOST_INSTANTS: usize = 100;
-
-/// How many are read concurrently.
-const SIDE_BY_SIDE: usize = 8;
-
-/// A column: its metric, and the field that takes the value.
-type Put = fn(&mut Row, f64);
-
-const COLUMNS: [(&str, Put); 7] = [
-    ("gpu_held_count", |row, number| row.held = Some(number)),
-    ("gpu_active_count", |row, number| row.active = Some(number)),
-    ("gpu_idle_count", |row, number| row.idle = Some(number)),
-    (MEMORY_UTILIZATION, |row, number| {
-        row.memory_utilization = Some(number);
-    }),
-    ("gpu_utilization", |row, number| {
-        row.gpu_utilization = Some(number);
-    }),
-    ("gpu_memory_used", |row, number| {
-        row.memory_used = Some(number);
-    }),
-    ("gpu_power_usage", |row, number| row.power = Some(number)),
-];
+/// The message where the server has no such list.
+const NO_DEVICES: &str =
+    "the server lists no devices: upgrade gpu-metrics-apiserver to the version of this command";
 
 impl What {
     /// The resources of the rows' objects, or of those that lead to them.
@@ -69,6 +40,42 @@ impl What {
             Self::Pods => &["pods"],
         }
     }
+
+    /// Its word in a request for devices.
+    const fn by(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespace",
+            Self::Nodes | Self::Gpus => "node",
+            Self::Workloads => "workload",
+            Self::Pods => "pod",
+        }
+    }
+}
+
+/// The server's list of devices.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Devices {
+    /// All of the cluster; 0 in a namespace.
+    #[serde(default)]
+    device_count: usize,
+    pub(crate) items: Vec<Row>,
+}
+
+impl Devices {
+    pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
+        let place = match args.what.is_namespaced() && !args.all_namespaces {
+            true => format!("namespaces/{}/", encode(&cluster.namespace)),
+            false => String::new(),
+        };
+        let (by, labels) = (args.what.by(), args.labels());
+        let path = format!("{CUSTOM}/{place}devices?by={by}&{labels}");
+        let list = cluster.read::<Self>(&path).await;
+        list.map_err(|error| match error {
+            CallError::NotFound(_) => Failure::Failed(NO_DEVICES.to_owned()),
+            error => failure(&error),
+        })
+    }
 }
 
 /// The rows, and remarks on what is missing.
@@ -76,41 +83,44 @@ impl What {
 pub(crate) struct Found {
     pub(crate) rows: Vec<Row>,
     pub(crate) notes: BTreeSet<String>,
-    /// Whether an explanation could not be read.
-    pub(super) is_partial: bool,
-    /// Why whole kinds have no rows.
-    empty: BTreeSet<String>,
-    /// What the user may not read.
-    refused: BTreeSet<String>,
+    /// The devices of the cluster, also those of no row.
+    pub(crate) device_count: usize,
+}
+
+impl Found {
+    /// Adds the nodes with GPUs of which no series tells.
+    fn add(&mut self, nodes: &BTreeSet<String>) {
+        let known: BTreeSet<String> = self.rows.iter().map(|row| row.name.clone()).collect();
+        self.rows.extend(nodes.difference(&known).map(|name| Row {
+            name: name.clone(),
+            no_value: Some(format!(
+                "no GPU of node {name} is reported: check dcgm-exporter there"
+            )),
+            ..Row::default()
+        }));
+        if !nodes.is_empty() {
+            self.rows.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+    }
 }
 
 /// The requested rows, by namespace and name.
 pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
+    let devices = Devices::read(args, cluster).await?;
     let objects = Objects::read(args, cluster).await?;
     let mut found = Found {
+        rows: devices.items,
         notes: objects.notes.clone(),
-        ..Found::default()
+        device_count: devices.device_count,
     };
-    let namespaces: Vec<Option<String>> = match args.what.is_namespaced() {
-        true => {
-            let namespaces = found.namespaces(args, cluster, &objects).await?;
-            namespaces.into_iter().map(Some).collect()
+    for row in &mut found.rows {
+        if args.what == What::Workloads {
+            row.name = format!("{}/{}", row.resource, row.name);
         }
-        false => vec![None],
-    };
-    for namespace in &namespaces {
-        for &kind in args.what.kinds() {
-            found
-                .add(args, cluster, (namespace.as_deref(), kind), &objects)
-                .await?;
-        }
+        let namespace = row.namespace.as_deref().unwrap_or_default();
+        row.hpas = objects.of(namespace, row.workloads.iter().chain([&row.name]));
     }
-    if found.rows.is_empty()
-        && let Some(refusal) = found.refused.pop_first()
-    {
-        return Err(Failure::Refused(refusal));
-    }
-    found.notes.append(&mut found.refused);
+    found.add(&objects.nodes);
     if let (Some(name), true) = (&args.name, args.what != What::Gpus) {
         let is_it = |row: &Row| row.name == *name || row.name.ends_with(&format!("/{name}"));
         found.rows.retain(is_it);
@@ -122,9 +132,11 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
         let namespace = namespaced.then_some(&*cluster.namespace);
         let said = nothing(namespace, args.selector.as_deref());
         found.notes.insert(said);
-        found.notes.append(&mut found.empty);
     }
-    found.newest(args.what, cluster).await;
+    if args.what != What::Gpus {
+        let reasons = found.rows.iter().filter_map(|row| row.no_value.clone());
+        found.notes.extend(reasons);
+    }
     Ok(found)
 }
 
@@ -206,226 +218,6 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
         }
     }
     Err(Failure::Failed(format!("{of} does not exist")))
-}
-
-impl Found {
-    /// The namespaces to read: with all of them, those that hold or request GPUs.
-    async fn namespaces(
-        &mut self,
-        args: &TopArgs,
-        cluster: &Cluster,
-        objects: &Objects,
-    ) -> Result<BTreeSet<String>, Failure> {
-        if !args.all_namespaces {
-            return Ok([cluster.namespace.clone()].into());
-        }
-        let path = of_object(("namespaces", None), "*", "gpu_held_count");
-        let holding = list(cluster, &path).await?.unwrap_or_else(|without| {
-            match without {
-                Without::NotFound(said) => self.empty.insert(said),
-                Without::Refused(said) => self.refused.insert(said),
-            };
-            Vec::new()
-        });
-        let asking = objects.pods.iter().map(|pod| pod.namespace.clone());
-        Ok(names(holding).into_iter().chain(asking).collect())
-    }
-
-    /// Adds the objects of one kind.
-    async fn add(
-        &mut self,
-        args: &TopArgs,
-        cluster: &Cluster,
-        (namespace, kind): (Option<&str>, &str),
-        objects: &Objects,
-    ) -> Result<(), Failure> {
-        let of = |name: &str| Row {
-            namespace: namespace.map(str::to_owned),
-            name: match kind {
-                "pods" | "nodes" | "namespaces" => name.to_owned(),
-                workload => format!("{workload}/{name}"),
-            },
-            path: Some(of_object((kind, namespace), name, MEMORY_UTILIZATION)),
-            ..Row::default()
-        };
-        let without = asking(args, objects, namespace, kind);
-        let mut rows: BTreeMap<String, Row> = without
-            .into_iter()
-            .map(|name| (name.clone(), of(&name)))
-            .collect();
-        let lists = COLUMNS.map(|(metric, _)| {
-            let path = of_object((kind, namespace), "*", metric);
-            async move { list(cluster, &format!("{path}{}", args.labels())).await }
-        });
-        let (mut missing, mut refused) = (None, None);
-        for ((_, put), list) in COLUMNS.iter().zip(join_all(lists).await) {
-            let items = match list? {
-                Ok(items) => items,
-                Err(Without::NotFound(said)) => {
-                    missing.get_or_insert(said);
-                    continue;
-                }
-                Err(Without::Refused(said)) => {
-                    refused.get_or_insert(said);
-                    continue;
-                }
-            };
-            for item in items {
-                let name = item.described_object.map_or_else(String::new, |of| of.name);
-                let row = rows.entry(name.clone()).or_insert_with(|| of(&name));
-                if let Some(milli) = parse_milli(&item.value) {
-                    put(row, milli as f64 / 1000.0);
-                }
-                if let Some(age) = item.timestamp.as_deref().and_then(age) {
-                    row.age_seconds = Some(row.age_seconds.map_or(age, |known| known.min(age)));
-                }
-            }
-        }
-        self.refused.extend(refused);
-        // A part of the cluster without GPUs is no error.
-        let is_part = namespace.is_some() || args.selector.is_some();
-        let is_mere =
-            |said: &String| is_part && said.starts_with("the server could not find the metric");
-        if rows.is_empty() {
-            self.empty.extend(missing.filter(|said| !is_mere(said)));
-        }
-        self.rows.extend(rows.into_values().map(|row| Row {
-            hpas: namespace.map_or_else(Vec::new, |it| objects.hpas(it, &row.name).to_vec()),
-            ..row
-        }));
-        Ok(())
-    }
-
-    /// Reads the value of each row at the newest instant, or why it has none.
-    async fn newest(&mut self, what: What, cluster: &Cluster) {
-        let most = match what {
-            What::Nodes | What::Gpus => usize::MAX,
-            What::Pods | What::Workloads | What::Namespaces => MOST_INSTANTS,
-        };
-        if self.rows.len() > most {
-            self.notes.insert(format!(
-                "NOW%, IDLE-SINCE and WINDOW are asked for the first {most} rows"
-            ));
-        }
-        let asked = self.rows.iter_mut().take(most).map(|row| async move {
-            let Some(path) = &row.path else {
-                return Ok(None);
-            };
-            let path = format!("{path}?explain=true");
-            match cluster.read::<Explanation>(&path).await {
-                Ok(mut explanation) => {
-                    // Without a value, the newest instant is not current.
-                    if explanation.value.is_some() {
-                        let instants = explanation.instants.iter();
-                        row.instants = instants.map(|it| it.number).collect();
-                        row.now = row.instants.last().copied().flatten();
-                        let all_listed = explanation.devices.len() == explanation.device_count;
-                        let devices = all_listed.then_some(&*explanation.devices);
-                        row.idle_since = devices.and_then(idle);
-                    }
-                    let why = explanation.no_value.clone();
-                    // With thousands of nodes, only the shown readings are kept.
-                    for device in &mut explanation.devices {
-                        let before = device.readings.len().saturating_sub(1);
-                        device.readings.drain(..before);
-                    }
-                    row.explanation = Some(Box::new(explanation));
-                    Ok(why.filter(|_| what != What::Gpus))
-                }
-                Err(CallError::NotFound(said)) => Ok(Some(said)),
-                Err(error) => Err(error.to_string()),
-            }
-        });
-        let asked: Vec<_> = asked.collect();
-        let told: Vec<_> = stream::iter(asked)
-            .buffer_unordered(SIDE_BY_SIDE)
-            .collect()
-            .await;
-        self.is_partial = told.iter().any(Result::is_err);
-        let told = told.into_iter().filter_map(|it| it.unwrap_or_else(Some));
-        self.notes.extend(told);
-    }
-}
-
-/// How long all held devices have been idle; `None`: none is held, or it is not
-/// known.
-pub(super) fn idle(devices: &[Device]) -> Option<Idle> {
-    let (mut since, mut unknown) = (None, false);
-    for device in devices {
-        let Some(last) = device.readings.last() else {
-            continue;
-        };
-        match (last.state, last.held) {
-            (State::Counted, Some(true)) => return Some(Idle::IN_USE),
-            (State::Idle, Some(true)) => {
-                let idle = device.idle.as_ref();
-                let of_device =
-                    idle.and_then(|it| Some((Timestamp::from_date(&it.since)?, it.or_longer)));
-                unknown |= of_device.is_none();
-                since = since.max(of_device);
-            }
-            (State::Missing | State::Lost | State::ActivityUnknown, _) => unknown = true,
-            _ => {}
-        }
-    }
-    let (since, or_longer) = since.filter(|_| !unknown)?;
-    Some(Idle {
-        seconds: clock::now().since(since).as_secs_f64(),
-        or_longer,
-    })
-}
-
-/// The objects of a kind that request GPUs. Labels of pods select only pods.
-fn asking(
-    args: &TopArgs,
-    objects: &Objects,
-    namespace: Option<&str>,
-    kind: &str,
-) -> BTreeSet<String> {
-    let pods = objects
-        .pods
-        .iter()
-        .filter(|pod| namespace.is_none_or(|it| pod.namespace == it));
-    match kind {
-        "pods" => pods.map(|pod| pod.name.clone()).collect(),
-        "nodes" if args.selector.is_some() => objects.nodes.clone(),
-        "nodes" => pods
-            .filter_map(|pod| pod.node.clone())
-            .chain(objects.nodes.iter().cloned())
-            .collect(),
-        _ if args.selector.is_some() => BTreeSet::new(),
-        "namespaces" => pods.map(|pod| pod.namespace.clone()).collect(),
-        workload => {
-            let owners = pods.filter_map(|pod| pod.owner.as_deref()?.split_once('/'));
-            let owners = owners.filter(|(owner, _)| *owner == workload);
-            owners.map(|(_, name)| name.to_owned()).collect()
-        }
-    }
-}
-
-/// The server's error in place of a list.
-enum Without {
-    NotFound(String),
-    /// The user may not read it.
-    Refused(String),
-}
-
-/// A list's items, or the server's error in their place.
-async fn list(cluster: &Cluster, path: &str) -> Result<Result<Vec<Item>, Without>, Failure> {
-    match cluster.read::<List<Item>>(path).await {
-        Ok(list) => Ok(Ok(list.items)),
-        Err(CallError::NotFound(said)) => Ok(Err(Without::NotFound(said))),
-        Err(error @ CallError::Forbidden { .. }) => {
-            Ok(Err(Without::Refused(failure(&error).to_string())))
-        }
-        Err(error) => Err(failure(&error)),
-    }
-}
-
-/// Seconds since a time, by the clock of this machine.
-fn age(timestamp: &str) -> Option<f64> {
-    let at = Timestamp::from_date(timestamp)?;
-    Some(clock::now().since(at).as_secs_f64())
 }
 
 #[cfg(test)]

@@ -1,67 +1,19 @@
-//! Single GPUs, from the explanations of the nodes' values.
+//! Single GPUs, from the devices of the nodes.
 
-use serde::Serialize;
-
-use cluster_state::error::CallError;
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{Explanation, HOLDERS_UNNAMED, Reading, State};
+use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode};
-use crate::values::EXTERNAL;
 
-use super::cells::shown;
-use super::fetch::{self, Found};
-use super::rows::Idle;
+use super::device::{Gpu, HEADING};
+use super::fetch::Found;
 use super::{Page, TopArgs};
 
-/// A GPU or MIG instance.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Gpu {
-    pub(crate) node: String,
-    pub(crate) uuid: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) state: &'static str,
-    /// Percent, at the last instant.
-    pub(crate) memory_utilization: Option<f64>,
-    pub(crate) held: Option<bool>,
-    /// The pods that hold it and that may be named.
-    pods: Vec<String>,
-    idle_since: Option<Idle>,
-    silent_since: Option<String>,
-}
-
-/// The columns of [`Gpu::cells`].
-pub(crate) const HEADING: [&str; 8] = [
-    "NODE",
-    "GPU",
-    "STATE",
-    "POD",
-    "MEM%",
-    "IDLE-SINCE",
-    "HELD",
-    "MODEL",
-];
-
-/// The GPUs of nodes, as JSON and as cells, and what could not be read. A name
-/// selects a GPU, by its UUID, or a node.
-pub(super) async fn of_nodes(
-    mut found: Found,
-    args: &TopArgs,
-    cluster: &Cluster,
-) -> Result<Page, Failure> {
+/// The GPUs of nodes, as JSON and as cells. A name selects a GPU, by its UUID, or a node.
+pub(super) fn of_nodes(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
     let mut gpus = found.gpus();
-    let (mut notes, mut is_partial) = (found.notes, found.is_partial);
+    let mut notes = found.notes;
     if let (None, None) = (&args.name, &args.selector) {
-        match of_no_node(cluster, gpus.len()).await {
-            Ok(note) => notes.extend(note),
-            Err(note) => {
-                is_partial = true;
-                notes.insert(note);
-            }
-        }
+        notes.extend(of_no_node(found.device_count, gpus.len()));
     }
     if let Some(name) = &args.name {
         gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
@@ -84,146 +36,31 @@ pub(super) async fn of_nodes(
         cells,
         spare: "MODEL HELD NODE IDLE-SINCE",
         notes,
-        failed: is_partial
-            .then(|| "not all GPUs could be read: the notes name the cause".to_owned()),
+        failed: None,
     })
 }
 
-/// Notes on GPUs that are not listed because no series names their node.
-///
-/// Why the notes could not be read.
-pub(crate) async fn of_no_node(cluster: &Cluster, listed: usize) -> Result<Option<String>, String> {
-    let namespace = encode(&cluster.namespace);
-    let all = format!("{EXTERNAL}/{namespace}/cluster_{MEMORY_UTILIZATION}?explain=true");
-    match cluster.read::<Explanation>(&all).await {
-        Ok(all) if all.device_count > listed => Ok(Some(format!(
-            "GPUs of which no series names a node, and which are not listed: {}",
-            all.device_count - listed
-        ))),
-        Ok(_) => Ok(None),
-        Err(CallError::NotFound(said)) => Ok(Some(format!("GPUs of no node: {said}"))),
-        Err(error) => Err(format!("GPUs of no node: {error}")),
-    }
-}
-
-impl Gpu {
-    pub(crate) fn cells(&self) -> Vec<String> {
-        let uuid = match &self.instance {
-            Some(instance) => format!("{} ({instance})", self.uuid),
-            None => self.uuid.clone(),
-        };
-        let held = |held| if held { "yes" } else { "no" }.to_owned();
-        vec![
-            self.node.clone(),
-            uuid,
-            match &self.silent_since {
-                Some(since) => format!("silent since {since}"),
-                None => self.state.to_owned(),
-            },
-            match &*self.pods {
-                [] => "–".to_owned(),
-                pods => pods.join(", "),
-            },
-            shown(self.memory_utilization, |number| format!("{number:.1}")),
-            shown(self.idle_since, |idle| idle.to_string()),
-            shown(self.held, held),
-            shown(self.model.clone(), |model| model),
-        ]
-    }
+/// A note on GPUs that are not listed because no series names their node.
+pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
+    let more = all.checked_sub(listed).filter(|more| *more > 0)?;
+    Some(format!(
+        "GPUs of which no series names a node, and which are not listed: {more}"
+    ))
 }
 
 impl Found {
-    /// Takes the GPUs out of the explanations of the nodes, and adds a note if their
-    /// holders are not named.
+    /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
     pub(crate) fn gpus(&mut self) -> Vec<Gpu> {
         let mut gpus = Vec::new();
         for row in &mut self.rows {
-            let Some(explanation) = row.explanation.take() else {
-                continue;
-            };
-            if explanation.notes.iter().any(|note| note == HOLDERS_UNNAMED) {
-                self.notes.insert(HOLDERS_UNNAMED.to_owned());
+            for mut gpu in row.devices.drain(..) {
+                if gpu.shared_with > 0 {
+                    self.notes.insert(HOLDERS_UNNAMED.to_owned());
+                }
+                gpu.node.clone_from(&row.name);
+                gpus.push(gpu);
             }
-            gpus.extend(devices(&row.name, *explanation));
         }
         gpus
-    }
-}
-
-/// The GPUs behind a node's value.
-fn devices(node: &str, explanation: Explanation) -> impl Iterator<Item = Gpu> {
-    let lag = explanation.window.map_or(0.0, |window| window.lag_seconds);
-    explanation.devices.into_iter().map(move |device| {
-        // A reading that is too old does not show what the GPU does now.
-        let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
-        let last = device.readings.last().filter(|_| is_believed);
-        let held = last.and_then(|reading| reading.held);
-        Gpu {
-            node: node.to_owned(),
-            state: match (held, last) {
-                (Some(false), _) => "free",
-                (_, Some(last)) => state(last),
-                (_, None) => "unknown",
-            },
-            memory_utilization: last.and_then(|reading| reading.number),
-            held,
-            idle_since: last.and_then(|_| fetch::idle(std::slice::from_ref(&device))),
-            pods: match held {
-                Some(false) => Vec::new(),
-                _ => device.pods,
-            },
-            uuid: device.uuid,
-            instance: device.instance,
-            model: device.model,
-            silent_since: device.silent_since,
-        }
-    })
-}
-
-const fn state(reading: &Reading) -> &'static str {
-    match reading.state {
-        State::Counted | State::Active => "active",
-        State::Idle => "idle",
-        State::ActivityUnknown | State::NotHeld | State::BeforeItsTime | State::AfterItsTime => {
-            "unknown"
-        }
-        State::Missing => "missing",
-        State::Lost => "lost",
-        State::NoReading => "no reading",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gpu_metrics::explain::Device;
-
-    #[test]
-    fn a_gpu_has_its_pods_and_a_free_one_has_none() {
-        let device = |held: bool| Device {
-            pods: vec!["ml/train-0".to_owned()],
-            fresh_seconds: 6.0,
-            readings: vec![Reading {
-                number: Some(40.0),
-                sampled: None,
-                held: Some(held),
-                state: if held { State::Counted } else { State::Idle },
-            }],
-            ..Device::default()
-        };
-        let explanation = Explanation {
-            devices: vec![device(true), device(false)],
-            ..Explanation::default()
-        };
-        let gpus: Vec<Gpu> = devices("node-0", explanation).collect();
-        let [held, free] = &gpus[..] else {
-            panic!("{gpus:?}")
-        };
-        assert_eq!(held.cells().len(), HEADING.len());
-        assert_eq!(held.cells()[2..4], ["active", "ml/train-0"]);
-        assert_eq!(free.cells()[2..4], ["free", "–"]);
-        let json = serde_json::to_value(&gpus).unwrap();
-        assert_eq!(json[0]["pods"], serde_json::json!(["ml/train-0"]));
-        assert_eq!(json[1]["pods"], serde_json::json!([]));
     }
 }

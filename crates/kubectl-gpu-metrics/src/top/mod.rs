@@ -1,6 +1,7 @@
 //! `top`: the holders of GPUs, and the load.
 
 pub(super) mod cells;
+pub(super) mod device;
 pub(super) mod fetch;
 pub(super) mod gpus;
 pub(super) mod objects;
@@ -162,10 +163,8 @@ impl TopArgs {
 
     /// The labels of the rows' objects, for a query.
     fn labels(&self) -> String {
-        let selector = self.selector.as_deref();
-        selector.map_or_else(String::new, |text| {
-            format!("?labelSelector={}", encode(text))
-        })
+        let selector = self.selector.as_deref().unwrap_or_default();
+        format!("labelSelector={}", encode(selector))
     }
 }
 
@@ -294,7 +293,7 @@ impl Page {
 async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
     let (found, failed) = read(args, cluster).await?;
     if args.what == What::Gpus {
-        return gpus::of_nodes(found, args, cluster).await;
+        return gpus::of_nodes(found, args).map(|page| Page { failed, ..page });
     }
     let Found {
         mut rows, notes, ..
@@ -348,9 +347,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::values::EXTERNAL;
+    use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
-    use cluster_state::testing::fake_kube::{FakeKube, Fault};
+    use cluster_state::testing::fake_kube::FakeKube;
     use findings::source::UNSEEN;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
@@ -365,12 +364,8 @@ mod tests {
     async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
-        for path in [
-            "/api/v1/pods",
-            "/api/v1/namespaces/ml/pods",
-            "/api/v1/nodes",
-        ] {
-            kube.document(path, json!({"metadata": {}, "items": []}));
+        for path in ["namespaces/ml/devices", "devices"] {
+            kube.document(&format!("{CUSTOM}/{path}"), json!({"items": []}));
         }
         let rows = |what, everywhere| {
             let (args, cluster) = (TopArgs::all(what, everywhere), &cluster);
@@ -378,7 +373,7 @@ mod tests {
         };
         let skipped =
             json!([{"what": UNSEEN, "reason": "Prometheus is away", "remedy": "start it"}]);
-        let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
+        let findings = &format!("{CUSTOM}/findings");
         kube.document(findings, json!({"items": [], "skipped": skipped}));
         for (what, everywhere) in [
             (What::Pods, false),
@@ -405,50 +400,59 @@ mod tests {
                 .iter()
                 .any(|it| it.starts_with("nothing in namespace ml"))
         );
-        // The external metric of all GPUs could not be read.
-        let all = "cluster_gpu_memory_utilization";
-        kube.fault(&format!("{EXTERNAL}/ml/{all}"), Fault::Forbidden);
-        let page = rows(What::Gpus, true)
-            .await
-            .unwrap_or_else(|it| panic!("{it}"));
-        assert!(
-            page.cells.is_empty() && page.failed.is_some(),
-            "{:?}",
-            page.notes
-        );
     }
 
     #[tokio::test]
-    async fn pods_and_nodes_are_found_by_the_resources_that_are_configured() {
+    async fn rows_are_what_the_server_lists_with_autoscalers_and_nodes_without_series() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
-        let amounts = |name: &str| json!({name: "1", "cpu": "8"});
-        let pod = |name: &str, resource: &str| {
-            json!({
-                "metadata": {"name": name, "namespace": "ml"},
-                "spec": {"containers": [{"name": "c", "resources": {"limits": amounts(resource)}}]},
-                "status": {"phase": "Pending"},
-            })
-        };
-        let pods = [
-            pod("own", "example.com/a100"),
-            pod("other", "nvidia.com/gpu"),
-        ];
-        let pods = json!({"metadata": {}, "items": pods});
-        kube.document("/api/v1/pods", pods.clone());
-        kube.document("/api/v1/namespaces/ml/pods", pods);
-        let node = json!({
-            "metadata": {"name": "a"}, "status": {"allocatable": amounts("example.com/a100")},
+        let listed = json!({"items": [
+            {"resource": "pods", "namespace": "ml", "name": "a", "held": 2.0, "power": 410.5,
+             "workloads": ["deployments.apps/train"], "memoryUtilizationInstants": [40.0, null]},
+            {"resource": "pods", "namespace": "ml", "name": "b", "noValue": "so it is"},
+        ]});
+        kube.document(&format!("{CUSTOM}/namespaces/ml/devices"), listed);
+        let hpa = json!({
+            "metadata": {"name": "h", "namespace": "ml"},
+            "spec": {"maxReplicas": 3, "scaleTargetRef":
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}},
         });
-        kube.document("/api/v1/nodes", json!({"metadata": {}, "items": [node]}));
+        let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
+        kube.document(hpas, json!({"metadata": {}, "items": [hpa]}));
+        let found = read(&TopArgs::all(What::Pods, false), &cluster).await;
+        let (found, _) = found.unwrap();
+        let [a, b] = &found.rows[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!((a.held, a.power, a.hpas.len()), (Some(2.0), Some(410.5), 1));
+        assert_eq!(a.instants, [Some(40.0), None]);
+        assert_eq!((b.held, b.hpas.len()), (None, 0));
+        assert!(found.notes.contains("so it is"));
+        let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
+        let nodes = [
+            node("own", "example.com/a100"),
+            node("other", "nvidia.com/gpu"),
+        ];
+        kube.document("/api/v1/nodes", json!({"metadata": {}, "items": nodes}));
         let configuration = json!([["gpu.resources", "example.com/t4, example.com/a100"]]);
         let said = json!({"items": [], "skipped": [], "configuration": configuration});
-        kube.document("/apis/custom.metrics.k8s.io/v1beta2/findings", said);
-        for (what, name) in [(What::Pods, "own"), (What::Nodes, "a")] {
-            let args = TopArgs::all(what, !what.is_namespaced());
-            let (found, _) = read(&args, &cluster).await.unwrap();
-            let names: Vec<&str> = found.rows.iter().map(|row| &*row.name).collect();
-            assert_eq!(names, [name], "{what:?}");
-        }
+        kube.document(&format!("{CUSTOM}/findings"), said);
+        let listed = json!({"deviceCount": 1, "items": [{"resource": "nodes", "name": "zoe"}]});
+        kube.document(&format!("{CUSTOM}/devices"), listed);
+        let found = read(&TopArgs::all(What::Nodes, true), &cluster).await;
+        let (found, _) = found.unwrap();
+        let names: Vec<&str> = found.rows.iter().map(|row| &*row.name).collect();
+        assert_eq!(names, ["own", "zoe"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_without_the_list_is_to_be_upgraded() {
+        let kube = FakeKube::start().await;
+        let cluster = cluster(&kube).await;
+        let well = json!({"items": [], "skipped": []});
+        kube.document(&format!("{CUSTOM}/findings"), well);
+        let failed = page(&TopArgs::all(What::Pods, false), &cluster).await;
+        let said = failed.map(|page| page.notes).unwrap_err().to_string();
+        assert!(said.contains("upgrade gpu-metrics-apiserver"), "{said}");
     }
 }

@@ -1,5 +1,5 @@
-//! Facts from the cluster's own API: which pods request GPUs, and which autoscaler
-//! scales which workload. A server that serves only metrics has none of them.
+//! Facts from the cluster's own API: which nodes have GPUs, and which autoscaler scales
+//! which workload. A server that serves only metrics has none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::fmt;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition,
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use cluster_state::error::CallError;
-use findings::target::{owner, provided, requested};
+use findings::target::provided;
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 use hpa::hpa::{MetricSource, MetricTarget};
@@ -27,25 +27,12 @@ use super::{TopArgs, What};
 /// The objects of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// Live pods that request GPUs.
-    pub(crate) pods: Vec<GpuPod>,
     /// Nodes with allocatable GPUs.
-    pub(crate) nodes: BTreeSet<String>,
+    pub(super) nodes: BTreeSet<String>,
     /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
     pub(crate) hpas: BTreeMap<(String, String), Vec<HpaCell>>,
     /// What could not be read, and why.
     pub(crate) notes: BTreeSet<String>,
-}
-
-/// A pod that requests GPUs.
-#[derive(Debug)]
-pub(crate) struct GpuPod {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) node: Option<String>,
-    pub(crate) is_running: bool,
-    /// `deployments.apps/NAME`.
-    pub(crate) owner: Option<String>,
 }
 
 /// An autoscaler as tables and JSON show it: with its first metric.
@@ -111,33 +98,23 @@ impl fmt::Display for HpaCell {
 
 impl Objects {
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
-        let everywhere = args.all_namespaces || !args.what.is_namespaced();
-        let place = match everywhere {
-            true => String::new(),
-            false => format!("namespaces/{}/", encode(&cluster.namespace)),
-        };
         let mut objects = Self::default();
-        // Without the right to read them, the default resources are looked for.
-        let said = FindingList::read(cluster).await;
-        let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
-        // The given labels select objects of the rows' kind.
-        let labels = args.labels();
-        let of_pods = match args.what {
-            What::Pods => &*labels,
-            _ => "",
-        };
-        let path = format!("/api/v1/{place}pods{of_pods}");
-        let pods: Vec<Pod> = objects.list(cluster, &path).await?;
-        objects.pods = pods.iter().filter_map(|pod| gpu_pod(pod, &gpus)).collect();
-        if !args.what.is_namespaced() {
-            let path = format!("/api/v1/nodes{labels}");
+        if args.what.is_namespaced() {
+            let place = match args.all_namespaces {
+                true => String::new(),
+                false => format!("namespaces/{}/", encode(&cluster.namespace)),
+            };
+            objects.autoscalers(cluster, &place).await?;
+        } else if args.what != What::Namespaces {
+            // Without the right to read them, the default resources are looked for.
+            let said = FindingList::read(cluster).await;
+            let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
+            let path = format!("/api/v1/nodes?{}", args.labels());
             let nodes: Vec<Node> = objects.list(cluster, &path).await?;
             let nodes = nodes
                 .into_iter()
                 .filter(|node| !provided(&gpus, node).is_empty());
             objects.nodes = nodes.filter_map(|node| node.metadata.name).collect();
-        } else {
-            objects.autoscalers(cluster, &place).await?;
         }
         Ok(objects)
     }
@@ -181,28 +158,16 @@ impl Objects {
         }
     }
 
-    /// The autoscalers of a pod or workload.
-    pub(crate) fn hpas(&self, namespace: &str, name: &str) -> &[HpaCell] {
-        let mut pods = self.pods.iter();
-        let pod = pods.find(|pod| pod.namespace == namespace && pod.name == name);
-        let owner = pod.map_or(Some(name), |pod| pod.owner.as_deref());
-        let owner = owner.unwrap_or_default().to_owned();
-        let hpas = self.hpas.get(&(namespace.to_owned(), owner));
-        hpas.map_or(&[], Vec::as_slice)
+    /// The autoscalers of workloads: `deployments.apps/NAME`.
+    pub(super) fn of<'n>(
+        &self,
+        namespace: &str,
+        workloads: impl IntoIterator<Item = &'n String>,
+    ) -> Vec<HpaCell> {
+        let workloads = workloads.into_iter();
+        let hpas = workloads.filter_map(|it| self.hpas.get(&(namespace.to_owned(), it.clone())));
+        hpas.flatten().cloned().collect()
     }
-}
-
-fn gpu_pod(pod: &Pod, gpus: &GpuResources) -> Option<GpuPod> {
-    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
-    let spec = pod.spec.as_ref()?;
-    let is_live = !matches!(phase, Some("Succeeded" | "Failed"));
-    (is_live && !requested(gpus, spec).is_empty()).then(|| GpuPod {
-        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-        name: pod.metadata.name.clone().unwrap_or_default(),
-        node: spec.node_name.clone(),
-        is_running: phase == Some("Running"),
-        owner: owner(pod).map(|(version, kind, name)| workload(kind, version, name)),
-    })
 }
 
 /// `deployments.apps/NAME`; the plurals of workloads are regular.
@@ -228,28 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_asks_for_gpus_has_its_deployment_and_its_autoscaler() {
-        let pod = |phase: &str, amount: &str| {
-            let pod = json!({
-                "metadata": {
-                    "name": "train-5f-x", "namespace": "ml", "labels": {"pod-template-hash": "5f"},
-                    "ownerReferences": [{
-                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train-5f", "uid": "u", "controller": true,
-                    }],
-                },
-                "spec": {"nodeName": "a", "containers": [
-                    {"name": "c", "resources": {"limits": {"nvidia.com/gpu": amount}}}
-                ]},
-                "status": {"phase": phase},
-            });
-            gpu_pod(
-                &serde_json::from_value(pod).unwrap(),
-                &GpuResources::default(),
-            )
-        };
-        assert!(pod("Running", "0").is_none() && pod("Succeeded", "1").is_none());
-        let pod = pod("Pending", "1").unwrap();
-        assert_eq!(pod.owner.as_deref(), Some("deployments.apps/train"));
+    fn a_pod_has_the_autoscalers_of_its_workloads() {
         let hpa = |name: &str, status: serde_json::Value| {
             let object = json!({
                 "metadata": {"name": name, "namespace": "ml"},
@@ -283,13 +227,11 @@ mod tests {
         );
         assert_eq!(other.to_string(), "62.5/50 → 4/8");
         let objects = Objects {
-            pods: vec![pod],
             hpas: [(of, vec![never, other])].into(),
             ..Objects::default()
         };
-        for name in ["train-5f-x", "deployments.apps/train"] {
-            assert_eq!(objects.hpas("ml", name).len(), 2, "{name}");
-        }
-        assert!(objects.hpas("other", "train-5f-x").is_empty());
+        let owners = ["replicasets.apps/train-5f", "deployments.apps/train"].map(str::to_owned);
+        assert_eq!(objects.of("ml", &owners).len(), 2);
+        assert!(objects.of("other", &owners).is_empty());
     }
 }

@@ -1,20 +1,17 @@
 //! A row of the table: the GPUs of an object. An unknown value is `–`, never 0.
 
-use std::fmt;
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-use serde::Serialize;
-
-use apimachinery::duration::format_duration;
-use gpu_metrics::explain::Explanation;
+use gpu_metrics::explain::Window;
 
 use super::Column;
 use super::cells::{shown, whole};
+use super::device::{Gpu, Idle};
 use super::objects::HpaCell;
 
-/// The values of a row, in the units of the metrics.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// An object of the server's list of devices, in the units of the metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
@@ -41,38 +38,24 @@ pub(crate) struct Row {
     /// Seconds since the newest sample.
     pub(crate) age_seconds: Option<f64>,
     /// The autoscalers that set its replicas.
+    #[serde(skip_deserializing)]
     pub(crate) hpas: Vec<HpaCell>,
-    /// The path of its memory utilization.
-    #[serde(skip)]
-    pub(crate) path: Option<String>,
-    /// The explanation of its memory utilization.
-    #[serde(skip)]
-    pub(crate) explanation: Option<Box<Explanation>>,
-}
-
-/// The idle time of held GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Idle {
-    /// Seconds since the last use; 0: a GPU is in use.
-    pub(super) seconds: f64,
-    /// Whether it may be longer, because no older readings are held.
-    pub(super) or_longer: bool,
-}
-
-impl Idle {
-    pub(super) const IN_USE: Self = Self {
-        seconds: 0.0,
-        or_longer: false,
-    };
-}
-
-/// `4m50s+`
-impl fmt::Display for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = format_duration(Duration::from_secs(self.seconds as u64));
-        write!(f, "{time}{}", if self.or_longer { "+" } else { "" })
-    }
+    /// Its kind: `deployments.apps`.
+    #[serde(skip_serializing)]
+    pub(crate) resource: String,
+    /// The workloads of a pod: `deployments.apps/NAME`.
+    #[serde(skip_serializing)]
+    pub(crate) workloads: Vec<String>,
+    /// Whether it is a pod that runs.
+    #[serde(skip_serializing)]
+    pub(crate) running: bool,
+    /// Why there is no memory utilization.
+    #[serde(skip_serializing)]
+    pub(crate) no_value: Option<String>,
+    #[serde(skip_serializing)]
+    pub(crate) window: Option<Window>,
+    #[serde(skip_serializing)]
+    pub(crate) devices: Vec<Gpu>,
 }
 
 const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE AGE HPA WINDOW";
@@ -206,6 +189,5 @@ mod tests {
         let cells = row.cells(false);
         assert_eq!(cells[12], "▁▂·██");
         assert_eq!(cells[9], "4m50s+");
-        assert_eq!(Idle::IN_USE.to_string(), "0s");
     }
 }

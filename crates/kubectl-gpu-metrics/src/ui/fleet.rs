@@ -8,8 +8,9 @@ use maud::{Markup, html};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 
 use crate::Failure;
+use crate::top::device::{Gpu, HEADING};
 use crate::top::fetch::{self, Found};
-use crate::top::gpus::{Gpu, HEADING, of_no_node};
+use crate::top::gpus::of_no_node;
 use crate::top::rows::Row;
 use crate::top::{TopArgs, What};
 
@@ -17,7 +18,7 @@ use super::html::{cell, headings, name, table, words};
 use super::query::link;
 use super::{Ask, Content};
 
-/// The nodes, with their explanations.
+/// The nodes, with their devices.
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
     fetch::rows(&TopArgs::all(What::Nodes, true), &ask.cluster).await
 }
@@ -43,7 +44,7 @@ impl Does {
     ];
 
     fn of(gpu: &Gpu) -> Self {
-        match (gpu.held, gpu.state) {
+        match (gpu.held, &*gpu.state) {
             (Some(false), _) => Self::Free,
             (Some(true), "active") => Self::Active,
             (Some(true), "idle") => Self::Idle,
@@ -76,8 +77,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     for gpu in &gpus {
         of_nodes.entry(&gpu.node).or_default().push(gpu);
     }
-    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
-    let elsewhere = elsewhere.unwrap_or_else(Some);
+    let elsewhere = of_no_node(found.device_count, gpus.len());
     let mut rows = found.rows.iter();
     let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
     found.notes.extend(elsewhere);
@@ -123,8 +123,9 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
     let gpus = found.gpus();
-    let elsewhere = of_no_node(&ask.cluster, gpus.len()).await;
-    found.notes.extend(elsewhere.unwrap_or_else(Some));
+    found
+        .notes
+        .extend(of_no_node(found.device_count, gpus.len()));
     // The node is the first column on a terminal, and the last one here.
     let mut names = HEADING;
     names.rotate_left(1);

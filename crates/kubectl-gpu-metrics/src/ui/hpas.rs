@@ -11,7 +11,9 @@ use maud::{Markup, html};
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::top::cells::count;
-use crate::top::objects::{GpuPod, HpaCell, Objects};
+use crate::top::fetch::Devices;
+use crate::top::objects::{HpaCell, Objects};
+use crate::top::rows::Row;
 use crate::top::{TopArgs, What};
 use crate::values::{self, Item, List, of_object};
 
@@ -106,11 +108,17 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = Objects::read(&args, &ask.cluster).await?;
+    let pods = Devices::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
+    let pods = pods.map_or_else(|failure| Err(failure.to_string()), |list| Ok(list.items));
+    let pods = pods.unwrap_or_else(|said| {
+        objects.notes.insert(said);
+        Vec::new()
+    });
     let with_value = with_value(&ask, &objects).await;
     let mut all: Vec<(State, &str, &str, &HpaCell)> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
         all.extend(hpas.iter().map(|hpa| {
-            let there = there(&objects, (namespace, of, hpa), &with_value);
+            let there = there(&pods, (namespace, of, hpa), &with_value);
             (State::of(hpa, there), &**namespace, &**of, hpa)
         }));
     }
@@ -162,16 +170,17 @@ async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
 /// How many pods of an autoscaler have a value of its metric, or run where the metric
 /// is not of pods; `None`: its pods are not known.
 fn there(
-    objects: &Objects,
+    pods: &[Row],
     (namespace, of, hpa): (&str, &str, &HpaCell),
     with_value: &WithValue,
 ) -> Option<usize> {
     let key = (namespace.to_owned(), hpa.metric.clone()?);
     let named = with_value.get(&key).filter(|_| hpa.of_pods);
-    let is_there = |pod: &&GpuPod| named.map_or(pod.is_running, |it| it.contains(&pod.name));
-    let pods = objects.pods.iter();
-    let pods = pods.filter(|pod| pod.namespace == namespace && pod.owner.as_deref() == Some(of));
-    let pods: Vec<&GpuPod> = pods.collect();
+    let is_there = |pod: &&Row| named.map_or(pod.running, |it| it.contains(&pod.name));
+    let is_of = |it: &&Row| {
+        it.namespace.as_deref() == Some(namespace) && it.workloads.iter().any(|it| it == of)
+    };
+    let pods: Vec<&Row> = pods.iter().filter(is_of).collect();
     (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 

@@ -64,9 +64,7 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
 /// The common reason, if no row has a value.
 fn cause(rows: &[Row]) -> Option<&str> {
     let is_known = rows.iter().any(|row| row.held.is_some());
-    let mut reasons = rows
-        .iter()
-        .filter_map(|row| row.explanation.as_ref()?.no_value.as_deref());
+    let mut reasons = rows.iter().filter_map(|row| row.no_value.as_deref());
     reasons.next().filter(|_| !is_known)
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use gpu_metrics::explain::{Device, Window};
+use gpu_metrics::explain::Window;
 
 use crate::Failure;
 use crate::check::live::data;
 use crate::explain::text::{clock, number};
 use crate::inspect::Look;
+use crate::top::device::Gpu;
 use crate::top::rows::Row;
 
 use super::findings::list;
@@ -42,10 +43,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         Ok(found) => (found, None),
         Err(failure) => (Default::default(), Some(failure.to_string())),
     };
-    let windows = found
-        .rows
-        .iter()
-        .filter_map(|row| row.explanation.as_ref()?.window.as_ref());
+    let windows = found.rows.iter().filter_map(|row| row.window.as_ref());
     let latest = windows.max_by(|a, b| a.lag_seconds.total_cmp(&b.lag_seconds));
     let rows: Vec<Vec<Markup>> = found.rows.iter().flat_map(of_node).collect();
     let lag = latest.map_or_else(
@@ -81,9 +79,8 @@ fn tiles(window: &Window) -> Markup {
 
 /// A row for each group of the node's devices that are read the same way.
 fn of_node(node: &Row) -> Vec<Vec<Markup>> {
-    let devices = node.explanation.iter().flat_map(|it| &it.devices);
-    let mut ways: BTreeMap<Way, Vec<&Device>> = BTreeMap::new();
-    for device in devices {
+    let mut ways: BTreeMap<Way, Vec<&Gpu>> = BTreeMap::new();
+    for device in &node.devices {
         ways.entry(way(device)).or_default().push(device);
     }
     let rows = ways.into_iter().map(|(way, devices)| {
@@ -99,7 +96,7 @@ fn of_node(node: &Row) -> Vec<Vec<Markup>> {
     rows.collect()
 }
 
-fn way(device: &Device) -> Way {
+fn way(device: &Gpu) -> Way {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
     let seconds = |it: f64| format!("{} s", number(it));
     let state = match (&device.silent_since, &device.frozen_since) {
