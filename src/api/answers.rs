@@ -20,8 +20,8 @@ use crate::provider::Provider;
 use crate::telemetry::Telemetry;
 
 use super::buffer::Pool;
-use super::documents::{Documents, InForce};
-use super::path::Target;
+use super::documents::{CurrentDocuments, Documents};
+use super::path::ApiTarget;
 use super::request::ParsedRequest;
 use super::values::Values;
 use super::{discovery, version};
@@ -29,15 +29,15 @@ use super::{discovery, version};
 /// The API server's answers. Cheap to clone.
 #[derive(Clone)]
 pub struct Api {
-    inner: Arc<Inner>,
+    inner: Arc<ApiParts>,
 }
 
-struct Inner {
+struct ApiParts {
     provider: Arc<dyn Provider>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     telemetry: Telemetry,
     counters: Arc<Counters>,
-    documents: InForce,
+    documents: CurrentDocuments,
     pool: Pool,
 }
 
@@ -59,12 +59,12 @@ impl Api {
         telemetry: Telemetry,
     ) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ApiParts {
                 provider,
                 clock: Box::new(clock),
                 telemetry,
                 counters: Arc::default(),
-                documents: InForce::default(),
+                documents: CurrentDocuments::default(),
                 pool: Pool::default(),
             }),
         }
@@ -105,12 +105,12 @@ impl Api {
     }
 
     /// Why answers for the target need a fetch; `None`: they do not.
-    pub(super) fn fetched(&self, target: &Target) -> Option<FetchedFor> {
+    pub(super) fn fetched(&self, target: &ApiTarget) -> Option<FetchedFor> {
         let provider = &self.inner.provider;
         let is_of_rule = match target {
-            Target::Usage(_) => return Some(FetchedFor::Usage),
-            Target::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
-            Target::External { metric, .. } => provider.is_fetched(None, metric),
+            ApiTarget::Usage(_) => return Some(FetchedFor::Usage),
+            ApiTarget::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
+            ApiTarget::External { metric, .. } => provider.is_fetched(None, metric),
             _ => false,
         };
         is_of_rule.then_some(FetchedFor::Rule)
@@ -151,37 +151,37 @@ impl Api {
             false => negotiate::format(headers),
         };
         let (buffer, start) = match target {
-            Target::Health(_) | Target::HealthCheck(..) | Target::Metrics => {
+            ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics => {
                 return Err(RequestFailure::NoSuchPath);
             }
-            Target::Groups => return self.documents().groups(headers, manner),
-            Target::Group(_) | Target::GroupVersion(_) => {
+            ApiTarget::Groups => return self.documents().groups(headers, manner),
+            ApiTarget::Group(_) | ApiTarget::GroupVersion(_) => {
                 return self.documents().discovery(target, headers, manner);
             }
-            Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(_) => {
+            ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_) => {
                 return self.documents().openapi(target, headers, params, now);
             }
-            Target::Version => {
+            ApiTarget::Version => {
                 negotiate::format(headers)?;
                 (version::document(), 0)
             }
-            Target::Custom(target) => values(format()?).custom(target).await?,
-            Target::External {
+            ApiTarget::Custom(target) => values(format()?).custom(target).await?,
+            ApiTarget::External {
                 of,
                 namespace,
                 metric,
             } => values(format()?).external(*of, namespace, metric).await?,
-            Target::Findings(of) => {
+            ApiTarget::Findings(of) => {
                 manner.format = Format::Json;
                 values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
             }
-            Target::Devices(of, namespace) => {
+            ApiTarget::Devices(of, namespace) => {
                 manner.format = Format::Json;
                 values(Format::Json)
                     .devices(*of, namespace.as_deref())
                     .await?
             }
-            Target::Usage(target) => {
+            ApiTarget::Usage(target) => {
                 let plain = negotiate::table(headers)?;
                 manner.format = plain.unwrap_or(Format::Json);
                 let values = values(manner.format);

@@ -14,8 +14,8 @@ use aggregated_apiserver::api::context::RequestContext;
 use crate::telemetry::metrics::Class;
 
 use super::answers::Api;
-use super::group::Group;
-use super::path::{DEVICES, FINDINGS, Object, Target};
+use super::group::MetricsGroup;
+use super::path::{ApiTarget, DEVICES, FINDINGS, ObjectTarget};
 use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the answer.
@@ -41,39 +41,39 @@ fn class(api: &Api, method: &Method, parsed: &ParsedRequest) -> Class {
     let watches = || parsed.watches();
     let word = match &parsed.target {
         Err(_) => "other",
-        Ok(Target::Health(_) | Target::HealthCheck(..)) => "health",
-        Ok(Target::Metrics) => "metrics",
-        Ok(Target::Version) => "version",
-        Ok(Target::OpenApiV2 | Target::OpenApiV3 | Target::OpenApiV3Of(_)) => "openapi",
-        Ok(Target::Groups | Target::Group(_) | Target::GroupVersion(_)) => "discovery",
-        Ok(Target::Custom(target)) => {
+        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => "health",
+        Ok(ApiTarget::Metrics) => "metrics",
+        Ok(ApiTarget::Version) => "version",
+        Ok(ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_)) => "openapi",
+        Ok(ApiTarget::Groups | ApiTarget::Group(_) | ApiTarget::GroupVersion(_)) => "discovery",
+        Ok(ApiTarget::Custom(target)) => {
             let name = match &target.object {
-                Object::OwnNamespace => "namespaces",
-                Object::All { resource } | Object::Named { resource, .. } => resource,
+                ObjectTarget::OwnNamespace => "namespaces",
+                ObjectTarget::All { resource } | ObjectTarget::Named { resource, .. } => resource,
             };
             let known = api.documents().resource(name).cloned();
             return Class {
                 verb: verb(method, "get"),
-                group: Group::Custom.name(),
+                group: MetricsGroup::Custom.name(),
                 resource: known.unwrap_or_else(|| "other".into()),
             };
         }
-        Ok(Target::External { .. }) => {
+        Ok(ApiTarget::External { .. }) => {
             return Class {
                 verb: verb(method, if watches() { "watch" } else { "list" }),
-                group: Group::External.name(),
+                group: MetricsGroup::External.name(),
                 resource: "external".into(),
             };
         }
-        Ok(Target::Findings(of) | Target::Devices(of, _)) => {
-            let is_findings = matches!(parsed.target, Ok(Target::Findings(_)));
+        Ok(ApiTarget::Findings(of) | ApiTarget::Devices(of, _)) => {
+            let is_findings = matches!(parsed.target, Ok(ApiTarget::Findings(_)));
             return Class {
                 verb: verb(method, if watches() { "watch" } else { "list" }),
                 group: of.group.name(),
                 resource: if is_findings { FINDINGS } else { DEVICES }.into(),
             };
         }
-        Ok(Target::Usage(target)) => {
+        Ok(ApiTarget::Usage(target)) => {
             let get = match (&target.name, watches()) {
                 (Some(_), _) => "get",
                 (None, true) => "watch",
@@ -81,7 +81,7 @@ fn class(api: &Api, method: &Method, parsed: &ParsedRequest) -> Class {
             };
             return Class {
                 verb: verb(method, get),
-                group: Group::Resource.name(),
+                group: MetricsGroup::Resource.name(),
                 resource: target.measured.resource().into(),
             };
         }

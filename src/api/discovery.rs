@@ -8,23 +8,23 @@ use aggregated_apiserver::api::discovery::{self, Resource};
 
 use crate::provider::Provider;
 
-use super::group::Group;
+use super::group::MetricsGroup;
 
 /// Whether a group is served. Registered groups always are, even without any metric:
 /// kube-apiserver takes a 404 as a failure of the server.
-pub(crate) fn is_served(provider: &dyn Provider, group: Group) -> bool {
+pub(crate) fn is_served(provider: &dyn Provider, group: MetricsGroup) -> bool {
     match group {
-        Group::Custom | Group::External => true,
-        Group::Resource => provider.knows_usage(),
+        MetricsGroup::Custom | MetricsGroup::External => true,
+        MetricsGroup::Resource => provider.knows_usage(),
     }
 }
 
 /// The groups that are served, with their resources.
-pub(crate) fn served(provider: &dyn Provider) -> Vec<(Group, discovery::ServedGroup)> {
-    let served = Group::ALL
+pub(crate) fn served(provider: &dyn Provider) -> Vec<(MetricsGroup, discovery::ServedGroup)> {
+    let served = MetricsGroup::ALL
         .into_iter()
         .filter(|group| is_served(provider, *group));
-    let described = |group: Group| discovery::ServedGroup {
+    let described = |group: MetricsGroup| discovery::ServedGroup {
         name: group.name(),
         versions: group.versions().map(|of| of.version.name()).collect(),
         resources: resources(provider, group),
@@ -34,7 +34,7 @@ pub(crate) fn served(provider: &dyn Provider) -> Vec<(Group, discovery::ServedGr
 
 /// The resources of a group, sorted. A resource has one scope: kube-apiserver drops a
 /// version in which it has two, so the first scope wins.
-fn resources(provider: &dyn Provider, group: Group) -> Vec<Resource> {
+fn resources(provider: &dyn Provider, group: MetricsGroup) -> Vec<Resource> {
     let value = |name: String, namespaced| Resource {
         name,
         namespaced,
@@ -42,7 +42,7 @@ fn resources(provider: &dyn Provider, group: Group) -> Vec<Resource> {
         verbs: &["get"],
     };
     let mut resources: Vec<Resource> = match group {
-        Group::Custom => {
+        MetricsGroup::Custom => {
             let metrics = provider.custom_metrics();
             let mut scopes = std::collections::BTreeMap::new();
             metrics
@@ -57,12 +57,12 @@ fn resources(provider: &dyn Provider, group: Group) -> Vec<Resource> {
                 })
                 .collect()
         }
-        Group::External => {
+        MetricsGroup::External => {
             let metrics = provider.external_metrics();
             let names = metrics.iter();
             names.map(|name| value(name.to_string(), true)).collect()
         }
-        Group::Resource => [
+        MetricsGroup::Resource => [
             ("nodes", false, "NodeMetrics"),
             ("pods", true, "PodMetrics"),
         ]

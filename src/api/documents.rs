@@ -26,14 +26,14 @@ use crate::provider::{CustomMetric, Provider};
 
 use super::group::GroupVersion;
 use super::params::Params;
-use super::path::Target;
+use super::path::ApiTarget;
 use super::{discovery, openapi};
 
 /// The documents of the configuration in force.
 #[derive(Debug, Default)]
-pub(crate) struct InForce(ArcSwapOption<Documents>);
+pub(crate) struct CurrentDocuments(ArcSwapOption<Documents>);
 
-impl InForce {
+impl CurrentDocuments {
     /// The documents about the provider's current metrics.
     pub(crate) fn of(&self, provider: &dyn Provider) -> Arc<Documents> {
         let known = self.0.load_full();
@@ -54,13 +54,13 @@ pub(crate) struct Documents {
     usage: bool,
     /// The resources that have custom metrics.
     resources: BTreeSet<Arc<str>>,
-    discovery: HashMap<Target, Forms>,
+    discovery: HashMap<ApiTarget, Forms>,
     aggregated: [Tagged; 2],
-    openapi: HashMap<Target, Tagged>,
+    openapi: HashMap<ApiTarget, Tagged>,
 }
 
 /// A response, or why there is none.
-type Answer = Result<Response<Full<Bytes>>, RequestFailure>;
+type DocumentAnswer = Result<Response<Full<Bytes>>, RequestFailure>;
 
 impl Documents {
     fn of(provider: &dyn Provider) -> Self {
@@ -70,24 +70,26 @@ impl Documents {
         let mut versions = Vec::new();
         for (of, described) in &served {
             let forms = Forms::new(|format| group(described, format));
-            discovery.insert(Target::Group(*of), forms);
+            discovery.insert(ApiTarget::Group(*of), forms);
             for of in of.versions() {
                 let (version, name) = (of.version.name(), env!("CARGO_PKG_NAME"));
                 let forms = Forms::new(|format| resources(described, version, name, format));
-                discovery.insert(Target::GroupVersion(of), forms);
+                discovery.insert(ApiTarget::GroupVersion(of), forms);
                 versions.push(of);
             }
         }
         let served: Vec<_> = served.into_iter().map(|(_, described)| described).collect();
         let all = Forms::new(|format| groups(&served, format));
-        discovery.insert(Target::Groups, all);
+        discovery.insert(ApiTarget::Groups, all);
         let of = |of: &GroupVersion| (*of, Tagged::new(openapi::v3(*of, &external)));
         let v3: Vec<(GroupVersion, Tagged)> = versions.iter().map(of).collect();
         let roots = [
-            (Target::OpenApiV2, Tagged::new(openapi::v2(&versions))),
-            (Target::OpenApiV3, Tagged::new(openapi::v3_root(&v3))),
+            (ApiTarget::OpenApiV2, Tagged::new(openapi::v2(&versions))),
+            (ApiTarget::OpenApiV3, Tagged::new(openapi::v3_root(&v3))),
         ];
-        let v3 = v3.into_iter().map(|(of, it)| (Target::OpenApiV3Of(of), it));
+        let v3 = v3
+            .into_iter()
+            .map(|(of, it)| (ApiTarget::OpenApiV3Of(of), it));
         let described = custom.iter().map(|metric| Arc::clone(&metric.resource));
         Self {
             resources: described.collect(),
@@ -116,12 +118,12 @@ impl Documents {
 
     /// The list of groups: plain, or with all their resources for clients that accept
     /// that.
-    pub(crate) fn groups(&self, headers: &HeaderMap, manner: Manner) -> Answer {
+    pub(crate) fn groups(&self, headers: &HeaderMap, manner: Manner) -> DocumentAnswer {
         if let Some(version) = negotiate::aggregated(headers)? {
             let (document, media_type) = (&self.aggregated[version as usize], version.media_type());
             return Ok(response::kept(document, media_type, Keep::Shared, headers));
         }
-        let mut response = self.discovery(&Target::Groups, headers, manner)?;
+        let mut response = self.discovery(&ApiTarget::Groups, headers, manner)?;
         if !response.headers().contains_key(VARY) {
             response::vary_by_accept(response.headers_mut());
         }
@@ -129,7 +131,12 @@ impl Documents {
     }
 
     /// A group, or the resources of one of its versions.
-    pub(crate) fn discovery(&self, target: &Target, headers: &HeaderMap, manner: Manner) -> Answer {
+    pub(crate) fn discovery(
+        &self,
+        target: &ApiTarget,
+        headers: &HeaderMap,
+        manner: Manner,
+    ) -> DocumentAnswer {
         negotiate::format(headers)?;
         let forms = self
             .discovery
@@ -142,16 +149,16 @@ impl Documents {
     /// OpenAPI of either version, for clients that cache it.
     pub(crate) fn openapi(
         &self,
-        target: &Target,
+        target: &ApiTarget,
         headers: &HeaderMap,
         params: &Params,
         now: Timestamp,
-    ) -> Answer {
+    ) -> DocumentAnswer {
         let document = self.openapi.get(target).ok_or(RequestFailure::NoSuchPath)?;
         negotiate::json(headers).map_err(|_| RequestFailure::JsonOnly)?;
         // Another edition than requested is served too: the aggregator takes a redirect
         // as an error.
-        let is_edition = matches!(target, Target::OpenApiV3Of(_))
+        let is_edition = matches!(target, ApiTarget::OpenApiV3Of(_))
             && params.hash.as_ref() == Some(&document.hash);
         let keep = if is_edition {
             Keep::Forever(now)

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The API groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
+pub enum MetricsGroup {
     /// `custom.metrics.k8s.io`.
     Custom,
     /// `external.metrics.k8s.io`.
@@ -13,7 +13,7 @@ pub enum Group {
     Resource,
 }
 
-impl Group {
+impl MetricsGroup {
     /// All groups, in the order discovery lists them.
     pub const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
@@ -87,7 +87,7 @@ impl Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersion {
     /// The group.
-    pub group: Group,
+    pub group: MetricsGroup,
     /// One of its versions.
     pub version: Version,
 }

@@ -17,7 +17,7 @@ use aggregated_apiserver::api::status::RequestFailure;
 use crate::telemetry::endpoints;
 
 use super::answers::Api;
-use super::path::Target;
+use super::path::ApiTarget;
 use super::request::ParsedRequest;
 
 type Context = Extension<Arc<RequestContext>>;
@@ -43,8 +43,8 @@ pub(super) async fn probe(
 ) -> Response {
     let health = &api.telemetry().health;
     let answer = match &parsed.target {
-        Ok(Target::Health(probe)) => Some(endpoints::probe(health, *probe, context.uri.query())),
-        Ok(Target::HealthCheck(probe, name)) => endpoints::check(health, *probe, name),
+        Ok(ApiTarget::Health(probe)) => Some(endpoints::probe(health, *probe, context.uri.query())),
+        Ok(ApiTarget::HealthCheck(probe, name)) => endpoints::check(health, *probe, name),
         _ => None,
     };
     or_nothing(answer, &context, &parsed)
@@ -57,7 +57,7 @@ pub(super) async fn metrics(
     Extension(parsed): Parsed,
     request: Request,
 ) -> Response {
-    let is_it = matches!(parsed.target, Ok(Target::Metrics));
+    let is_it = matches!(parsed.target, Ok(ApiTarget::Metrics));
     let metrics = &api.telemetry().metrics;
     let answer = is_it.then(|| endpoints::metrics(metrics, request.headers()));
     or_nothing(answer, &context, &parsed)

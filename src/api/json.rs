@@ -15,7 +15,7 @@ use super::messages::LabelSelector;
 use super::rfc3339::Seconds;
 
 /// Writes a list of any of the three kinds.
-pub(crate) struct ListWriter {
+pub(crate) struct JsonListWriter {
     out: Vec<u8>,
     empty: bool,
     seconds: Seconds,
@@ -48,7 +48,7 @@ struct Middle {
     bytes: Vec<u8>,
 }
 
-impl ListWriter {
+impl JsonListWriter {
     pub(crate) fn new(
         of: GroupVersion,
         metric_name: &str,

@@ -9,13 +9,13 @@ use gpu_metrics::metric::Value;
 use crate::provider::{Error, Item, Query};
 
 use super::buffer::Document;
-use super::group::{Group, GroupVersion};
+use super::group::{GroupVersion, MetricsGroup};
 use super::{json, proto, selector_echo};
 
 /// Encodes a list in the client's format.
 enum Encoder {
-    Json(Box<json::ListWriter>),
-    Protobuf(Box<proto::ListWriter>),
+    Json(Box<json::JsonListWriter>),
+    Protobuf(Box<proto::ProtoListWriter>),
 }
 
 /// Writes a list and checks each value again. A value that is no number or is stale is
@@ -39,17 +39,17 @@ impl List {
         count: RangeInclusive<usize>,
     ) -> Self {
         let echo = match of.group {
-            Group::Custom => selector_echo::message(&query.selector),
-            Group::External | Group::Resource => None,
+            MetricsGroup::Custom => selector_echo::message(&query.selector),
+            MetricsGroup::External | MetricsGroup::Resource => None,
         };
         let (metric, echo) = (&*query.metric, echo.as_ref());
         let encoder = match format {
-            Format::Json => {
-                Encoder::Json(Box::new(json::ListWriter::new(of, metric, echo, buffer)))
-            }
-            Format::Protobuf => {
-                Encoder::Protobuf(Box::new(proto::ListWriter::new(of, metric, echo, buffer)))
-            }
+            Format::Json => Encoder::Json(Box::new(json::JsonListWriter::new(
+                of, metric, echo, buffer,
+            ))),
+            Format::Protobuf => Encoder::Protobuf(Box::new(proto::ProtoListWriter::new(
+                of, metric, echo, buffer,
+            ))),
         };
         Self {
             encoder,

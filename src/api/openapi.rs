@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use aggregated_apiserver::api::documents::Tagged;
 use aggregated_apiserver::api::json;
 
-use super::group::{Group, GroupVersion};
+use super::group::{GroupVersion, MetricsGroup};
 
 /// So many external metrics have a path of their own in the v3 document, which
 /// is how `kubectl explain` finds a resource; the others are covered by the
@@ -53,7 +53,7 @@ pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
     let mut paths = take(&mut swagger, "paths");
     if let Some(paths) = paths.as_object_mut() {
         paths.values_mut().for_each(convert_path);
-        if of.group == Group::External {
+        if of.group == MetricsGroup::External {
             add_metrics(paths, external);
         }
     }

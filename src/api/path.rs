@@ -1,7 +1,7 @@
 //! The single parser of request paths (docs/protocol.md, "Paths", "Reading a path").
 //!
 //! Authorization and dispatch must never disagree about what a path means, so
-//! both take the [`Target`] made here and no other code reads the path.
+//! both take the [`ApiTarget`] made here and no other code reads the path.
 //! Segments are split on the raw `/` and decoded once, each by itself.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use crate::provider::usage::Measured;
 use crate::telemetry::health::Probe;
 use aggregated_apiserver::security::reviewer::Access;
 
-use super::group::{Group, GroupVersion};
+use super::group::{GroupVersion, MetricsGroup};
 
 /// The longest segment, names and resources alike.
 const MAX_SEGMENT: usize = 253;
@@ -34,7 +34,7 @@ pub const DEVICES: &str = "devices";
 
 /// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum ApiTarget {
     /// `/livez`, `/readyz`, `/healthz`: open to all clients.
     Health(Probe),
     /// `/readyz/NAME` and the like: one check, with its reason.
@@ -52,7 +52,7 @@ pub enum Target {
     /// `/apis`.
     Groups,
     /// `/apis/<group>`.
-    Group(Group),
+    Group(MetricsGroup),
     /// `/apis/<group>/<version>`.
     GroupVersion(GroupVersion),
     /// A custom metric: C1, C2 or C3.
@@ -95,7 +95,7 @@ pub struct CustomTarget {
     /// The namespace of C2 and C3; of C3 it may be `*`.
     pub namespace: Option<String>,
     /// The described objects.
-    pub object: Object,
+    pub object: ObjectTarget,
     /// The metric.
     pub metric: String,
 }
@@ -104,15 +104,15 @@ impl CustomTarget {
     /// The resource of the described objects.
     pub(super) fn resource(&self) -> &str {
         match &self.object {
-            Object::OwnNamespace => "namespaces",
-            Object::All { resource } | Object::Named { resource, .. } => resource,
+            ObjectTarget::OwnNamespace => "namespaces",
+            ObjectTarget::All { resource } | ObjectTarget::Named { resource, .. } => resource,
         }
     }
 }
 
 /// The objects that a path describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Object {
+pub enum ObjectTarget {
     /// C3: the namespace of the path itself; with `*` all namespaces.
     OwnNamespace,
     /// C1 and C2 with `*`.
@@ -129,7 +129,7 @@ pub enum Object {
     },
 }
 
-impl Target {
+impl ApiTarget {
     /// Whether the target is a custom or an external metric.
     pub(crate) const fn has_values(&self) -> bool {
         matches!(self, Self::Custom(_) | Self::External { .. })
@@ -155,9 +155,11 @@ impl Target {
             Self::Custom(target) => {
                 let metric = target.metric.as_str();
                 let (resource, subresource, name) = match &target.object {
-                    Object::OwnNamespace => ("metrics", "", metric),
-                    Object::All { resource } => (resource.as_str(), metric, "*"),
-                    Object::Named { resource, name } => (resource.as_str(), metric, name.as_str()),
+                    ObjectTarget::OwnNamespace => ("metrics", "", metric),
+                    ObjectTarget::All { resource } => (resource.as_str(), metric, "*"),
+                    ObjectTarget::Named { resource, name } => {
+                        (resource.as_str(), metric, name.as_str())
+                    }
                 };
                 let namespace = target.namespace.as_deref().unwrap_or_default();
                 (target.of, "get", [namespace, resource, subresource, name])
@@ -194,7 +196,7 @@ impl Target {
 
     /// The group it belongs to.
     #[must_use]
-    pub fn group(&self) -> Option<Group> {
+    pub fn group(&self) -> Option<MetricsGroup> {
         match self {
             Self::Group(group) => Some(*group),
             Self::GroupVersion(of)
@@ -228,7 +230,7 @@ pub enum PathError {
 ///
 /// # Errors
 /// When it is malformed (400) or has no target (404).
-pub fn parse(raw: &str) -> Result<Target, PathError> {
+pub fn parse(raw: &str) -> Result<ApiTarget, PathError> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }
@@ -248,66 +250,68 @@ pub fn parse(raw: &str) -> Result<Target, PathError> {
 
 /// The paths outside of the APIs. Only their exact spelling matches: rights to them are
 /// given by path, and health is open to all clients.
-fn outside_of_groups(raw: &str) -> Option<Target> {
+fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
     match raw {
-        "/metrics" => return Some(Target::Metrics),
-        "/version" => return Some(Target::Version),
-        "/openapi/v2" => return Some(Target::OpenApiV2),
-        "/openapi/v3" => return Some(Target::OpenApiV3),
+        "/metrics" => return Some(ApiTarget::Metrics),
+        "/version" => return Some(ApiTarget::Version),
+        "/openapi/v2" => return Some(ApiTarget::OpenApiV2),
+        "/openapi/v3" => return Some(ApiTarget::OpenApiV3),
         _ => {}
     }
     if let Some(rest) = raw.strip_prefix("/openapi/v3/apis/") {
         let (group, version) = rest.split_once('/')?;
-        let group = Group::named(group)?;
-        return group.version(version).map(Target::OpenApiV3Of);
+        let group = MetricsGroup::named(group)?;
+        return group.version(version).map(ApiTarget::OpenApiV3Of);
     }
     let rest = raw.strip_prefix('/')?;
     let (probe, name) = rest.split_once('/').unwrap_or((rest, ""));
     let probe = Probe::ALL.into_iter().find(|known| known.name() == probe)?;
     let is_check = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     match name {
-        "" if rest == probe.name() => Some(Target::Health(probe)),
+        "" if rest == probe.name() => Some(ApiTarget::Health(probe)),
         "" => None,
         name => name
             .bytes()
             .all(is_check)
-            .then(|| Target::HealthCheck(probe, name.to_owned())),
+            .then(|| ApiTarget::HealthCheck(probe, name.to_owned())),
     }
 }
 
-fn below_root(segments: &[Cow<'_, str>]) -> Option<Target> {
+fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
     let (first, rest) = segments.split_first()?;
     if first != "apis" {
         return None;
     }
     let Some((group, rest)) = rest.split_first() else {
-        return Some(Target::Groups);
+        return Some(ApiTarget::Groups);
     };
-    let group = Group::named(group)?;
+    let group = MetricsGroup::named(group)?;
     let Some((version, rest)) = rest.split_first() else {
-        return Some(Target::Group(group));
+        return Some(ApiTarget::Group(group));
     };
     let of = group.version(version)?;
     match (group, rest) {
-        (_, []) => Some(Target::GroupVersion(of)),
-        (Group::Custom | Group::External, [word]) if word == FINDINGS => Some(Target::Findings(of)),
-        (Group::Custom, [word]) if word == DEVICES => Some(Target::Devices(of, None)),
-        (Group::Custom, [word, namespace, devices])
+        (_, []) => Some(ApiTarget::GroupVersion(of)),
+        (MetricsGroup::Custom | MetricsGroup::External, [word]) if word == FINDINGS => {
+            Some(ApiTarget::Findings(of))
+        }
+        (MetricsGroup::Custom, [word]) if word == DEVICES => Some(ApiTarget::Devices(of, None)),
+        (MetricsGroup::Custom, [word, namespace, devices])
             if word == "namespaces" && devices == DEVICES =>
         {
             let namespace = is_namespace(namespace).then(|| namespace.to_string())?;
-            Some(Target::Devices(of, Some(namespace)))
+            Some(ApiTarget::Devices(of, Some(namespace)))
         }
-        (Group::Custom, rest) => custom(of, rest).map(Target::Custom),
-        (Group::External, [word, namespace, metric]) if word == "namespaces" => {
-            Some(Target::External {
+        (MetricsGroup::Custom, rest) => custom(of, rest).map(ApiTarget::Custom),
+        (MetricsGroup::External, [word, namespace, metric]) if word == "namespaces" => {
+            Some(ApiTarget::External {
                 of,
                 namespace: is_namespace(namespace).then(|| namespace.to_string())?,
                 metric: is_metric(metric).then(|| metric.to_string())?,
             })
         }
-        (Group::External, _) => None,
-        (Group::Resource, rest) => usage(of, rest).map(Target::Usage),
+        (MetricsGroup::External, _) => None,
+        (MetricsGroup::Resource, rest) => usage(of, rest).map(ApiTarget::Usage),
     }
 }
 
@@ -343,7 +347,7 @@ fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
 fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     let (namespace, object, metric) = match segments {
         [word, namespace, metrics, metric] if word == "namespaces" && metrics == "metrics" => {
-            (Some(namespace), Object::OwnNamespace, metric)
+            (Some(namespace), ObjectTarget::OwnNamespace, metric)
         }
         [word, namespace, resource, name, metric] if word == "namespaces" => {
             (Some(namespace), object(resource, name)?, metric)
@@ -355,7 +359,7 @@ fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     };
     // Reviewed as the namespace `*`, which no RoleBinding covers.
     let may_be = |namespace: &str| {
-        is_namespace(namespace) || (namespace == "*" && object == Object::OwnNamespace)
+        is_namespace(namespace) || (namespace == "*" && object == ObjectTarget::OwnNamespace)
     };
     if namespace.is_some_and(|namespace| !may_be(namespace)) || !is_metric(metric) {
         return None;
@@ -368,15 +372,15 @@ fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     })
 }
 
-fn object(resource: &str, name: &str) -> Option<Object> {
+fn object(resource: &str, name: &str) -> Option<ObjectTarget> {
     if NOT_RESOURCES.contains(&resource) || !is_resource(resource) {
         return None;
     }
     let resource = resource.to_owned();
     if name == "*" {
-        return Some(Object::All { resource });
+        return Some(ObjectTarget::All { resource });
     }
-    is_name(name).then(|| Object::Named {
+    is_name(name).then(|| ObjectTarget::Named {
         resource,
         name: name.to_owned(),
     })

@@ -21,7 +21,7 @@ use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
 
 /// Writes a list of any of the three kinds.
-pub(crate) struct ListWriter {
+pub(crate) struct ProtoListWriter {
     of: GroupVersion,
     out: Vec<u8>,
     described: Described,
@@ -39,7 +39,7 @@ pub(crate) struct ListWriter {
     stamp_len: usize,
 }
 
-impl ListWriter {
+impl ProtoListWriter {
     pub(crate) fn new(
         of: GroupVersion,
         metric_name: &str,

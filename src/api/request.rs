@@ -10,13 +10,13 @@ use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::reviewer::Access;
 
 use super::params::Params;
-use super::path::{self, PathError, Target};
+use super::path::{self, ApiTarget, PathError};
 
 /// A request's path and query. Authorization and serving both use `target`, so they
 /// cannot differ.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
-    pub(super) target: Result<Target, PathError>,
+    pub(super) target: Result<ApiTarget, PathError>,
     pub(super) params: Result<Params, String>,
     /// Set by the layer that authorizes explanations. Without that layer explanations
     /// name all pods.
@@ -37,7 +37,7 @@ impl ParsedRequest {
     pub(super) fn context(
         &self,
         request: &Parts,
-        fetched: impl FnOnce(&Target) -> Option<FetchedFor>,
+        fetched: impl FnOnce(&ApiTarget) -> Option<FetchedFor>,
     ) -> RequestContext {
         let (params, target) = (self.params.as_ref().ok(), self.target.as_ref().ok());
         let fetched = target.and_then(fetched);

@@ -64,7 +64,7 @@ impl Values<'_> {
             };
             let found = self.provider.usage(&query).await?;
             let write = move |found: &UsageAnswer| {
-                let mut answer = Answer::new(measured, table);
+                let mut answer = UsageContent::new(measured, table);
                 found.pass(&mut |usage| answer.push(&usage, now))?;
                 Ok(encode.document(answer))
             };
@@ -82,17 +82,19 @@ struct Encode {
 }
 
 impl Encode {
-    fn document(&self, answer: Answer) -> Vec<u8> {
+    fn document(&self, answer: UsageContent) -> Vec<u8> {
         match answer {
-            Answer::Table(rows) => json::document(&table_of(&rows)),
-            Answer::Pods(items) => self.one_or("PodMetrics", items, |items| PodMetricsList {
+            UsageContent::Table(rows) => json::document(&table_of(&rows)),
+            UsageContent::Pods(items) => self.one_or("PodMetrics", items, |items| PodMetricsList {
                 metadata: Some(ListMeta::default()),
                 items,
             }),
-            Answer::Nodes(items) => self.one_or("NodeMetrics", items, |items| NodeMetricsList {
-                metadata: Some(ListMeta::default()),
-                items,
-            }),
+            UsageContent::Nodes(items) => {
+                self.one_or("NodeMetrics", items, |items| NodeMetricsList {
+                    metadata: Some(ListMeta::default()),
+                    items,
+                })
+            }
         }
     }
 
@@ -112,13 +114,13 @@ impl Encode {
 }
 
 /// The data of an answer.
-enum Answer {
+enum UsageContent {
     Pods(Vec<PodMetrics>),
     Nodes(Vec<NodeMetrics>),
     Table(Vec<Json>),
 }
 
-impl Answer {
+impl UsageContent {
     const fn new(measured: Measured, table: bool) -> Self {
         match measured {
             _ if table => Self::Table(Vec::new()),

@@ -18,7 +18,7 @@ use super::failure::{of_devices, of_provider};
 use super::group::GroupVersion;
 use super::list::List;
 use super::params::{Params, selector};
-use super::path::{CustomTarget, DEVICES, FINDINGS, Object};
+use super::path::{CustomTarget, DEVICES, FINDINGS, ObjectTarget};
 
 /// The message to a request for devices by something else.
 const NO_SUCH_BY: &str =
@@ -176,9 +176,9 @@ fn objects(target: &CustomTarget, selector: Selector) -> Objects {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which is in no namespace.
     let (namespace, name) = match &target.object {
-        Object::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
-        Object::All { .. } => (namespace, None),
-        Object::Named { name, .. } => (namespace, Some(name.as_str())),
+        ObjectTarget::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
+        ObjectTarget::All { .. } => (namespace, None),
+        ObjectTarget::Named { name, .. } => (namespace, Some(name.as_str())),
     };
     Objects {
         resource: target.resource().to_owned(),

@@ -21,7 +21,7 @@ use prometheus_source::answers::{AnswerCache, Unanswered};
 
 /// The objects that the server watches anyway; others have watches of their own.
 #[derive(Debug)]
-pub(super) struct Objects {
+pub(super) struct ClusterNames {
     pub(super) inventory: watch::Receiver<Arc<Inventory>>,
     pub(super) others: WatchedNames,
 }
@@ -33,7 +33,7 @@ fn names_of(objects: &[ClusterObject], selector: &Selector) -> Vec<Arc<str>> {
     matching.map(|object| Arc::clone(&object.name)).collect()
 }
 
-impl rules::ObjectNames for Objects {
+impl rules::ObjectNames for ClusterNames {
     fn matching<'a>(
         &'a self,
         kind: &'a Kind,

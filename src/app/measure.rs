@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::telemetry::metrics::{Figure, Intake, catalog};
+use crate::telemetry::metrics::{Figure, IntakeCounts, catalog};
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::intake::Report;
 use gpu_metrics::layout::{Layout, Standing};
@@ -15,8 +15,8 @@ pub(super) fn secs(at: Timestamp) -> f64 {
 }
 
 /// The outcome of an answer's samples.
-pub(super) fn intake(report: &Report) -> Intake {
-    Intake {
+pub(super) fn intake(report: &Report) -> IntakeCounts {
+    IntakeCounts {
         accepted: report.applied.accepted,
         samples_dropped: [
             ("invalid", report.applied.invalid),

@@ -40,7 +40,7 @@ const SOONER: Duration = Duration::from_secs(10);
 
 /// Times of prometheus-adapter's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct RelistTimes {
     /// `--metrics-relist-interval`.
     pub relist: Duration,
     /// `--metrics-max-age`: how far back a series may lie.
@@ -49,7 +49,7 @@ pub struct Times {
     pub answer: Duration,
 }
 
-impl Default for Times {
+impl Default for RelistTimes {
     fn default() -> Self {
         let relist = Duration::from_secs(600);
         Self {
@@ -70,14 +70,14 @@ pub struct Relist {
     /// The provider that serves the metrics.
     pub provider: Arc<RuleProvider>,
     /// How often.
-    pub times: Times,
+    pub times: RelistTimes,
     /// Reports on the searches.
     pub telemetry: Telemetry,
 }
 
 /// The results of earlier rounds.
 #[derive(Clone, Default)]
-struct Known {
+struct Discovered {
     kinds: Kinds,
     series: BTreeMap<String, Arc<[Shape]>>,
 }
@@ -86,7 +86,7 @@ struct Known {
 type Troubles = BTreeMap<Arc<str>, String>;
 
 /// Reports on the rounds.
-struct Report {
+struct RelistReport {
     detail: Check,
     metrics: Metrics,
     /// Whether a rule or search fails.
@@ -96,7 +96,7 @@ struct Report {
     failed_kinds: Arc<AtomicU64>,
 }
 
-impl Report {
+impl RelistReport {
     fn new(telemetry: &Telemetry) -> Self {
         let health = &telemetry.health;
         let detail = health.register("rule-series", Weight::Detail, None);
@@ -143,7 +143,7 @@ impl Report {
         self.detail.set(fails.then(|| words.join("; ")));
     }
 
-    fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Known) {
+    fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
         let show = |spec, values: &[&str], number| {
             self.metrics.show(spec, values, Some(number));
         };
@@ -168,8 +168,8 @@ impl Relist {
         let health = &self.telemetry.health;
         let waiting = Some("the series of the rules are being looked for");
         let first = health.register("rules", Weight::Readiness, waiting);
-        let mut report = Report::new(&self.telemetry);
-        let mut known = Known::default();
+        let mut report = RelistReport::new(&self.telemetry);
+        let mut known = Discovered::default();
         let patience = Instant::now() + PATIENCE;
         let mut changes = self.rules.clone();
         loop {
@@ -201,13 +201,18 @@ impl Relist {
     }
 
     /// Whether something failed.
-    async fn round(&self, rules: &Arc<RuleSet>, known: &mut Known, report: &mut Report) -> bool {
+    async fn round(
+        &self,
+        rules: &Arc<RuleSet>,
+        known: &mut Discovered,
+        report: &mut RelistReport,
+    ) -> bool {
         let began = Instant::now();
         // Also without rules: resourceRules need this client, though no search.
         rules.prometheus.renew().await;
         let mut troubles = Troubles::new();
         if rules.iter().next().is_none() {
-            *known = Known::default();
+            *known = Discovered::default();
         } else {
             self.search(rules, known, report, &mut troubles).await;
         }
@@ -242,8 +247,8 @@ impl Relist {
     async fn search(
         &self,
         rules: &RuleSet,
-        known: &mut Known,
-        report: &Report,
+        known: &mut Discovered,
+        report: &RelistReport,
         troubles: &mut Troubles,
     ) {
         match served::kinds(&self.client).await {
@@ -289,7 +294,7 @@ impl Relist {
 }
 
 /// The metrics that the rules have.
-fn registry(rules: &RuleSet, known: &Known) -> Registry {
+fn registry(rules: &RuleSet, known: &Discovered) -> Registry {
     let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
         let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();
         rules

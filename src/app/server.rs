@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::gpus::{self, GpuSettings, Gpus};
 use super::relist::{self, Relist};
 use super::reload::{Reload, RuleSet, Targets};
-use super::shutdown::{Shutdown, Times};
+use super::shutdown::{Shutdown, ShutdownTimes};
 use super::trusted::Overlay;
 use super::{autoscalers, backing, numbers, trusted};
 use crate::api::{Api, router};
@@ -90,7 +90,7 @@ pub struct Ways {
 
 /// How the authentication ConfigMap is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub enum AuthenticationLookup {
     /// Read; the server is not ready before.
     Required,
     /// Read; the server is ready without it (`--authentication-tolerate-lookup-failure`).
@@ -109,7 +109,7 @@ pub struct ServerSettings {
     /// The clients of Prometheus.
     pub clients: Clients,
     /// How often the rules' series are searched.
-    pub relist: relist::Times,
+    pub relist: relist::RelistTimes,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
@@ -125,13 +125,13 @@ pub struct ServerSettings {
     /// The accesses to kube-apiserver.
     pub ways: Ways,
     /// How the authentication ConfigMap is used.
-    pub lookup: Lookup,
+    pub lookup: AuthenticationLookup,
     /// Flags that replace keys of the authentication ConfigMap.
     pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
     /// How long stopping takes.
-    pub times: Times,
+    pub times: ShutdownTimes,
 }
 
 /// Why the server cannot start. It waits for everything else.
@@ -146,7 +146,7 @@ pub enum StartError {
 }
 
 /// The watches of a registry that have trouble, and the trouble.
-type Troubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
+type WatchTroubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
 
 /// The tasks that run beside the listener.
 struct Background {
@@ -247,7 +247,7 @@ struct Sources {
     config: Config,
     file: Option<ConfigFile>,
     clients: Clients,
-    relist: relist::Times,
+    relist: relist::RelistTimes,
     serves_resources: Arc<AtomicBool>,
 }
 
@@ -264,14 +264,14 @@ fn serves_resources(source: &CertificateSource, config: &Config) -> Arc<AtomicBo
 impl Background {
     fn follow_trust(
         &mut self,
-        lookup: Lookup,
+        lookup: AuthenticationLookup,
         overlay: Overlay,
         client: &Client,
     ) -> Arc<TrustStore> {
         let trust = Arc::new(TrustStore::new(false));
         let (sender, texts) = watch::channel(None);
         let waiting = Some(trusted::WAITING);
-        if lookup == Lookup::Skipped || overlay.is_complete() {
+        if lookup == AuthenticationLookup::Skipped || overlay.is_complete() {
             if !overlay.files.is_empty() {
                 let health = &self.telemetry.health;
                 let check = health.register("client-authorities", Weight::Readiness, waiting);
@@ -285,8 +285,8 @@ impl Background {
         }
         let registry = WatchRegistry::default();
         let weight = match lookup {
-            Lookup::Required => Weight::Readiness,
-            Lookup::Tolerated | Lookup::Skipped => Weight::Detail,
+            AuthenticationLookup::Required => Weight::Readiness,
+            AuthenticationLookup::Tolerated | AuthenticationLookup::Skipped => Weight::Detail,
         };
         self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
         numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
@@ -356,7 +356,7 @@ impl Background {
         config: &Config,
         relist: Duration,
         client: &Client,
-    ) -> (Gpus, backing::Objects) {
+    ) -> (Gpus, backing::ClusterNames) {
         let registry = WatchRegistry::default();
         let watches = Watches::start(client, &registry, gpus::watching(config));
         let (required, detail) = (Weight::Readiness, Weight::Detail);
@@ -368,7 +368,7 @@ impl Background {
         );
         self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
-        let objects = backing::Objects {
+        let objects = backing::ClusterNames {
             inventory: watches.subscribe(),
             others: WatchedNames::new(client.clone(), registry),
         };
@@ -381,7 +381,7 @@ impl Background {
         name: &'static str,
         weight: Weight,
         registry: &WatchRegistry,
-        troubles: Troubles,
+        troubles: WatchTroubles,
     ) {
         let registry = registry.clone();
         self.telemetry.health.ask(name, weight, move || {

@@ -15,7 +15,7 @@ use crate::telemetry::health::{Check, Health, Weight};
 
 /// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// Not ready; serves as before.
     NotReady,
     /// Open connections are told to end; new ones are accepted.
@@ -26,14 +26,14 @@ pub enum Phase {
 
 /// How long the phases last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct ShutdownTimes {
     /// From the signal to draining (`--shutdown-delay-duration`).
     pub delay: Duration,
     /// The longest time for draining.
     pub drain: Duration,
 }
 
-impl Default for Times {
+impl Default for ShutdownTimes {
     fn default() -> Self {
         Self {
             delay: Duration::from_secs(5),
@@ -44,7 +44,7 @@ impl Default for Times {
 
 /// How stopping ended. The exit code is 0 either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ShutdownOutcome {
     /// Every request under way was answered.
     Drained,
     /// A request took too long and was cut off.
@@ -89,44 +89,48 @@ impl Shutdown {
     /// `hurry` is a second signal, which cuts everything short.
     pub async fn run(
         self,
-        times: Times,
+        times: ShutdownTimes,
         drained: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
-    ) -> Outcome {
+    ) -> ShutdownOutcome {
         tokio::select! {
             biased;
             () = hurry => {
-                self.enter(Phase::Draining);
-                Outcome::CutOff
+                self.enter(ShutdownPhase::Draining);
+                ShutdownOutcome::CutOff
             }
             outcome = self.walk(times, drained) => outcome,
         }
     }
 
-    async fn walk(&self, times: Times, drained: impl Future<Output = ()>) -> Outcome {
-        self.enter(Phase::NotReady);
+    async fn walk(
+        &self,
+        times: ShutdownTimes,
+        drained: impl Future<Output = ()>,
+    ) -> ShutdownOutcome {
+        self.enter(ShutdownPhase::NotReady);
         // Time for the endpoint to be removed, so that a client that is told to leave
         // finds another replica.
         let notice = times.delay / 4;
         tokio::time::sleep(notice).await;
-        self.enter(Phase::Leaving);
+        self.enter(ShutdownPhase::Leaving);
         tokio::time::sleep(times.delay.saturating_sub(notice)).await;
-        self.enter(Phase::Draining);
+        self.enter(ShutdownPhase::Draining);
         match tokio::time::timeout(times.drain, drained).await {
-            Ok(()) => Outcome::Drained,
-            Err(_) => Outcome::CutOff,
+            Ok(()) => ShutdownOutcome::Drained,
+            Err(_) => ShutdownOutcome::CutOff,
         }
     }
 
     /// Enters `phase`. Tests over sockets call it directly, since a busy machine may need
     /// longer for a request than any delay.
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: ShutdownPhase) {
         tracing::info!(?phase, "stopping");
         self.check.set(Some("the server is stopping".to_owned()));
-        if phase >= Phase::Leaving {
+        if phase >= ShutdownPhase::Leaving {
             self.leaving.send_replace(true);
         }
-        if phase >= Phase::Draining {
+        if phase >= ShutdownPhase::Draining {
             self.draining.send_replace(true);
         }
     }
@@ -166,11 +170,11 @@ mod tests {
             tokio::time::sleep(seconds(3)).await;
         };
         let began = Instant::now();
-        let stopping = tokio::spawn(shutdown.run(Times::default(), drained, pending()));
+        let stopping = tokio::spawn(shutdown.run(ShutdownTimes::default(), drained, pending()));
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!health.is_ok(Probe::Ready), "at once");
         assert!(health.is_ok(Probe::Live), "nobody shall restart it");
-        assert_eq!(stopping.await.unwrap(), Outcome::Drained);
+        assert_eq!(stopping.await.unwrap(), ShutdownOutcome::Drained);
         assert_eq!(began.elapsed(), seconds(8));
         let (left, drained) = (leaving.await.unwrap(), drains.await.unwrap());
         assert_eq!(drained, seconds(5));
@@ -184,8 +188,10 @@ mod tests {
     async fn a_request_that_hangs_is_cut_off_within_twelve_seconds() {
         let shutdown = Shutdown::new(&Health::new());
         let began = Instant::now();
-        let outcome = shutdown.run(Times::default(), pending(), pending()).await;
-        assert_eq!(outcome, Outcome::CutOff);
+        let outcome = shutdown
+            .run(ShutdownTimes::default(), pending(), pending())
+            .await;
+        assert_eq!(outcome, ShutdownOutcome::CutOff);
         assert!(began.elapsed() <= seconds(12));
     }
 
@@ -196,8 +202,13 @@ mod tests {
         let draining = shutdown.draining();
         let began = Instant::now();
         let hurry = tokio::time::sleep(seconds(1));
-        let outcome = shutdown.run(Times::default(), pending(), hurry).await;
-        assert_eq!((outcome, began.elapsed()), (Outcome::CutOff, seconds(1)));
+        let outcome = shutdown
+            .run(ShutdownTimes::default(), pending(), hurry)
+            .await;
+        assert_eq!(
+            (outcome, began.elapsed()),
+            (ShutdownOutcome::CutOff, seconds(1))
+        );
         assert!(!health.is_ok(Probe::Ready));
         assert!(*draining.borrow());
     }
@@ -205,13 +216,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_delay_it_drains_at_once() {
         let shutdown = Shutdown::new(&Health::new());
-        let times = Times {
+        let times = ShutdownTimes {
             delay: Duration::ZERO,
-            ..Times::default()
+            ..ShutdownTimes::default()
         };
         let began = Instant::now();
         let outcome = shutdown.run(times, async {}, pending()).await;
-        assert_eq!(outcome, Outcome::Drained);
+        assert_eq!(outcome, ShutdownOutcome::Drained);
         assert!(began.elapsed() < seconds(1));
     }
 }

@@ -22,7 +22,7 @@ use crate::provider::gpu::GpuProvider;
 use crate::provider::served::ServedGpus;
 use crate::telemetry::Telemetry;
 
-use super::shutdown::{Phase, Shutdown};
+use super::shutdown::{Shutdown, ShutdownPhase};
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
@@ -81,18 +81,18 @@ async fn s101_a_server_that_stops_serves_on_until_its_clients_have_left() {
     assert_eq!(ask(&mut kept, "/apis").await, 200);
     assert_eq!(server.get("/readyz").await.status, 200);
 
-    shutdown.enter(Phase::NotReady);
+    shutdown.enter(ShutdownPhase::NotReady);
     assert_eq!(server.get("/readyz").await.status, 500);
     for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
 
-    shutdown.enter(Phase::Leaving);
+    shutdown.enter(ShutdownPhase::Leaving);
     ended(kept).await;
     assert_eq!(server.get("/apis").await.status, 200, "served on");
     let late = server.connect().await;
 
-    shutdown.enter(Phase::Draining);
+    shutdown.enter(ShutdownPhase::Draining);
     ended(late).await;
     server.task.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());

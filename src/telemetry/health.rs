@@ -148,13 +148,13 @@ impl Health {
 
     /// The states of a probe's checks, in order of registration.
     #[must_use]
-    pub fn examine(&self, probe: Probe) -> Vec<Finding> {
+    pub fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated outside the lock: a check may read others.
         let entries: Vec<Entry> = lock(&self.checks).clone();
         entries
             .into_iter()
             .filter(|entry| probe.shows(entry.weight))
-            .map(|entry| Finding {
+            .map(|entry| CheckState {
                 name: entry.name,
                 counts: entry.weight != Weight::Detail,
                 trouble: (entry.judge)(),
@@ -165,7 +165,7 @@ impl Health {
 
 /// The state of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckState {
     /// The check's name.
     pub name: &'static str,
     /// Whether the probe fails with it.
@@ -233,7 +233,7 @@ mod tests {
         /// Whether every check that counts for a probe is healthy.
         pub(crate) fn is_ok(&self, probe: Probe) -> bool {
             let findings = self.examine(probe);
-            let well = |finding: &Finding| !finding.counts || finding.trouble.is_none();
+            let well = |finding: &CheckState| !finding.counts || finding.trouble.is_none();
             findings.iter().all(well)
         }
     }

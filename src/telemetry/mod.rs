@@ -47,7 +47,7 @@ impl Default for Telemetry {
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineFormat {
     /// Text.
     Text,
     /// One JSON object a line.
@@ -77,7 +77,7 @@ fn directives(level: tracing::Level) -> String {
 
 /// Starts logging to standard error: `level` and above, or as `RUST_LOG` says. A second
 /// call has no effect.
-pub fn init(level: tracing::Level, lines: Lines) {
+pub fn init(level: tracing::Level, lines: LineFormat) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
     let log = tracing_subscriber::fmt()
@@ -86,8 +86,8 @@ pub fn init(level: tracing::Level, lines: Lines) {
         .with_target(false);
     let _ = match lines {
         // A file or a pipe gets no colours.
-        Lines::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        Lines::Json => log.json().flatten_event(true).try_init(),
+        LineFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LineFormat::Json => log.json().flatten_event(true).try_init(),
     };
 }
 

@@ -25,7 +25,7 @@ use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 
-pub use registration::{Home, Registration};
+pub use registration::{Home, RegisteredServers};
 
 /// The codes about APIServices.
 pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
@@ -51,7 +51,7 @@ const MOST_PAGES: usize = 100;
 
 /// The result of a read.
 #[derive(Debug)]
-pub enum Answer<T> {
+pub enum ReadAnswer<T> {
     /// The object exists.
     Found(T),
     /// The object does not exist.
@@ -60,7 +60,7 @@ pub enum Answer<T> {
     Skipped,
 }
 
-impl<T> Answer<T> {
+impl<T> ReadAnswer<T> {
     /// The object, if it was found.
     pub fn found(self) -> Option<T> {
         match self {
@@ -99,17 +99,17 @@ impl<'c> Look<'c> {
         path: &str,
         what: &str,
         right: &ReadRight,
-    ) -> Result<Answer<T>, CallError> {
+    ) -> Result<ReadAnswer<T>, CallError> {
         Ok(match self.client.object(path).await {
             Ok(it) => {
                 self.report.looked = true;
-                Answer::Found(it)
+                ReadAnswer::Found(it)
             }
-            Err(CallError::NotFound(_)) => Answer::Absent,
+            Err(CallError::NotFound(_)) => ReadAnswer::Absent,
             Err(CallError::Forbidden { text, .. }) => {
                 let skipped = right.right.skipped(what, &text);
                 self.report.skipped.insert(skipped.of(right.codes));
-                Answer::Skipped
+                ReadAnswer::Skipped
             }
             Err(error) if error.is_outage() || matches!(error, CallError::Unauthorized(..)) => {
                 return Err(error);
@@ -118,7 +118,7 @@ impl<'c> Look<'c> {
                 let remedy = "mend what the errors name, and look again";
                 let skipped = Skipped::new(what, error.to_string(), remedy);
                 self.report.skipped.insert(skipped.of(right.codes));
-                Answer::Skipped
+                ReadAnswer::Skipped
             }
         })
     }
@@ -167,7 +167,7 @@ impl<'c> Look<'c> {
         &mut self,
         namespace: Option<&str>,
         pre: bool,
-    ) -> Result<(Registration, Vec<Hpa>), CallError> {
+    ) -> Result<(RegisteredServers, Vec<Hpa>), CallError> {
         let registration = self.registration(pre).await?;
         self.autoscaler_rights(registration.home.as_ref()).await;
         let served = match pre {
@@ -192,18 +192,18 @@ impl<'c> Look<'c> {
     /// # Errors
     /// See [`Look`].
     pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<ServedMetrics>, CallError> {
-        let mut custom = Answer::Absent;
+        let mut custom = ReadAnswer::Absent;
         for version in ["v1beta2", "v1beta1"] {
             let name = format!("{version}.custom.metrics.k8s.io");
             custom = self.names(&name, of_others, &READ_CUSTOM).await?;
-            if !matches!(custom, Answer::Absent) {
+            if !matches!(custom, ReadAnswer::Absent) {
                 break;
             }
         }
         let name = "v1beta1.external.metrics.k8s.io";
         let external = self.names(name, of_others, &READ_EXTERNAL).await?;
         Ok(match (custom, external) {
-            (Answer::Skipped, _) | (_, Answer::Skipped) => None,
+            (ReadAnswer::Skipped, _) | (_, ReadAnswer::Skipped) => None,
             (custom, external) => Some(ServedMetrics {
                 custom: custom.found().unwrap_or_else(|| Some(BTreeSet::new())),
                 external: external.found().unwrap_or_else(|| Some(BTreeSet::new())),
@@ -217,9 +217,9 @@ impl<'c> Look<'c> {
         name: &str,
         of_others: &[&str],
         right: &ReadRight,
-    ) -> Result<Answer<Option<BTreeSet<String>>>, CallError> {
+    ) -> Result<ReadAnswer<Option<BTreeSet<String>>>, CallError> {
         if of_others.contains(&name) {
-            return Ok(Answer::Found(None));
+            return Ok(ReadAnswer::Found(None));
         }
         let path = resources_of(name);
         let what = format!("metrics that are served ({path})");
@@ -228,11 +228,11 @@ impl<'c> Look<'c> {
             None => name,
         };
         Ok(match self.resources(&path, &what, right).await? {
-            Answer::Found(list) => Answer::Found(Some(
+            ReadAnswer::Found(list) => ReadAnswer::Found(Some(
                 list.resources.into_iter().map(|it| last(it.name)).collect(),
             )),
-            Answer::Absent => Answer::Absent,
-            Answer::Skipped => Answer::Skipped,
+            ReadAnswer::Absent => ReadAnswer::Absent,
+            ReadAnswer::Skipped => ReadAnswer::Skipped,
         })
     }
 
@@ -241,7 +241,7 @@ impl<'c> Look<'c> {
         path: &str,
         what: &str,
         right: &ReadRight,
-    ) -> Result<Answer<APIResourceList>, CallError> {
+    ) -> Result<ReadAnswer<APIResourceList>, CallError> {
         // Every user may read it, so it does not show that the cluster was inspected.
         let looked = self.report.looked;
         let list = self.read(path, what, right).await;

@@ -22,7 +22,7 @@ const SIDE_BY_SIDE: usize = 2;
 const SKEW_MIN_MS: i64 = 2_000;
 
 /// A query's reads of one signal in a round.
-struct Read<'a> {
+struct SignalRead<'a> {
     spec: &'a SignalSpec,
     parts: Parts,
     is_over: bool,
@@ -74,12 +74,12 @@ impl Engine {
     /// Queries the signals in parallel and takes in the answers; a query that is too
     /// large is split by time.
     async fn ask(&mut self, specs: &[SignalSpec], at: Timestamp) -> Round {
-        let read = |spec| Read {
+        let read = |spec| SignalRead {
             spec,
             parts: Parts::whole(at, self.pipeline.range(spec.id, at)),
             is_over: false,
         };
-        let mut reads: Vec<Read<'_>> = specs.iter().map(read).collect();
+        let mut reads: Vec<SignalRead<'_>> = specs.iter().map(read).collect();
         let mut round = Round::Complete;
         while !reads.is_empty() && round < Round::Aborted {
             round = round.max(self.ask_parts(&mut reads, at).await);
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Queries the next part of each signal.
-    async fn ask_parts(&mut self, reads: &mut [Read<'_>], at: Timestamp) -> Round {
+    async fn ask_parts(&mut self, reads: &mut [SignalRead<'_>], at: Timestamp) -> Round {
         let queries: Vec<SignalQuery<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
         let mut batches = std::mem::take(&mut self.batches);
         let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
@@ -106,7 +106,7 @@ impl Engine {
 
     /// Profiling fields leave whole GPUs out where only MIG instances need them; every
     /// ten minutes a query includes all, to see whether others do.
-    fn query<'a>(&self, read: &Read<'a>, at: Timestamp) -> SignalQuery<'a> {
+    fn query<'a>(&self, read: &SignalRead<'a>, at: Timestamp) -> SignalQuery<'a> {
         let spec = read.spec;
         let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
             Devices::Mig
@@ -124,7 +124,7 @@ impl Engine {
 
     fn take(
         &mut self,
-        read: &mut Read<'_>,
+        read: &mut SignalRead<'_>,
         Answered { took, outcome }: Answered,
         (at, now): (Timestamp, Timestamp),
         batch: &Batch,

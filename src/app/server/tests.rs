@@ -57,7 +57,7 @@ impl Scene {
                 text,
                 flags,
             }),
-            relist: relist::Times::default(),
+            relist: relist::RelistTimes::default(),
             serves_resources: Arc::clone(&serves_resources),
         };
         let provider = background.provide(sources, &client);

@@ -45,10 +45,10 @@ const METRICS: [(&str, &str); 3] = [
 pub(super) struct Autoscalers {
     fleet: Arc<Fleet>,
     /// The objects, by namespace and name.
-    objects: Arc<ArcSwap<Objects>>,
+    objects: Arc<ArcSwap<AutoscalerObjects>>,
 }
 
-type Objects = BTreeMap<(String, String), Value>;
+type AutoscalerObjects = BTreeMap<(String, String), Value>;
 
 impl Autoscalers {
     /// One for each of the first Deployments, with as many replicas as these have.
@@ -108,7 +108,7 @@ impl Autoscalers {
     pub(super) async fn control(self, client: Client, mut stop: watch::Receiver<bool>) {
         let cluster = Cluster::of(client, None);
         loop {
-            let mut objects = Objects::clone(&self.objects.load());
+            let mut objects = AutoscalerObjects::clone(&self.objects.load());
             for ((namespace, name), hpa) in &mut objects {
                 if let Ok(decision) = Decision::of(&cluster, (namespace, name)).await {
                     hpa["status"] = status(&decision.trace);

@@ -42,13 +42,13 @@ const HPA: &str = include_str!("hpa.yaml");
 const MARK: &str = ".demo";
 
 /// Authority, serving and client certificate.
-pub(super) struct Identity {
+pub(super) struct DemoCertificates {
     authority: CertificateAuthority,
     serving: Issued,
     client: Issued,
 }
 
-impl Identity {
+impl DemoCertificates {
     pub(super) fn make(now: Timestamp) -> Result<Self, Failure> {
         let now = UNIX_EPOCH + now.since(Timestamp::from_millis(0));
         let validity = Validity {
@@ -145,7 +145,7 @@ impl Directory {
     /// nothing else: a file of its own marks the folder.
     pub(super) fn write(
         &self,
-        identity: &Identity,
+        identity: &DemoCertificates,
         (address, namespace): (SocketAddr, &str),
     ) -> Result<(), Failure> {
         let mark = self.path.join(MARK);

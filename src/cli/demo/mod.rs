@@ -85,7 +85,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         Some(_) => tracing::Level::INFO,
         None => tracing::Level::WARN,
     };
-    telemetry::init(level, telemetry::Lines::Text);
+    telemetry::init(level, telemetry::LineFormat::Text);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -96,7 +96,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(error.to_string()))?;
     let page = Local::bind(0).await?;
     let directory = files::Directory::prepare(args.dir.as_deref())?;
-    let identity = files::Identity::make(clock::now())?;
+    let identity = files::DemoCertificates::make(clock::now())?;
     let namespace = match &config.prometheus {
         Some(_) => "default",
         None => fleet::NAMESPACE,
@@ -227,7 +227,7 @@ fn engine(
         source: feed.source,
         inventory: feed.inventory,
         poll: config.poll,
-        relist: relist::Times::default().relist,
+        relist: relist::RelistTimes::default().relist,
         provider: Arc::clone(provider),
         checks: Checks::register(&telemetry.health, &served),
         served,

@@ -18,8 +18,8 @@ use kubectl_gpu_metrics::{Failure, ui};
 
 use crate::app::relist;
 use crate::app::server::{self, ServerSettings};
-use crate::app::shutdown::Times;
-use crate::telemetry::{self, Lines};
+use crate::app::shutdown::ShutdownTimes;
+use crate::telemetry::{self, LineFormat};
 
 use super::certs;
 pub(crate) use flags::ServeArgs;
@@ -80,9 +80,9 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
         lookup: trust::lookup(&args.cluster),
         overlay: trust::overlay(&args.trust),
         security,
-        times: Times {
+        times: ShutdownTimes {
             delay: listening.shutdown_delay_duration,
-            ..Times::default()
+            ..ShutdownTimes::default()
         },
     })
 }
@@ -119,14 +119,14 @@ fn start_logging(logging: &Logging) {
         6.. => Level::TRACE,
     };
     let lines = match logging.logging_format {
-        LogFormat::Text => Lines::Text,
-        LogFormat::Json => Lines::Json,
+        LogFormat::Text => LineFormat::Text,
+        LogFormat::Json => LineFormat::Json,
     };
     telemetry::init(level, lines);
 }
 
-fn relist_times(rules: &RuleFlags) -> relist::Times {
-    relist::Times {
+fn relist_times(rules: &RuleFlags) -> relist::RelistTimes {
+    relist::RelistTimes {
         relist: rules.metrics_relist_interval,
         // prometheus-adapter's default of zero means unset.
         max_age: match rules.metrics_max_age {

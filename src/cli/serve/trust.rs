@@ -8,7 +8,7 @@ use aggregated_apiserver::security::trust;
 use cluster_state::client::ClusterAccess;
 use kubectl_gpu_metrics::Failure;
 
-use crate::app::server::{Lookup, Ways};
+use crate::app::server::{AuthenticationLookup, Ways};
 use crate::app::trusted::Overlay;
 
 use super::flags::{Cluster, ServeArgs, TrustFlags};
@@ -25,13 +25,13 @@ pub(super) fn ways(args: &Cluster) -> Ways {
     }
 }
 
-pub(super) fn lookup(args: &Cluster) -> Lookup {
+pub(super) fn lookup(args: &Cluster) -> AuthenticationLookup {
     if args.authentication_skip_lookup {
-        Lookup::Skipped
+        AuthenticationLookup::Skipped
     } else if args.authentication_tolerate_lookup_failure {
-        Lookup::Tolerated
+        AuthenticationLookup::Tolerated
     } else {
-        Lookup::Required
+        AuthenticationLookup::Required
     }
 }
 

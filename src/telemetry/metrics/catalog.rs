@@ -7,7 +7,7 @@
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FamilyKind {
     /// Only increases.
     Counter,
     /// Increases and decreases.
@@ -24,7 +24,7 @@ pub struct Spec {
     /// The family's name, without the suffix of its kind.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: FamilyKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// One sentence without its full stop.
@@ -37,7 +37,7 @@ macro_rules! catalog {
             #[doc = $help]
             pub const $constant: Spec = Spec {
                 name: $name,
-                kind: Kind::$kind,
+                kind: FamilyKind::$kind,
                 labels: &[$($label),*],
                 help: $help,
             };
@@ -150,7 +150,7 @@ catalog! {
 mod tests {
     use super::*;
 
-    impl Kind {
+    impl FamilyKind {
         /// The name in the Prometheus text format, which writes an info metric as a
         /// gauge.
         pub(crate) const fn name(self) -> &'static str {

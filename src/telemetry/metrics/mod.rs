@@ -24,7 +24,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 pub use catalog::Spec;
 pub use exposition::Exposition;
-pub use polls::{Figure, Intake, Polls};
+pub use polls::{Figure, IntakeCounts, Polls};
 pub use requests::{Class, Requests, UnderWay};
 
 use super::health::{Health, Probe};
@@ -33,11 +33,11 @@ use readings::Readings;
 /// The registry and its handles. Cheap to clone; clones share the metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    inner: Arc<Inner>,
+    inner: Arc<MetricFamilies>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct MetricFamilies {
     registry: Registry,
     polls: Polls,
     requests: Requests,
@@ -60,9 +60,9 @@ fn histogram(buckets: &[f64]) -> Histogram {
 
 /// The checks of a registry as metrics.
 #[derive(Debug)]
-struct Checks(Health);
+struct HealthCollector(Health);
 
-impl Collector for Checks {
+impl Collector for HealthCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let findings = self.0.examine(Probe::Ready);
         let rows = findings.iter().map(|finding| {
@@ -88,9 +88,10 @@ impl Metrics {
         let requests = Requests::register(&mut book);
         process::show(&readings);
         book.0.register_collector(Box::new(readings.clone()));
-        book.0.register_collector(Box::new(Checks(health.clone())));
+        book.0
+            .register_collector(Box::new(HealthCollector(health.clone())));
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(MetricFamilies {
                 registry: book.0,
                 polls,
                 requests,

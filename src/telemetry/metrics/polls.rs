@@ -38,7 +38,7 @@ pub struct Polls {
 
 /// The outcome of an answer's samples and series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Intake {
+pub struct IntakeCounts {
     /// New and valid samples.
     pub accepted: u64,
     /// Samples not stored, by reason.
@@ -72,7 +72,7 @@ impl Polls {
     }
 
     /// Records that a query of `signal` was answered at `at`, in seconds since the epoch.
-    pub fn answered(&self, signal: &str, took: Duration, at: f64, intake: Intake) {
+    pub fn answered(&self, signal: &str, took: Duration, at: f64, intake: IntakeCounts) {
         self.ended(signal, "success", took);
         self.readings
             .show(&catalog::LAST_SUCCESS, &[signal], Some(at));

@@ -10,11 +10,11 @@ use super::catalog::{
 use super::readings::Readings;
 
 /// Reads one value.
-type Figure = fn() -> Option<f64>;
+type ReadFigure = fn() -> Option<f64>;
 
 /// Registers the process' metrics.
 pub(super) fn show(readings: &Readings) {
-    let figures: [(&Spec, Figure); 6] = [
+    let figures: [(&Spec, ReadFigure); 6] = [
         (&PROCESS_CPU, || {
             let stat = stat()?;
             Some(seconds(stat.utime + stat.stime))

@@ -10,17 +10,17 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::catalog::{ALL, Kind, Spec};
+use super::catalog::{ALL, FamilyKind, Spec};
 
 /// Label values, in the order of the family's labels.
-type Values = Vec<String>;
+type LabelValues = Vec<String>;
 
-type Read = Box<dyn Fn() -> Option<f64> + Send + Sync>;
+type ReadNumber = Box<dyn Fn() -> Option<f64> + Send + Sync>;
 
 /// Families of numbers that each scrape reads. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Readings {
-    families: Arc<RwLock<BTreeMap<usize, BTreeMap<Values, Read>>>>,
+    families: Arc<RwLock<BTreeMap<usize, BTreeMap<LabelValues, ReadNumber>>>>,
 }
 
 impl fmt::Debug for Readings {
@@ -30,7 +30,7 @@ impl fmt::Debug for Readings {
 }
 
 impl Readings {
-    pub(super) fn insert(&self, spec: &Spec, values: &[&str], read: Read) {
+    pub(super) fn insert(&self, spec: &Spec, values: &[&str], read: ReadNumber) {
         let Some(place) = ALL.iter().position(|known| known.name == spec.name) else {
             return;
         };
@@ -81,8 +81,8 @@ pub(super) fn write<V: AsRef<str>>(
         return Ok(());
     }
     let kind = match spec.kind {
-        Kind::Counter => MetricType::Counter,
-        Kind::Gauge | Kind::Histogram | Kind::Info => MetricType::Gauge,
+        FamilyKind::Counter => MetricType::Counter,
+        FamilyKind::Gauge | FamilyKind::Histogram | FamilyKind::Info => MetricType::Gauge,
     };
     let help = format!("{}.", spec.help);
     let number_of = |metric: MetricEncoder<'_>, number| match kind {

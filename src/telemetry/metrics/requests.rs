@@ -38,7 +38,7 @@ pub struct Class {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Answered {
+struct AnsweredRequests {
     verb: &'static str,
     group: &'static str,
     resource: Arc<str>,
@@ -54,7 +54,7 @@ struct Timed {
 /// The counters of requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    answered: Family<Answered, Counter>,
+    answered: Family<AnsweredRequests, Counter>,
     classes: Arc<AtomicUsize>,
     seconds: Family<Timed, Histogram>,
     in_flight: Gauge,
@@ -99,7 +99,7 @@ impl UnderWay {
     /// Records the answer with `code` after `took`.
     pub fn answered(mut self, class: &Class, code: u16, took: Duration) {
         self.answered = true;
-        let mut labels = Answered {
+        let mut labels = AnsweredRequests {
             verb: class.verb,
             group: class.group,
             resource: Arc::clone(&class.resource),

@@ -11,7 +11,7 @@ use super::*;
 fn busy() -> Metrics {
     let metrics = Metrics::new(&Health::new());
     let took = Duration::from_millis(30);
-    let intake = Intake {
+    let intake = IntakeCounts {
         accepted: 10,
         samples_dropped: [("invalid", 1), ("too_old", 0), ("future", 0)],
         series_dropped: [("unidentified", 0), ("too_many", 0)],
@@ -110,7 +110,7 @@ fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
         let help = format!("# HELP {} {}.\n", spec.full_name(), spec.help);
         assert!(text.contains(&help), "{help}");
         let end = match spec.kind {
-            catalog::Kind::Histogram => "_count",
+            catalog::FamilyKind::Histogram => "_count",
             _ => spec.kind.suffix(),
         };
         let name = format!("{}{end}", spec.name);

@@ -23,9 +23,9 @@ use configuration::flags::PrometheusFlags;
 use findings::{self, Severity};
 
 use crate::replay::figures::minutes;
-use crate::replay::sweep::{self, Row, Variant};
+use crate::replay::sweep::{self, Variant, VariantFigures};
 use crate::replay::{
-    Conservation, Figures, MOST_CENSORED, Measure, Past, Plan, Sweep, Tick, Trial,
+    Conservation, FigureParameters, Figures, MOST_CENSORED, Past, Plan, Sweep, Tick, Trial,
 };
 
 use super::Failure;
@@ -92,7 +92,7 @@ pub struct BacktestArgs {
     sweep: bool,
     /// How to print
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: BacktestOutput,
     #[command(flatten)]
     prometheus: PrometheusFlags,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub struct BacktestArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum BacktestOutput {
     /// Tables, for people
     Text,
     /// Everything, for programs
@@ -213,10 +213,10 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         reports.push(report?);
     }
     let text = match args.output {
-        Output::Text => print::text(&reports),
-        Output::Json => serde_json::to_string_pretty(&reports)
+        BacktestOutput::Text => print::text(&reports),
+        BacktestOutput::Json => serde_json::to_string_pretty(&reports)
             .map_err(|error| Failure::Failed(error.to_string()))?,
-        Output::Html => page::html(&reports).into_string(),
+        BacktestOutput::Html => page::html(&reports).into_string(),
     };
     // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "{}", shown(text.trim_end()));
@@ -246,7 +246,7 @@ fn report(
     warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
     let flap = plan.hpa.behavior.as_ref().and_then(|it| it.down.window);
     let flag = flags.downscale_stabilisation.as_secs();
-    let measure = Measure {
+    let measure = FigureParameters {
         plan: &plan,
         gpus_per_pod: past.gpus_per_pod,
         tick_minutes: minutes(flags.sync_period),
@@ -376,7 +376,7 @@ fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String
 fn sweep(
     trial: &Trial<'_>,
     object: &HorizontalPodAutoscaler,
-    (measure, simulated): (&Measure<'_>, &[Tick]),
+    (measure, simulated): (&FigureParameters<'_>, &[Tick]),
     withheld: Option<String>,
 ) -> Sweep {
     let variants = sweep::variants(trial.plan, trial.past.gpus_per_pod);
@@ -386,11 +386,11 @@ fn sweep(
             plan: &variant.plan,
             ..*trial
         };
-        Row::of(Some(variant), figures, &trial.run())
+        VariantFigures::of(Some(variant), figures, &trial.run())
     };
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = variants.len().div_ceil(workers).max(1);
-    let rows: Vec<Row> = std::thread::scope(|scope| {
+    let rows: Vec<VariantFigures> = std::thread::scope(|scope| {
         let parts: Vec<_> = variants
             .chunks(share)
             .map(|part| scope.spawn(|| part.iter().map(row).collect::<Vec<_>>()))
@@ -398,7 +398,7 @@ fn sweep(
         let done = parts.into_iter().filter_map(|part| part.join().ok());
         done.flatten().collect()
     });
-    let as_it_is = Row::of(None, figures, simulated);
+    let as_it_is = VariantFigures::of(None, figures, simulated);
     Sweep::judge(as_it_is, rows, withheld).with_patch(object, &variants)
 }
 

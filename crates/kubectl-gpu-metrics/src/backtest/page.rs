@@ -74,7 +74,7 @@ fn rows(table: &[Vec<String>]) -> Markup {
     }
 }
 
-type Read = fn(&Tick) -> Option<f64>;
+type ReadTick = fn(&Tick) -> Option<f64>;
 
 fn line<'a>(
     name: &'a str,
@@ -176,7 +176,7 @@ fn demand(report: &Report) -> Markup {
 
 fn replicas(report: &Report) -> Markup {
     let [recorded, simulated] = &report.ticks;
-    let read: Read = |tick| Some(f64::from(tick.replicas));
+    let read: ReadTick = |tick| Some(f64::from(tick.replicas));
     let (min, max) = (report.plan.hpa.min, report.plan.hpa.max);
     let description = format!("Ordered, between minReplicas {min} and maxReplicas {max}.");
     let chart = Lines {

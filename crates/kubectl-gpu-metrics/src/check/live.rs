@@ -17,7 +17,7 @@ use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::inspect::{Answer, Home, Look, encode};
+use crate::inspect::{Home, Look, ReadAnswer, encode};
 use crate::values::{FindingList, List};
 
 use super::{CheckArgs, network, targets};
@@ -202,8 +202,8 @@ pub(crate) async fn data(
     let right = right.checks(READ_FINDINGS.codes);
     let answer = look.read::<FindingList>(&path, what, &right).await?;
     let found = match answer {
-        Answer::Skipped => return Ok(GpuResources::default()),
-        Answer::Absent => {
+        ReadAnswer::Skipped => return Ok(GpuResources::default()),
+        ReadAnswer::Absent => {
             let reason = apiservice.map_or(
                 "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
                 |_| "the server that runs there is older than this program, and has no findings",
@@ -212,7 +212,7 @@ pub(crate) async fn data(
             look.report.skipped.insert(skipped);
             return Ok(GpuResources::default());
         }
-        Answer::Found(found) => found,
+        ReadAnswer::Found(found) => found,
     };
     let resources = found.gpu_resources();
     look.report.skipped.extend(found.skipped);

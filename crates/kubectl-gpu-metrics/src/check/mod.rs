@@ -53,7 +53,7 @@ pub struct CheckArgs {
     wait: Duration,
     /// How to print
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: CheckOutput,
     /// The least severity of a finding that makes the exit code 1
     #[arg(long, value_enum, default_value = "error")]
     fail_on: Level,
@@ -65,7 +65,7 @@ pub struct CheckArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum CheckOutput {
     /// With remedies, for people
     Text,
     /// Everything, for programs

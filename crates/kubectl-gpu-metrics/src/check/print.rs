@@ -6,7 +6,7 @@ use findings::{Finding, Report, Severity};
 
 use crate::wrap::wrapped;
 
-use super::Output;
+use super::CheckOutput;
 
 pub(crate) const fn mark(severity: Severity) -> &'static str {
     match severity {
@@ -17,19 +17,19 @@ pub(crate) const fn mark(severity: Severity) -> &'static str {
 }
 
 /// The whole report.
-pub(super) fn page(report: &Report, output: Output, success: bool) -> String {
+pub(super) fn page(report: &Report, output: CheckOutput, success: bool) -> String {
     match output {
-        Output::Json => {
+        CheckOutput::Json => {
             let value =
                 json!({"success": success, "findings": report.findings, "skipped": report.skipped});
             serde_json::to_string_pretty(&value).unwrap_or_default()
         }
-        Output::Text => text(report).trim_end().to_owned(),
-        Output::Short => lines(report, |it| {
+        CheckOutput::Text => text(report).trim_end().to_owned(),
+        CheckOutput::Short => lines(report, |it| {
             let name = it.severity.name();
             format!("{} {name} {}: {}", it.code, place(it), it.message)
         }),
-        Output::Github => lines(report, annotation),
+        CheckOutput::Github => lines(report, annotation),
     }
 }
 

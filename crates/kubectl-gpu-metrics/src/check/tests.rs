@@ -131,7 +131,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     let command = format!("echo {} | sh", "x ".repeat(80));
     report.findings[0].command = Some(command.clone());
     let json: serde_json::Value =
-        serde_json::from_str(&print::page(&report, Output::Json, false)).unwrap();
+        serde_json::from_str(&print::page(&report, CheckOutput::Json, false)).unwrap();
     assert_eq!(json["success"], false);
     let finding = json["findings"][0].as_object().unwrap();
     let mut keys: Vec<&str> = finding.keys().map(String::as_str).collect();
@@ -152,15 +152,15 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     assert_eq!(json["skipped"].as_array().unwrap().len(), 2);
     for (output, begins) in [
         (
-            Output::Text,
+            CheckOutput::Text,
             "× GM504  HorizontalPodAutoscaler team-a/llm-server in a,b.yaml\n",
         ),
         (
-            Output::Short,
+            CheckOutput::Short,
             "GM504 error HorizontalPodAutoscaler team-a/llm-server in a,b.yaml: ",
         ),
         (
-            Output::Github,
+            CheckOutput::Github,
             "::error file=a%2Cb.yaml,title=GM504 HorizontalPodAutoscaler team-a/llm-server::",
         ),
     ] {
@@ -168,7 +168,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
         assert!(page.starts_with(begins), "{page}");
         assert!(page.contains("has nothing that is looked at"), "{page}");
         let has_command = page.contains(&command);
-        assert_eq!(has_command, !matches!(output, Output::Short), "{page}");
+        assert_eq!(has_command, !matches!(output, CheckOutput::Short), "{page}");
     }
 }
 

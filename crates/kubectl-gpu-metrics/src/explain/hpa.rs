@@ -21,7 +21,7 @@ use crate::Failure;
 use crate::cluster::Cluster;
 use crate::wrap::{shown, wrapped};
 
-use super::{ExplainArgs, Output};
+use super::{ExplainArgs, ExplainOutput};
 pub(crate) use flags::{FlagArgs, a_second_or_more};
 use read::Reading;
 
@@ -66,9 +66,9 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
         }
         let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
         let text = match args.output {
-            Output::Json => serde_json::to_string_pretty(&decision)
+            ExplainOutput::Json => serde_json::to_string_pretty(&decision)
                 .map_err(|error| Failure::Failed(error.to_string()))?,
-            Output::Text => decision.text(args.follow, is_first),
+            ExplainOutput::Text => decision.text(args.follow, is_first),
         };
         // The reader of the output may have closed it.
         if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {

@@ -42,7 +42,7 @@ pub struct ExplainArgs {
     selector: Option<String>,
     /// Text for people, or JSON
     #[arg(long, short, value_enum, default_value = "text")]
-    output: Output,
+    output: ExplainOutput,
     /// Of `hpa`: again at each sync, with the recommendations of before remembered
     #[arg(long)]
     follow: bool,
@@ -53,7 +53,7 @@ pub struct ExplainArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum ExplainOutput {
     Text,
     Json,
 }
@@ -82,8 +82,8 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     let path = asked.path(args.selector.as_deref());
     let said = asked.read(&cluster, &path).await?;
     let text = match args.output {
-        Output::Json => serde_json::to_string_pretty(&said).unwrap_or_default(),
-        Output::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
+        ExplainOutput::Json => serde_json::to_string_pretty(&said).unwrap_or_default(),
+        ExplainOutput::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
     };
     // The reader of the output may have closed it.
     let _ = writeln!(io::stdout(), "{}", shown(&text));
@@ -102,14 +102,17 @@ impl ExplainArgs {
 }
 
 /// Whose value is asked for.
-pub(super) struct Asked<'a> {
+pub(super) struct ExplainedMetric<'a> {
     pub(super) metric: &'a str,
     /// Resource, namespace and name; without a resource an external metric.
     pub(super) of: (Option<Arc<str>>, Option<&'a str>, &'a str),
 }
 
 /// METRIC in the default namespace, or NAMESPACE METRIC.
-fn external<'a>(args: &'a ExplainArgs, cluster: &'a Cluster) -> Result<Asked<'a>, Failure> {
+fn external<'a>(
+    args: &'a ExplainArgs,
+    cluster: &'a Cluster,
+) -> Result<ExplainedMetric<'a>, Failure> {
     let (namespace, metric) = match &args.metric {
         Some(metric) => (&args.name, metric),
         None => (&cluster.namespace, &args.name),
@@ -124,14 +127,14 @@ fn external<'a>(args: &'a ExplainArgs, cluster: &'a Cluster) -> Result<Asked<'a>
         return Err(Failure::Usage(what));
     }
     let of = (None, Some(namespace.as_str()), "");
-    Ok(Asked { metric, of })
+    Ok(ExplainedMetric { metric, of })
 }
 
 fn of_kind<'a>(
     args: &'a ExplainArgs,
     cluster: &'a Cluster,
     kind: &Kind,
-) -> Result<Asked<'a>, Failure> {
+) -> Result<ExplainedMetric<'a>, Failure> {
     let Some(metric) = &args.metric else {
         let what = format!("explain {} {}: name the metric too", args.kind, args.name);
         return Err(Failure::Usage(what));
@@ -144,10 +147,10 @@ fn of_kind<'a>(
         false => (None, args.name.as_str()),
     };
     let of = (Some(kind.resource()), namespace, name);
-    Ok(Asked { metric, of })
+    Ok(ExplainedMetric { metric, of })
 }
 
-impl Asked<'_> {
+impl ExplainedMetric<'_> {
     /// The metric's own path, so that the right to read a value is the right to its
     /// explanation.
     pub(super) fn path(&self, selector: Option<&str>) -> String {

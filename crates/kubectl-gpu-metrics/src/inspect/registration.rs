@@ -14,7 +14,7 @@ use findings::codes::GM101;
 use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{ReadRight, right};
 
-use super::{Answer, Look, OF_APISERVICES, encode, resources_of};
+use super::{Look, OF_APISERVICES, ReadAnswer, encode, resources_of};
 
 static READ_APISERVICES: ReadRight =
     right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
@@ -22,7 +22,7 @@ static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&G
 
 /// The servers that the APIServices lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Registration {
+pub struct RegisteredServers {
     /// The Service of this server; `None`: none leads to it.
     pub home: Option<Home>,
     /// The APIServices that lead to another server.
@@ -74,7 +74,7 @@ impl Look<'_> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn registration(&mut self, pre: bool) -> Result<Registration, CallError> {
+    pub async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
         let mut all = Vec::new();
         for name in APISERVICES {
             all.extend(self.registered(name).await?);
@@ -85,7 +85,7 @@ impl Look<'_> {
         let of_others = all
             .iter()
             .filter(|it| registration::is_of_other(it, home, pre));
-        Ok(Registration {
+        Ok(RegisteredServers {
             home: home.and_then(|home| Home::new(home, &all)),
             of_others: of_others.map(|it| it.name).collect(),
         })
@@ -95,9 +95,9 @@ impl Look<'_> {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let what = format!("APIService {name}");
         let object = match self.read(&path, &what, &READ_APISERVICES).await? {
-            Answer::Found(object) => Some(object),
-            Answer::Absent => None,
-            Answer::Skipped => return Ok(None),
+            ReadAnswer::Found(object) => Some(object),
+            ReadAnswer::Absent => None,
+            ReadAnswer::Skipped => return Ok(None),
         };
         let mut registered = Registered {
             name,

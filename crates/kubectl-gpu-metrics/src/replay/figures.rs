@@ -10,7 +10,7 @@ use super::plan::Plan;
 
 /// The parameters of the figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Measure<'a> {
+pub struct FigureParameters<'a> {
     /// The plan with the targets.
     pub plan: &'a Plan,
     /// The number of GPUs that each pod holds.
@@ -52,7 +52,7 @@ pub struct Figures {
     pub unknown_minutes: f64,
 }
 
-impl Measure<'_> {
+impl FigureParameters<'_> {
     /// The figures of consecutive ticks.
     #[must_use]
     pub fn of(&self, ticks: &[Tick]) -> Figures {

@@ -17,7 +17,7 @@ mod tests;
 mod window;
 
 pub use conservation::Conservation;
-pub use figures::{Figures, Measure};
+pub use figures::{FigureParameters, Figures};
 pub use past::Tick;
 pub use past::{Gather, Moment, Past, Whose};
 pub use plan::{Plan, Refused};

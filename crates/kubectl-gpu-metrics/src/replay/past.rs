@@ -212,7 +212,7 @@ pub struct Gather {
 }
 
 /// The readings of one device of one pod over a period; NaN is a missing reading.
-type Row = Vec<f32>;
+type DeviceReadings = Vec<f32>;
 
 impl Gather {
     /// An empty past of that many moments. `as_ratio` is `gpu.percentAsRatio`.
@@ -251,7 +251,7 @@ impl Gather {
             let samples = batch.iter().flat_map(|series| series.samples);
             samples.for_each(|sample| self.shown.add(sample.value));
         }
-        let mut rows: BTreeMap<(bool, Arc<str>, String), Row> = BTreeMap::new();
+        let mut rows: BTreeMap<(bool, Arc<str>, String), DeviceReadings> = BTreeMap::new();
         for series in batch.iter() {
             let Ok(labels) = Labels::from_json(series.labels) else {
                 continue;
@@ -295,7 +295,11 @@ impl Gather {
         reading(self.unit, raw, scale.unwrap_or(Scale::Percent))
     }
 
-    fn add(&mut self, rows: &BTreeMap<(bool, Arc<str>, String), Row>, range: Range<usize>) {
+    fn add(
+        &mut self,
+        rows: &BTreeMap<(bool, Arc<str>, String), DeviceReadings>,
+        range: Range<usize>,
+    ) {
         let mut missing = vec![0_u32; range.len()];
         let mut saturated = vec![0_u32; range.len()];
         let mut counted: Vec<Option<&str>> = vec![None; range.len()];

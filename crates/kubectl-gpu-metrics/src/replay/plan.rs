@@ -14,7 +14,7 @@ use hpa::hpa::{MetricSource, MetricTarget};
 
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum DeviceScope {
     /// The devices of each pod.
     Pod,
     /// The devices of the scaled workload.
@@ -26,9 +26,9 @@ pub enum Reach {
 
 /// One metric of the autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
+pub struct PlannedMetric {
     /// The devices.
-    pub reach: Reach,
+    pub reach: DeviceScope,
     /// Whether the value is their sum; else it is their mean.
     pub is_sum: bool,
     /// The window in the selector.
@@ -45,7 +45,7 @@ pub struct Plan {
     /// The measured utilisation: memory or GPU.
     pub utilization: DeviceValue,
     /// The metrics, in the order of the specification.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<PlannedMetric>,
 }
 
 /// Why an autoscaler is not simulated.
@@ -107,8 +107,8 @@ impl Plan {
             };
             let reach = reach(&metric.source, &hpa).map_err(refused)?;
             let known = built_in.iter().find(|spec| match reach {
-                Reach::Namespace => spec.name.eq_ignore_ascii_case(name),
-                Reach::Pod | Reach::Workload => spec.name == name,
+                DeviceScope::Namespace => spec.name.eq_ignore_ascii_case(name),
+                DeviceScope::Pod | DeviceScope::Workload => spec.name == name,
             });
             let measure = known
                 .map(|spec| spec.measure)
@@ -117,7 +117,7 @@ impl Plan {
             utilizations.push(value);
             let settings = settings(metric.source.selector());
             let (window, formula) = settings.ok_or_else(|| refused(LABELS))?;
-            asked.push(Asked {
+            asked.push(PlannedMetric {
                 reach,
                 is_sum,
                 window,
@@ -148,12 +148,12 @@ impl Plan {
             };
             let target = metric.target.number() / 100.0;
             let total = match asked.reach {
-                Reach::Namespace => demand + rest,
-                Reach::Pod | Reach::Workload => demand,
+                DeviceScope::Namespace => demand + rest,
+                DeviceScope::Pod | DeviceScope::Workload => demand,
             };
             match (asked.reach, asked.is_sum, shared) {
                 (_, true, true) => Some(total / target),
-                (Reach::Pod, false, _) | (Reach::Workload, false, false) => {
+                (DeviceScope::Pod, false, _) | (DeviceScope::Workload, false, false) => {
                     Some(demand / (gpus_per_pod * target))
                 }
                 _ => None,
@@ -171,7 +171,9 @@ impl Plan {
     /// Whether the load of the namespace's other GPUs matters.
     #[must_use]
     pub fn looks_at_namespace(&self) -> bool {
-        self.asked.iter().any(|it| it.reach == Reach::Namespace)
+        self.asked
+            .iter()
+            .any(|it| it.reach == DeviceScope::Namespace)
     }
 }
 
@@ -181,13 +183,13 @@ impl fmt::Display for Plan {
     }
 }
 
-fn reach(source: &MetricSource, hpa: &Hpa) -> Result<Reach, &'static str> {
+fn reach(source: &MetricSource, hpa: &Hpa) -> Result<DeviceScope, &'static str> {
     let scaled = (hpa.scaled.kind.as_str(), hpa.scaled.name.as_str());
     match source {
-        MetricSource::Pods { .. } => Ok(Reach::Pod),
+        MetricSource::Pods { .. } => Ok(DeviceScope::Pod),
         MetricSource::Object { kind, name, .. } => match kind.as_str() {
-            _ if (kind.as_str(), name.as_str()) == scaled => Ok(Reach::Workload),
-            "Namespace" if *name == hpa.namespace => Ok(Reach::Namespace),
+            _ if (kind.as_str(), name.as_str()) == scaled => Ok(DeviceScope::Workload),
+            "Namespace" if *name == hpa.namespace => Ok(DeviceScope::Namespace),
             _ => Err(WIDER),
         },
         MetricSource::External { metric, .. }
@@ -195,7 +197,7 @@ fn reach(source: &MetricSource, hpa: &Hpa) -> Result<Reach, &'static str> {
         {
             Err(WIDER)
         }
-        MetricSource::External { .. } => Ok(Reach::Namespace),
+        MetricSource::External { .. } => Ok(DeviceScope::Namespace),
         MetricSource::Resource { .. } => Err(OTHER),
     }
 }

@@ -12,7 +12,7 @@ use hpa::pods::{PodMetric, PodPhase, Readiness};
 use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
-use super::plan::{Plan, Reach};
+use super::plan::{DeviceScope, Plan};
 use super::window::Windowed;
 
 /// The device of a whole workload or namespace.
@@ -122,7 +122,7 @@ impl Workload {
 #[derive(Debug)]
 struct Metric {
     windowed: Windowed,
-    reach: Reach,
+    reach: DeviceScope,
     is_sum: bool,
     scale: f64,
 }
@@ -135,7 +135,7 @@ impl Metric {
         let ready = workload.ready();
         let capacity = ready as f64 * gpus_per_pod;
         let served = demand.min(capacity);
-        if self.reach == Reach::Pod {
+        if self.reach == DeviceScope::Pod {
             let percent = 100.0 * served / capacity;
             let ready = workload.cohorts.iter().filter(|cohort| cohort.is_ready);
             let readings: Vec<(u32, f64)> = ready.map(|it| (it.device, percent)).collect();
@@ -144,7 +144,7 @@ impl Metric {
             }
             return;
         }
-        let is_wide = self.reach == Reach::Namespace;
+        let is_wide = self.reach == DeviceScope::Namespace;
         let (rest, others) = match is_wide {
             true => (moment.rest, moment.rest_active),
             false => (0.0, 0),
@@ -164,7 +164,7 @@ impl Metric {
     fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
-        if self.reach != Reach::Pod {
+        if self.reach != DeviceScope::Pod {
             let values = served.iter().filter_map(|(_, value)| milli(value.value));
             return MetricsAnswer::Values(values.take(1).collect());
         }
@@ -255,14 +255,14 @@ impl Trial<'_> {
         let most = f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod;
         let others = past.moments.iter().map(|moment| moment.rest);
         let most = most + others.fold(0.0, f64::max);
-        let metric = |asked: &super::plan::Asked| Metric {
+        let metric = |asked: &super::plan::PlannedMetric| Metric {
             windowed: Windowed::new(self.policy, asked, past.step),
             reach: asked.reach,
             is_sum: asked.is_sum,
             scale: match (asked.is_sum, asked.reach) {
                 (false, _) => 1.0,
-                (true, Reach::Pod) => past.gpus_per_pod,
-                (true, Reach::Workload | Reach::Namespace) => most,
+                (true, DeviceScope::Pod) => past.gpus_per_pod,
+                (true, DeviceScope::Workload | DeviceScope::Namespace) => most,
             },
         };
         plan.asked.iter().map(metric).collect()

@@ -41,7 +41,7 @@ pub struct Variant {
 /// The figures of a variant.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct VariantFigures {
     /// Percent of each GPU; `None`: as in the manifest.
     pub target: Option<u32>,
     /// The window.
@@ -62,9 +62,9 @@ pub struct Row {
 #[serde(rename_all = "camelCase")]
 pub struct Sweep {
     /// The manifest as it is.
-    pub as_it_is: Row,
+    pub as_it_is: VariantFigures,
     /// Each variant.
-    pub rows: Vec<Row>,
+    pub rows: Vec<VariantFigures>,
     /// The index of the best one in `rows`.
     pub best: Option<usize>,
     /// Why nothing is recommended.
@@ -123,7 +123,7 @@ pub fn split(ticks: &[Tick]) -> usize {
     ticks.len() * 2 / 3
 }
 
-impl Row {
+impl VariantFigures {
     /// The row of one run's ticks.
     #[must_use]
     pub fn of(
@@ -148,7 +148,11 @@ impl Sweep {
     /// recommends it if the last third confirms that. `withheld` is a reason to
     /// recommend nothing.
     #[must_use]
-    pub fn judge(as_it_is: Row, mut rows: Vec<Row>, withheld: Option<String>) -> Self {
+    pub fn judge(
+        as_it_is: VariantFigures,
+        mut rows: Vec<VariantFigures>,
+        withheld: Option<String>,
+    ) -> Self {
         let fits: Vec<Figures> = rows.iter().map(|row| row.fit).collect();
         for row in &mut rows {
             let own = row.fit;
@@ -201,7 +205,7 @@ impl Sweep {
     }
 }
 
-fn best(as_it_is: &Row, rows: &[Row]) -> Result<usize, String> {
+fn best(as_it_is: &VariantFigures, rows: &[VariantFigures]) -> Result<usize, String> {
     let fits = rows.iter().enumerate();
     let fits = fits.filter(|(_, row)| row.fit.overload_minutes <= as_it_is.fit.overload_minutes);
     let changes = |it: &Figures| f64::from(it.scale_ups + it.scale_downs);

@@ -18,7 +18,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::{Activity, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer};
 use gpu_metrics::signal::SignalId;
 
-use super::plan::{Asked, Reach};
+use super::plan::{DeviceScope, PlannedMetric};
 
 const NAMESPACE: &str = "n";
 
@@ -31,7 +31,7 @@ pub(super) struct Windowed {
 
 impl Windowed {
     /// A pipeline with the server's settings, for data with a reading each `step`.
-    pub(super) fn new(policy: &Policy, asked: &Asked, step: Duration) -> Self {
+    pub(super) fn new(policy: &Policy, asked: &PlannedMetric, step: Duration) -> Self {
         let window = asked.window.or(policy.window);
         let mean = MetricSpec {
             name: "value".to_owned(),
@@ -53,7 +53,7 @@ impl Windowed {
             scrape_interval: Some(step),
             percent_as_ratio: Some(false),
             idle: match asked.reach {
-                Reach::Pod if !asked.is_sum => policy.idle,
+                DeviceScope::Pod if !asked.is_sum => policy.idle,
                 _ => Policy::default().idle,
             },
             ..policy.clone()

@@ -9,7 +9,7 @@ use gpu_metrics::explain::{Device, Explanation};
 
 use crate::Failure;
 use crate::chart::sparkline;
-use crate::explain::Asked;
+use crate::explain::ExplainedMetric;
 use crate::explain::text::{about, cell as reading, clock, named, number, rows, window};
 use crate::values::{self, EXTERNALLY};
 
@@ -31,7 +31,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             ask.need("name")?,
         ),
     };
-    let asked = Asked { metric, of };
+    let asked = ExplainedMetric { metric, of };
     let choice = choice(&ask, resource, metric).await;
     let said = asked.read(&ask.cluster, &asked.path(None)).await?;
     let status = match (&said.value, &said.no_value) {

@@ -166,7 +166,7 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
     let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
     assert_eq!(of_1_2.count(), 1);
     let lookup = super::super::trust::lookup(&args.cluster);
-    assert_eq!(lookup, crate::app::server::Lookup::Skipped);
+    assert_eq!(lookup, crate::app::server::AuthenticationLookup::Skipped);
     let overlay = super::super::trust::overlay(&args.trust);
     assert_eq!(
         overlay.texts,

@@ -16,7 +16,7 @@ use gpu_metrics::policy::Policy;
 use hpa::{ControllerFlags, Hpa};
 
 use super::figures::minutes;
-use super::{Measure, Moment, Past, Plan, Tick, Trial};
+use super::{FigureParameters, Moment, Past, Plan, Tick, Trial};
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
@@ -100,8 +100,8 @@ fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
     sizes
 }
 
-fn measure(plan: &Plan) -> Measure<'_> {
-    Measure {
+fn measure(plan: &Plan) -> FigureParameters<'_> {
+    FigureParameters {
         plan,
         gpus_per_pod: 1.0,
         tick_minutes: minutes(Duration::from_secs(15)),

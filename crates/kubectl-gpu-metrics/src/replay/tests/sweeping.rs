@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::replay::figures::Figures;
-use crate::replay::sweep::{Row, Sweep, variants};
+use crate::replay::sweep::{Sweep, VariantFigures, variants};
 
 use super::{object, plan, pods};
 
-fn row(fit: (f64, f64), score: (f64, f64)) -> Row {
+fn row(fit: (f64, f64), score: (f64, f64)) -> VariantFigures {
     let figures = |(gpu_hours, overload_minutes)| Figures {
         gpu_hours,
         overload_minutes,
         ..Figures::default()
     };
-    Row {
+    VariantFigures {
         target: None,
         window: None,
         stabilisation: None,
@@ -26,7 +26,7 @@ fn row(fit: (f64, f64), score: (f64, f64)) -> Row {
 #[test]
 fn the_cheapest_that_is_no_worse_is_recommended_if_it_stays_so() {
     let as_it_is = row((100.0, 10.0), (50.0, 5.0));
-    let judge = |rows: Vec<Row>| Sweep::judge(as_it_is.clone(), rows, None);
+    let judge = |rows: Vec<VariantFigures>| Sweep::judge(as_it_is.clone(), rows, None);
     let dear = row((90.0, 0.0), (45.0, 0.0));
     let best = row((70.0, 9.0), (35.0, 5.0));
     let harsh = row((40.0, 60.0), (20.0, 30.0));
