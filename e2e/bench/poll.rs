@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use findings::source::{self, SourceView};
+use findings::source::{self, PolledSource};
 
 use super::fleet::{Bench, SCRAPE};
 use super::{best_of, ms, row};
@@ -83,7 +83,7 @@ fn publish(bench: &mut Bench, gpus: u32) {
     );
     row("compute and publish a snapshot", &size, &ms(warm), "");
     row("the same after pods changed", &size, &ms(cold), "");
-    let seen = SourceView {
+    let seen = PolledSource {
         snapshot: &snapshot,
         store: bench.pipeline.store(),
         failing: &std::collections::BTreeSet::new(),

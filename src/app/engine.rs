@@ -352,7 +352,7 @@ impl Engine {
         if let Some(why) = self.emptiness.state().reason() {
             return Some(source::without_series(why));
         }
-        let seen = source::SourceView {
+        let seen = source::PolledSource {
             snapshot,
             store: self.pipeline.store(),
             failing: &failing,

@@ -33,10 +33,10 @@ const NOT_SERVED: Duration = Duration::from_secs(30);
 
 /// Objects of the requested kinds.
 #[derive(Clone, Debug)]
-pub struct WatchedNames(Arc<Names>);
+pub struct WatchedNames(Arc<KindWatches>);
 
 #[derive(Debug)]
-struct Names {
+struct KindWatches {
     client: Client,
     registry: WatchRegistry,
     kinds: Mutex<Watched>,
@@ -77,7 +77,7 @@ impl WatchedNames {
     /// Watches nothing yet.
     #[must_use]
     pub fn new(client: Client, registry: WatchRegistry) -> Self {
-        Self(Arc::new(Names {
+        Self(Arc::new(KindWatches {
             client,
             registry,
             kinds: Mutex::default(),

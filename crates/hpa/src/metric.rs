@@ -129,7 +129,7 @@ impl MetricTrace {
         let mut told = vec![format!("{}, target {}", self.name, self.target)];
         match &self.outcome {
             MetricOutcome::Invalid(invalid) => {
-                told.push(format!("cannot be used: {}", invalid.error))
+                told.push(format!("cannot be used: {}", invalid.error));
             }
             MetricOutcome::Asks(MetricStep::Pods(step)) => {
                 told.push(step.groups.to_string());

@@ -20,7 +20,7 @@ pub struct ScaledPod {
     /// Its name, which joins it with its value.
     pub name: String,
     /// `status.phase`.
-    pub phase: PodPhase,
+    pub phase: ScaledPodPhase,
     /// Whether it is being deleted.
     pub deleted: bool,
     /// `status.startTime`.
@@ -39,7 +39,7 @@ pub type ResourceRequests = BTreeMap<String, i64>;
 
 /// `status.phase`, as far as the controller reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodPhase {
+pub enum ScaledPodPhase {
     /// Not started.
     Pending,
     /// Started.
@@ -101,7 +101,8 @@ impl ScaledPod {
     /// Whether it is running and ready: a target of type `Value` multiplies these pods.
     #[must_use]
     pub(crate) fn is_running_and_ready(&self) -> bool {
-        self.phase == PodPhase::Running && self.ready.is_some_and(|ready| ready.ready == Some(true))
+        self.phase == ScaledPodPhase::Running
+            && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 
     /// Its request of a resource, in thousandths.
@@ -182,9 +183,11 @@ pub fn group(
         let sample = samples.get(&pod.name);
         match (pod.phase, sample) {
             _ if pod.deleted => groups.ignored.push(left("being deleted")),
-            (PodPhase::Failed, _) => groups.ignored.push(left("failed")),
-            (PodPhase::Pending, _) => groups.unready.push(left("pending")),
-            (PodPhase::Succeeded, None) => groups.missing.push(left("ended, and still selected")),
+            (ScaledPodPhase::Failed, _) => groups.ignored.push(left("failed")),
+            (ScaledPodPhase::Pending, _) => groups.unready.push(left("pending")),
+            (ScaledPodPhase::Succeeded, None) => {
+                groups.missing.push(left("ended, and still selected"));
+            }
             (_, None) => groups.missing.push(left("no value")),
             (_, Some(sample)) if cpu => match pod.starting(sample, flags, now) {
                 Some(why) => groups.unready.push(left(why)),
@@ -252,11 +255,11 @@ impl From<&api::Pod> for ScaledPod {
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
             phase: match status.phase.as_deref() {
-                Some("Pending") => PodPhase::Pending,
-                Some("Running") => PodPhase::Running,
-                Some("Succeeded") => PodPhase::Succeeded,
-                Some("Failed") => PodPhase::Failed,
-                _ => PodPhase::Unknown,
+                Some("Pending") => ScaledPodPhase::Pending,
+                Some("Running") => ScaledPodPhase::Running,
+                Some("Succeeded") => ScaledPodPhase::Succeeded,
+                Some("Failed") => ScaledPodPhase::Failed,
+                _ => ScaledPodPhase::Unknown,
             },
             deleted: pod.metadata.deletion_timestamp.is_some(),
             started: status.start_time.as_ref().map(timestamp),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::codes::{GM401, GM402, GM406, GM407};
 use super::super::{Finding, Severity};
-use super::{Current, GPUS, SourceView, listed};
+use super::{Current, GPUS, PolledSource, listed};
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Authority, Pod};
 use gpu_metrics::layout::Standing;
@@ -81,7 +81,7 @@ struct Lacking {
     had: Option<Timestamp>,
 }
 
-pub(super) fn check(seen: SourceView<'_>) -> Vec<Finding> {
+pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let layout = seen.snapshot.layout();
     let devices = (0..).map(|rank| layout.device_rows(rank));
     let mut fleet = Fleet::default();
@@ -105,7 +105,7 @@ pub(super) fn check(seen: SourceView<'_>) -> Vec<Finding> {
 }
 
 impl<'s> Device<'s> {
-    fn add(&mut self, seen: SourceView<'s>, row: Current<'s>) {
+    fn add(&mut self, seen: PolledSource<'s>, row: Current<'s>) {
         let (facts, frame) = (row.facts, seen.snapshot.frame());
         self.is_mig = facts.is_mig;
         self.has_instances = facts.has_instances;
@@ -161,7 +161,7 @@ impl Fleet {
 
 /// GPUs that are reported without a utilisation. If its query fails or was never
 /// answered, the series may exist.
-fn without_field(seen: SourceView<'_>, field: &Field, lacking: Lacking) -> Option<Finding> {
+fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Option<Finding> {
     let frame = seen.snapshot.frame();
     let is_answered =
         |signal: &SignalId| frame.is_answered(*signal) && !seen.failing.contains(signal);
@@ -191,7 +191,7 @@ fn without_field(seen: SourceView<'_>, field: &Field, lacking: Lacking) -> Optio
 }
 
 /// GPUs that are held, without a series that names the pod.
-fn unnamed(seen: SourceView<'_>, fleet: &Fleet) -> Option<Finding> {
+fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let inventory = layout.inventory();
     if inventory.authority != Authority::Cluster || fleet.unnamed == 0 {
@@ -230,7 +230,7 @@ fn unnamed(seen: SourceView<'_>, fleet: &Fleet) -> Option<Finding> {
 }
 
 /// GPUs that each of several pods has as a whole.
-fn shared(seen: SourceView<'_>, fleet: &Fleet) -> Option<Finding> {
+fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
     (is_whole && fleet.shared > 0).then(|| {
         let message = format!(
@@ -243,7 +243,7 @@ fn shared(seen: SourceView<'_>, fleet: &Fleet) -> Option<Finding> {
 }
 
 /// GPUs that are reported twice.
-fn twice(seen: SourceView<'_>, fleet: &Fleet) -> Vec<Finding> {
+fn twice(seen: PolledSource<'_>, fleet: &Fleet) -> Vec<Finding> {
     let found = fleet.twice.iter().map(|(jobs, count)| {
         let names = listed(jobs.iter().map(|job| seen.job(*job)));
         let message = format!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Finding;
 use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
-use super::{EXPORTERS, GPUS, SourceView, listed, of_job, span};
+use super::{EXPORTERS, GPUS, PolledSource, listed, of_job, span};
 use gpu_metrics::aggregate::Absence;
 use gpu_metrics::inventory::Authority;
 use gpu_metrics::layout::RowFacts;
@@ -22,7 +22,7 @@ const UNIT_CHANGE_MS: i64 = 3_600_000;
 /// Most objects without a sum that are counted: each requires reading its GPUs.
 const MOST_OBJECTS: usize = 100;
 
-pub(super) fn check(seen: SourceView<'_>) -> Vec<Finding> {
+pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut found = rare(seen);
     found.extend(silent(seen));
     found.extend(frozen(seen));
@@ -35,7 +35,7 @@ pub(super) fn check(seen: SourceView<'_>) -> Vec<Finding> {
 }
 
 /// The slowest targets of each job: readings between two scrapes are lost.
-fn rare(seen: SourceView<'_>) -> Vec<Finding> {
+fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
     for (_, target) in seen.heard() {
         let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
@@ -58,7 +58,7 @@ fn rare(seen: SourceView<'_>) -> Vec<Finding> {
 
 /// Silent exporters of held GPUs: their pods have no values, and sums with too much
 /// missing are not served.
-fn silent(seen: SourceView<'_>) -> Option<Finding> {
+fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let silent = seen.snapshot.silent();
     let frame = seen.snapshot.frame();
     let instance = |facts: &RowFacts| {
@@ -77,7 +77,7 @@ fn silent(seen: SourceView<'_>) -> Option<Finding> {
     })
 }
 
-fn frozen(seen: SourceView<'_>) -> Option<Finding> {
+fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
     let targets = (0..)
         .map(TargetId)
         .zip(&seen.snapshot.frame().view().targets);
@@ -95,7 +95,7 @@ fn frozen(seen: SourceView<'_>) -> Option<Finding> {
 }
 
 /// Held GPUs that exporters no longer report: sums and counts continue without them.
-fn lost(seen: SourceView<'_>) -> Option<Finding> {
+fn lost(seen: PolledSource<'_>) -> Option<Finding> {
     let lost = seen.snapshot.lost();
     let uuids: BTreeSet<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {
@@ -108,7 +108,7 @@ fn lost(seen: SourceView<'_>) -> Option<Finding> {
 }
 
 /// Held GPUs that exporters report without their pods: no values continue without them.
-fn without_labels(seen: SourceView<'_>) -> Option<Finding> {
+fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
     let layout = seen.snapshot.layout();
     let nodes: BTreeSet<&str> = facts
@@ -128,7 +128,7 @@ fn without_labels(seen: SourceView<'_>) -> Option<Finding> {
 }
 
 /// Objects whose sum is not served because too many of their GPUs do not answer.
-fn incomplete(seen: SourceView<'_>) -> Option<Finding> {
+fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
     let snapshot = seen.snapshot;
     let sum = Measure::Devices {
         value: DeviceValue::MemoryUtilization,
@@ -173,7 +173,7 @@ fn incomplete(seen: SourceView<'_>) -> Option<Finding> {
 }
 
 /// Exporters whose utilisation changed its unit within an hour.
-fn units(seen: SourceView<'_>) -> Option<Finding> {
+fn units(seen: PolledSource<'_>) -> Option<Finding> {
     let now = seen.snapshot.frame().now();
     let changes = seen.store.targets().scale_changes();
     let lately = changes.filter(|(.., at)| now.millis() - at.millis() < UNIT_CHANGE_MS);
@@ -190,7 +190,7 @@ fn units(seen: SourceView<'_>) -> Option<Finding> {
 
 /// Nodes that run pods with GPUs and have no exporter: no reading of their GPUs is
 /// expected.
-fn without_exporter(seen: SourceView<'_>) -> Option<Finding> {
+fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
     let inventory = seen.snapshot.layout().inventory();
     if inventory.authority != Authority::Cluster || inventory.exporter_nodes.is_empty() {
         return None;

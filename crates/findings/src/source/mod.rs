@@ -40,7 +40,7 @@ const GPUS: &str = "GPUs";
 
 /// The state of the data at one time.
 #[derive(Clone, Copy, Debug)]
-pub struct SourceView<'s> {
+pub struct PolledSource<'s> {
     /// The values in force, and the readings behind them.
     pub snapshot: &'s Snapshot,
     /// The same samples, by job and target.
@@ -52,7 +52,7 @@ pub struct SourceView<'s> {
 /// Findings about data that are read, and the trouble that keeps a part of them from
 /// being read.
 #[must_use]
-pub fn check(seen: SourceView<'_>, trouble: Option<Finding>) -> Report {
+pub fn check(seen: PolledSource<'_>, trouble: Option<Finding>) -> Report {
     let mut report = Report {
         looked: true,
         ..Report::default()
@@ -119,7 +119,7 @@ struct Current<'s> {
     target: &'s TargetView,
 }
 
-impl<'s> SourceView<'s> {
+impl<'s> PolledSource<'s> {
     /// Targets that are heard.
     fn heard(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
         let targets = (0..)

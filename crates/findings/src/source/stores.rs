@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304};
-use super::{PROMETHEUS, SourceView, listed, of_job, span};
+use super::{PROMETHEUS, PolledSource, listed, of_job, span};
 use apimachinery::time::Timestamp;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
 
@@ -18,7 +18,7 @@ const LATE_MS: i64 = 20_000;
 const CLOCK_MS: i64 = 10_000;
 
 /// Jobs whose samples are late.
-pub(super) fn lag(seen: SourceView<'_>) -> Vec<Finding> {
+pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     let frame = seen.snapshot.frame();
     let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
     for (_, target) in seen.heard() {
@@ -41,7 +41,7 @@ pub(super) fn lag(seen: SourceView<'_>) -> Vec<Finding> {
 
 /// Prometheus' clock against the server's, and targets whose times differ from those of
 /// the others of their job.
-pub(super) fn clocks(seen: SourceView<'_>) -> Vec<Finding> {
+pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
     let mut found = Vec::new();
     if skew_ms != 0 {
@@ -81,7 +81,7 @@ pub(super) fn clocks(seen: SourceView<'_>) -> Vec<Finding> {
 
 /// How far the times of a target are ahead of now, or later than its source's usual ones,
 /// milliseconds.
-fn distance(seen: SourceView<'_>, target: &TargetView) -> (&'static str, i64) {
+fn distance(seen: PolledSource<'_>, target: &TargetView) -> (&'static str, i64) {
     let now = seen.snapshot.frame().now();
     let ahead_ms = target.newest.millis() - now.millis();
     if ahead_ms > target.own_lateness_ms {
@@ -92,7 +92,7 @@ fn distance(seen: SourceView<'_>, target: &TargetView) -> (&'static str, i64) {
 }
 
 /// Several clusters in one store, by the names of clusters or of nodes.
-pub(super) fn clusters(seen: SourceView<'_>) -> Option<Finding> {
+pub(super) fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
     (!names.is_empty() || !nodes.is_empty()).then(|| {

@@ -8,7 +8,7 @@ use super::polled::{Line, detected, line, pod, poll, with_cluster};
 use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
 use findings::Finding;
-use findings::source::{self, SourceView};
+use findings::source::{self, PolledSource};
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use gpu_metrics::policy::{Policy, Shared};
 use gpu_metrics::signal::SignalId;
@@ -23,7 +23,7 @@ const SCRAPES: usize = 13;
 fn found_in(scene: &Scene, snapshot: &Snapshot) -> Vec<Finding> {
     let store = scene.pipeline.store();
     let failing = &BTreeSet::new();
-    let seen = SourceView {
+    let seen = PolledSource {
         snapshot,
         store,
         failing,
@@ -124,7 +124,7 @@ fn gm401_tells_a_field_that_never_was_from_one_that_went_and_from_mig() {
 fn gm301_of_one_field_stands_beside_the_others_and_that_one_is_not_missed() {
     let mut scene = power_alone(&labels('A'), 4);
     let snapshot = scene.snapshot();
-    let seen = SourceView {
+    let seen = PolledSource {
         snapshot: &snapshot,
         store: scene.pipeline.store(),
         failing: &BTreeSet::from([MEMORY]),

@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use super::hpa::{
     Behavior, HpaStatus, Metric, MetricSource, MetricTarget, ScalingPolicy, ScalingRules,
 };
-use super::pods::{PodMetric, PodPhase, Readiness, ResourceRequests};
+use super::pods::{PodMetric, Readiness, ResourceRequests, ScaledPodPhase};
 use super::ratio::Milli;
 use super::stabilise::PastReplicas;
 use super::{
@@ -210,16 +210,16 @@ fn read_pods(text: &str) -> (Vec<ScaledPod>, BTreeMap<String, PodMetric>) {
             containers[0].1.clear();
         }
         let phases = [
-            ('P', PodPhase::Pending),
-            ('F', PodPhase::Failed),
-            ('S', PodPhase::Succeeded),
+            ('P', ScaledPodPhase::Pending),
+            ('F', ScaledPodPhase::Failed),
+            ('S', ScaledPodPhase::Succeeded),
         ];
         let phase = phases
             .into_iter()
             .find(|(letter, _)| letters.contains(*letter));
         pods.push(ScaledPod {
             name,
-            phase: phase.map_or(PodPhase::Running, |(_, phase)| phase),
+            phase: phase.map_or(ScaledPodPhase::Running, |(_, phase)| phase),
             deleted: letters.contains('D'),
             started: Some(started),
             ready: Some(Readiness {

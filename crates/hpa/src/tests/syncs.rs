@@ -5,7 +5,7 @@ use super::super::hpa::Behavior;
 use super::super::metric::{MetricOutcome, MetricStep};
 use super::super::trace::{Hold, Shortcut};
 use super::{
-    Case, History, MetricsAnswer, NOW, PodPhase, ScalingRules, Selection, TargetScale, ago,
+    Case, History, MetricsAnswer, NOW, ScaledPodPhase, ScalingRules, Selection, TargetScale, ago,
     behavior, condition, past, policies,
 };
 
@@ -376,7 +376,7 @@ fn readiness_of_the_processor_follows_start_window_and_transition() {
     }
     let mut case = Case::new(2, (1, 9), "cpu 50%", "500 500");
     case.pods[1].ready = None;
-    case.pods[0].phase = PodPhase::Unknown;
+    case.pods[0].phase = ScaledPodPhase::Unknown;
     let trace = case.sync();
     assert!(trace.sentences()[2].contains("1 not ready (pod-1: no start or no Ready condition)"));
 }

@@ -8,7 +8,7 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
 use hpa::metric::MetricOutcome;
-use hpa::pods::{PodMetric, PodPhase, Readiness};
+use hpa::pods::{PodMetric, Readiness, ScaledPodPhase};
 use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
@@ -81,7 +81,7 @@ impl Workload {
         let device = self.devices;
         self.pods.extend((0..more).map(|place| ScaledPod {
             name: format!("{device}-{place}"),
-            phase: PodPhase::Running,
+            phase: ScaledPodPhase::Running,
             deleted: false,
             started: Some(now),
             ready: Some(Readiness {
