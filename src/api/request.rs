@@ -73,7 +73,7 @@ impl ParsedRequest {
 
     /// Whether the answer may name pods of namespaces other than the one that is reviewed.
     pub(super) fn names_holders(&self) -> bool {
-        matches!(self.target, Ok(Target::Devices(..)))
+        matches!(self.target, Ok(ApiTarget::Devices(..)))
             || self.params.as_ref().is_ok_and(Params::explain)
     }
 }
