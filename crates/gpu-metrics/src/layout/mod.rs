@@ -20,7 +20,6 @@ use std::sync::Arc;
 use super::grid::RowId;
 use super::inventory::{Authority, Inventory, ObjectKind};
 use super::policy::MigWeight;
-use super::series::NodeName;
 use super::store::Row;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -410,13 +409,21 @@ impl Layout {
         name.map(AsRef::as_ref)
     }
 
-    /// Whether a row names its own node: by a label for that, or by a name that a Node
-    /// has. The host in `instance` may be that of a proxy for many nodes.
-    #[must_use]
-    pub(crate) fn names_its_node(&self, row: &Row) -> bool {
-        let best = row.nodes.first();
-        best.is_some_and(|best| best.rank < NodeName::OF_INSTANCE)
-            || self.node_names.named(&row.nodes).is_some()
+    /// The rows of other devices of a row's node that one of its exporters reports. An
+    /// exporter without names of nodes may stand for several.
+    pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
+        let name = self.node_of(&of.row);
+        let nodes = self.table("nodes").map(|(_, table)| table);
+        let node = nodes.and_then(|table| table.objects.get(table.find(None, name?)?));
+        let all = node.map_or(&self.cluster[..], |node| &node.members);
+        let others = all.iter().filter_map(|row| self.fact(*row));
+        let others = others.filter(move |other| {
+            let mut targets = other.row.targets.iter();
+            other.device != of.device
+                && targets.any(|id| of.row.targets.contains(id))
+                && self.node_of(&other.row) == name
+        });
+        others.map(|other| other.id)
     }
 
     /// The rows of a device.
