@@ -330,6 +330,33 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
     close(answers.flagship("namespaces n"), 60.0);
 }
 
+#[test]
+fn the_part_of_a_process_is_not_split_again() {
+    let settings = Policy {
+        shared: Shared::Split,
+        ..policy(50)
+    };
+    let device = "UUID=A job=d instance=i";
+    let part = |pod: &str| format!("{device} namespace=n pod={pod} pod_uid=u-{pod} vgpu=0");
+    let mut scene = Scene::new(settings).cluster(&[("n/a", None), ("n/b", None)]);
+    for (signal, whole, first, second) in [
+        (SignalId::GPU_UTIL, "88 88", "61 61", "27 27"),
+        (SignalId::FB_USED, "9000 9000", "5000 5000", "3000 3000"),
+        (SignalId::FB_FREE, "1000 1000", "1000 1000", "1000 1000"),
+        (SignalId::MEM_COPY_UTIL, "40 40", "40 40", "40 40"),
+    ] {
+        scene = scene
+            .signal(signal, device, whole)
+            .signal(signal, &part("a"), first)
+            .signal(signal, &part("b"), second);
+    }
+    let answers = scene.answers();
+    close(answers.of("pods n/a", "gpu_utilization"), 61.0);
+    close(answers.of("pods n/b", "gpu_memory_used"), 3000.0);
+    close(answers.of("pods n/b", "gpu_memory_used_percent"), 30.0);
+    close(answers.flagship("pods n/b"), 20.0);
+}
+
 /// A collector that converts percentages to ratios (docs/exporter.md, "After the
 /// scrape").
 #[test]
