@@ -190,14 +190,19 @@ impl Evaluator<'_> {
         {
             return false;
         }
-        let heard = self.frame.heard(facts.id);
-        // The samples belong to an earlier pod of the same name.
-        if heard.is_some_and(|heard| heard.newest < facts.started) {
+        if self.is_of_predecessor(facts) {
             return false;
         }
+        let heard = self.frame.heard(facts.id);
         let heard = heard.is_some_and(|heard| heard.first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + GRACE_MS <= instant.millis();
         heard || facts.running_since.is_some_and(grown)
+    }
+
+    /// Whether all samples of a row belong to an earlier pod of the name.
+    pub(super) fn is_of_predecessor(&self, facts: &RowFacts) -> bool {
+        let heard = self.frame.heard(facts.id);
+        heard.is_some_and(|heard| heard.newest < facts.started)
     }
 
     /// When a live pod's device was last reported without a pod, if that is newer than
@@ -221,7 +226,8 @@ impl Evaluator<'_> {
     /// and go beside a row without a pod, so they do not count.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == Authority::Cluster;
-        let may_be = facts.standing == Standing::Held && !facts.row.per_process && is_known;
+        let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
+        let may_be = is_held && !facts.row.per_process && is_known;
         let rows = self.layout.device_rows(facts.device).iter();
         let rows = rows.filter_map(|row| self.layout.fact(*row));
         rows.filter(move |row| may_be && row.standing == Standing::Nobody)

@@ -172,6 +172,7 @@ impl<'a> Moment<'a> {
             let heard = self.of.frame.heard(facts.id);
             let since = heard.map(|heard| heard.first.max(facts.started));
             !facts.row.per_process
+                && !self.of.is_of_predecessor(facts)
                 && since.is_some_and(|since| since <= at && at < facts.ended)
                 && !self.of.is_let_go(facts)
         })

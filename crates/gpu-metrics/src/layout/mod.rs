@@ -194,6 +194,9 @@ pub struct Layout {
     instances: HashMap<u32, Vec<u32>>,
     /// Ranks of the other devices that have had a device's place.
     rivals: HashMap<u32, Vec<u32>>,
+    /// Rows without a sample since the start of their pod, which is given: an earlier pod
+    /// of the name held the device.
+    of_predecessors: HashMap<RowId, Timestamp>,
     inventory: Arc<Inventory>,
     node_names: NodeNames,
 }
@@ -242,6 +245,9 @@ impl Layout {
                 },
             };
             building.place(sited, &facts, pod, &claims.exporters);
+            if standing == Standing::Held && sited.newest < facts.started {
+                layout.of_predecessors.insert(id, facts.started);
+            }
             layout.keep(id, facts);
         }
         layout.tables = building.finish();
@@ -329,6 +335,13 @@ impl Layout {
         let facts = self.fact(row);
         self.inventory.authority == Authority::Cluster
             && facts.is_some_and(|facts| facts.standing == Standing::Held)
+    }
+
+    /// Whether a pod has been seen at a device that only an earlier pod of the name had
+    /// held when this was built. `newest` gives the time of a row's newest sample.
+    pub(crate) fn is_outdated(&self, newest: impl Fn(RowId) -> Timestamp) -> bool {
+        let mut rows = self.of_predecessors.iter();
+        rows.any(|(row, started)| newest(*row) >= *started)
     }
 
     /// All facts, by row number.
