@@ -235,7 +235,8 @@ impl Evaluator<'_> {
 
     /// Whether a pod has let go of a device that is reported without it: as many as it
     /// asks for have named it since. An exporter may name a pod that was made again at a
-    /// device of the one before.
+    /// device of the one before. Where the number is unknown, that one named it before
+    /// its start, and another first after it.
     pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
         let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
             return false;
@@ -254,9 +255,17 @@ impl Evaluator<'_> {
             heard.map(|heard| heard.newest).max()
         };
         let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
+        let began = |rows: &[RowId]| {
+            let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+            heard.map(|heard| heard.first).min() >= Some(facts.started)
+        };
         let own = devices().find(|rows| rows.contains(&facts.id));
-        let own = own.and_then(newest_of);
-        devices().filter(|rows| newest_of(rows) > own).count() >= gpus as usize
+        let newest = own.and_then(newest_of);
+        let mut newer = devices().filter(|rows| newest_of(rows) > newest);
+        match gpus {
+            0 => !own.is_some_and(began) && newer.any(began),
+            _ => newer.count() >= gpus as usize,
+        }
     }
 
     /// Whether another device has taken the place of a row's behind the same

@@ -76,7 +76,8 @@ pub struct RowFacts {
     pub ended: Timestamp,
     /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
-    /// How many devices its pod asks for, where more name it.
+    /// How many devices its pod asks for, where more name it; 0 where it asks by a claim
+    /// or for a share, and several name it.
     pub more_than: Option<u32>,
     /// Weight in means.
     pub weight: f64,

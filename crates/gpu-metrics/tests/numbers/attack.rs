@@ -76,6 +76,44 @@ fn a_pod_that_was_made_again_is_not_seen_at_the_gpu_of_the_one_before_it() {
     }
 }
 
+/// The same with GPUs by resource claims, on the node of the old one and on another.
+#[test]
+fn a_pod_that_was_made_again_holds_no_gpu_of_the_claim_before_its_own() {
+    let device =
+        |uuid: &str, node: &str| format!("UUID={uuid} job=d instance={node} Hostname={node}");
+    let held = |uuid: &str, node: &str| {
+        device(uuid, node) + &format!(" namespace=n pod=p dra_claim_name=c{uuid}")
+    };
+    for old in ["node-1", "node-2"] {
+        let mut scene = Scene::new(policy(60))
+            .cluster(&[("n/p", Some(42.0))])
+            .mcu(&held("A", old), "80 80 80 80")
+            .mcu(&device("A", old), &format!("· · · · {}", "0 ".repeat(16)))
+            .mcu(
+                &held("B", "node-1"),
+                &format!("· · · · {}", "40 ".repeat(16)),
+            );
+        let mut inventory = Inventory::clone(&scene.inventory);
+        inventory.nodes.push(ClusterObject {
+            name: "node-2".into(),
+            labels: Labels::default(),
+            created: None,
+        });
+        let pod = &mut inventory.pods[0];
+        (pod.gpus, pod.uncounted) = (0, true);
+        let mut before = pod.clone();
+        before.node = Some(old.into());
+        (before.started, before.ended) = (None, Some(at(41.0)));
+        inventory.departed = vec![before];
+        scene.inventory = Arc::new(inventory);
+        let answers = scene.answers();
+        close(answers.of("pods n/p", HELD), 1.0);
+        close(answers.of("namespaces n", HELD), 1.0);
+        close(answers.external("n", "cluster_gpu_held_count"), 1.0);
+        close(answers.of("pods n/p", SUM), 40.0);
+    }
+}
+
 #[test]
 fn a_pod_that_was_made_again_is_seen_when_it_gets_the_gpu_of_the_one_before_it() {
     let labels = |pod: &str| format!("UUID={pod} Hostname=node-1 namespace=n pod={pod}");
