@@ -301,6 +301,14 @@ impl Columns {
         }
     }
 
+    /// Keeps a reading as the last of a row that has none as new.
+    pub(crate) fn keep_last(&mut self, row: RowId, last: Reading, step_ms: i64) {
+        let known = self.last_reading(row, self.first + self.len(), step_ms);
+        if known.is_none_or(|known| known.at < last.at) {
+            Arc::make_mut(&mut self.last).insert(row, last);
+        }
+    }
+
     fn len(&self) -> i64 {
         i64::try_from(self.columns.len()).unwrap_or(i64::MAX)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::super::frame::{Frame, Heard};
-use super::super::grid::RowId;
+use super::super::grid::{Reading, RowId};
 use super::super::series::{Scheme, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::super::targets::{TargetId, Targets};
@@ -217,7 +217,8 @@ impl Store {
     }
 
     /// Removes unchanging readings once a target is known to be frozen: another exporter
-    /// of the same device may send readings that change.
+    /// of the same device may send readings that change. The first of them stays as the
+    /// last reading of its row: columns do not reach back to it.
     fn forget_frozen(&mut self) {
         let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
         if frozen.is_empty() {
@@ -234,6 +235,10 @@ impl Store {
                 columns.forget(series.row, step_ms, |reading| {
                     reading.at > *since && Some(reading.value) == still
                 });
+                if let Some(value) = still {
+                    let last = Reading { value, at: *since };
+                    columns.keep_last(series.row, last, step_ms);
+                }
             }
         }
     }
