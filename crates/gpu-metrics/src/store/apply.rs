@@ -18,8 +18,8 @@ const FUTURE_MS: i64 = 120_000;
 struct How {
     unit: Unit,
     scale: Scale,
-    /// Whether the target is frozen, so that unchanged readings do not count.
-    is_frozen: bool,
+    /// When the target stood still: samples between these times do not count.
+    stood: (Timestamp, Timestamp),
 }
 
 impl Store {
@@ -43,10 +43,10 @@ impl Store {
         let samples = &samples[start..end];
         let (target, row) = (series.target, series.row);
         let is_new = series.newest.at == Timestamp::MIN;
-        let how = How {
+        let mut how = How {
             unit: series.unit,
             scale: self.scale(target, series.signal),
-            is_frozen: self.targets.frozen_since(target).is_some(),
+            stood: self.targets.stood_still(target),
         };
         self.targets.take(target, samples);
         if let (Some(heard), Some(first), Some(last)) = (
@@ -58,7 +58,7 @@ impl Store {
             heard.newest = heard.newest.max(last.at);
         }
         for sample in samples {
-            self.take_one(id, *sample, how, &mut applied);
+            self.take_one(id, *sample, &mut how, &mut applied);
         }
         if is_new {
             self.began(id);
@@ -66,7 +66,7 @@ impl Store {
         applied
     }
 
-    fn take_one(&mut self, id: SeriesId, sample: Sample, how: How, applied: &mut Applied) {
+    fn take_one(&mut self, id: SeriesId, sample: Sample, how: &mut How, applied: &mut Applied) {
         let value = validity::reading(how.unit, sample.value, how.scale);
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
@@ -81,6 +81,10 @@ impl Store {
                     before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
                 if moved {
                     movement.moved(signal, sample.at);
+                    if how.stood.1 == Timestamp::MAX && sample.at > how.stood.0 {
+                        how.stood.1 = sample.at;
+                        movement.thawed(how.stood.0, sample.at);
+                    }
                 }
                 if signal == SignalId::POWER_USAGE {
                     movement.read(signal, sample.at);
@@ -94,7 +98,9 @@ impl Store {
             value: value.unwrap_or(f64::NAN),
             at: sample.at,
         };
-        let is_kept = sample.at > self.oldest && !how.is_frozen;
+        let (since, until) = how.stood;
+        let is_still = since < sample.at && sample.at < until;
+        let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
         let step_ms = self.settings.step_ms;
         let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));

@@ -60,3 +60,19 @@ fn a_mean_misses_a_frozen_gpu_with_its_last_reading() {
         }
     });
 }
+
+#[test]
+fn what_stood_still_does_not_come_back_when_the_exporter_moves() {
+    let mut served = 0;
+    two(90.0, |now, answers| {
+        let value = answers.flagship("pods n/p0");
+        if now > 700 {
+            assert!(
+                value.is_none_or(|value| value == 10.0),
+                "{value:?} at {now}"
+            );
+            served += i32::from(value.is_some());
+        }
+    });
+    assert!(served > 30, "{served}");
+}
