@@ -71,10 +71,11 @@ impl Store {
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
         };
-        let (row, signal, feed) = (series.row, series.signal, series.feed);
-        let is_new = sample.at > series.newest.at;
+        let (row, signal) = (series.row, series.signal);
+        let before = series.newest;
+        let is_new = sample.at > before.at;
         if is_new {
-            let before = std::mem::replace(&mut series.newest, sample);
+            series.newest = sample;
             let target = series.target;
             if let Some(movement) = self.targets.movement(target) {
                 let moved =
@@ -94,16 +95,25 @@ impl Store {
                 }
             }
         }
-        let reading = Reading {
-            value: value.unwrap_or(f64::NAN),
-            at: sample.at,
+        let reading = match value {
+            Some(value) => Reading {
+                value,
+                at: sample.at,
+            },
+            // What is not new was taken when it was.
+            None if !is_new => Reading::none(sample.at, sample.at),
+            None => {
+                // A sample that was none itself has ended what is before it.
+                let was = validity::reading(how.unit, before.value, how.scale);
+                Reading::none(sample.at, was.map_or(Timestamp::MIN, |_| before.at))
+            }
         };
         let (since, until) = how.stood;
         let is_still = since < sample.at && sample.at < until;
         let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
         let step_ms = self.settings.step_ms;
-        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));
+        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms));
         applied.count(is_new || wrote, value.is_some());
     }
 }
