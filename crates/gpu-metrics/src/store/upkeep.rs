@@ -243,14 +243,26 @@ impl Store {
         }
     }
 
-    /// Removes series whose newest sample is older than anything kept, except those of
-    /// rows that a live pod holds, and rows without series. Returns the removed series.
+    /// Removes series whose newest sample is older than anything kept, and rows without
+    /// series. A row that a live pod holds keeps the newest of each signal. Returns the
+    /// removed series.
     pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
         let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
-        let ended = |series: &Series| series.newest.at.millis() < limit && !is_held(series.row);
-        for (index, slot) in (0_u32..).zip(&mut self.series) {
-            if let Some(series) = slot.take_if(|series| ended(series)) {
+        let has_newer = |of: &Series| {
+            let row = self.rows[of.row.0 as usize].as_ref();
+            let siblings = row.into_iter().flat_map(|row| &row.series);
+            let mut siblings = siblings.filter_map(|id| self.series[id.0 as usize].as_ref());
+            siblings.any(|it| it.signal == of.signal && it.newest.at > of.newest.at)
+        };
+        let ended = |series: &Series| {
+            series.newest.at.millis() < limit && (!is_held(series.row) || has_newer(series))
+        };
+        let all = (0_u32..).zip(&self.series);
+        let ended = all.filter(|(_, slot)| slot.as_ref().is_some_and(ended));
+        let ended: Vec<u32> = ended.map(|(index, _)| index).collect();
+        for index in ended {
+            if let Some(series) = self.series[index as usize].take() {
                 self.jobs[usize::from(series.job)].series -= 1;
                 if let Some(count) = self.series_of.get_mut(series.signal.index()) {
                     count.all -= 1;
