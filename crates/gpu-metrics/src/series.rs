@@ -90,11 +90,6 @@ pub struct NodeName {
     pub name: Arc<str>,
 }
 
-impl NodeName {
-    /// The rank of the host in `instance`.
-    pub(crate) const OF_INSTANCE: u8 = 8;
-}
-
 /// A series with its labels read.
 #[derive(Clone, Debug)]
 pub struct SeriesInfo {

@@ -160,11 +160,11 @@ impl Evaluator<'_> {
         else {
             return false;
         };
+        let newest_of = |row| Some(self.frame.heard(row)?.newest);
         let of_device = self.layout.device_rows(facts.device).iter();
-        let heard = of_device.filter_map(|row| self.frame.heard(*row));
-        let newest = heard.map(|heard| heard.newest).max();
+        let newest = of_device.filter_map(|row| newest_of(*row)).max();
         let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
-        let left_out = |newest| self.is_left_out(facts, target, newest, window_ms);
+        let left_out = |newest| self.is_left_out(facts, target, (newest, window_ms), newest_of);
         !replaced && newest.is_some_and(left_out)
     }
 

@@ -7,8 +7,10 @@
 use super::super::grid::Reading;
 use super::super::inventory::Authority;
 use super::super::layout::{RowFacts, Standing};
+use super::super::policy::DeviceValue;
+use super::super::signal::SignalId;
 use super::super::targets::TargetView;
-use super::moment::Moment;
+use super::moment::{Moment, signals_of};
 use super::tally::Tallies;
 use super::{Ask, Evaluator, Group, Lens, RowId, Span};
 use apimachinery::time::Timestamp;
@@ -16,6 +18,15 @@ use apimachinery::time::Timestamp;
 /// How long after its containers started a pod's GPUs may be without samples,
 /// milliseconds.
 const GRACE_MS: i64 = 60_000;
+
+/// The signals that show that a row's device value is reported.
+fn fields_of(facts: &RowFacts, value: DeviceValue) -> impl Iterator<Item = SignalId> {
+    let fields = match value {
+        DeviceValue::MemoryUsedPercent => [Some(SignalId::FB_USED), None],
+        _ => signals_of(facts, value),
+    };
+    fields.into_iter().flatten()
+}
 
 /// The state of a device that does not answer.
 pub(super) enum Silent {
@@ -119,20 +130,20 @@ impl Evaluator<'_> {
             return Silent::NotExpected;
         }
         let lens = Lens::of(&ask.measure);
+        let fields = || lens.shown_by().flat_map(|value| fields_of(facts, value));
         // The device may have been reported after the window's last instant, or without
         // its pod if the labels were lost.
         let until = self.frame.instant_from(target.newest).max(span.last);
         let unnamed = self.unnamed(facts);
         let lines = std::iter::once(facts).chain(unnamed);
-        let newest_of = |line: &RowFacts| {
-            let lasts = lens.shown_by();
-            let lasts = lasts.filter_map(|value| now.last(line, value, until));
-            lasts.map(|(reading, _)| reading.at).max()
-        };
-        let newest = lines.filter_map(newest_of).max();
+        let last_of = |row, field| Some(self.frame.last_reading(field, row, until)?.at);
+        let lasts = lines.flat_map(|line| fields().map(|field| (last_of(line.id, field), field)));
+        // Another field shows nothing: its queries may answer while those of this one fail.
+        let (newest, field) = lasts.max().unzip();
         let first = self.frame.heard(facts.id).map(|heard| heard.first);
-        let since = newest.or(first).unwrap_or(Timestamp::MIN);
-        if self.is_left_out(facts, target, since, span.window_ms) {
+        let since = newest.flatten().or(first).unwrap_or(Timestamp::MIN);
+        let newest_of = |row| last_of(row, field?);
+        if self.is_left_out(facts, target, (since, span.window_ms), newest_of) {
             return Silent::Lost;
         }
         let mut lasts = lens.shown_by();
@@ -141,13 +152,13 @@ impl Evaluator<'_> {
 
     /// Whether an exporter reports other devices of the node and has not reported this
     /// one for longer than a window. One with a frozen exporter is reported, though
-    /// without readings.
+    /// without readings. `newest_of` is when a row was reported last.
     pub(super) fn is_left_out(
         &self,
         facts: &RowFacts,
         target: &TargetView,
-        since: Timestamp,
-        window_ms: i64,
+        (since, window_ms): (Timestamp, i64),
+        newest_of: impl Fn(RowId) -> Option<Timestamp>,
     ) -> bool {
         let until = Timestamp::from_millis(since.millis().saturating_add(window_ms));
         let is_frozen = |target: &TargetView| target.frozen_since.is_some();
@@ -156,23 +167,10 @@ impl Evaluator<'_> {
         !target.silent
             && target.newest > until
             && !targets.any(is_frozen)
-            && self.node_answers(facts, until)
-    }
-
-    /// Whether another device of the node was heard after a time. A target is of one
-    /// node where series name their nodes; else it may stand for several.
-    fn node_answers(&self, facts: &RowFacts, after: Timestamp) -> bool {
-        if self.layout.names_its_node(&facts.row) {
-            return true;
-        }
-        let node = self.layout.node_of(&facts.row);
-        let mut others = self.layout.facts().flatten();
-        others.any(|other| {
-            let heard = self.frame.heard(other.id);
-            other.device != facts.device
-                && heard.is_some_and(|heard| heard.newest > after)
-                && self.layout.node_of(&other.row) == node
-        })
+            && self
+                .layout
+                .neighbours(facts)
+                .any(|row| newest_of(row) > Some(until))
     }
 
     /// Whether a device is expected to answer at an instant: its pod is live, and either
@@ -192,14 +190,19 @@ impl Evaluator<'_> {
         {
             return false;
         }
-        let heard = self.frame.heard(facts.id);
-        // The samples belong to an earlier pod of the same name.
-        if heard.is_some_and(|heard| heard.newest < facts.started) {
+        if self.is_of_predecessor(facts) {
             return false;
         }
+        let heard = self.frame.heard(facts.id);
         let heard = heard.is_some_and(|heard| heard.first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + GRACE_MS <= instant.millis();
         heard || facts.running_since.is_some_and(grown)
+    }
+
+    /// Whether all samples of a row belong to an earlier pod of the name.
+    pub(super) fn is_of_predecessor(&self, facts: &RowFacts) -> bool {
+        let heard = self.frame.heard(facts.id);
+        heard.is_some_and(|heard| heard.newest < facts.started)
     }
 
     /// When a live pod's device was last reported without a pod, if that is newer than
@@ -223,7 +226,8 @@ impl Evaluator<'_> {
     /// and go beside a row without a pod, so they do not count.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == Authority::Cluster;
-        let may_be = facts.standing == Standing::Held && !facts.row.per_process && is_known;
+        let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
+        let may_be = is_held && !facts.row.per_process && is_known;
         let rows = self.layout.device_rows(facts.device).iter();
         let rows = rows.filter_map(|row| self.layout.fact(*row));
         rows.filter(move |row| may_be && row.standing == Standing::Nobody)
@@ -231,7 +235,8 @@ impl Evaluator<'_> {
 
     /// Whether a pod has let go of a device that is reported without it: as many as it
     /// asks for have named it since. An exporter may name a pod that was made again at a
-    /// device of the one before.
+    /// device of the one before. Where the number is unknown, that one named it before
+    /// its start, and another first after it.
     pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
         let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
             return false;
@@ -250,9 +255,17 @@ impl Evaluator<'_> {
             heard.map(|heard| heard.newest).max()
         };
         let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
+        let began = |rows: &[RowId]| {
+            let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+            heard.map(|heard| heard.first).min() >= Some(facts.started)
+        };
         let own = devices().find(|rows| rows.contains(&facts.id));
-        let own = own.and_then(newest_of);
-        devices().filter(|rows| newest_of(rows) > own).count() >= gpus as usize
+        let newest = own.and_then(newest_of);
+        let mut newer = devices().filter(|rows| newest_of(rows) > newest);
+        match gpus {
+            0 => !own.is_some_and(began) && newer.any(began),
+            _ => newer.count() >= gpus as usize,
+        }
     }
 
     /// Whether another device has taken the place of a row's behind the same

@@ -49,12 +49,18 @@ impl<'a> Moment<'a> {
     /// of equally new ones. Shares of processes are added.
     pub(super) fn best(&self, rows: &[RowId], value: DeviceValue, ask: &Ask) -> Option<Shown<'a>> {
         let mut best: Option<Shown<'_>> = None;
+        let may_be_part = matches!(
+            value,
+            DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
+        );
+        let is_part =
+            |shown: &Shown<'_>| may_be_part && self.is_share(shown.facts, value, shown.reading);
         for row in rows {
             let facts = self.of.layout.fact(*row);
             let Some(mut shown) = facts.and_then(|facts| self.shown(facts, value)) else {
                 continue;
             };
-            if ask.one_pod && self.of.policy.shared == Shared::Split {
+            if ask.one_pod && self.of.policy.shared == Shared::Split && !is_part(&shown) {
                 let holders = self.holders(shown.facts.device, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
@@ -71,11 +77,7 @@ impl<'a> Moment<'a> {
             });
         }
         let mut best = best?;
-        let is_split = matches!(
-            value,
-            DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
-        );
-        if is_split && rows.len() > 1 && self.is_share(best.facts, value, best.reading) {
+        if rows.len() > 1 && is_part(&best) {
             best.reading.value = self.sum_of_processes(rows, value, best.reading);
         }
         (!self.is_shadowed(best.facts, value)).then_some(best)
@@ -170,6 +172,7 @@ impl<'a> Moment<'a> {
             let heard = self.of.frame.heard(facts.id);
             let since = heard.map(|heard| heard.first.max(facts.started));
             !facts.row.per_process
+                && !self.of.is_of_predecessor(facts)
                 && since.is_some_and(|since| since <= at && at < facts.ended)
                 && !self.of.is_let_go(facts)
         })

@@ -61,6 +61,8 @@ pub(super) struct Counts {
     as_one: bool,
     /// Whether the reducer needs all readings at once.
     at_once: bool,
+    /// Whether readings count by their weights, as in means.
+    weighed: bool,
 }
 
 impl Counts {
@@ -86,6 +88,7 @@ impl Counts {
             zeros: *measure != Measure::OriginalAverage,
             as_one: reducer.is_none() && *measure != Measure::OriginalAverage,
             at_once: !matches!(reducer, None | Some(Reducer::Sum | Reducer::Mean)),
+            weighed: reducer != Some(&Reducer::Sum),
         }
     }
 
@@ -105,7 +108,7 @@ pub(super) struct Tally {
     pub(super) counted: u32,
     /// Their weights.
     pub(super) weight: f64,
-    /// Their values by weight.
+    /// Their values, in means by weight.
     pub(super) sum: f64,
     /// The sum that the missing devices would add by their last readings; a device never
     /// read adds the largest reading of the group.
@@ -209,8 +212,13 @@ impl Tally {
             self.sum += 1.0;
             return;
         }
-        self.sum += seen.weight * seen.value;
-        self.weight += seen.weight;
+        let weight = if self.counts.weighed {
+            seen.weight
+        } else {
+            1.0
+        };
+        self.sum += weight * seen.value;
+        self.weight += weight;
         self.largest = self.largest.max(seen.value);
         if self.counts.at_once {
             self.values.push(seen.value);

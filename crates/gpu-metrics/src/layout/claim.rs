@@ -99,8 +99,12 @@ impl<'a> Claims<'a> {
             let both = pod.node.as_ref().zip(sited.node);
             both.is_some_and(|(node, named)| node != named)
         };
-        if elsewhere(pod) && !row.proven {
-            return predecessor(row, pod, sited.newest, inventory, elsewhere);
+        if elsewhere(pod) {
+            let before = predecessor(row, pod, sited.newest, inventory, elsewhere);
+            // A wrong name of the node contradicts no proof, but an earlier pod there does.
+            if !row.proven || before.1.is_some() {
+                return before;
+            }
         }
         if live.is_none() || !pod.is_live() {
             return (Standing::Gone, Some(pod));

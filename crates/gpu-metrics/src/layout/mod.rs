@@ -20,7 +20,6 @@ use std::sync::Arc;
 use super::grid::RowId;
 use super::inventory::{Authority, Inventory, ObjectKind};
 use super::policy::MigWeight;
-use super::series::NodeName;
 use super::store::Row;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -77,7 +76,8 @@ pub struct RowFacts {
     pub ended: Timestamp,
     /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
-    /// How many devices its pod asks for, where more name it.
+    /// How many devices its pod asks for, where more name it; 0 where it asks by a claim
+    /// or for a share, and several name it.
     pub more_than: Option<u32>,
     /// Weight in means.
     pub weight: f64,
@@ -195,6 +195,9 @@ pub struct Layout {
     instances: HashMap<u32, Vec<u32>>,
     /// Ranks of the other devices that have had a device's place.
     rivals: HashMap<u32, Vec<u32>>,
+    /// Rows without a sample since the start of their pod, which is given: an earlier pod
+    /// of the name held the device.
+    of_predecessors: HashMap<RowId, Timestamp>,
     inventory: Arc<Inventory>,
     node_names: NodeNames,
 }
@@ -243,6 +246,9 @@ impl Layout {
                 },
             };
             building.place(sited, &facts, pod, &claims.exporters);
+            if standing == Standing::Held && sited.newest < facts.started {
+                layout.of_predecessors.insert(id, facts.started);
+            }
             layout.keep(id, facts);
         }
         layout.tables = building.finish();
@@ -332,6 +338,13 @@ impl Layout {
             && facts.is_some_and(|facts| facts.standing == Standing::Held)
     }
 
+    /// Whether a pod has been seen at a device that only an earlier pod of the name had
+    /// held when this was built. `newest` gives the time of a row's newest sample.
+    pub(crate) fn is_outdated(&self, newest: impl Fn(RowId) -> Timestamp) -> bool {
+        let mut rows = self.of_predecessors.iter();
+        rows.any(|(row, started)| newest(*row) >= *started)
+    }
+
     /// All facts, by row number.
     pub fn facts(&self) -> impl ExactSizeIterator<Item = Option<&RowFacts>> {
         self.facts.iter().map(Option::as_ref)
@@ -410,13 +423,21 @@ impl Layout {
         name.map(AsRef::as_ref)
     }
 
-    /// Whether a row names its own node: by a label for that, or by a name that a Node
-    /// has. The host in `instance` may be that of a proxy for many nodes.
-    #[must_use]
-    pub(crate) fn names_its_node(&self, row: &Row) -> bool {
-        let best = row.nodes.first();
-        best.is_some_and(|best| best.rank < NodeName::OF_INSTANCE)
-            || self.node_names.named(&row.nodes).is_some()
+    /// The rows of other devices of a row's node that one of its exporters reports. An
+    /// exporter without names of nodes may stand for several.
+    pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
+        let name = self.node_of(&of.row);
+        let nodes = self.table("nodes").map(|(_, table)| table);
+        let node = nodes.and_then(|table| table.objects.get(table.find(None, name?)?));
+        let all = node.map_or(&self.cluster[..], |node| &node.members);
+        let others = all.iter().filter_map(|row| self.fact(*row));
+        let others = others.filter(move |other| {
+            let mut targets = other.row.targets.iter();
+            other.device != of.device
+                && targets.any(|id| of.row.targets.contains(id))
+                && self.node_of(&other.row) == name
+        });
+        others.map(|other| other.id)
     }
 
     /// The rows of a device.

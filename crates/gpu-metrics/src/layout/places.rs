@@ -41,12 +41,13 @@ impl Layout {
         {
             let namespace = object.namespace.as_deref().unwrap_or_default();
             let pod = inventory.pod(namespace, &object.name);
-            let Some(pod) = pod.filter(|pod| pod.gpus > 0 && !pod.uncounted) else {
+            let Some(pod) = pod.filter(|pod| pod.requests_gpu()) else {
                 continue;
             };
+            let gpus = if pod.uncounted { 0 } else { pod.gpus };
             let devices = object.members.chunk_by(|a, b| self.is_one_device(*a, *b));
-            if devices.count() > pod.gpus as usize {
-                found.extend(object.members.iter().map(|row| (*row, pod.gpus)));
+            if devices.count() > gpus.max(1) as usize {
+                found.extend(object.members.iter().map(|row| (*row, gpus)));
             }
         }
         for (row, gpus) in found {

@@ -77,10 +77,15 @@ impl Layout {
         shared
     }
 
-    /// Whether a device of the pod was seen.
+    /// Whether a device of the pod was seen since the pod's start.
     fn is_seen(&self, pod: &Pod) -> bool {
         let pods = self.table("pods").map(|(_, table)| table);
-        pods.is_some_and(|table| table.find(Some(&pod.namespace), &pod.name).is_some())
+        let object = pods.and_then(|table| {
+            let place = table.find(Some(&pod.namespace), &pod.name)?;
+            table.objects.get(place)
+        });
+        let mut rows = object.into_iter().flat_map(|object| &object.members);
+        rows.any(|row| !self.of_predecessors.contains_key(row))
     }
 
     fn add_to_objects(&mut self, inventory: &Inventory, pod: &Pod, unseen: Unseen) {

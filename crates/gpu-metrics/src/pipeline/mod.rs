@@ -238,7 +238,8 @@ impl Pipeline {
         let current = self
             .layout_of
             .as_ref()
-            .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory));
+            .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory))
+            && !self.layout.is_outdated(|row| self.store.newest(row));
         if !current {
             let settings = LayoutSettings {
                 mig_weight: self.policy.mig_weight,

@@ -18,8 +18,8 @@ const FUTURE_MS: i64 = 120_000;
 struct How {
     unit: Unit,
     scale: Scale,
-    /// Whether the target is frozen, so that unchanged readings do not count.
-    is_frozen: bool,
+    /// When the target stood still: samples between these times do not count.
+    stood: (Timestamp, Timestamp),
 }
 
 impl Store {
@@ -43,10 +43,10 @@ impl Store {
         let samples = &samples[start..end];
         let (target, row) = (series.target, series.row);
         let is_new = series.newest.at == Timestamp::MIN;
-        let how = How {
+        let mut how = How {
             unit: series.unit,
             scale: self.scale(target, series.signal),
-            is_frozen: self.targets.frozen_since(target).is_some(),
+            stood: self.targets.stood_still(target),
         };
         self.targets.take(target, samples);
         if let (Some(heard), Some(first), Some(last)) = (
@@ -58,7 +58,7 @@ impl Store {
             heard.newest = heard.newest.max(last.at);
         }
         for sample in samples {
-            self.take_one(id, *sample, how, &mut applied);
+            self.take_one(id, *sample, &mut how, &mut applied);
         }
         if is_new {
             self.began(id);
@@ -66,21 +66,26 @@ impl Store {
         applied
     }
 
-    fn take_one(&mut self, id: SeriesId, sample: Sample, how: How, applied: &mut Applied) {
+    fn take_one(&mut self, id: SeriesId, sample: Sample, how: &mut How, applied: &mut Applied) {
         let value = validity::reading(how.unit, sample.value, how.scale);
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
         };
-        let (row, signal, feed) = (series.row, series.signal, series.feed);
-        let is_new = sample.at > series.newest.at;
+        let (row, signal) = (series.row, series.signal);
+        let before = series.newest;
+        let is_new = sample.at > before.at;
         if is_new {
-            let before = std::mem::replace(&mut series.newest, sample);
+            series.newest = sample;
             let target = series.target;
             if let Some(movement) = self.targets.movement(target) {
                 let moved =
                     before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
                 if moved {
                     movement.moved(signal, sample.at);
+                    if how.stood.1 == Timestamp::MAX && sample.at > how.stood.0 {
+                        how.stood.1 = sample.at;
+                        movement.thawed(how.stood.0, sample.at);
+                    }
                 }
                 if signal == SignalId::POWER_USAGE {
                     movement.read(signal, sample.at);
@@ -90,14 +95,25 @@ impl Store {
                 }
             }
         }
-        let reading = Reading {
-            value: value.unwrap_or(f64::NAN),
-            at: sample.at,
+        let reading = match value {
+            Some(value) => Reading {
+                value,
+                at: sample.at,
+            },
+            // What is not new was taken when it was.
+            None if !is_new => Reading::none(sample.at, sample.at),
+            None => {
+                // A sample that was none itself has ended what is before it.
+                let was = validity::reading(how.unit, before.value, how.scale);
+                Reading::none(sample.at, was.map_or(Timestamp::MIN, |_| before.at))
+            }
         };
-        let is_kept = sample.at > self.oldest && !how.is_frozen;
+        let (since, until) = how.stood;
+        let is_still = since < sample.at && sample.at < until;
+        let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
         let step_ms = self.settings.step_ms;
-        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));
+        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms));
         applied.count(is_new || wrote, value.is_some());
     }
 }

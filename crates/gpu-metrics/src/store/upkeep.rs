@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::super::frame::{Frame, Heard};
-use super::super::grid::RowId;
+use super::super::grid::{Reading, RowId};
 use super::super::series::{Scheme, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::super::targets::{TargetId, Targets};
@@ -217,7 +217,8 @@ impl Store {
     }
 
     /// Removes unchanging readings once a target is known to be frozen: another exporter
-    /// of the same device may send readings that change.
+    /// of the same device may send readings that change. The first of them stays as the
+    /// last reading of its row: columns do not reach back to it.
     fn forget_frozen(&mut self) {
         let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
         if frozen.is_empty() {
@@ -234,18 +235,34 @@ impl Store {
                 columns.forget(series.row, step_ms, |reading| {
                     reading.at > *since && Some(reading.value) == still
                 });
+                if let Some(value) = still {
+                    let last = Reading { value, at: *since };
+                    columns.keep_last(series.row, last, step_ms);
+                }
             }
         }
     }
 
-    /// Removes series whose newest sample is older than anything kept, except those of
-    /// rows that a live pod holds, and rows without series. Returns the removed series.
+    /// Removes series whose newest sample is older than anything kept, and rows without
+    /// series. A row that a live pod holds keeps the newest of each signal. Returns the
+    /// removed series.
     pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
         let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
-        let ended = |series: &Series| series.newest.at.millis() < limit && !is_held(series.row);
-        for (index, slot) in (0_u32..).zip(&mut self.series) {
-            if let Some(series) = slot.take_if(|series| ended(series)) {
+        let has_newer = |of: &Series| {
+            let row = self.rows[of.row.0 as usize].as_ref();
+            let siblings = row.into_iter().flat_map(|row| &row.series);
+            let mut siblings = siblings.filter_map(|id| self.series[id.0 as usize].as_ref());
+            siblings.any(|it| it.signal == of.signal && it.newest.at > of.newest.at)
+        };
+        let ended = |series: &Series| {
+            series.newest.at.millis() < limit && (!is_held(series.row) || has_newer(series))
+        };
+        let all = (0_u32..).zip(&self.series);
+        let ended = all.filter(|(_, slot)| slot.as_ref().is_some_and(ended));
+        let ended: Vec<u32> = ended.map(|(index, _)| index).collect();
+        for index in ended {
+            if let Some(series) = self.series[index as usize].take() {
                 self.jobs[usize::from(series.job)].series -= 1;
                 if let Some(count) = self.series_of.get_mut(series.signal.index()) {
                     count.all -= 1;
@@ -256,14 +273,12 @@ impl Store {
                 self.free_series.push(SeriesId(index));
             }
         }
-        let mut bereft = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut self.rows) {
             let Some(row) = slot else { continue };
             let ends = row.series.iter().any(|series| gone.contains(series));
             if !ends && !row.is_divided {
                 continue;
             }
-            bereft.push(RowId(index));
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
@@ -275,9 +290,6 @@ impl Store {
             } else if row.retell(&self.series, &self.targets) {
                 self.generation += 1;
             }
-        }
-        for row in bereft {
-            self.count_siblings(row);
         }
         gone
     }

@@ -91,8 +91,8 @@ impl Targets {
     }
 
     /// Sets L of every source: the median lateness of the targets that were read within
-    /// F. Before one is measured, it is the lower quartile of the ages of their newest
-    /// samples.
+    /// F. Without any, L stays. Before one is measured, it is the lower quartile of the
+    /// ages of their newest samples.
     fn set_lags(&mut self, now: Timestamp) {
         let mut of_sources = vec![[Vec::new(), Vec::new()]; self.sources.len()];
         let mut ages = vec![Vec::new(); self.sources.len()];
@@ -108,9 +108,10 @@ impl Targets {
         for ((source, [read, others]), ages) in
             self.sources.iter_mut().zip(&mut of_sources).zip(&mut ages)
         {
-            let known = if read.is_empty() { others } else { read };
-            let measured = at_share(known, 1, 2);
-            let lag_ms = measured.or_else(|| at_share(ages, 1, 4));
+            let lag_ms = match others.is_empty() {
+                true => at_share(read, 1, 2).or_else(|| at_share(ages, 1, 4)),
+                false => at_share(read, 1, 2),
+            };
             source.lag_ms = lag_ms.unwrap_or(source.lag_ms);
         }
     }

@@ -340,6 +340,17 @@ impl Targets {
         self.target(id)?.frozen_since(self.settings)
     }
 
+    /// Samples of a target after the first of these times and before the second are no
+    /// readings, also when they are read again: it is or was frozen.
+    #[must_use]
+    pub(crate) fn stood_still(&self, id: TargetId) -> (Timestamp, Timestamp) {
+        let stood = self.target(id).map(|target| target.movement.stood);
+        match self.frozen_since(id) {
+            Some(since) => (since, Timestamp::MAX),
+            None => stood.unwrap_or((Timestamp::MIN, Timestamp::MIN)),
+        }
+    }
+
     /// Newly frozen targets, and since when; each once.
     pub(crate) fn newly_frozen(&mut self) -> impl Iterator<Item = (TargetId, Timestamp)> {
         let settings = self.settings;

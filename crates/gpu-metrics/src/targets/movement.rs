@@ -21,6 +21,8 @@ pub struct Movement {
     power_read: Timestamp,
     /// The newest reading of a GPU that is busy.
     busy: Timestamp,
+    /// The last time in which it was frozen: when a reading changed before, and after.
+    pub(super) stood: (Timestamp, Timestamp),
 }
 
 impl Default for Movement {
@@ -30,6 +32,7 @@ impl Default for Movement {
             power: Timestamp::MIN,
             power_read: Timestamp::MIN,
             busy: Timestamp::MIN,
+            stood: (Timestamp::MIN, Timestamp::MIN),
         }
     }
 }
@@ -41,6 +44,11 @@ impl Movement {
         if signal == SignalId::POWER_USAGE {
             self.power = self.power.max(at);
         }
+    }
+
+    /// Records that a frozen target moves again.
+    pub(crate) fn thawed(&mut self, since: Timestamp, at: Timestamp) {
+        self.stood = (since, at);
     }
 
     /// Records a reading of a signal.

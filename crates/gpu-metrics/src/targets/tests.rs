@@ -91,6 +91,22 @@ fn the_lag_is_the_median_of_the_middle_lateness_of_each_target() {
     assert_eq!(fleet.lag(), 22);
 }
 
+/// Of five targets three end, and later the two that are a minute late.
+#[test]
+fn the_lag_stays_when_no_target_is_heard() {
+    let mut fleet = Fleet::new(5);
+    for round in 0..8 {
+        let (now, ended) = (15 * round, 15 * round.min(3));
+        fleet.read(&[ended - 2, ended - 2, ended - 2, now - 62, now - 60], now);
+    }
+    // The two were heard last.
+    assert_eq!(fleet.lag(), 60);
+    for now in [180, 240, 300] {
+        fleet.read(&[], now);
+        assert_eq!(fleet.lag(), 60, "at {now}");
+    }
+}
+
 #[test]
 fn until_lateness_is_measured_the_ages_of_what_is_there_stand_for_it() {
     let mut fleet = Fleet::new(8);

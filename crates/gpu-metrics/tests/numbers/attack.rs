@@ -44,6 +44,103 @@ fn a_pod_that_was_made_again_holds_no_gpu_of_the_one_before_it() {
     close(answers.external("n", "cluster_gpu_held_count"), 1.0);
 }
 
+/// The pod of a StatefulSet is made again, and its exporter reports none of the GPUs of
+/// the new one. `later` is what it reports of the GPU of the old one.
+fn made_again(later: &str, running: Option<f64>) -> Answers {
+    let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
+    let held = |uuid: &str, pod: &str| device(uuid) + " exported_namespace=n exported_pod=" + pod;
+    let mut scene = Scene::new(policy(60))
+        .cluster(&[("n/p", Some(50.0)), ("n/q", None)])
+        .mcu(&held("A", "p"), "80 80 80")
+        .mcu(&device("A"), later)
+        .mcu(&held("C", "q"), &"40 ".repeat(20));
+    let mut inventory = Inventory::clone(&scene.inventory);
+    inventory.pods[0].running_since = running.map(at);
+    scene.inventory = Arc::new(inventory);
+    scene.answers()
+}
+
+#[test]
+fn a_pod_that_was_made_again_is_not_seen_at_the_gpu_of_the_one_before_it() {
+    let idle = format!("· · · {}", "0 ".repeat(17));
+    for later in ["", &idle] {
+        let answers = made_again(later, Some(52.0));
+        assert_eq!(answers.of("namespaces n", SUM), None, "{later}");
+        close(answers.of("namespaces n", HELD), 2.0);
+        // Its containers do not run yet.
+        let answers = made_again(later, None);
+        close(answers.of("namespaces n", SUM), 40.0);
+        close(answers.of("nodes node-1", HELD), 1.0);
+        close(answers.of("nodes node-1", "gpu_idle_count"), 0.0);
+        assert_eq!(answers.snapshot.without_labels().len(), 0);
+    }
+}
+
+/// The same with GPUs by resource claims, on the node of the old one and on another.
+#[test]
+fn a_pod_that_was_made_again_holds_no_gpu_of_the_claim_before_its_own() {
+    let device =
+        |uuid: &str, node: &str| format!("UUID={uuid} job=d instance={node} Hostname={node}");
+    let held = |uuid: &str, node: &str| {
+        device(uuid, node) + &format!(" namespace=n pod=p dra_claim_name=c{uuid}")
+    };
+    for old in ["node-1", "node-2"] {
+        let mut scene = Scene::new(policy(60))
+            .cluster(&[("n/p", Some(42.0))])
+            .mcu(&held("A", old), "80 80 80 80")
+            .mcu(&device("A", old), &format!("· · · · {}", "0 ".repeat(16)))
+            .mcu(
+                &held("B", "node-1"),
+                &format!("· · · · {}", "40 ".repeat(16)),
+            );
+        let mut inventory = Inventory::clone(&scene.inventory);
+        inventory.nodes.push(ClusterObject {
+            name: "node-2".into(),
+            labels: Labels::default(),
+            created: None,
+        });
+        let pod = &mut inventory.pods[0];
+        (pod.gpus, pod.uncounted) = (0, true);
+        let mut before = pod.clone();
+        before.node = Some(old.into());
+        (before.started, before.ended) = (None, Some(at(41.0)));
+        inventory.departed = vec![before];
+        scene.inventory = Arc::new(inventory);
+        let answers = scene.answers();
+        close(answers.of("pods n/p", HELD), 1.0);
+        close(answers.of("namespaces n", HELD), 1.0);
+        close(answers.external("n", "cluster_gpu_held_count"), 1.0);
+        close(answers.of("pods n/p", SUM), 40.0);
+    }
+}
+
+#[test]
+fn a_pod_that_was_made_again_is_seen_when_it_gets_the_gpu_of_the_one_before_it() {
+    let labels = |pod: &str| format!("UUID={pod} Hostname=node-1 namespace=n pod={pod}");
+    let line = |pod: &str, value, from| line(&labels(pod), value, (15.0, 5.0), (from, 600.0));
+    let mut lines = [line("p", 80.0, -300.0), line("q", 40.0, -300.0)];
+    lines[0]
+        .1
+        .retain(|sample| sample.at < at(50.0) || sample.at > at(200.0));
+    let mut scene = Scene::new(Policy::default()).cluster(&[("n/p", Some(100.0)), ("n/q", None)]);
+    let mut inventory = Inventory::clone(&scene.inventory);
+    inventory.pods[0].running_since = Some(at(100.0));
+    scene.inventory = Arc::new(inventory);
+    for now in (7..500).step_by(5) {
+        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+        let (sum, held) = (
+            answers.of("namespaces n", SUM),
+            answers.of("namespaces n", HELD),
+        );
+        match now {
+            // The new pod runs for more than F and a window without a GPU.
+            200..205 => assert_eq!(sum, None, "at {now}"),
+            300.. => assert_eq!((sum, held), (Some(120.0), Some(2.0)), "at {now}"),
+            _ => {}
+        }
+    }
+}
+
 /// Three nodes with four GPUs each come by a federation that keeps neither the nodes'
 /// names nor the times of their scrapes; one of them dies.
 #[test]
@@ -80,6 +177,30 @@ fn one_instance_without_node_names_hides_no_node_that_dies() {
             "{sum:?} after {scrapes}"
         );
         close(answers.of("namespaces n", HELD), 12.0);
+    }
+}
+
+/// Ten GPUs that two jobs report in turn, of which the second has no number for the first.
+#[test]
+fn a_job_without_a_number_ends_no_reading_of_another_job() {
+    let of_job = |gpu: usize, job: &str| labels(gpu).replace("dcgm", job);
+    for quick in [5.0, 15.0] {
+        let line = |gpu, job, phase| {
+            let value = if (gpu, job) == (0, "two") {
+                f64::NAN
+            } else {
+                40.0
+            };
+            let every = if job == "two" { quick } else { 15.0 };
+            line(&of_job(gpu, job), value, (every, phase), (-300.0, 600.0))
+        };
+        let lines = |gpu| [line(gpu, "one", 3.0), line(gpu, "two", 9.0)];
+        let lines: Vec<_> = (0..10).flat_map(lines).collect();
+        let mut scene = scene(10);
+        for now in (7..500).step_by(5) {
+            let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
+            assert_eq!(answers.of("namespaces n", SUM), Some(400.0), "at {now}");
+        }
     }
 }
 

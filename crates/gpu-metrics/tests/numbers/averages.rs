@@ -108,6 +108,39 @@ fn mig_weights_keep_small_instances_from_outvoting_a_gpu() {
     close(build(MigWeight::Slices), (20.0 + 7.0 * 60.0) / 8.0);
 }
 
+/// A whole GPU and nine instances of three slices, of which the last is silent.
+#[test]
+fn mig_weights_change_no_sum() {
+    for (mig_weight, silent) in [
+        (MigWeight::Equal, "20 20 20 20 20"),
+        (MigWeight::Slices, "20 20 20 20 20"),
+        (MigWeight::Slices, "60 60 60 60 60"),
+    ] {
+        let settings = Policy {
+            mig_weight,
+            ..policy(50)
+        };
+        let mut scene = Scene::new(settings)
+            .cluster(&[("n/p", None), ("n/q", None)])
+            .signal(
+                SignalId::FB_USED,
+                "UUID=B instance=b namespace=n pod=p",
+                &"20 ".repeat(13),
+            );
+        for id in 0..9 {
+            let labels = format!(
+                "UUID=A GPU_I_ID={id} GPU_I_PROFILE=3g.40gb instance=a{id} namespace=n pod=q"
+            );
+            let values = if id == 8 { silent } else { &"20 ".repeat(13) };
+            scene = scene.signal(SignalId::FB_USED, &labels, values);
+        }
+        // 20 of 200 may be missing, 60 of 240 may not.
+        let sum = scene.answers().of("namespaces n", "gpu_memory_used");
+        let expected = silent.starts_with("20").then_some(180.0);
+        assert_eq!(sum, expected, "{mig_weight:?}");
+    }
+}
+
 /// Four series, four schemes (docs/attribution.md, "Pods").
 #[test]
 fn all_schemes_in_one_store() {
@@ -295,6 +328,33 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
     let answers = scene.answers();
     close(answers.flagship("pods n/p1"), 30.0);
     close(answers.flagship("namespaces n"), 60.0);
+}
+
+#[test]
+fn the_part_of_a_process_is_not_split_again() {
+    let settings = Policy {
+        shared: Shared::Split,
+        ..policy(50)
+    };
+    let device = "UUID=A job=d instance=i";
+    let part = |pod: &str| format!("{device} namespace=n pod={pod} pod_uid=u-{pod} vgpu=0");
+    let mut scene = Scene::new(settings).cluster(&[("n/a", None), ("n/b", None)]);
+    for (signal, whole, first, second) in [
+        (SignalId::GPU_UTIL, "88 88", "61 61", "27 27"),
+        (SignalId::FB_USED, "9000 9000", "5000 5000", "3000 3000"),
+        (SignalId::FB_FREE, "1000 1000", "1000 1000", "1000 1000"),
+        (SignalId::MEM_COPY_UTIL, "40 40", "40 40", "40 40"),
+    ] {
+        scene = scene
+            .signal(signal, device, whole)
+            .signal(signal, &part("a"), first)
+            .signal(signal, &part("b"), second);
+    }
+    let answers = scene.answers();
+    close(answers.of("pods n/a", "gpu_utilization"), 61.0);
+    close(answers.of("pods n/b", "gpu_memory_used"), 3000.0);
+    close(answers.of("pods n/b", "gpu_memory_used_percent"), 30.0);
+    close(answers.flagship("pods n/b"), 20.0);
 }
 
 /// A collector that converts percentages to ratios (docs/exporter.md, "After the

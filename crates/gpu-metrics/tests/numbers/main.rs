@@ -13,6 +13,7 @@ mod attack;
 mod attribution;
 mod averages;
 mod explained;
+mod frozen;
 mod hostile;
 mod intervals;
 mod membership;

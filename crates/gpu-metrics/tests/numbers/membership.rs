@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::answers::close;
 use super::scene::{Scene, at, policy};
+use gpu_metrics::batch::Sample;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
 
@@ -139,6 +140,33 @@ fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
         answers.external("n", "cluster_gpu_memory_used_percent"),
         40.0,
     );
+}
+
+/// A pod shares its GPU for a minute, then has it alone. Later the exporter loses the
+/// labels of pods.
+#[test]
+fn lines_of_processes_that_ended_long_ago_hide_no_lost_label() {
+    let device = "UUID=A gpu=0 job=d instance=i Hostname=node-1";
+    let held = format!("{device} namespace=n pod=p");
+    let shared = format!("{held} pod_uid=u vgpu=0");
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    for scrape in 0..120 {
+        let labels = match scrape {
+            ..5 => &*shared,
+            5..100 => &*held,
+            _ => device,
+        };
+        let sample = Sample {
+            at: at(15.0 * f64::from(scrape) + 5.0),
+            value: 40.0,
+        };
+        for signal in [SignalId::GPU_UTIL, SignalId::MEM_COPY_UTIL] {
+            scene.feed(signal, labels, &[sample]);
+        }
+        let answers = scene.answers();
+        let held = answers.of("nodes node-1", "gpu_held_count");
+        assert!(scrape < 3 || held == Some(1.0), "{held:?} at {scrape}");
+    }
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn another_unit_is_taken_once_it_was_sent_throughout_the_longest_window() {
 }
 
 /// Polls all wanted signals, and passes on the pods' values after each poll.
-fn watch_signals(
+pub(super) fn watch_signals(
     scene: &mut Scene,
     signals: &[(SignalId, Vec<Line>)],
     until: i32,

@@ -165,6 +165,39 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
     assert_eq!(at_end.of("pods n/p", SUM), None);
 }
 
+/// Two nodes with two GPUs each. The exporter of the first is silent from second 65 to
+/// 200, and from 185 on the query of utilisation fails.
+#[test]
+fn a_field_that_is_not_read_loses_no_device() {
+    let pods = ["n/p0", "n/p1", "n/p2", "n/p3"].map(|pod| (pod, None));
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    let mut inventory = Inventory::clone(&scene.inventory);
+    let mut other = inventory.nodes[0].clone();
+    other.name = "node-2".into();
+    inventory.nodes.push(other);
+    for pod in &mut inventory.pods[2..] {
+        pod.node = Some("node-2".into());
+    }
+    scene.inventory = Arc::new(inventory);
+    for gpu in 0..4 {
+        let node = if gpu < 2 { 1 } else { 2 };
+        let labels = format!(
+            "UUID=G{gpu} job=dcgm instance=i{node} Hostname=node-{node} \
+             exported_namespace=n exported_pod=p{gpu}"
+        );
+        let (util, memory) = match node {
+            1 => (5, format!("{}{}1 1", "1 ".repeat(5), "· ".repeat(8))),
+            _ => (13, "1 ".repeat(15)),
+        };
+        scene = scene
+            .mcu(&labels, &"40 ".repeat(util))
+            .signal(SignalId::FB_USED, &labels, &memory);
+    }
+    let answers = scene.answers();
+    close(answers.of("namespaces n", "gpu_memory_used"), 4.0);
+    assert_eq!(answers.of("namespaces n", SUM), None);
+}
+
 #[test]
 fn devices_without_percents_are_shown_by_profiling_fields() {
     let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";

@@ -140,8 +140,8 @@ impl Times {
             let others = between(others.low.unwrap_or(0), others.high.unwrap_or(0));
             heard.read(now, others);
         }
-        let lags = built.targets.iter();
-        let lags: Vec<Between<i64>> = lags.map(|target| self.lag(built, target, now)).collect();
+        let lags = self.0.iter().zip(&built.targets);
+        let lags: Vec<Between<i64>> = lags.map(|of| self.lag(built, of, now)).collect();
         for (heard, lag) in self.0.iter_mut().zip(lags) {
             let late = heard.late();
             let own = |secs: i64| match secs > OWN_LATE.0 {
@@ -156,13 +156,14 @@ impl Times {
         }
     }
 
-    /// L: the median over the targets of a source that were read recently.
-    fn lag(&self, built: &Built, of: &Target, now: i64) -> Between<i64> {
+    /// L: the median over the targets of a source that were read recently; without any
+    /// it stays.
+    fn lag(&self, built: &Built, (heard, of): (&Heard, &Target), now: i64) -> Between<i64> {
         let all = self.0.iter().zip(&built.targets);
         let all = all.filter(|(heard, target)| {
             heard.is_known() && (target.source, target.job) == (of.source, of.job)
         });
-        let all: Vec<&Heard> = all.map(|(heard, _)| heard).collect();
+        let all = all.map(|(heard, _)| heard);
         let is_live = |heard: &&Heard| {
             let fresh = LEAST_FRESH.max(3 * heard.scrape.high);
             heard
@@ -170,9 +171,11 @@ impl Times {
                 .last()
                 .is_some_and(|(read, _)| now - read <= fresh)
         };
-        let live: Vec<&Heard> = all.iter().copied().filter(is_live).collect();
-        let among = if live.is_empty() { all } else { live };
-        let late = || among.iter().map(|heard| heard.late());
+        let live: Vec<&Heard> = all.filter(is_live).collect();
+        if live.is_empty() {
+            return heard.lag;
+        }
+        let late = || live.iter().map(|heard| heard.late());
         between(
             middle(late().map(|late| late.low).collect()).low,
             middle(late().map(|late| late.high).collect()).high,
