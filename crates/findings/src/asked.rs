@@ -17,7 +17,7 @@ pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     let name = metric.source.name();
     if let MetricSource::External { .. } = metric.source {
         let external = ExternalMetrics::new(metrics::built_in().into());
-        return Some(external.named(name)?.1.measure.clone());
+        return Some(external.named(name)?.1.measure);
     }
     let mut known = metrics::built_in().into_iter();
     Some(known.find(|spec| spec.name == name)?.measure)
