@@ -16,10 +16,11 @@ impl From<PathError> for RequestFailure {
     }
 }
 
-/// Why the provider has no list of devices: there is no other reason.
+/// Why the provider has no list of devices.
 pub(super) fn of_devices(error: &Error) -> RequestFailure {
     match error {
         Error::NotReady(what) => RequestFailure::NotReady(what),
+        Error::BadSelector { reason } => RequestFailure::Malformed(reason.clone()),
         _ => RequestFailure::TooMuchWork,
     }
 }

@@ -145,12 +145,15 @@ impl Values<'_> {
             now: self.now,
         };
         let list = self.provider.devices(&asked).await;
-        json(&List {
+        let list = List {
             kind: "DeviceList",
             api_version: of.to_string(),
             metadata: BTreeMap::new(),
             list: list.map_err(|error| of_devices(&error))?,
-        })
+        };
+        // A list of a large fleet takes long: other requests are answered meanwhile.
+        let encoded = tokio::task::spawn_blocking(move || json(&list)).await;
+        encoded.map_err(|_| RequestFailure::TooMuchWork)?
     }
 
     /// Checks for requests that lists of values do not support.

@@ -321,8 +321,11 @@ impl Engine {
         let report = self.judge(&snapshot);
         if self.is_in_force() {
             self.tell(&snapshot, now, took, &report);
-            if is_ready {
-                self.checks.first_round.set(None);
+            // A start that gave up waiting while no query succeeds has no good news to log.
+            match trouble {
+                None if is_ready => self.checks.first_round.set(None),
+                Some(_) if is_ready => self.checks.first_round.show(None),
+                _ => {}
             }
         }
         self.provider.publish_despite(Arc::new(snapshot), trouble);

@@ -14,7 +14,7 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{Device, State, Window};
+use gpu_metrics::explain::{Device, Explanation, State, Window};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -28,6 +28,16 @@ const VALUES: [(&str, &str); 7] = [
     ("memoryUsed", "gpu_memory_used"),
     ("power", "gpu_power_usage"),
 ];
+
+/// The most objects of a list: an answer of some 40 MB.
+const MOST_OBJECTS: usize = 20_000;
+
+/// The most objects without devices whose reason is looked for: each takes a look at all
+/// pods and series.
+const MOST_LOOKED_FOR: usize = 100;
+
+/// The reason of further ones.
+const UNEXPLAINED: &str = "no GPU of it is reported: explain says why";
 
 /// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
 #[must_use]
@@ -101,7 +111,8 @@ pub struct DevicesOf {
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Window>,
     /// All its devices; `devices` has as many as an explanation.
-    device_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_count: Option<usize>,
     devices: Vec<DeviceNow>,
 }
 
@@ -153,11 +164,31 @@ impl GpuProvider {
         let layout = snapshot.layout();
         let rank = |row| layout.rank(row).device;
         let devices = layout.cluster().chunk_by(|a, b| rank(*a) == rank(*b));
-        let items = objects(&snapshot, asked).into_iter();
-        let items = items.map(|key| self.devices_of(key, asked, &snapshot));
+        let objects = objects(&snapshot, asked);
+        if objects.len() > MOST_OBJECTS {
+            let reason = format!(
+                "{} objects have GPUs, and a list shows {MOST_OBJECTS} at most: name a namespace \
+                 or a labelSelector",
+                objects.len()
+            );
+            return Err(Error::BadSelector { reason });
+        }
+        let mut looked_for = 0;
+        let items = objects.into_iter().map(|key| {
+            let kind = asked.kinds.get(key.1).and_then(|kind| layout.table(kind));
+            let is_known = kind.is_some_and(|(_, it)| it.find(key.0.as_deref(), &key.2).is_some());
+            looked_for += usize::from(!is_known);
+            self.devices_of(
+                key,
+                asked,
+                &snapshot,
+                is_known || looked_for <= MOST_LOOKED_FOR,
+            )
+        });
         Ok(DeviceList {
-            device_count: asked.namespace.is_none().then(|| devices.count()),
             items: items.collect::<Result<_, _>>()?,
+            device_count: (asked.namespace.is_none() && !layout.cluster().is_empty())
+                .then(|| devices.count()),
         })
     }
 
@@ -166,6 +197,7 @@ impl GpuProvider {
         (namespace, place, name): Key,
         asked: &DevicesQuery,
         snapshot: &Snapshot,
+        explained: bool,
     ) -> Result<DevicesOf, Error> {
         let resource = asked.kinds.get(place).copied().unwrap_or_default();
         let objects = Objects::named(resource, namespace.as_deref(), &name);
@@ -176,13 +208,19 @@ impl GpuProvider {
             now: asked.now,
             user: String::new(),
         };
-        let mut told = self.explain(&query, u64::MAX)?;
+        let mut told = match explained {
+            true => self.explain(&query, u64::MAX)?,
+            false => Explanation {
+                no_value: Some(UNEXPLAINED.to_owned()),
+                ..Explanation::default()
+            },
+        };
         told.name_holders(asked.names_pods);
         let now = snapshot.at_source(asked.now);
         let mut item = DevicesOf {
             resource,
             values: self.numbers((resource, namespace.as_deref(), &name), snapshot, now),
-            device_count: told.device_count,
+            device_count: told.window.is_some().then_some(told.device_count),
             ..DevicesOf::default()
         };
         // Without a value the newest instant is not current.

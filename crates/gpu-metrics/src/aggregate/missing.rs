@@ -137,12 +137,18 @@ impl Evaluator<'_> {
         let unnamed = self.unnamed(facts);
         let lines = std::iter::once(facts).chain(unnamed);
         let last_of = |row, field| Some(self.frame.last_reading(field, row, until)?.at);
-        let lasts = lines.flat_map(|line| fields().map(|field| (last_of(line.id, field), field)));
-        // Another field shows nothing: its queries may answer while those of this one fail.
-        let (newest, field) = lasts.max().unzip();
+        let lasts = lines
+            .flat_map(|line| fields().filter_map(|field| Some((last_of(line.id, field)?, field))));
+        // The first of equally new fields is the best.
+        let newest = lasts.reduce(|best, next| if next.0 > best.0 { next } else { best });
         let first = self.frame.heard(facts.id).map(|heard| heard.first);
-        let since = newest.flatten().or(first).unwrap_or(Timestamp::MIN);
-        let newest_of = |row| last_of(row, field?);
+        let since = newest.map(|(at, _)| at).or(first);
+        let since = since.unwrap_or(Timestamp::MIN);
+        // Another field shows nothing: its queries may answer while those of this one fail.
+        let newest_of = |row| match newest {
+            Some((_, field)) => last_of(row, field),
+            None => fields().filter_map(|field| last_of(row, field)).max(),
+        };
         if self.is_left_out(facts, target, (since, span.window_ms), newest_of) {
             return Silent::Lost;
         }

@@ -198,6 +198,22 @@ fn a_field_that_is_not_read_loses_no_device() {
     assert_eq!(answers.of("namespaces n", SUM), None);
 }
 
+/// The others of its node have the field, and none has a profiling field.
+#[test]
+fn a_device_that_never_had_the_field_is_lost_beside_others_that_have_it() {
+    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+    for gpu in 0..8 {
+        let labels = format!(
+            "UUID=G{gpu} job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p"
+        );
+        scene = scene.signal(SignalId::POWER_USAGE, &labels, &"300 ".repeat(15));
+        if gpu > 0 {
+            scene = scene.mcu(&labels, &"40 ".repeat(15));
+        }
+    }
+    close(scene.answers().of("namespaces n", SUM), 7.0 * 40.0);
+}
+
 #[test]
 fn devices_without_percents_are_shown_by_profiling_fields() {
     let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
