@@ -20,35 +20,13 @@ pub struct RowId(pub u32);
 /// A reading: a valid value and the time of its sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// The value in the served unit (percent, MiB, watts); NaN in a sample that is none.
+    /// The value in the served unit (percent, MiB, watts).
     pub value: f64,
     /// The sample's time.
     pub at: Timestamp,
 }
 
-/// The bits of a NaN without payload, and the largest payload.
-const NAN: u64 = 0x7FF8 << 48;
-const MOST: i64 = (1 << 51) - 1;
-
 impl Reading {
-    /// A sample that is no reading. It ends the readings up to `before`, the sample before
-    /// it of its series; those after are of other series of the row. Its NaN holds the
-    /// time between the two.
-    #[must_use]
-    pub(crate) fn none(at: Timestamp, before: Timestamp) -> Self {
-        let since_ms = at.millis().saturating_sub(before.millis()).clamp(0, MOST);
-        Self {
-            value: f64::from_bits(NAN | since_ms.unsigned_abs()),
-            at,
-        }
-    }
-
-    /// Up to when a sample that is no reading ends readings; a plain NaN ends all.
-    fn ends(self) -> Timestamp {
-        let since_ms = i64::try_from(self.value.to_bits() & MOST.unsigned_abs());
-        Timestamp::from_millis(self.at.millis().saturating_sub(since_ms.unwrap_or(0)))
-    }
-
     /// The reading that counts out of two of the same device at the same instant: the
     /// newer one, and the larger of equally new ones.
     #[must_use]
@@ -175,6 +153,15 @@ impl Column {
     }
 }
 
+/// Whether a row has one series of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// The only one: its last sample counts, even one that is no reading.
+    Alone,
+    /// One of several: a reading outweighs a sibling's sample that is none.
+    Shared,
+}
+
 /// The columns of one signal, oldest first, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
@@ -222,8 +209,8 @@ impl Columns {
     }
 
     /// The reading of `row` that counts at instant `index` of a grid of
-    /// `step_ms`: the newest, if it is younger than `hold_ms` and no later sample of its
-    /// series is none.
+    /// `step_ms`: its newest sample, if that is a reading and younger than
+    /// `hold_ms`.
     #[inline]
     #[must_use]
     pub fn reading(
@@ -234,14 +221,10 @@ impl Columns {
     ) -> Option<Reading> {
         let farthest = (index - hold_ms / step_ms - 1).max(self.first);
         let mut at = index.min(self.first + self.len() - 1);
-        let mut ended = Timestamp::MIN;
         while at >= farthest {
             if let Some(sample) = self.sample(row, at, step_ms) {
-                if !sample.value.is_nan() {
-                    let is_young = index * step_ms - sample.at.millis() < hold_ms;
-                    return (is_young && sample.at > ended).then_some(sample);
-                }
-                ended = ended.max(sample.ends());
+                let is_young = index * step_ms - sample.at.millis() < hold_ms;
+                return (is_young && !sample.value.is_nan()).then_some(sample);
             }
             at -= 1;
         }
@@ -264,28 +247,23 @@ impl Columns {
     }
 
     /// Stores a sample in its cell (NaN: it is no reading); returns whether that changed
-    /// the cell. The newest reading counts, and the larger of equally new ones. A plain NaN
-    /// changes no other sample.
-    pub fn put(&mut self, row: RowId, mut sample: Reading, step_ms: i64) -> bool {
+    /// the cell. The newest sample counts, and the larger of equally new ones.
+    pub fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
         let index = instant_from(sample.at, step_ms);
-        if let Some(known) = self.sample(row, index, step_ms) {
-            let stands = match (known.value.is_nan(), sample.value.is_nan()) {
-                (false, false) => known.better(sample) == known,
-                (true, false) => sample.at <= known.ends(),
-                (_, true) if sample.ends() == sample.at => true,
-                (false, true) => known.at > sample.ends(),
-                (true, true) => {
-                    let ends = known.ends().max(sample.ends());
-                    sample = Reading::none(known.at.max(sample.at), ends);
-                    false
-                }
+        let age = index * step_ms - sample.at.millis();
+        let age = u16::try_from(age).unwrap_or(u16::MAX);
+        if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
+            let ended = sample.value.is_nan();
+            let stands = match (value.is_nan(), ended) {
+                // With siblings, a reading outweighs a sample that is none.
+                (false, true) if feed == Feed::Shared || known_age == age => true,
+                (true, false) if feed == Feed::Shared || known_age == age => false,
+                _ => known_age < age || (known_age == age && (ended || value >= sample.value)),
             };
             if stands {
                 return false;
             }
         }
-        let age = index * step_ms - sample.at.millis();
-        let age = u16::try_from(age).unwrap_or(u16::MAX);
         self.make(index);
         let position = usize::try_from(index - self.first).unwrap_or(usize::MAX);
         if let Some(column) = self.columns.get_mut(position) {
@@ -372,17 +350,12 @@ mod tests {
         }
     }
 
-    fn columns(samples: &[Reading]) -> Columns {
+    fn columns(samples: &[(i64, f64)], feed: Feed) -> Columns {
         let mut columns = Columns::default();
-        for sample in samples {
-            columns.put(ROW, *sample, STEP);
+        for (secs, value) in samples {
+            columns.put(ROW, sample(*secs, *value), STEP, feed);
         }
         columns
-    }
-
-    /// No reading, after a sample of its series.
-    fn none(secs: i64, before: i64) -> Reading {
-        Reading::none(Timestamp::from_secs(secs), Timestamp::from_secs(before))
     }
 
     fn at(columns: &Columns, instant: i64, hold_secs: i64) -> Option<f64> {
@@ -393,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_sample_counts_from_the_first_instant_not_before_it_until_it_is_too_old() {
-        let columns = columns(&[sample(15, 1.0), sample(16, 2.0)]);
+        let columns = columns(&[(15, 1.0), (16, 2.0)], Feed::Alone);
         assert_eq!(at(&columns, 0, 45), None);
         assert_eq!(at(&columns, 1, 45), Some(1.0));
         assert_eq!(at(&columns, 2, 45), Some(2.0));
@@ -405,60 +378,24 @@ mod tests {
 
     #[test]
     fn a_sample_that_is_no_reading_ends_the_one_before_it() {
-        for ended in [none(20, 14), sample(20, f64::NAN)] {
-            let alone = columns(&[sample(14, 1.0), ended]);
-            assert_eq!(at(&alone, 1, 45), Some(1.0));
-            assert_eq!(at(&alone, 2, 45), None);
-            assert_eq!(alone.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
-        }
+        let alone = columns(&[(14, 1.0), (20, f64::NAN)], Feed::Alone);
+        assert_eq!(at(&alone, 1, 45), Some(1.0));
+        assert_eq!(at(&alone, 2, 45), None);
+        assert_eq!(alone.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
     }
 
     #[test]
     fn the_newest_stands_whatever_the_order_and_a_reading_against_a_sibling_without() {
-        let value = |mut samples: [Reading; 2]| {
-            let one = at(&columns(&samples), 1, 45);
-            samples.reverse();
-            assert_eq!(at(&columns(&samples), 1, 45), one, "{samples:?}");
-            one
-        };
-        assert_eq!(value([sample(2, 1.0), sample(9, 2.0)]), Some(2.0));
-        assert_eq!(value([sample(2, 1.0), none(9, -6)]), Some(1.0));
-        assert_eq!(value([sample(2, 1.0), none(9, 2)]), None);
-        let equal = [2.0, 3.0, f64::NAN].map(|value| sample(9, value));
-        assert_eq!(at(&columns(&equal), 1, 45), Some(3.0));
-    }
-
-    /// Two series of a row, in any order: the one has readings at 0 and 20, the other at
-    /// 10 and none at 25 or 27.
-    #[test]
-    fn a_sample_that_is_no_reading_ends_those_of_its_own_series() {
-        for end in [25, 27] {
-            let one = [sample(0, 1.0), sample(20, 2.0)];
-            let other = [sample(10, 3.0), none(end, 10)];
-            for samples in [[one, other].concat(), [other, one].concat()] {
-                assert_eq!(at(&columns(&samples), 2, 45), Some(2.0));
-                // The first has none either, in the same cell.
-                let samples = [samples, vec![none(26, 20)]].concat();
-                assert_eq!(at(&columns(&samples), 2, 45), None);
-                assert_eq!(
-                    at(
-                        &columns(&[&samples[..], &[sample(28, 4.0)]].concat()),
-                        2,
-                        45
-                    ),
-                    Some(4.0)
-                );
-            }
+        for order in [[(2, 1.0), (9, 2.0)], [(9, 2.0), (2, 1.0)]] {
+            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(2.0));
         }
-        let samples = [sample(20, 2.0), sample(10, 3.0), none(40, 10), none(55, 40)];
-        assert_eq!(at(&columns(&samples), 4, 45), None);
-        let samples = [
-            sample(20, 2.0),
-            sample(10, 3.0),
-            none(40, 10),
-            none(55, i64::MIN / 1000),
-        ];
-        assert_eq!(at(&columns(&samples), 4, 45), Some(2.0));
+        let nan = f64::NAN;
+        for order in [[(2, 1.0), (9, nan)], [(9, nan), (2, 1.0)]] {
+            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(1.0));
+            assert_eq!(at(&columns(&order, Feed::Alone), 1, 45), None);
+        }
+        let equal = columns(&[(9, 2.0), (9, 3.0), (9, nan)], Feed::Alone);
+        assert_eq!(at(&equal, 1, 45), Some(3.0));
     }
 
     /// Rows of several words and blocks, put in any order, forgotten in another.
@@ -467,7 +404,7 @@ mod tests {
         let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
         let mut columns = Columns::default();
         for row in rows {
-            columns.put(RowId(row), sample(9, f64::from(row)), STEP);
+            columns.put(RowId(row), sample(9, f64::from(row)), STEP, Feed::Alone);
         }
         let value = |columns: &Columns, row| {
             let reading = columns.reading(RowId(row), (1, STEP), 45_000);

@@ -71,11 +71,10 @@ impl Store {
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
         };
-        let (row, signal) = (series.row, series.signal);
-        let before = series.newest;
-        let is_new = sample.at > before.at;
+        let (row, signal, feed) = (series.row, series.signal, series.feed);
+        let is_new = sample.at > series.newest.at;
         if is_new {
-            series.newest = sample;
+            let before = std::mem::replace(&mut series.newest, sample);
             let target = series.target;
             if let Some(movement) = self.targets.movement(target) {
                 let moved =
@@ -95,25 +94,16 @@ impl Store {
                 }
             }
         }
-        let reading = match value {
-            Some(value) => Reading {
-                value,
-                at: sample.at,
-            },
-            // What is not new was taken when it was.
-            None if !is_new => Reading::none(sample.at, sample.at),
-            None => {
-                // A sample that was none itself has ended what is before it.
-                let was = validity::reading(how.unit, before.value, how.scale);
-                Reading::none(sample.at, was.map_or(Timestamp::MIN, |_| before.at))
-            }
+        let reading = Reading {
+            value: value.unwrap_or(f64::NAN),
+            at: sample.at,
         };
         let (since, until) = how.stood;
         let is_still = since < sample.at && sample.at < until;
         let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
         let step_ms = self.settings.step_ms;
-        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms));
+        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));
         applied.count(is_new || wrote, value.is_some());
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::batch::Sample;
 use super::frame::Heard;
-use super::grid::{Columns, RowId};
+use super::grid::{Columns, Feed, RowId};
 use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
 use super::signal::{SignalId, Unit};
 use super::targets::{Intervals, JobId, TargetId, Targets};
@@ -79,6 +79,7 @@ struct Series {
     job: JobId,
     target: TargetId,
     told: Arc<Told>,
+    feed: Feed,
     newest: Sample,
     /// The target's round of the newest sample.
     round: u32,
@@ -210,6 +211,7 @@ impl Store {
             job,
             target,
             told,
+            feed: Feed::Alone,
             newest: NO_SAMPLE,
             round: 0,
             labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
@@ -227,6 +229,7 @@ impl Store {
             SeriesId(index32(self.series.len() - 1))
         };
         self.join(row, id);
+        self.count_siblings(row);
         id
     }
 
@@ -245,6 +248,29 @@ impl Store {
         let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
         if !repeats && row.retell(&self.series, &self.targets) {
             self.generation += 1;
+        }
+    }
+
+    /// Records for each series of a row whether it is the only one of its signal.
+    fn count_siblings(&mut self, row: RowId) {
+        let Some(row) = self.rows[row.0 as usize].as_ref() else {
+            return;
+        };
+        let signal_of = |id: &SeriesId| {
+            self.series[id.0 as usize]
+                .as_ref()
+                .map(|series| series.signal)
+        };
+        let signals: Vec<_> = row.series.iter().map(signal_of).collect();
+        for (id, signal) in row.series.iter().zip(&signals) {
+            if let Some(series) = self.series[id.0 as usize].as_mut() {
+                let feeding = signals.iter().filter(|other| *other == signal).count();
+                series.feed = if feeding == 1 {
+                    Feed::Alone
+                } else {
+                    Feed::Shared
+                };
+            }
         }
     }
 

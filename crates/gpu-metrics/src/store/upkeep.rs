@@ -273,12 +273,14 @@ impl Store {
                 self.free_series.push(SeriesId(index));
             }
         }
+        let mut bereft = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut self.rows) {
             let Some(row) = slot else { continue };
             let ends = row.series.iter().any(|series| gone.contains(series));
             if !ends && !row.is_divided {
                 continue;
             }
+            bereft.push(RowId(index));
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
@@ -290,6 +292,9 @@ impl Store {
             } else if row.retell(&self.series, &self.targets) {
                 self.generation += 1;
             }
+        }
+        for row in bereft {
+            self.count_siblings(row);
         }
         gone
     }

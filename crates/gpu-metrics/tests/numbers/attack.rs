@@ -180,30 +180,6 @@ fn one_instance_without_node_names_hides_no_node_that_dies() {
     }
 }
 
-/// Ten GPUs that two jobs report in turn, of which the second has no number for the first.
-#[test]
-fn a_job_without_a_number_ends_no_reading_of_another_job() {
-    let of_job = |gpu: usize, job: &str| labels(gpu).replace("dcgm", job);
-    for quick in [5.0, 15.0] {
-        let line = |gpu, job, phase| {
-            let value = if (gpu, job) == (0, "two") {
-                f64::NAN
-            } else {
-                40.0
-            };
-            let every = if job == "two" { quick } else { 15.0 };
-            line(&of_job(gpu, job), value, (every, phase), (-300.0, 600.0))
-        };
-        let lines = |gpu| [line(gpu, "one", 3.0), line(gpu, "two", 9.0)];
-        let lines: Vec<_> = (0..10).flat_map(lines).collect();
-        let mut scene = scene(10);
-        for now in (7..500).step_by(5) {
-            let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
-            assert_eq!(answers.of("namespaces n", SUM), Some(400.0), "at {now}");
-        }
-    }
-}
-
 /// A GPU of a job that sends ratios is idle, and sends 3 twice within the hour.
 #[test]
 fn two_glitches_of_an_idle_gpu_are_no_other_unit() {
