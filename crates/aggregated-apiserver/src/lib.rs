@@ -27,7 +27,7 @@
 //!
 //! The crate does not connect to kube-apiserver. It asks through traits:
 //! [`security::reviewer::Reviewer`], [`certificates::managed::store::SecretStore`] and
-//! [`certificates::managed::store::Registry`].
+//! [`certificates::managed::store::SecretStore`].
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};

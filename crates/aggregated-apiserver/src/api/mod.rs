@@ -3,7 +3,7 @@
 //!
 //! A server parses a path into the access that it needs, puts a
 //! [`context::RequestContext`] on the request, and lets [`layers::secured`] run before its
-//! handlers. A handler answers by [`response`], or with a [`status::Failure`]. The wording
+//! handlers. A handler answers by [`response`], or with a [`status::RequestFailure`]. The wording
 //! and the codes of failures are those of kube-apiserver's library.
 
 mod aggregated;
