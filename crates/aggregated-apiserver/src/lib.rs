@@ -27,7 +27,7 @@
 //!
 //! The crate does not connect to kube-apiserver. It asks through traits:
 //! [`security::reviewer::Reviewer`], [`certificates::managed::store::SecretStore`] and
-//! [`certificates::managed::store::SecretStore`].
+//! [`certificates::managed::store::ApiServiceStore`].
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};
