@@ -32,14 +32,14 @@
 //! ```
 //! use std::time::{Duration, SystemTime};
 //!
-//! use aggregated_apiserver::certificates::authority::{Authority, Validity};
+//! use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 //! use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // An authority, and a certificate for the name by which kube-apiserver calls a Service.
 //! let now = SystemTime::now();
 //! let validity = Validity { not_before: now, not_after: now + Duration::from_secs(3600) };
-//! let authority = Authority::new("example", validity)?;
+//! let authority = CertificateAuthority::new("example", validity)?;
 //! let issued = authority.serving(&["metrics.default.svc"], &[], validity)?;
 //! // The TLS configuration of a `serve::listener::Listener`.
 //! let tls = server_config(vec![issued.certificate.clone()], issued.key(), &ClientAuth::Asked)?;

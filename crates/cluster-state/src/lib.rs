@@ -22,12 +22,12 @@
 //! * [`health::WatchRegistry`] tells the state of every watch.
 //!
 //! ```no_run
-//! use cluster_state::client::{Access, Client};
+//! use cluster_state::client::{ClusterAccess, Client};
 //! use cluster_state::health::WatchRegistry;
 //! use cluster_state::inventory::{WatchSettings, Watches};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::connect(&Access::InCluster).await?;
+//! let client = Client::connect(&ClusterAccess::InCluster).await?;
 //! let registry = WatchRegistry::default();
 //! let watches = Watches::start(&client, &registry, WatchSettings::default());
 //! let mut inventory = watches.subscribe();
