@@ -14,11 +14,10 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
 
 /// The measure of a built-in metric.
 pub(super) fn measure(metric: &Metric) -> Option<Measure> {
-    let name = metric.source.name();
     if let MetricSource::External { .. } = metric.source {
-        let external = ExternalMetrics::new(metrics::built_in().into());
-        return Some(external.named(name)?.1.measure);
+        return external(metric).map(|(measure, _)| measure);
     }
+    let name = metric.source.name();
     let mut known = metrics::built_in().into_iter();
     Some(known.find(|spec| spec.name == name)?.measure)
 }
@@ -26,11 +25,17 @@ pub(super) fn measure(metric: &Metric) -> Option<Measure> {
 /// Whether it is an external metric that has a value without pods: one of all GPUs of
 /// the cluster.
 pub(super) fn is_of_cluster(metric: &Metric) -> bool {
-    let external = ExternalMetrics::new(metrics::built_in().into());
-    matches!(metric.source, MetricSource::External { .. })
-        && external
-            .named(metric.source.name())
-            .is_some_and(|(_, _, reach)| reach != Reach::Namespace)
+    external(metric).is_some_and(|(_, reach)| reach != Reach::Namespace)
+}
+
+/// The measure and the devices of a built-in external metric.
+fn external(metric: &Metric) -> Option<(Measure, Reach)> {
+    let MetricSource::External { metric, .. } = &metric.source else {
+        return None;
+    };
+    let known = ExternalMetrics::new(metrics::built_in().into());
+    let (_, spec, reach) = known.named(metric)?;
+    Some((spec.measure, reach))
 }
 
 /// Whether it is a mean of percentages.

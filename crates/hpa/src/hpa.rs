@@ -8,6 +8,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 
+pub use super::behavior::{Behavior, ScalingPolicy, ScalingRules, Select};
+pub use super::invalid::InvalidHpa;
+
+use super::invalid::unknown;
 use super::pods::timestamp;
 use super::printed::serialize_printed;
 use super::ratio::Milli;
@@ -246,77 +250,6 @@ impl fmt::Display for MetricTarget {
     }
 }
 
-/// `spec.behavior`, defaults filled in.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Behavior {
-    /// Rules for more replicas.
-    pub up: ScalingRules,
-    /// Rules for fewer replicas.
-    pub down: ScalingRules,
-}
-
-/// How fast replicas may change in one direction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScalingRules {
-    /// Seconds of `stabilizationWindowSeconds`; `None` is the controller's flag.
-    pub window: Option<i32>,
-    /// The policy that applies.
-    pub select: Select,
-    /// The allowed changes in a period.
-    pub policies: Vec<ScalingPolicy>,
-    /// The tolerance of this direction; `None` is the controller's flag.
-    pub tolerance: Option<f64>,
-}
-
-/// `selectPolicy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Select {
-    /// The policy that allows the largest change.
-    Max,
-    /// The policy that allows the smallest change.
-    Min,
-    /// No change in this direction.
-    Disabled,
-}
-
-/// One scaling policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ScalingPolicy {
-    /// Percent of the replicas at the start of the period; otherwise pods.
-    pub percent: bool,
-    /// How many.
-    pub value: i32,
-    /// The period in seconds.
-    pub period: i32,
-}
-
-/// Why a specification is invalid. The API server refuses such objects, but a file may
-/// not have passed one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidHpa {
-    /// A field that the type of the metric needs.
-    #[error("{0} is missing")]
-    Missing(String),
-    /// Not a quantity above zero.
-    #[error("{place}: {text:?} is no quantity above zero")]
-    Quantity {
-        /// The field.
-        place: String,
-        /// The text.
-        text: String,
-    },
-    /// Not a word of a closed set.
-    #[error("{place}: {text:?} is not known; {allowed}")]
-    Word {
-        /// The field.
-        place: String,
-        /// The text.
-        text: String,
-        /// The allowed words.
-        allowed: &'static str,
-    },
-}
-
 impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
     type Error = InvalidHpa;
 
@@ -333,16 +266,7 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
                 target: MetricTarget::Utilization(80),
             });
         }
-        let behavior = spec.behavior.as_ref().map(|behavior| {
-            Ok(Behavior {
-                up: rules(behavior.scale_up.as_ref(), ScalingRules::up(), "scaleUp")?,
-                down: rules(
-                    behavior.scale_down.as_ref(),
-                    ScalingRules::down(),
-                    "scaleDown",
-                )?,
-            })
-        });
+        let behavior = spec.behavior.as_ref().map(Behavior::try_from);
         Ok(Self {
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
             name: object.metadata.name.clone().unwrap_or_default(),
@@ -354,108 +278,6 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
             behavior: behavior.transpose()?,
         })
     }
-}
-
-impl ScalingPolicy {
-    const fn each_15_s(percent: bool, value: i32) -> Self {
-        Self {
-            percent,
-            value,
-            period: 15,
-        }
-    }
-}
-
-impl ScalingRules {
-    /// The defaults for scaling up.
-    #[must_use]
-    pub fn up() -> Self {
-        Self {
-            window: Some(0),
-            select: Select::Max,
-            policies: vec![
-                ScalingPolicy::each_15_s(false, 4),
-                ScalingPolicy::each_15_s(true, 100),
-            ],
-            tolerance: None,
-        }
-    }
-
-    /// The defaults for scaling down.
-    #[must_use]
-    pub fn down() -> Self {
-        Self {
-            window: None,
-            select: Select::Max,
-            policies: vec![ScalingPolicy::each_15_s(true, 100)],
-            tolerance: None,
-        }
-    }
-}
-
-fn rules(
-    given: Option<&api::HPAScalingRules>,
-    mut rules: ScalingRules,
-    side: &str,
-) -> Result<ScalingRules, InvalidHpa> {
-    let Some(given) = given else {
-        return Ok(rules);
-    };
-    let place = |field: &str| format!("spec.behavior.{side}.{field}");
-    rules.window = given.stabilization_window_seconds.or(rules.window);
-    if let Some(word) = &given.select_policy {
-        rules.select = match word.as_str() {
-            "Max" => Select::Max,
-            "Min" => Select::Min,
-            "Disabled" => Select::Disabled,
-            _ => return Err(unknown(place("selectPolicy"), word, "Max, Min or Disabled")),
-        };
-    }
-    if let Some(policies) = &given.policies {
-        let read = |policy: &api::HPAScalingPolicy| {
-            Ok(ScalingPolicy {
-                percent: match policy.type_.as_str() {
-                    "Percent" => true,
-                    "Pods" => false,
-                    word => return Err(unknown(place("policies"), word, "Pods or Percent")),
-                },
-                value: policy.value,
-                period: policy.period_seconds,
-            })
-        };
-        rules.policies = policies.iter().map(read).collect::<Result<_, _>>()?;
-    }
-    if let Some(Quantity(text)) = &given.tolerance {
-        let tolerance = approximate(text).filter(|tolerance| *tolerance >= 0.0);
-        rules.tolerance = Some(tolerance.ok_or_else(|| InvalidHpa::Quantity {
-            place: place("tolerance"),
-            text: text.clone(),
-        })?);
-    }
-    Ok(rules)
-}
-
-fn unknown(place: String, text: &str, allowed: &'static str) -> InvalidHpa {
-    InvalidHpa::Word {
-        place,
-        text: text.to_owned(),
-        allowed,
-    }
-}
-
-/// `Quantity.AsApproximateFloat64` for the range of tolerances: the controller multiplies
-/// a whole number by a power of ten, which must be reproduced bit for bit.
-fn approximate(text: &str) -> Option<f64> {
-    for (suffix, scale) in [('u', 1e-6), ('n', 1e-9)] {
-        if let Some(digits) = text.strip_suffix(suffix) {
-            return Some(digits.parse::<i64>().ok()? as f64 * scale);
-        }
-    }
-    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
-    if fraction.len() > 3 {
-        return text.parse().ok();
-    }
-    parse_milli(text).map(|milli| milli as f64 * 1e-3)
 }
 
 fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidHpa> {

@@ -5,7 +5,9 @@
 //! where it has integers, and the same messages. No clock and no network: one sync is a
 //! function of its [`Situation`].
 
+mod behavior;
 pub mod hpa;
+mod invalid;
 pub mod manifest;
 mod measure;
 pub mod metric;

@@ -6,6 +6,8 @@ mod endpoint;
 mod names;
 pub mod promql;
 pub mod replicas;
+mod skew;
+mod transport;
 
 #[cfg(test)]
 mod tests;

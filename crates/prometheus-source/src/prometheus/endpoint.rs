@@ -1,31 +1,27 @@
 //! The query endpoint of one Prometheus: address, authentication, limits on time and
 //! size, and its error messages.
 
-use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::{HeaderMap, header};
+use http::header;
 use reqwest::{Client, Response};
 use tokio::time::Instant;
 use url::Url;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
 use crate::decode::{self, DecodeError};
-use crate::error::{Cause, Error, TlsCause};
+use crate::error::{Cause, Error};
 use crate::query;
 use crate::settings::{Compression, PrometheusSettings, Verb};
 use apimachinery::condition::Condition;
-use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 
 use super::budget::{Budget, Room};
 use super::replicas::{Replica, Replicas};
-
-/// Timeout of a connection and its handshakes. A slower network would not deliver an
-/// answer in time either.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use super::skew::clock_skew;
+use super::transport;
 
 /// The largest skew of the clocks. NTP keeps them within seconds; beyond half a
 /// minute all samples would look stale, or none ever would.
@@ -90,7 +86,7 @@ impl Endpoint {
         // reqwest uses the process's provider; installing it twice has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let material = TlsMaterial::read(&settings.tls)?;
-        let client = build(&settings, &material, &replicas.asked().address)?;
+        let client = transport::build(&settings, &material, &replicas.asked().address)?;
         Ok(Self {
             settings,
             replicas,
@@ -285,7 +281,8 @@ impl Endpoint {
             if material == self.material {
                 return Ok(());
             }
-            self.client = build(&self.settings, &material, &self.replicas.asked().address)?;
+            self.client =
+                transport::build(&self.settings, &material, &self.replicas.asked().address)?;
             self.material = material;
             Ok(())
         });
@@ -328,7 +325,7 @@ impl Endpoint {
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
-        let failed = |error| self.transport(replica, &error);
+        let failed = |error| transport::failure(&replica.address, self.settings.timeout, &error);
         let request = request.build().map_err(failed)?;
         let secrets = Secrets::new(request.headers(), password);
         let sent = self.client.execute(request).await;
@@ -353,7 +350,7 @@ impl Endpoint {
         if response.content_length().is_some_and(|n| n > left as u64) {
             return Err(too_large());
         }
-        let broken = |error| self.transport(replica, &error);
+        let broken = |error| transport::failure(&replica.address, self.settings.timeout, &error);
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if text.len() + chunk.len() > limit {
                 return Err(too_large());
@@ -365,34 +362,6 @@ impl Endpoint {
             text.extend_from_slice(&chunk);
         }
         Ok(())
-    }
-
-    /// A failure below HTTP.
-    fn transport(&self, replica: &Replica, error: &reqwest::Error) -> Error {
-        let address = replica.address.clone();
-        if let Some(tls) = tls_error(error) {
-            return Error::Tls {
-                address,
-                cause: TlsCause::of(tls),
-                reason: tls.to_string(),
-            };
-        }
-        let limit = self.settings.timeout;
-        if error.is_timeout() && error.is_connect() {
-            let limit = format_duration(limit.min(CONNECT_TIMEOUT));
-            let reason = format!("not within {limit}");
-            return Error::Unreachable { address, reason };
-        }
-        if error.is_timeout() {
-            return Error::Timeout { address, limit };
-        }
-        let reason = causes(error)
-            .last()
-            .map_or_else(String::new, ToString::to_string);
-        if error.is_connect() {
-            return Error::Unreachable { address, reason };
-        }
-        Error::Truncated { address, reason }
     }
 }
 
@@ -433,80 +402,5 @@ async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -
         status: status.as_u16(),
         cause,
         text,
-    }
-}
-
-/// A client under the settings' limits. It follows no redirect, which could lead
-/// credentials elsewhere.
-fn build(
-    settings: &PrometheusSettings,
-    material: &TlsMaterial,
-    address: &str,
-) -> Result<Client, Error> {
-    let builder = Client::builder()
-        .user_agent(concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(settings.timeout)
-        .connect_timeout(settings.timeout.min(CONNECT_TIMEOUT));
-    let mut addresses = std::iter::once(&settings.url).chain(&settings.others);
-    let secure = addresses.any(|url| url.scheme() == "https");
-    material
-        .apply(&settings.tls, secure, builder)?
-        .build()
-        .map_err(|error| Error::Tls {
-            address: address.to_owned(),
-            cause: TlsCause::Other,
-            reason: causes(&error)
-                .last()
-                .map_or_else(String::new, ToString::to_string),
-        })
-}
-
-/// An error and its causes, outermost first. The cause of an [`std::io::Error`] is
-/// its content, which `source` skips.
-fn causes<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
-        let error: &'a (dyn StdError + 'static) = *error;
-        match error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref)
-        {
-            Some(inner) => Some(inner as &(dyn StdError + 'static)),
-            None => error.source(),
-        }
-    })
-}
-
-fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
-    causes(error).find_map(|cause| cause.downcast_ref())
-}
-
-/// The server's clock minus ours, in milliseconds, from the `Date` header. The
-/// header names a whole second and some moment of the request: the smallest possible
-/// skew is used.
-fn clock_skew(headers: &HeaderMap, now: Timestamp, elapsed: Duration) -> Option<i64> {
-    let header = |name| headers.get(name)?.to_str().ok();
-    let date = header(header::DATE)?;
-    let date = jiff::fmt::rfc2822::parse(date)
-        .ok()?
-        .timestamp()
-        .as_second();
-    // A cache states how long it has kept the answer.
-    let age = header(header::AGE)
-        .and_then(|age| age.parse().ok())
-        .unwrap_or(0);
-    Some(skew(date.checked_add(age)?, now, elapsed))
-}
-
-pub(super) fn skew(date_secs: i64, now: Timestamp, elapsed: Duration) -> i64 {
-    let date = Timestamp::from_secs(date_secs).millis();
-    let earliest = date.saturating_sub((now + elapsed).millis());
-    let latest = date.saturating_add(999).saturating_sub(now.millis());
-    if earliest > 0 {
-        earliest
-    } else {
-        latest.min(0)
     }
 }

@@ -7,7 +7,7 @@ mod names;
 mod promql;
 mod replicas;
 
-use super::endpoint::skew;
+use super::skew::skew;
 use super::*;
 use crate::settings::{Verb, parse_url};
 use crate::testing::fake_prometheus::FakePrometheus;
