@@ -6,7 +6,7 @@ use apimachinery::selector::Selector;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::{Objects, Query, ValuesOf};
+use gpu_metrics_apiserver::provider::{ObjectSelection, Query, ValuesOf};
 
 use super::stage::Stage;
 
@@ -65,7 +65,7 @@ fn explanations(snapshot: &Snapshot) -> Vec<Explanation> {
         for table in snapshot.layout().tables() {
             for object in table.objects.iter().take(OBJECTS) {
                 let namespace = object.namespace.as_deref();
-                let objects = Objects::named(&table.kind.resource, namespace, &object.name);
+                let objects = ObjectSelection::named(&table.kind.resource, namespace, &object.name);
                 explain(ValuesOf::Objects(objects), &metric.name);
             }
         }

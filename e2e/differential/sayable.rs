@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::aggregate::{Group, Outcome, Reasons, State};
+use gpu_metrics::aggregate::{Group, Outcome, ReadingOutcome, Reasons};
 use gpu_metrics::layout::{RowFacts, Standing};
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::signal::SignalId;
@@ -87,8 +87,12 @@ const fn is_used_percent(measure: &Measure) -> bool {
 fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
     let mut outcomes = reasons.devices.iter().flat_map(|device| &device.outcomes);
-    let is_silent =
-        |(state, _): &Outcome| matches!(state, State::Missing | State::Lost | State::NoReading);
+    let is_silent = |(state, _): &Outcome| {
+        matches!(
+            state,
+            ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::NoReading
+        )
+    };
     match measure {
         Measure::OriginalAverage => false,
         Measure::HeldCount => answered.any(|it| it.missing > 0),

@@ -14,7 +14,7 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
-use prometheus_source::{Devices, KeyHasher, Prometheus, SignalQuery};
+use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SignalQuery};
 use simulator::{Fleet, Scenario};
 
 use super::promql::{POD_STARTED, owner_label};
@@ -83,7 +83,7 @@ impl Stage {
         for spec in signals {
             let query = SignalQuery {
                 spec: &spec,
-                devices: Devices::All,
+                devices: DeviceSelection::All,
                 at,
                 range: pipeline.range(spec.id, at),
             };

@@ -12,7 +12,6 @@ use aggregated_apiserver::api::context::RequestContext;
 use aggregated_apiserver::api::negotiate::Format;
 use aggregated_apiserver::api::status::RequestFailure;
 use aggregated_apiserver::api::{negotiate, response};
-use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
@@ -22,7 +21,7 @@ use crate::telemetry::Telemetry;
 use super::buffer::Pool;
 use super::documents::{CurrentDocuments, Documents};
 use super::path::ApiTarget;
-use super::request::ParsedRequest;
+use super::request::{Backend, ParsedRequest};
 use super::values::Values;
 use super::{discovery, version};
 
@@ -88,7 +87,7 @@ impl Api {
     /// Answers a request for values or documents outside of the layers, for benchmarks.
     pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let parsed = ParsedRequest::of(&request.uri);
-        let context = parsed.context(request, |target| self.fetched(target));
+        let context = parsed.context(request, |target| self.backend(target));
         let mut response = self.answer(&context, &parsed, &request.headers).await;
         response::finish(response.headers_mut(), context.audit_id.clone());
         response
@@ -104,16 +103,17 @@ impl Api {
         answer.unwrap_or_else(|failure| response::failure(failure, context.manner))
     }
 
-    /// Why answers for the target need a fetch; `None`: they do not.
-    pub(super) fn fetched(&self, target: &ApiTarget) -> Option<FetchedFor> {
+    /// The backend that answers for the target are fetched from; `None`: they come from
+    /// memory.
+    pub(super) fn backend(&self, target: &ApiTarget) -> Option<Backend> {
         let provider = &self.inner.provider;
         let is_of_rule = match target {
-            ApiTarget::Usage(_) => return Some(FetchedFor::Usage),
+            ApiTarget::Usage(_) => return Some(Backend::Usage),
             ApiTarget::Custom(of) => provider.is_fetched(Some(of.resource()), &of.metric),
             ApiTarget::External { metric, .. } => provider.is_fetched(None, metric),
             _ => false,
         };
-        is_of_rule.then_some(FetchedFor::Rule)
+        is_of_rule.then_some(Backend::Rules)
     }
 
     /// Builds the answer to a request for values or documents.

@@ -3,7 +3,7 @@
 use aggregated_apiserver::api::quote::bare;
 use aggregated_apiserver::api::status::RequestFailure;
 
-use crate::provider::{Error, Query, ValuesOf};
+use crate::provider::{ProviderError, Query, ValuesOf};
 
 use super::path::PathError;
 
@@ -17,35 +17,39 @@ impl From<PathError> for RequestFailure {
 }
 
 /// Why the provider has no list of devices.
-pub(super) fn of_devices(error: &Error) -> RequestFailure {
+pub(super) fn of_devices(error: &ProviderError) -> RequestFailure {
     match error {
-        Error::NotReady(what) => RequestFailure::NotReady(what),
-        Error::BadSelector { reason } => RequestFailure::Malformed(reason.clone()),
+        ProviderError::NotReady(what) => RequestFailure::NotReady(what),
+        ProviderError::BadSelector { reason } => RequestFailure::Malformed(reason.clone()),
         _ => RequestFailure::TooMuchWork,
     }
 }
 
+/// The text for [`ProviderError::Saturated`].
+pub(super) const QUERIES_OF_RULES: &str =
+    "too many queries of rules are under way (prometheus.maxConcurrentQueries), try again later";
+
 /// Why the provider has no answer, in terms of the request.
-pub(super) fn of_provider(error: Error, query: &Query) -> RequestFailure {
+pub(super) fn of_provider(error: ProviderError, query: &Query) -> RequestFailure {
     let (resource, namespace, name) = match &query.of {
         ValuesOf::Objects(it) => (&*it.resource, it.namespace.as_ref(), it.name()),
         ValuesOf::Namespace(it) => ("namespaces", Some(it), Some(&**it)),
     };
     let because = match error {
-        Error::TooMuchWork => return RequestFailure::TooMuchWork,
-        Error::NotReady(what) => return RequestFailure::NotReady(what),
-        Error::Saturated => return RequestFailure::saturated(),
-        Error::Unlisted { what } => return RequestFailure::Unlisted(what),
-        Error::Unavailable { what } => return RequestFailure::Unavailable(what),
-        Error::BadSelector { reason } => return RequestFailure::Malformed(reason),
-        Error::NoSuchMetric => String::new(),
-        Error::WrongScope if namespace.is_some() => {
+        ProviderError::TooMuchWork => return RequestFailure::TooMuchWork,
+        ProviderError::NotReady(what) => return RequestFailure::NotReady(what),
+        ProviderError::Saturated => return RequestFailure::Saturated(QUERIES_OF_RULES),
+        ProviderError::Unlisted { what } => return RequestFailure::Unlisted(what),
+        ProviderError::Unavailable { what } => return RequestFailure::Unavailable(what),
+        ProviderError::BadSelector { reason } => return RequestFailure::Malformed(reason),
+        ProviderError::NoSuchMetric => String::new(),
+        ProviderError::WrongScope if namespace.is_some() => {
             ": these objects live in no namespace, ask without /namespaces/<namespace>".to_owned()
         }
-        Error::WrongScope => {
+        ProviderError::WrongScope => {
             ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
         }
-        Error::NoValue { reason } => {
+        ProviderError::NoValue { reason } => {
             let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));
             let selector = if query.selector.is_everything() {
                 String::new()

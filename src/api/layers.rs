@@ -22,7 +22,7 @@ use super::request::ParsedRequest;
 pub(super) async fn context(State(api): State<Api>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let parsed = ParsedRequest::of(&parts.uri);
-    let context = Arc::new(parsed.context(&parts, |target| api.fetched(target)));
+    let context = Arc::new(parsed.context(&parts, |target| api.backend(target)));
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(Arc::clone(&context));
     request.extensions_mut().insert(Arc::new(parsed));

@@ -6,7 +6,7 @@ use aggregated_apiserver::api::negotiate::Format;
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
 
-use crate::provider::{Error, Item, Query};
+use crate::provider::{Item, ProviderError, Query};
 
 use super::buffer::Document;
 use super::group::{GroupVersion, MetricsGroup};
@@ -21,14 +21,14 @@ enum Encoder {
 /// Writes a list and checks each value again. A value that is no number or is stale is
 /// left out, whatever the provider decided: an unknown value is never a zero
 /// (docs/protocol.md, "Quantities", "What the autoscaler does").
-pub(crate) struct List {
+pub(crate) struct ListWriter {
     encoder: Encoder,
     /// How many items there may be.
     count: RangeInclusive<usize>,
     written: usize,
 }
 
-impl List {
+impl ListWriter {
     /// A list of as many items as `count` allows; others are left out. Custom metrics' items repeat the query's metric
     /// and selector.
     pub(crate) fn new(
@@ -83,9 +83,9 @@ impl List {
     ///
     /// # Errors
     /// When there are too few items.
-    pub(crate) fn finish(self) -> Result<Document, Error> {
+    pub(crate) fn finish(self) -> Result<Document, ProviderError> {
         if self.written < *self.count.start() {
-            return Err(Error::NoValue {
+            return Err(ProviderError::NoValue {
                 reason: "no fresh value that is a number".to_owned(),
             });
         }

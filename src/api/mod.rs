@@ -23,7 +23,7 @@ mod openapi;
 mod params;
 pub mod path;
 mod proto;
-mod request;
+pub(crate) mod request;
 mod rfc3339;
 pub mod router;
 mod selector_echo;

@@ -6,11 +6,25 @@ use http::request::Parts;
 use http::{Method, Uri};
 
 use aggregated_apiserver::api::context::{RequestContext, verb_of};
-use aggregated_apiserver::security::FetchedFor;
 use aggregated_apiserver::security::reviewer::Access;
 
 use super::params::Params;
 use super::path::{self, ApiTarget, PathError};
+
+/// What values are fetched for. Each has permits of its own: requests that wait for the
+/// query of a rule leave those of resource metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// A metric of a rule.
+    Rules,
+    /// What pods and nodes use (`metrics.k8s.io`).
+    Usage,
+}
+
+impl Backend {
+    /// The number of backends.
+    pub(crate) const COUNT: usize = 2;
+}
 
 /// A request's path and query. Authorization and serving both use `target`, so they
 /// cannot differ.
@@ -32,20 +46,20 @@ impl ParsedRequest {
         }
     }
 
-    /// The request as the layers see it. `fetched` says why answers for a target need a
-    /// fetch.
+    /// The request as the layers see it. `backend` says where answers for a target are
+    /// fetched from.
     pub(super) fn context(
         &self,
         request: &Parts,
-        fetched: impl FnOnce(&ApiTarget) -> Option<FetchedFor>,
+        backend: impl FnOnce(&ApiTarget) -> Option<Backend>,
     ) -> RequestContext {
         let (params, target) = (self.params.as_ref().ok(), self.target.as_ref().ok());
-        let fetched = target.and_then(fetched);
+        let backend = target.and_then(backend).map(|backend| backend as usize);
         let pretty = params.and_then(Params::pretty);
         RequestContext::new(
             request,
             self.access(&request.method, &request.uri),
-            fetched,
+            backend,
             pretty,
         )
     }

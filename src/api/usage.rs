@@ -16,8 +16,9 @@ use apimachinery::field_selector::FieldSelector;
 use apimachinery::time::Timestamp;
 
 use crate::provider::usage::{Amounts, Measured, Usage, UsageAnswer, UsageQuery};
-use crate::provider::{Error, Which};
+use crate::provider::{ProviderError, Which};
 
+use super::failure::QUERIES_OF_RULES;
 use super::group::GroupVersion;
 use super::params::selector;
 use super::path::UsageTarget;
@@ -205,9 +206,9 @@ fn table_of(rows: &[Json]) -> Json {
     })
 }
 
-fn failure(error: Error, target: &UsageTarget) -> RequestFailure {
+fn failure(error: ProviderError, target: &UsageTarget) -> RequestFailure {
     match error {
-        Error::NoValue { reason } => {
+        ProviderError::NoValue { reason } => {
             let kind = match target.measured {
                 Measured::Pods => "podmetrics",
                 Measured::Nodes => "nodemetrics",
@@ -220,12 +221,12 @@ fn failure(error: Error, target: &UsageTarget) -> RequestFailure {
                 target.of.group.name()
             ))
         }
-        Error::TooMuchWork => RequestFailure::TooMuchWork,
-        Error::NotReady(what) => RequestFailure::NotReady(what),
-        Error::Saturated => RequestFailure::saturated(),
-        Error::Unlisted { what } => RequestFailure::Unlisted(what),
-        Error::Unavailable { what } => RequestFailure::Unavailable(what),
-        Error::BadSelector { reason } => RequestFailure::Malformed(reason),
-        Error::NoSuchMetric | Error::WrongScope => RequestFailure::NoSuchPath,
+        ProviderError::TooMuchWork => RequestFailure::TooMuchWork,
+        ProviderError::NotReady(what) => RequestFailure::NotReady(what),
+        ProviderError::Saturated => RequestFailure::Saturated(QUERIES_OF_RULES),
+        ProviderError::Unlisted { what } => RequestFailure::Unlisted(what),
+        ProviderError::Unavailable { what } => RequestFailure::Unavailable(what),
+        ProviderError::BadSelector { reason } => RequestFailure::Malformed(reason),
+        ProviderError::NoSuchMetric | ProviderError::WrongScope => RequestFailure::NoSuchPath,
     }
 }

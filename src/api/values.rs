@@ -11,12 +11,12 @@ use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 
 use crate::provider::devices::{DeviceList, DevicesQuery, kinds};
-use crate::provider::{Item, Objects, Provider, Query, ValuesOf, Which};
+use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf, Which};
 
 use super::buffer::{Document, Pool};
 use super::failure::{of_devices, of_provider};
 use super::group::GroupVersion;
-use super::list::List;
+use super::list::ListWriter;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, DEVICES, FINDINGS, ObjectTarget};
 
@@ -98,7 +98,7 @@ impl Values<'_> {
             explanation.name_holders(self.may_list_pods);
             return json(&explanation);
         }
-        let mut list = List::new(of, query, self.format, self.pool.take(), count);
+        let mut list = ListWriter::new(of, query, self.format, self.pool.take(), count);
         let mut sink = |item: Item<'_>| list.add(&item);
         let answer = self.provider.values(query, &mut sink).await;
         answer.and_then(|()| list.finish()).map_err(failure)
@@ -175,7 +175,7 @@ impl Values<'_> {
 }
 
 /// The objects that a target describes.
-fn objects(target: &CustomTarget, selector: Selector) -> Objects {
+fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which is in no namespace.
     let (namespace, name) = match &target.object {
@@ -183,7 +183,7 @@ fn objects(target: &CustomTarget, selector: Selector) -> Objects {
         ObjectTarget::All { .. } => (namespace, None),
         ObjectTarget::Named { name, .. } => (namespace, Some(name.as_str())),
     };
-    Objects {
+    ObjectSelection {
         resource: target.resource().to_owned(),
         namespace: namespace.map(str::to_owned),
         which: name.map_or(Which::Matching(selector), |name| Which::Named(name.into())),

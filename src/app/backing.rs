@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::provider::rules;
-use crate::provider::{Ask, Error, NO_METRICS};
+use crate::provider::{NO_METRICS, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::condition::Condition;
 use apimachinery::kinds::Kind;
@@ -109,12 +109,12 @@ impl Asked {
     }
 }
 
-impl rules::Answers for Asked {
+impl rules::StoreAnswers for Asked {
     fn fetch<'a>(
         &'a self,
-        ask: &'a Ask,
+        ask: &'a StoreQuery,
         user: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Answer>, Error>> {
+    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>> {
         Box::pin(async move {
             let fetched = self.answers.fetch(&ask.promql, ask.purpose, user).await;
             let outcome = match &fetched {
@@ -125,11 +125,11 @@ impl rules::Answers for Asked {
                     )),
                 },
                 // A full limit says nothing about the rule.
-                Err(Unanswered::Saturated) => return Err(Error::Saturated),
+                Err(Unanswered::Saturated) => return Err(ProviderError::Saturated),
                 Err(Unanswered::Failed(error)) => Err(error.to_string()),
             };
             self.tell(&ask.rule, outcome);
-            fetched.map_err(|_| Error::Unavailable { what: NO_METRICS })
+            fetched.map_err(|_| ProviderError::Unavailable { what: NO_METRICS })
         })
     }
 }

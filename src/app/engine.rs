@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::findings::Said;
 use super::{findings, measure};
-use crate::provider::gpu::{GpuProvider, Served};
+use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Health, Heartbeat, Weight};
 use crate::telemetry::metrics::{Metrics, Polls};
@@ -89,7 +89,7 @@ pub struct EngineSettings {
     /// The provider that serves the values while this engine is in force.
     pub provider: Arc<GpuProvider>,
     /// The provider in force.
-    pub served: Served,
+    pub served: ServedProvider,
     /// Set by the engine in force.
     pub checks: Checks,
     /// Counts polls; watches the loop.
@@ -108,7 +108,7 @@ pub struct Checks {
 impl Checks {
     /// Registers them, and the state of the source of the engine in force.
     #[must_use]
-    pub fn register(health: &Health, served: &Served) -> Self {
+    pub fn register(health: &Health, served: &ServedProvider) -> Self {
         let waiting = Some("the first round of queries has not ended");
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
         let served = Arc::clone(served);
@@ -145,7 +145,7 @@ pub struct Engine {
     poll: Option<Duration>,
     relist: Duration,
     provider: Arc<GpuProvider>,
-    served: Served,
+    served: ServedProvider,
     checks: Checks,
     ready: watch::Sender<bool>,
     polls: Polls,

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::engine::Checks;
 use super::{Engine, EngineSettings};
-use crate::provider::gpu::{GpuProvider, Served};
+use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use cluster_state::inventory::{WatchSettings, Watches};
 use configuration::Config;
@@ -110,7 +110,7 @@ impl RunningEngine {
 /// Keeps GPU metrics by the settings in force.
 #[derive(Debug)]
 pub(super) struct Gpus {
-    served: Served,
+    served: ServedProvider,
     checks: Checks,
     watches: Watches,
     relist: Duration,
@@ -127,7 +127,7 @@ impl Gpus {
         telemetry: Telemetry,
     ) -> Self {
         let (provider, _) = provider(config);
-        let served: Served = Arc::new(ArcSwap::new(provider));
+        let served: ServedProvider = Arc::new(ArcSwap::new(provider));
         let checks = Checks::register(&telemetry.health, &served);
         if !config.gpus_enabled {
             checks.rest();
@@ -143,7 +143,7 @@ impl Gpus {
     }
 
     /// The provider in force.
-    pub(super) fn served(&self) -> Served {
+    pub(super) fn served(&self) -> ServedProvider {
         Arc::clone(&self.served)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::telemetry::metrics::{Figure, IntakeCounts, catalog};
 use apimachinery::time::Timestamp;
-use gpu_metrics::dcgm::intake::Report;
+use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::layout::{Layout, Standing};
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
@@ -15,7 +15,7 @@ pub(super) fn secs(at: Timestamp) -> f64 {
 }
 
 /// The outcome of an answer's samples.
-pub(super) fn intake(report: &Report) -> IntakeCounts {
+pub(super) fn intake(report: &IntakeReport) -> IntakeCounts {
     IntakeCounts {
         accepted: report.applied.accepted,
         samples_dropped: [

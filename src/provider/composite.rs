@@ -6,11 +6,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::devices::{DeviceList, DevicesQuery};
-use super::gpu::Served;
+use super::gpu::ServedProvider;
 use super::rules::RuleProvider;
 use super::served::ServedGpus;
 use super::usage::{UsageAnswer, UsageQuery};
-use super::{CustomMetric, Error, Provider, Query, Sink, ValuesOf};
+use super::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf};
 use findings::{Finding, Report};
 use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
@@ -43,7 +43,7 @@ struct Merged<T> {
 impl Composite {
     /// `rules` take precedence over `gpus`.
     #[must_use]
-    pub fn new(rules: Arc<RuleProvider>, gpus: Served) -> Self {
+    pub fn new(rules: Arc<RuleProvider>, gpus: ServedProvider) -> Self {
         Self {
             rules,
             gpus: ServedGpus::new(gpus),
@@ -112,11 +112,14 @@ impl Provider for Composite {
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         self.of(query).values(query, sink)
     }
 
-    fn explain<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+    fn explain<'a>(
+        &'a self,
+        query: &'a Query,
+    ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         self.of(query).explain(query)
     }
 
@@ -128,7 +131,10 @@ impl Provider for Composite {
         report
     }
 
-    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+    fn devices<'a>(
+        &'a self,
+        asked: &'a DevicesQuery,
+    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
         self.gpus.devices(asked)
     }
 
@@ -136,7 +142,10 @@ impl Provider for Composite {
         self.rules.knows_usage()
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+    fn usage<'a>(
+        &'a self,
+        query: &'a UsageQuery,
+    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
         self.rules.usage(query)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::Error;
+use super::ProviderError;
 
 /// Requests in the queue; more are refused at once.
 const MOST_WAITING: usize = 256;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct ComputeLimit {
     waiting: Semaphore,
     working: Arc<Semaphore>,
-    refusal: Error,
+    refusal: ProviderError,
 }
 
 impl ComputeLimit {
@@ -28,16 +28,16 @@ impl ComputeLimit {
     /// serve.
     pub(crate) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
-        Self::new((processors / 2).clamp(1, 4), Error::TooMuchWork)
+        Self::new((processors / 2).clamp(1, 4), ProviderError::TooMuchWork)
     }
 
     /// For answers that must not delay values, one at a time; `refusal` is the error
     /// where the queue is full or too slow.
-    pub(crate) fn beside_values(refusal: Error) -> Self {
+    pub(crate) fn beside_values(refusal: ProviderError) -> Self {
         Self::new(1, refusal)
     }
 
-    fn new(most_working: usize, refusal: Error) -> Self {
+    fn new(most_working: usize, refusal: ProviderError) -> Self {
         Self {
             waiting: Semaphore::new(MOST_WAITING),
             working: Arc::new(Semaphore::new(most_working)),
@@ -49,10 +49,10 @@ impl ComputeLimit {
     ///
     /// # Errors
     /// Those of `work`, and the refusal.
-    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, Error>
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, ProviderError>
     where
         T: Send + 'static,
-        F: FnOnce() -> Result<T, Error> + Send + 'static,
+        F: FnOnce() -> Result<T, ProviderError> + Send + 'static,
     {
         let refused = || self.refusal.clone();
         let waiting = self.waiting.try_acquire().map_err(|_| refused())?;

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::gpu::GpuProvider;
-use super::{Error, Objects, Query, ValuesOf};
+use super::lookup::AnsweredSnapshot;
+use super::{ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::labels::Labels;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{Device, Explanation, State, Window};
+use gpu_metrics::explain::{ExplainedDevice, Explanation, ReadingOutcome, Window};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -104,7 +105,7 @@ pub struct DevicesOf {
     /// At each instant of the window of a value.
     memory_utilization_instants: Vec<Option<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    idle_since: Option<IdleSince>,
+    idle_since: Option<IdleTime>,
     /// Why there is no memory utilisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_value: Option<String>,
@@ -119,7 +120,7 @@ pub struct DevicesOf {
 /// How long held devices have not been in use.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct IdleSince {
+struct IdleTime {
     /// 0: one is in use.
     seconds: f64,
     /// Whether it may be longer, because no older readings are held.
@@ -141,7 +142,7 @@ struct DeviceNow {
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    idle_since: Option<IdleSince>,
+    idle_since: Option<IdleTime>,
     /// The holders that may be named, and the number of others.
     pods: Vec<String>,
     shared_with: usize,
@@ -156,22 +157,24 @@ impl GpuProvider {
     ///
     /// # Errors
     /// Before the first poll.
-    pub fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, Error> {
+    pub fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
         if self.custom_metrics().is_empty() {
             return Ok(DeviceList::default());
         }
-        let snapshot = self.snapshot().ok_or_else(|| self.not_ready())?;
+        let current = self.current.load();
+        let current = current.as_deref().ok_or_else(|| self.not_ready())?;
+        let snapshot = &current.snapshot;
         let layout = snapshot.layout();
         let rank = |row| layout.rank(row).device;
         let devices = layout.cluster().chunk_by(|a, b| rank(*a) == rank(*b));
-        let objects = objects(&snapshot, asked);
+        let objects = objects(snapshot, asked);
         if objects.len() > MOST_OBJECTS {
             let reason = format!(
                 "{} objects have GPUs, and a list shows {MOST_OBJECTS} at most: name a namespace \
                  or a labelSelector",
                 objects.len()
             );
-            return Err(Error::BadSelector { reason });
+            return Err(ProviderError::BadSelector { reason });
         }
         let mut looked_for = 0;
         let items = objects.into_iter().map(|key| {
@@ -181,7 +184,7 @@ impl GpuProvider {
             self.devices_of(
                 key,
                 asked,
-                &snapshot,
+                current,
                 is_known || looked_for <= MOST_LOOKED_FOR,
             )
         });
@@ -196,11 +199,12 @@ impl GpuProvider {
         &self,
         (namespace, place, name): Key,
         asked: &DevicesQuery,
-        snapshot: &Snapshot,
+        current: &AnsweredSnapshot,
         explained: bool,
-    ) -> Result<DevicesOf, Error> {
+    ) -> Result<DevicesOf, ProviderError> {
+        let snapshot = &current.snapshot;
         let resource = asked.kinds.get(place).copied().unwrap_or_default();
-        let objects = Objects::named(resource, namespace.as_deref(), &name);
+        let objects = ObjectSelection::named(resource, namespace.as_deref(), &name);
         let query = Query {
             of: ValuesOf::Objects(objects),
             metric: MEMORY_UTILIZATION.to_owned(),
@@ -209,7 +213,7 @@ impl GpuProvider {
             user: String::new(),
         };
         let mut told = match explained {
-            true => self.explain(&query, u64::MAX)?,
+            true => self.explain_at(Some(current), &query, u64::MAX)?,
             false => Explanation {
                 no_value: Some(UNEXPLAINED.to_owned()),
                 ..Explanation::default()
@@ -315,45 +319,48 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
 
 /// How long none of the held devices has been in use; `None`: none is held, or it is not
 /// known.
-fn idle(devices: &[Device], now: Timestamp) -> Option<IdleSince> {
+fn idle(devices: &[ExplainedDevice], now: Timestamp) -> Option<IdleTime> {
     let (mut since, mut unknown) = (None, false);
     for device in devices {
         let last = device.readings.last();
         match last.map(|it| (it.state, it.held)) {
-            Some((State::Counted, Some(true))) => return Some(IdleSince::default()),
-            Some((State::Idle, Some(true))) => {
+            Some((ReadingOutcome::Counted, Some(true))) => return Some(IdleTime::default()),
+            Some((ReadingOutcome::Idle, Some(true))) => {
                 let idle = device.idle.as_ref();
                 let of_device =
                     idle.and_then(|it| Some((Timestamp::from_date(&it.since)?, it.or_longer)));
                 unknown |= of_device.is_none();
                 since = since.max(of_device);
             }
-            Some((State::Missing | State::Lost | State::ActivityUnknown, _)) => unknown = true,
+            Some((
+                ReadingOutcome::Missing | ReadingOutcome::Lost | ReadingOutcome::ActivityUnknown,
+                _,
+            )) => unknown = true,
             _ => {}
         }
     }
     let (since, or_longer) = since.filter(|_| !unknown)?;
     let seconds = now.since(since).as_secs_f64();
-    Some(IdleSince { seconds, or_longer })
+    Some(IdleTime { seconds, or_longer })
 }
 
 /// A device whose store is late by `lag` seconds.
-fn device_now(device: Device, lag: f64, now: Timestamp) -> DeviceNow {
+fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
     // A reading that is too old does not show what the device does now.
     let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;
     let last = device.readings.last().filter(|_| is_believed);
     let held = last.and_then(|reading| reading.held);
     let (state, reason) = match last.map(|reading| reading.state) {
         _ if held == Some(false) => ("free", None),
-        Some(State::Counted | State::Active) => ("active", None),
-        Some(State::Idle) => ("idle", None),
-        Some(State::Missing) => ("missing", None),
-        Some(State::Lost) => ("lost", None),
-        Some(State::NoReading) => ("no-reading", None),
-        Some(State::ActivityUnknown) => ("unknown", Some("activity-unknown")),
-        Some(State::BeforeItsTime | State::AfterItsTime | State::NotHeld) => {
-            ("unknown", Some("of-another-time"))
-        }
+        Some(ReadingOutcome::Counted | ReadingOutcome::Active) => ("active", None),
+        Some(ReadingOutcome::Idle) => ("idle", None),
+        Some(ReadingOutcome::Missing) => ("missing", None),
+        Some(ReadingOutcome::Lost) => ("lost", None),
+        Some(ReadingOutcome::NoReading) => ("no-reading", None),
+        Some(ReadingOutcome::ActivityUnknown) => ("unknown", Some("activity-unknown")),
+        Some(
+            ReadingOutcome::BeforeItsTime | ReadingOutcome::AfterItsTime | ReadingOutcome::NotHeld,
+        ) => ("unknown", Some("of-another-time")),
         None if device.silent_since.is_some() => ("unknown", Some("silent")),
         None => ("unknown", Some("late")),
     };

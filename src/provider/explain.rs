@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::gpu::GpuProvider;
 use super::gpu::external::Sought;
-use super::lookup::{Current, Lookup};
-use super::{Ask, Error, Objects, Query, ValuesOf, Which};
+use super::lookup::{AnsweredSnapshot, Lookup};
+use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
 use gpu_metrics::aggregate::Group;
-use gpu_metrics::explain::{Explanation, Promql, Question, Selected, Served};
-use gpu_metrics::inventory::{Authority, Workload};
+use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
+use gpu_metrics::inventory::{InventoryOrigin, Workload};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::{Snapshot, group_of};
@@ -19,10 +19,20 @@ impl GpuProvider {
     /// Explains the value of one object, or of an external metric; a missing one too.
     ///
     /// # Errors
-    /// See [`Error`].
-    pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, Error> {
+    /// See [`ProviderError`].
+    pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, ProviderError> {
+        self.explain_at(self.current.load().as_deref(), query, looks)
+    }
+
+    /// [`GpuProvider::explain`] of one snapshot.
+    pub(super) fn explain_at(
+        &self,
+        current: Option<&AnsweredSnapshot>,
+        query: &Query,
+        looks: u64,
+    ) -> Result<Explanation, ProviderError> {
         let mut sum = Sum::default();
-        let answer = self.values(query, looks, &mut |item| sum.add(item.value()));
+        let answer = self.values_at(current, (query, looks), &mut |item| sum.add(item.value()));
         let (_, value, no_value) = sum.after(answer)?;
         let told = Told {
             of: described(query),
@@ -30,8 +40,6 @@ impl GpuProvider {
             value,
             no_value,
         };
-        let loaded = self.current.load();
-        let current = loaded.as_deref();
         match &query.of {
             ValuesOf::Objects(objects) => self.explained(objects, (query, looks), current, told),
             ValuesOf::Namespace(namespace) => {
@@ -57,17 +65,17 @@ impl GpuProvider {
 
     fn explained<'a>(
         &self,
-        objects: &'a Objects,
+        objects: &'a ObjectSelection,
         (query, looks): (&Query, u64),
-        current: Option<&Current>,
+        current: Option<&AnsweredSnapshot>,
         mut told: Told<'a>,
-    ) -> Result<Explanation, Error> {
+    ) -> Result<Explanation, ProviderError> {
         let Which::Named(name) = &objects.which else {
-            return Err(Error::NoSuchMetric);
+            return Err(ProviderError::NoSuchMetric);
         };
         let (metric, spec) = self
             .metric(|name| name == query.metric)
-            .ok_or(Error::NoSuchMetric)?;
+            .ok_or(ProviderError::NoSuchMetric)?;
         let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
         let current = current.ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query, looks)?;
@@ -100,9 +108,9 @@ impl GpuProvider {
 pub(super) fn explained_by_rule(
     query: &Query,
     rule: Option<&Rule>,
-    asked: Result<(Ask, Arc<Answer>), Error>,
+    asked: Result<(StoreQuery, Arc<Answer>), ProviderError>,
     sum: Sum,
-) -> Result<Explanation, Error> {
+) -> Result<Explanation, ProviderError> {
     let (asked, value, no_value) = sum.after(asked)?;
     let (place, series) = rule.map_or(("a rule", "?"), |it| (&it.place, &it.series_query));
     let at = value.map_or(query.now, |value| value.at);
@@ -110,7 +118,7 @@ pub(super) fn explained_by_rule(
         metric: query.metric.clone(),
         of: described(query),
         meaning: format!("what Prometheus answers to the query of {place} of the configuration"),
-        value: value.map(|value| Served::of(&value, query.now)),
+        value: value.map(|value| ExplainedValue::of(&value, query.now)),
         no_value,
         notes: std::iter::once(format!("{place} is about the series {series}"))
             .chain(asked.iter().map(|(_, answer)| said(answer)))
@@ -155,7 +163,7 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
 /// The note that the cluster has no object of this name.
 fn nobody(snapshot: &Snapshot, resource: &str, (namespace, name): (&str, &str)) -> Option<String> {
     let inventory = snapshot.layout().inventory();
-    if inventory.authority != Authority::Cluster {
+    if inventory.authority != InventoryOrigin::Cluster {
         return None;
     }
     if resource == "pods" {
@@ -199,13 +207,13 @@ impl Sum {
     }
 
     /// What an answer gave, the value, and why there is none.
-    fn after<T>(self, answer: Result<T, Error>) -> Result<Outcome<T>, Error> {
+    fn after<T>(self, answer: Result<T, ProviderError>) -> Result<Outcome<T>, ProviderError> {
         match answer {
             Ok(given) if self.0.is_none() => {
                 Ok((Some(given), None, Some("there is no value".to_owned())))
             }
             Ok(given) => Ok((Some(given), self.0, None)),
-            Err(Error::NoValue { reason }) => Ok((None, None, Some(reason))),
+            Err(ProviderError::NoValue { reason }) => Ok((None, None, Some(reason))),
             Err(error) => Err(error),
         }
     }
@@ -228,7 +236,7 @@ impl Told<'_> {
         lookup: &Lookup<'_>,
         metric: &str,
         group: Option<Group<'_>>,
-    ) -> Result<Explanation, Error> {
+    ) -> Result<Explanation, ProviderError> {
         // Each reading is read twice, for the value and for its own explanation, and
         // those of the longest window once more for the idle time.
         let rows = group.map_or(0, |group| group.rows.len() as u64);

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::lookup::{Current, Lookup};
+use super::lookup::{AnsweredSnapshot, Lookup};
 use super::memo::Memo;
 use super::narrow::cost_of;
-use super::{CustomItem, CustomMetric, Error, Item, Objects, Query, ValuesOf, Which};
+use super::{
+    CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, ValuesOf, Which,
+};
 use apimachinery::selector::Selector;
 use findings::{Report, source};
 use gpu_metrics::external::ExternalMetrics;
@@ -50,13 +52,13 @@ fn kinds() -> Vec<ObjectKind> {
 const UNBOUND: &str = "the server may not list pods";
 
 /// The answers in force; a change of settings replaces them.
-pub type Served = Arc<ArcSwap<GpuProvider>>;
+pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
 
 /// The values of GPU metrics, without I/O and threads. [`super::served`] makes a
 /// [`super::Provider`] of it.
 ///
 /// Each question has a bound on its work in looks: at a row's reading at an instant, or at
-/// one of its labels. A question that needs more gives [`Error::TooMuchWork`]; `u64::MAX`
+/// one of its labels. A question that needs more gives [`ProviderError::TooMuchWork`]; `u64::MAX`
 /// is no bound.
 #[derive(Debug)]
 pub struct GpuProvider {
@@ -66,7 +68,7 @@ pub struct GpuProvider {
     /// The external metrics by name.
     named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
-    pub(super) current: ArcSwapOption<Current>,
+    pub(super) current: ArcSwapOption<AnsweredSnapshot>,
     /// The resources by which pods request GPUs, in words.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
@@ -120,9 +122,9 @@ impl GpuProvider {
     }
 
     /// What the first values wait for.
-    pub(super) fn not_ready(&self) -> Error {
+    pub(super) fn not_ready(&self) -> ProviderError {
         let told = self.findings.load();
-        Error::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
+        ProviderError::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
             true => {
                 "the server may not list pods: its log names the ClusterRoleBinding that is missing"
             }
@@ -143,7 +145,7 @@ impl GpuProvider {
     /// The same while the source fails: requests for a value that
     /// is not there get the reason.
     pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
-        self.current.store(Some(Arc::new(Current {
+        self.current.store(Some(Arc::new(AnsweredSnapshot {
             snapshot,
             memo: Memo::default(),
             trouble,
@@ -218,33 +220,40 @@ impl GpuProvider {
     /// Passes every value to `sink`; nothing, if there is an error.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`ProviderError`].
     pub fn values(
         &self,
         query: &Query,
         looks: u64,
         sink: &mut dyn FnMut(Item<'_>),
-    ) -> Result<(), Error> {
-        match &query.of {
-            ValuesOf::Objects(objects) => self.custom(objects, query, looks, sink),
-            ValuesOf::Namespace(namespace) => self.external(namespace, query, looks, sink),
+    ) -> Result<(), ProviderError> {
+        self.values_at(self.current.load().as_deref(), (query, looks), sink)
+    }
+
+    /// [`GpuProvider::values`] of one snapshot.
+    pub(super) fn values_at(
+        &self,
+        current: Option<&AnsweredSnapshot>,
+        asked: (&Query, u64),
+        sink: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), ProviderError> {
+        match &asked.0.of {
+            ValuesOf::Objects(objects) => self.custom(current, objects, asked, sink),
+            ValuesOf::Namespace(namespace) => self.external(current, namespace, asked, sink),
         }
     }
 
     fn custom(
         &self,
-        objects: &Objects,
-        query: &Query,
-        looks: u64,
+        current: Option<&AnsweredSnapshot>,
+        objects: &ObjectSelection,
+        (query, looks): (&Query, u64),
         sink: &mut dyn FnMut(Item<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<(), ProviderError> {
         let (metric, spec) = self
             .metric(|name| name == query.metric)
-            .ok_or(Error::NoSuchMetric)?;
-        let loaded = self.current.load();
-        let table = loaded
-            .as_ref()
-            .and_then(|current| current.snapshot.layout().table(&objects.resource));
+            .ok_or(ProviderError::NoSuchMetric)?;
+        let table = current.and_then(|current| current.snapshot.layout().table(&objects.resource));
         let known = self
             .kinds
             .iter()
@@ -252,14 +261,14 @@ impl GpuProvider {
         let kind = table
             .map(|(_, table)| &table.kind)
             .or(known)
-            .ok_or(Error::NoSuchMetric)?;
+            .ok_or(ProviderError::NoSuchMetric)?;
         if !is_offered(&spec.measure, kind) {
-            return Err(Error::NoSuchMetric);
+            return Err(ProviderError::NoSuchMetric);
         }
         if kind.namespaced != objects.namespace.is_some() {
-            return Err(Error::WrongScope);
+            return Err(ProviderError::WrongScope);
         }
-        let current = loaded.as_ref().ok_or_else(|| self.not_ready())?;
+        let current = current.ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query, looks)?;
         if spec.measure == Measure::OriginalAverage {
             return original_of_namespaces(&lookup, kind, &objects.which, sink);
@@ -305,7 +314,7 @@ fn list(
     namespace: Option<&str>,
     selector: &Selector,
     sink: &mut dyn FnMut(Item<'_>),
-) -> Result<bool, Error> {
+) -> Result<bool, ProviderError> {
     let Some((kind, table)) = table else {
         return Ok(false);
     };
@@ -347,7 +356,7 @@ fn original_of_namespaces(
     kind: &ObjectKind,
     which: &Which,
     sink: &mut dyn FnMut(Item<'_>),
-) -> Result<(), Error> {
+) -> Result<(), ProviderError> {
     let value = lookup
         .of_cluster()?
         .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.cluster_group())))?;

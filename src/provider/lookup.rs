@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::memo::{Memo, Subject};
 use super::narrow::Narrowed;
-use super::{Error, Objects, Query, Which};
+use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::{Absence, Group, Reasons};
 use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::grid::RowId;
-use gpu_metrics::inventory::Authority;
+use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
@@ -24,7 +24,7 @@ const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
 /// A snapshot, and the answers computed from it.
 #[derive(Debug)]
-pub(super) struct Current {
+pub(super) struct AnsweredSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) memo: Memo,
     /// Why values may be missing, if the source fails.
@@ -49,14 +49,14 @@ pub(super) struct Lookup<'a> {
     gpus: &'a str,
 }
 
-impl Current {
+impl AnsweredSnapshot {
     /// Resolves a query for a metric.
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
         query: &Query,
         looks: u64,
-    ) -> Result<Lookup<'a>, Error> {
+    ) -> Result<Lookup<'a>, ProviderError> {
         let snapshot = &*self.snapshot;
         let windows = SHORTEST_WINDOW..=longest_window(snapshot);
         Ok(Lookup {
@@ -81,10 +81,10 @@ impl<'a> Lookup<'a> {
     }
 
     /// Checks that this many looks are within the bound.
-    pub(super) fn allow(&self, looks: u64) -> Result<(), Error> {
+    pub(super) fn allow(&self, looks: u64) -> Result<(), ProviderError> {
         match looks <= self.looks {
             true => Ok(()),
-            false => Err(Error::TooMuchWork),
+            false => Err(ProviderError::TooMuchWork),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Lookup<'a> {
         kind: usize,
         table: &KindTable,
         index: usize,
-    ) -> Result<Option<Value>, Error> {
+    ) -> Result<Option<Value>, ProviderError> {
         if let Some(values) = self.foreseen(kind) {
             return Ok(self.fresh(values.get(index).copied().flatten()));
         }
@@ -124,7 +124,7 @@ impl<'a> Lookup<'a> {
         kind: usize,
         table: &KindTable,
         objects: &[(usize, &'t Object)],
-    ) -> Result<Vec<Option<Value>>, Error> {
+    ) -> Result<Vec<Option<Value>>, ProviderError> {
         let one_pod = table.kind.resource.as_ref() == "pods";
         let group = |(_, object): &(usize, &'t Object)| group_of(object, one_pod);
         let groups: Vec<Group<'_>> = objects.iter().map(group).collect();
@@ -136,7 +136,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// A namespace's value.
-    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, Error> {
+    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
         let Some((kind, table)) = self.snapshot.layout().table("namespaces") else {
             return Ok(None);
         };
@@ -175,7 +175,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The value over the whole cluster.
-    pub(super) fn of_cluster(&self) -> Result<Option<Value>, Error> {
+    pub(super) fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
@@ -189,7 +189,7 @@ impl<'a> Lookup<'a> {
         &self,
         subjects: &[Subject],
         groups: &[Group<'_>],
-    ) -> Result<Vec<Option<Value>>, Error> {
+    ) -> Result<Vec<Option<Value>>, ProviderError> {
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
         let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
@@ -280,7 +280,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Why `of` has no value; its devices are those of `group`, if any.
-    pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> Error {
+    pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> ProviderError {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
             return self.unmatched(of, group.map_or(&[], |group| group.rows));
@@ -296,11 +296,11 @@ impl<'a> Lookup<'a> {
                  that dcgm-exporter is up and that its series reach Prometheus with pod labels"
             ),
         };
-        Error::NoValue { reason }
+        ProviderError::NoValue { reason }
     }
 
     /// Why no GPU of `of`, which has these rows, matches the requested labels.
-    fn unmatched(&self, of: &str, rows: &[RowId]) -> Error {
+    fn unmatched(&self, of: &str, rows: &[RowId]) -> ProviderError {
         let metric = &self.spec.name;
         let layout = self.snapshot.layout();
         let facts = rows.iter().filter_map(|row| layout.fact(*row));
@@ -314,11 +314,11 @@ impl<'a> Lookup<'a> {
                 models.join(", ")
             ),
         };
-        Error::NoValue { reason }
+        ProviderError::NoValue { reason }
     }
 
     /// The rows of objects.
-    fn rows_of(&self, objects: &Objects) -> Vec<RowId> {
+    fn rows_of(&self, objects: &ObjectSelection) -> Vec<RowId> {
         let Some((_, table)) = self.snapshot.layout().table(&objects.resource) else {
             return Vec::new();
         };
@@ -330,9 +330,9 @@ impl<'a> Lookup<'a> {
     }
 
     /// Whether the objects are pods and none of them requests a GPU.
-    fn request_none(&self, objects: &Objects) -> bool {
+    fn request_none(&self, objects: &ObjectSelection) -> bool {
         let inventory = self.snapshot.layout().inventory();
-        if objects.resource != "pods" || inventory.authority != Authority::Cluster {
+        if objects.resource != "pods" || inventory.authority != InventoryOrigin::Cluster {
             return false;
         }
         let mut pods = inventory.pods.iter().filter(|pod| {
@@ -344,13 +344,18 @@ impl<'a> Lookup<'a> {
     }
 
     /// Why objects have no value, which may need facts that only a cluster has.
-    pub(super) fn no_object(&self, of: &str, group: Option<Group<'_>>, objects: &Objects) -> Error {
+    pub(super) fn no_object(
+        &self,
+        of: &str,
+        group: Option<Group<'_>>,
+        objects: &ObjectSelection,
+    ) -> ProviderError {
         let by_labels =
             matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
         let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
-        let alone = self.snapshot.layout().inventory().authority == Authority::Series;
+        let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
         if alone && (by_labels || by_owner) {
-            return Error::NoValue {
+            return ProviderError::NoValue {
                 reason: "no cluster is connected, so labels and owners of pods are not known: \
                          ask for pods by name, for all pods, namespaces or nodes"
                     .to_owned(),
@@ -360,7 +365,7 @@ impl<'a> Lookup<'a> {
         if rows.is_empty() && self.request_none(objects) {
             let (metric, gpus) = (&self.spec.name, self.gpus);
             let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
-            return Error::NoValue { reason };
+            return ProviderError::NoValue { reason };
         }
         match self.narrowed.has_labels() {
             true => self.unmatched(of, &rows),

@@ -26,7 +26,7 @@ pub(super) enum Subject {
 
 /// The known values of one query.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct KnownValues {
     values: Mutex<HashMap<Subject, Option<Value>>>,
     /// Whether the query was dropped: its values are not counted any more.
     forgotten: AtomicBool,
@@ -49,7 +49,7 @@ struct Questions {
 #[derive(Debug)]
 struct Known {
     last: u64,
-    answers: Arc<Answers>,
+    answers: Arc<KnownValues>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,7 +58,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Memo {
     /// The answers to a query for a metric.
-    pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<Answers> {
+    pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<KnownValues> {
         let mut questions = lock(&self.questions);
         questions.asked += 1;
         let now = questions.asked;
@@ -72,7 +72,7 @@ impl Memo {
         {
             self.forget_oldest(&mut questions);
         }
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(KnownValues::default());
         let known = Known {
             last: now,
             answers: Arc::clone(&answers),
@@ -97,7 +97,7 @@ impl Memo {
     /// Adds values to a query's answers, as long as there is room.
     pub(super) fn keep(
         &self,
-        answers: &Answers,
+        answers: &KnownValues,
         values: impl ExactSizeIterator<Item = (Subject, Option<Value>)>,
     ) {
         // Counted under the lock of dropping, or the sum would drift.
@@ -115,7 +115,7 @@ impl Memo {
     }
 }
 
-impl Answers {
+impl KnownValues {
     /// The known values of these subjects; the outer `None`: not known.
     pub(super) fn known(&self, subjects: &[Subject]) -> Vec<Option<Option<Value>>> {
         let values = lock(&self.values);

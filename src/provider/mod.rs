@@ -54,7 +54,7 @@ pub struct CustomMetric {
 
 /// The objects of a query for a custom metric.
 #[derive(Clone, Debug)]
-pub struct Objects {
+pub struct ObjectSelection {
     /// `pods`, `deployments.apps`: as in the path.
     pub resource: String,
     /// The namespace; `None` for a cluster-scoped kind.
@@ -63,7 +63,7 @@ pub struct Objects {
     pub which: Which,
 }
 
-impl Objects {
+impl ObjectSelection {
     /// One object.
     #[must_use]
     pub fn named(resource: &str, namespace: Option<&str>, name: &str) -> Self {
@@ -97,7 +97,7 @@ pub enum Which {
 #[derive(Clone, Debug)]
 pub enum ValuesOf {
     /// A custom metric's: these objects.
-    Objects(Objects),
+    Objects(ObjectSelection),
     /// An external metric's: this namespace, which is the one that was authorized.
     Namespace(String),
 }
@@ -121,7 +121,7 @@ pub struct Query {
 
 /// A query to Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct StoreQuery {
     /// The query.
     pub promql: Arc<str>,
     /// The rule whose query it is, for the log: `rules[3]`.
@@ -179,7 +179,7 @@ pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
 
 /// Why a query has no answer. Independent of HTTP; `api::failure` maps it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ProviderError {
     /// No such metric for that kind of object (or no such external metric).
     #[error("no such metric")]
     NoSuchMetric,
@@ -238,20 +238,20 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// is passed.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`ProviderError`].
     fn values<'a>(
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>>;
+    ) -> BoxFuture<'a, Result<(), ProviderError>>;
 
     /// Explains the value of an external metric, or of one object by name. The user has
     /// the right to read the value; the rest of the explanation needs no further right.
     ///
     /// # Errors
-    /// See [`Error`]; a missing value is no error, but explained.
-    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
-        Box::pin(ready(Err(Error::NoSuchMetric)))
+    /// See [`ProviderError`]; a missing value is no error, but explained.
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
+        Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
     /// The findings about the data and the server itself. They name no pod, and no
@@ -263,8 +263,11 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The devices of the GPU metrics, by the objects that have or request some.
     ///
     /// # Errors
-    /// See [`Error`].
-    fn devices<'a>(&'a self, _: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+    /// See [`ProviderError`].
+    fn devices<'a>(
+        &'a self,
+        _: &'a DevicesQuery,
+    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
@@ -276,9 +279,9 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// What objects use. Objects without data are left out.
     ///
     /// # Errors
-    /// See [`Error`].
-    fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
-        Box::pin(ready(Err(Error::NoSuchMetric)))
+    /// See [`ProviderError`].
+    fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
+        Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
     /// Whether values of a metric are fetched for each query: of a custom metric of

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Error;
+use super::ProviderError;
 use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::labels::Labels;
@@ -38,7 +38,7 @@ impl Narrowed {
         selector: &Selector,
         measure: &Measure,
         windows: RangeInclusive<Duration>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ProviderError> {
         let mut narrowed = Self::default();
         for requirement in selector.requirements() {
             match requirement.key.as_str() {
@@ -56,7 +56,7 @@ impl Narrowed {
             }
         }
         if *measure == Measure::OriginalAverage && !narrowed.labels.is_empty() {
-            return Err(Error::BadSelector {
+            return Err(ProviderError::BadSelector {
                 reason: "avg_GPU_utilization is one number for the whole cluster and cannot be narrowed by labels: \
                          use gpu_memory_utilization"
                     .to_owned(),
@@ -159,9 +159,13 @@ pub(super) fn cost_of(requirements: &[Requirement]) -> u64 {
 }
 
 /// Sets the value of a reserved key. Two different values are an error.
-fn set_once<T: PartialEq>(setting: &mut Option<T>, value: T, key: &str) -> Result<(), Error> {
+fn set_once<T: PartialEq>(
+    setting: &mut Option<T>,
+    value: T,
+    key: &str,
+) -> Result<(), ProviderError> {
     if setting.as_ref().is_some_and(|known| *known != value) {
-        return Err(Error::BadSelector {
+        return Err(ProviderError::BadSelector {
             reason: format!("the key {key} is given twice with different values: give it once"),
         });
     }
@@ -187,8 +191,8 @@ fn single(requirement: &Requirement) -> Option<&str> {
 fn read_window(
     requirement: &Requirement,
     windows: &RangeInclusive<Duration>,
-) -> Result<Duration, Error> {
-    let bad = |reason: String| Error::BadSelector { reason };
+) -> Result<Duration, ProviderError> {
+    let bad = |reason: String| ProviderError::BadSelector { reason };
     let text = single(requirement)
         .ok_or_else(|| bad("the key window takes one duration: write window: 2m".to_owned()))?;
     let window = parse_duration(text).map_err(|error| bad(format!("the key window: {error}")))?;
@@ -209,9 +213,9 @@ fn read_window(
     Ok(window)
 }
 
-fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, Error> {
+fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, ProviderError> {
     let names = Formula::ALL.map(Formula::name).join(", ");
-    let bad = |reason: String| Error::BadSelector { reason };
+    let bad = |reason: String| ProviderError::BadSelector { reason };
     let formula = single(requirement)
         .and_then(Formula::from_name)
         .ok_or_else(|| bad(format!("the key formula takes one of: {names}")))?;

@@ -15,8 +15,8 @@ use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
 use super::usage::{UsageAnswer, UsageQuery, Usages};
 use super::{
-    Ask, CustomItem, CustomMetric, Error, ExternalItem, Item, NO_METRICS, Objects, Provider, Query,
-    Sink, ValuesOf, Which,
+    CustomItem, CustomMetric, ExternalItem, Item, NO_METRICS, ObjectSelection, Provider,
+    ProviderError, Query, Sink, StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -52,16 +52,16 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 }
 
 /// Fetches answers of Prometheus, or returns cached ones.
-pub trait Answers: Send + Sync + std::fmt::Debug {
+pub trait StoreAnswers: Send + Sync + std::fmt::Debug {
     /// The answer to a query, for a request of this user.
     ///
-    /// [`Error::Saturated`], or [`Error::Unavailable`]; the log has the reason and
+    /// [`ProviderError::Saturated`], or [`ProviderError::Unavailable`]; the log has the reason and
     /// the query's rule.
     fn fetch<'a>(
         &'a self,
-        ask: &'a Ask,
+        ask: &'a StoreQuery,
         user: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Answer>, Error>>;
+    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>>;
 }
 
 /// The metrics in force.
@@ -113,13 +113,13 @@ impl InForce {
 
 /// The metrics in force, with the lists for discovery.
 #[derive(Debug)]
-struct Current {
+struct ListedMetrics {
     of: InForce,
     custom: Arc<[CustomMetric]>,
     external: Arc<[Arc<str>]>,
 }
 
-impl From<InForce> for Current {
+impl From<InForce> for ListedMetrics {
     fn from(of: InForce) -> Self {
         let custom = of
             .registry
@@ -141,24 +141,24 @@ impl From<InForce> for Current {
 /// The provider of rules' metrics.
 #[derive(Debug)]
 pub struct RuleProvider {
-    current: ArcSwap<Current>,
+    current: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
-    answers: Box<dyn Answers>,
+    answers: Box<dyn StoreAnswers>,
     usages: ArcSwapOption<Usages>,
     /// Of the work for the use of many pods.
     usage: Arc<ComputeLimit>,
 }
 
 /// A query, and Prometheus' answer to it.
-type Answered = (Ask, Arc<Answer>);
+type Answered = (StoreQuery, Arc<Answer>);
 
 impl RuleProvider {
     /// A provider without metrics until [`RuleProvider::publish`] is called.
     #[must_use]
-    pub fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn Answers>) -> Self {
+    pub fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
         let current = ArcSwap::from_pointee(InForce::default().into());
         // A Retry-After would block an autoscaler's worker.
-        let usage = ComputeLimit::beside_values(Error::Saturated);
+        let usage = ComputeLimit::beside_values(ProviderError::Saturated);
         Self {
             current,
             objects,
@@ -177,7 +177,7 @@ impl RuleProvider {
 
     /// Replaces the metrics in force.
     pub fn publish(&self, in_force: InForce) {
-        let mut next: Current = in_force.into();
+        let mut next: ListedMetrics = in_force.into();
         let before = self.current.load();
         // The lists for discovery are replaced only when they change.
         if before.custom == next.custom {
@@ -189,16 +189,20 @@ impl RuleProvider {
         self.current.store(Arc::new(next));
     }
 
-    async fn names(&self, kind: &Kind, objects: &Objects) -> Result<Vec<Arc<str>>, Error> {
+    async fn names(
+        &self,
+        kind: &Kind,
+        objects: &ObjectSelection,
+    ) -> Result<Vec<Arc<str>>, ProviderError> {
         let selector = match &objects.which {
             Which::Named(name) => return Ok(vec![name.as_str().into()]),
             Which::Matching(selector) => selector,
         };
         let namespace = objects.namespace.as_deref();
         let names = self.objects.matching(kind, namespace, selector).await;
-        let names = names.ok_or(Error::Unlisted { what: NO_OBJECTS })?;
+        let names = names.ok_or(ProviderError::Unlisted { what: NO_OBJECTS })?;
         if names.is_empty() {
-            return Err(Error::NoValue {
+            return Err(ProviderError::NoValue {
                 reason: "no object matches".to_owned(),
             });
         }
@@ -206,7 +210,11 @@ impl RuleProvider {
     }
 
     /// Passes the values of the answer to `sink`.
-    async fn answered(&self, query: &Query, sink: &mut Sink<'_>) -> Result<Answered, Error> {
+    async fn answered(
+        &self,
+        query: &Query,
+        sink: &mut Sink<'_>,
+    ) -> Result<Answered, ProviderError> {
         match &query.of {
             ValuesOf::Objects(objects) => self.custom(objects, query, sink).await,
             ValuesOf::Namespace(namespace) => self.external(namespace, query, sink).await,
@@ -215,16 +223,16 @@ impl RuleProvider {
 
     async fn custom(
         &self,
-        objects: &Objects,
+        objects: &ObjectSelection,
         query: &Query,
         sink: &mut Sink<'_>,
-    ) -> Result<Answered, Error> {
+    ) -> Result<Answered, ProviderError> {
         let current = self.current.load_full();
         let custom = current.of.custom(&objects.resource, &query.metric);
-        let custom = custom.ok_or(Error::NoSuchMetric)?;
+        let custom = custom.ok_or(ProviderError::NoSuchMetric)?;
         let (rules, namespace) = (&current.of.rules, objects.namespace.as_deref());
         if custom.kind.namespaced != namespace.is_some() {
-            return Err(Error::WrongScope);
+            return Err(ProviderError::WrongScope);
         }
         let names = self.names(&custom.kind, objects).await?;
         let of: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -243,17 +251,17 @@ impl RuleProvider {
         namespace: &str,
         query: &Query,
         sink: &mut Sink<'_>,
-    ) -> Result<Answered, Error> {
+    ) -> Result<Answered, ProviderError> {
         let current = self.current.load_full();
         let found = current.of.external(&query.metric);
-        let (metric, external) = found.ok_or(Error::NoSuchMetric)?;
+        let (metric, external) = found.ok_or(ProviderError::NoSuchMetric)?;
         let rules = &current.of.external_rules;
         let promql =
             external
                 .query(rules, namespace, &query.selector)
                 .map_err(|error| match error {
                     // As upstream, for each request.
-                    Unanswerable::Rule(_) => Error::Unavailable { what: NO_METRICS },
+                    Unanswerable::Rule(_) => ProviderError::Unavailable { what: NO_METRICS },
                     error => unanswerable(error),
                 })?;
         let (ask, answer) = self.fetch(promql, rules.get(external.rule), query).await?;
@@ -266,8 +274,8 @@ impl RuleProvider {
         promql: String,
         rule: Option<&Rule>,
         query: &Query,
-    ) -> Result<Answered, Error> {
-        let ask = Ask {
+    ) -> Result<Answered, ProviderError> {
+        let ask = StoreQuery {
             promql: promql.into(),
             rule: rule.map_or("", |rule| &rule.place).into(),
             purpose: Purpose::Metric,
@@ -276,7 +284,7 @@ impl RuleProvider {
         Ok((ask, answer))
     }
 
-    async fn explained(&self, query: &Query) -> Result<Explanation, Error> {
+    async fn explained(&self, query: &Query) -> Result<Explanation, ProviderError> {
         let mut sum = Sum::default();
         let mut add = |item: Item<'_>| sum.add(item.value());
         let answered = self.answered(query, &mut add).await;
@@ -284,8 +292,8 @@ impl RuleProvider {
         explained_by_rule(query, current.of.rule(query), answered, sum)
     }
 
-    async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, Error> {
-        let usages = self.usages.load_full().ok_or(Error::NoSuchMetric)?;
+    async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
+        let usages = self.usages.load_full().ok_or(ProviderError::NoSuchMetric)?;
         let usage = UsageAnswer {
             usages,
             inventory: self.objects.inventory(),
@@ -303,13 +311,13 @@ impl RuleProvider {
 
 /// An error in the client's selector, or in the rule, which was logged when the rule
 /// was read.
-fn unanswerable(error: Unanswerable) -> Error {
+fn unanswerable(error: Unanswerable) -> ProviderError {
     match error {
-        Unanswerable::Selector(reason) => Error::BadSelector { reason },
-        error @ Unanswerable::Name(_) => Error::NoValue {
+        Unanswerable::Selector(reason) => ProviderError::BadSelector { reason },
+        error @ Unanswerable::Name(_) => ProviderError::NoValue {
             reason: error.to_string(),
         },
-        Unanswerable::Rule(_) => Error::NoValue {
+        Unanswerable::Rule(_) => ProviderError::NoValue {
             reason: "the rule's query cannot be filled in".to_owned(),
         },
     }
@@ -333,9 +341,9 @@ fn pass_objects(
     names: &[Arc<str>],
     answer: &Answer,
     sink: &mut Sink<'_>,
-) -> Result<(), Error> {
+) -> Result<(), ProviderError> {
     let Answer::Vector(samples) = answer else {
-        return Err(Error::Unavailable { what: NO_METRICS });
+        return Err(ProviderError::Unavailable { what: NO_METRICS });
     };
     // As upstream, the last of several samples of one object counts.
     let by_name: HashMap<&str, &VectorSample> = samples
@@ -363,7 +371,7 @@ fn pass_objects(
 }
 
 /// Passes the values of an external metric to `sink`.
-fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(), Error> {
+fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
     let mut item = |labels: &[_], value| {
         sink(Item::External(ExternalItem {
             metric,
@@ -381,7 +389,7 @@ fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(),
             }
         }
         Answer::Scalar(number, at) => item(&[], value(*number, *at)),
-        Answer::Other(_) => return Err(Error::Unavailable { what: NO_METRICS }),
+        Answer::Other(_) => return Err(ProviderError::Unavailable { what: NO_METRICS }),
     }
     Ok(())
 }
@@ -399,11 +407,14 @@ impl Provider for RuleProvider {
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(async { self.answered(query, sink).await.map(drop) })
     }
 
-    fn explain<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+    fn explain<'a>(
+        &'a self,
+        query: &'a Query,
+    ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         Box::pin(self.explained(query))
     }
 
@@ -411,7 +422,10 @@ impl Provider for RuleProvider {
         self.usages.load().is_some()
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+    fn usage<'a>(
+        &'a self,
+        query: &'a UsageQuery,
+    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
         Box::pin(self.used(query))
     }
 

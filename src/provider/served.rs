@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 
 use super::compute::ComputeLimit;
 use super::devices::{DeviceList, DevicesQuery};
-use super::gpu::{GpuProvider, Served};
-use super::{CustomItem, CustomMetric, Error, ExternalItem, Item, Provider, Query, Sink};
+use super::gpu::{GpuProvider, ServedProvider};
+use super::{CustomItem, CustomMetric, ExternalItem, Item, Provider, ProviderError, Query, Sink};
 use findings::Report;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
@@ -21,7 +21,7 @@ pub(super) const AT_HAND: u64 = 16 * 1024;
 /// The answers in force, and the threads for long work.
 #[derive(Debug)]
 pub struct ServedGpus {
-    in_force: Served,
+    in_force: ServedProvider,
     values: ComputeLimit,
     /// Values do not wait for these: people ask for explanations, autoscalers for values.
     explanations: ComputeLimit,
@@ -30,15 +30,15 @@ pub struct ServedGpus {
 impl ServedGpus {
     /// Answers from what is in force.
     #[must_use]
-    pub fn new(in_force: Served) -> Self {
+    pub fn new(in_force: ServedProvider) -> Self {
         Self {
             in_force,
             values: ComputeLimit::of_values(),
-            explanations: ComputeLimit::beside_values(Error::TooMuchWork),
+            explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
         }
     }
 
-    async fn computed(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), Error> {
+    async fn computed(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
         let (gpus, query) = (self.in_force.load_full(), query.clone());
         let work = move || {
             let mut found = Vec::new();
@@ -110,21 +110,24 @@ impl Provider for ServedGpus {
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(async {
             let at_hand = self.in_force.load().values(query, AT_HAND, sink);
             match at_hand {
-                Err(Error::TooMuchWork) => self.computed(query, sink).await,
+                Err(ProviderError::TooMuchWork) => self.computed(query, sink).await,
                 answer => answer,
             }
         })
     }
 
-    fn explain<'a>(&'a self, query: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+    fn explain<'a>(
+        &'a self,
+        query: &'a Query,
+    ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         Box::pin(async {
             let at_hand = self.in_force.load().explain(query, AT_HAND);
             match at_hand {
-                Err(Error::TooMuchWork) => {
+                Err(ProviderError::TooMuchWork) => {
                     let (gpus, query) = (self.in_force.load_full(), query.clone());
                     let work = move || gpus.explain(&query, u64::MAX);
                     self.explanations.run(work).await
@@ -138,7 +141,10 @@ impl Provider for ServedGpus {
         self.in_force.load().findings()
     }
 
-    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+    fn devices<'a>(
+        &'a self,
+        asked: &'a DevicesQuery,
+    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
         let (gpus, asked) = (self.in_force.load_full(), asked.clone());
         Box::pin(self.explanations.run(move || gpus.devices(&asked)))
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::devices::{DevicesQuery, kinds};
 use super::gpu::GpuProvider;
 use super::served::{AT_HAND, ServedGpus};
-use super::{Error, Item, Objects, Provider, Query, ValuesOf, Which};
+use super::{Item, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
@@ -90,7 +90,12 @@ impl Site {
         }
     }
 
-    fn values(&self, of: ValuesOf, selector: &str, looks: u64) -> Result<Vec<Value>, Error> {
+    fn values(
+        &self,
+        of: ValuesOf,
+        selector: &str,
+        looks: u64,
+    ) -> Result<Vec<Value>, ProviderError> {
         let query = self.query(of, selector);
         let mut found = Vec::new();
         self.provider
@@ -98,7 +103,7 @@ impl Site {
         Ok(found)
     }
 
-    fn cluster(&self, selector: &str, looks: u64) -> Result<Value, Error> {
+    fn cluster(&self, selector: &str, looks: u64) -> Result<Value, ProviderError> {
         Ok(self.values(anywhere(), selector, looks)?[0])
     }
 
@@ -108,7 +113,7 @@ impl Site {
     }
 
     /// Values of the pods of the largest namespace, or of one of them.
-    fn pods(&self, which: Which, by: &str, looks: u64) -> Result<Vec<Value>, Error> {
+    fn pods(&self, which: Which, by: &str, looks: u64) -> Result<Vec<Value>, ProviderError> {
         self.values(pods_of(&self.namespace(), which), by, looks)
     }
 
@@ -128,7 +133,7 @@ fn anywhere() -> ValuesOf {
 }
 
 fn pods_of(namespace: &str, which: Which) -> ValuesOf {
-    ValuesOf::Objects(Objects {
+    ValuesOf::Objects(ObjectSelection {
         resource: "pods".to_owned(),
         namespace: Some(namespace.to_owned()),
         which,
@@ -177,7 +182,10 @@ fn where_no_query_has_the_selector_none_is_shown_and_a_note_says_why() {
 fn a_question_is_computed_once_a_snapshot() {
     let site = Site::new();
     let (at_hand, full) = (AT_HAND, ANY);
-    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TooMuchWork));
+    assert_eq!(
+        site.cluster(&long(), at_hand),
+        Err(ProviderError::TooMuchWork)
+    );
     let made = site.cluster(&long(), full).unwrap();
     assert_eq!(site.cluster(&long(), at_hand), Ok(made));
     // The order of requirements makes no difference; a window does.
@@ -185,9 +193,15 @@ fn a_question_is_computed_once_a_snapshot() {
     turned.reverse();
     assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));
     let other = format!("{},window=2m", long());
-    assert_eq!(site.cluster(&other, at_hand), Err(Error::TooMuchWork));
+    assert_eq!(
+        site.cluster(&other, at_hand),
+        Err(ProviderError::TooMuchWork)
+    );
     site.provider.publish(Arc::clone(&site.snapshot));
-    assert_eq!(site.cluster(&long(), at_hand), Err(Error::TooMuchWork));
+    assert_eq!(
+        site.cluster(&long(), at_hand),
+        Err(ProviderError::TooMuchWork)
+    );
 }
 
 #[test]
@@ -220,7 +234,7 @@ fn choosing_objects_by_a_long_selector_is_work_too() {
     let few = site.pods(objects(), "", AT_HAND);
     let all = site.all();
     if all.len() * 63 > 16 * 1024 {
-        assert_eq!(few, Err(Error::TooMuchWork));
+        assert_eq!(few, Err(ProviderError::TooMuchWork));
     }
     assert_eq!(site.pods(objects(), "", ANY), Ok(all));
 }
@@ -255,9 +269,9 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     }
 }
 
-fn reason(answer: Result<Vec<Value>, Error>) -> String {
+fn reason(answer: Result<Vec<Value>, ProviderError>) -> String {
     match answer {
-        Err(Error::NoValue { reason }) => reason,
+        Err(ProviderError::NoValue { reason }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -295,7 +309,10 @@ fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
 #[tokio::test]
 async fn what_is_computed_beside_the_asking_thread_is_answered_alike() {
     let site = Site::new();
-    assert_eq!(site.cluster(&long(), AT_HAND), Err(Error::TooMuchWork));
+    assert_eq!(
+        site.cluster(&long(), AT_HAND),
+        Err(ProviderError::TooMuchWork)
+    );
     let served = ServedGpus::from(Arc::clone(&site.provider));
     for of in [anywhere(), pods_of(&site.namespace(), everything())] {
         let query = site.query(of.clone(), &long());

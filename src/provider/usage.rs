@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compute::ComputeLimit;
-use super::{Ask, Error, NO_METRICS, Which};
+use super::{NO_METRICS, ProviderError, StoreQuery, Which};
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::resource::{ResourceQueries, ResourceQuery};
 use adapter_rules::rule::ResourceRules;
@@ -119,7 +119,7 @@ type ByObject<'a> = HashMap<&'a str, Vec<(&'a VectorSample, i64)>>;
 
 impl UsageAnswer {
     /// The queries to Prometheus.
-    pub(super) fn asks(&self) -> Result<Vec<Ask>, Error> {
+    pub(super) fn asks(&self) -> Result<Vec<StoreQuery>, ProviderError> {
         self.usages.asks(&self.inventory, &self.query)
     }
 
@@ -127,8 +127,8 @@ impl UsageAnswer {
     /// names. With [`Which::Named`] exactly one is passed.
     ///
     /// # Errors
-    /// See [`Error`].
-    pub fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), Error> {
+    /// See [`ProviderError`].
+    pub fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
         self.usages
             .tell(&self.inventory, &self.query, &self.answers, sink)
     }
@@ -136,11 +136,11 @@ impl UsageAnswer {
     /// The result of `work` on the answer: in a large cluster on another thread.
     ///
     /// # Errors
-    /// Those of `work`, and [`Error::Saturated`] while other such work is done.
-    pub async fn worked<T, W>(self, work: W) -> Result<(Self, T), Error>
+    /// Those of `work`, and [`ProviderError::Saturated`] while other such work is done.
+    pub async fn worked<T, W>(self, work: W) -> Result<(Self, T), ProviderError>
     where
         T: Send + 'static,
-        W: FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+        W: FnOnce(&Self) -> Result<T, ProviderError> + Send + 'static,
     {
         let is_large = self.inventory.pods.len() > MOST_AT_HAND;
         let limit = Arc::clone(&self.limit);
@@ -162,14 +162,18 @@ impl Usages {
     }
 
     /// The queries to Prometheus: two for each namespace.
-    fn asks(&self, inventory: &Inventory, query: &UsageQuery) -> Result<Vec<Ask>, Error> {
+    fn asks(
+        &self,
+        inventory: &Inventory,
+        query: &UsageQuery,
+    ) -> Result<Vec<StoreQuery>, ProviderError> {
         if query.measured == Measured::Nodes && inventory.nodes.is_empty() {
             // Every cluster has nodes, so these may not be listed.
-            return Err(Error::Unlisted { what: NO_NODES });
+            return Err(ProviderError::Unlisted { what: NO_NODES });
         }
         let chosen = chosen(inventory, query);
         if matches!(query.which, Which::Named(_)) && chosen.is_empty() {
-            return Err(Error::NoValue {
+            return Err(ProviderError::NoValue {
                 reason: format!("no such {} is running", singular(query.measured)),
             });
         }
@@ -184,7 +188,7 @@ impl Usages {
         query: &UsageQuery,
         answers: &[Arc<Answer>],
         sink: &mut dyn FnMut(Usage<'_>),
-    ) -> Result<(), Error> {
+    ) -> Result<(), ProviderError> {
         let chosen = chosen(inventory, query);
         let mut told = false;
         for (group, answers) in by_namespace(&chosen).zip(answers.chunks_exact(2)) {
@@ -211,7 +215,7 @@ impl Usages {
             }
         }
         if matches!(query.which, Which::Named(_)) && !told {
-            return Err(Error::NoValue {
+            return Err(ProviderError::NoValue {
                 reason: "Prometheus has no CPU or no memory of it".to_owned(),
             });
         }
@@ -219,7 +223,11 @@ impl Usages {
     }
 
     /// The queries to Prometheus for objects of one namespace.
-    fn asks_of(&self, measured: Measured, group: &[Object<'_>]) -> Result<[Ask; 2], Error> {
+    fn asks_of(
+        &self,
+        measured: Measured,
+        group: &[Object<'_>],
+    ) -> Result<[StoreQuery; 2], ProviderError> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
         let ask = |query: &ResourceQuery| {
@@ -228,8 +236,8 @@ impl Usages {
                 Measured::Nodes => query.of_nodes(&names),
             };
             // The log has the error of the rule, from when it was read.
-            let promql = promql.map_err(|_| Error::Unavailable { what: NO_METRICS })?;
-            Ok(Ask {
+            let promql = promql.map_err(|_| ProviderError::Unavailable { what: NO_METRICS })?;
+            Ok(StoreQuery {
                 promql: promql.into(),
                 rule: query.place.into(),
                 purpose: Purpose::Resource,
@@ -329,9 +337,9 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
 
 /// As upstream, NaN and negative values are 0. A value beyond the largest quantity is
 /// dropped.
-fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, Error> {
+fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
     let Answer::Vector(samples) = answer else {
-        return Err(Error::Unavailable { what: NO_METRICS });
+        return Err(ProviderError::Unavailable { what: NO_METRICS });
     };
     let mut by_object = ByObject::new();
     for sample in samples {

@@ -29,7 +29,7 @@ mod tests;
 /// A fault of a rule, and its place. Only that rule is affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}{}: {message}", place(*.line, *.column))]
-pub struct Fault {
+pub struct RuleFault {
     /// The rule and its field: `rules[3].metricsQuery`.
     pub key: String,
     /// The line in the file, from 1; 0 where the field is missing.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Fault;
+use super::RuleFault;
 use super::query::{QueryRequest, Unanswerable, build};
 use super::rule::{ResourceRule, ResourceRules};
 use super::template::Template;
@@ -70,7 +70,7 @@ impl ResourceQueries {
 impl ResourceRules {
     /// Kinds that no label names, so that requests for them have no answer.
     #[must_use]
-    pub fn unlabelled(&self) -> Vec<Fault> {
+    pub fn unlabelled(&self) -> Vec<RuleFault> {
         let queries = ResourceQueries::new(self.clone());
         let of = |query: &ResourceQuery| {
             let place = query.place;
@@ -81,7 +81,7 @@ impl ResourceRules {
             ]
             .into_iter()
             .filter(|(_, missing)| *missing)
-            .map(|(kind, _)| Fault {
+            .map(|(kind, _)| RuleFault {
                 key: format!("{place}.resources"),
                 line: 0,
                 column: 0,

@@ -3,7 +3,7 @@
 
 use serde_saphyr::Spanned;
 
-use super::Fault;
+use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, Regexes, SeriesFilter};
 use super::query;
@@ -46,7 +46,7 @@ pub struct Rules {
     /// The usable ones, in the file's order: a later one wins.
     pub usable: Vec<Rule>,
     /// One for each unusable rule, and for each fault that costs a rule its values.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<RuleFault>,
 }
 
 impl Rules {
@@ -101,7 +101,7 @@ impl ResourceRules {
     pub fn resolve(
         raw: &Checked<raw::ResourceRulesEntry>,
         regexes: &mut Regexes,
-    ) -> Result<Self, Vec<Fault>> {
+    ) -> Result<Self, Vec<RuleFault>> {
         let mut reader = Reader {
             place: "resourceRules".to_owned(),
             faults: Vec::new(),
@@ -133,7 +133,7 @@ impl ResourceRules {
 /// Collects the faults of one rule.
 struct Reader<'r> {
     place: String,
-    faults: Vec<Fault>,
+    faults: Vec<RuleFault>,
     regexes: &'r mut Regexes,
 }
 
@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
         let at = at.map(|value| value.referenced);
         let dot = if field.is_empty() { "" } else { "." };
-        self.faults.push(Fault {
+        self.faults.push(RuleFault {
             key: cut(format!("{}{dot}{field}", self.place)),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),

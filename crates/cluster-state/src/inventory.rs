@@ -14,7 +14,7 @@ use super::snapshot;
 use super::state::{Shared, Tables, Writer};
 use super::store::{Form, Store, Target};
 use super::watch::{WAIT_MOST, Watcher};
-use gpu_metrics::inventory::{Authority, Inventory};
+use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 /// Least time between snapshots: a rollout changes hundreds of pods a second.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
@@ -43,7 +43,7 @@ impl Watches {
     pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
         let shared = Arc::new(Shared::new(settings));
         let nothing = Inventory {
-            authority: Authority::Cluster,
+            authority: InventoryOrigin::Cluster,
             ..Inventory::default()
         };
         let (publisher, inventory) = watch::channel(Arc::new(nothing));

@@ -15,7 +15,7 @@ use super::table::{Key, Table};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
-    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, Workload,
+    ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, Workload,
 };
 
 /// The longest chain of controllers. Pod, ReplicaSet, Deployment and its controller
@@ -86,7 +86,7 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let left_out = services.left_out;
     let (exporters, exporter_nodes) = exporters(&tables.pods);
     let inventory = Inventory {
-        authority: Authority::Cluster,
+        authority: InventoryOrigin::Cluster,
         listed: known.listed,
         pods,
         departed,

@@ -9,7 +9,7 @@ use prometheus_source::settings::{Addresses, ClientPair, Credentials, Pem, Verb}
 
 use super::address::AddressParser;
 use super::kubeconfig::{self, KubeconfigError};
-use super::problem::Error;
+use super::problem::ConfigurationError;
 use super::{Config, Flags};
 
 /// The directory of a pod's service account.
@@ -72,7 +72,7 @@ pub struct ConfigFile {
 pub enum FlagError {
     /// The file of `--config`.
     #[error(transparent)]
-    Config(#[from] Error),
+    Config(#[from] ConfigurationError),
     /// The file of `--prometheus-auth-config`.
     #[error("--prometheus-auth-config: {0}")]
     Kubeconfig(#[from] KubeconfigError),

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use apimachinery::duration::format_duration;
-use gpu_metrics::policy::{self, Activity, DeviceValue, Formula, Idle, MigWeight, Policy, Shared};
+use gpu_metrics::policy::{
+    self, Activity, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
+};
 use gpu_metrics::signal::SignalId;
 
 use super::metrics::Metric;
@@ -24,7 +26,7 @@ pub(super) struct Gpu {
     pub(super) poll: Option<Scalar<Auto<Poll>>>,
     average: Option<Scalar<Formula>>,
     active: Option<Active>,
-    idle: Option<Scalar<Idle>>,
+    idle: Option<Scalar<IdleValue>>,
     hold: Option<Scalar<Hold>>,
     min_coverage: Option<IgnoredAny>,
     min_samples: Option<IgnoredAny>,
@@ -89,7 +91,7 @@ impl Choice for Formula {
     ];
 }
 
-impl Choice for Idle {
+impl Choice for IdleValue {
     const WORDS: Words<Self> = &[("zero", Self::Zero), ("omit", Self::Omit)];
 }
 
@@ -278,15 +280,15 @@ enum Number {
 
 impl Condition {
     /// `None`: the number is none.
-    fn known(self) -> Option<policy::Condition> {
+    fn known(self) -> Option<policy::ActivityCondition> {
         let Self::Threshold { signal, above } = self else {
-            return Some(policy::Condition::Allocated);
+            return Some(policy::ActivityCondition::Allocated);
         };
         let above = match above.unwrap_or(Number::Plain(0.0)) {
             Number::Plain(above) => Some(above),
             Number::Quoted(text) => text.parse().ok(),
         };
         let above = above.filter(|above| above.is_finite());
-        above.map(|above| policy::Condition::Above(signal.0.value, above))
+        above.map(|above| policy::ActivityCondition::Above(signal.0.value, above))
     }
 }

@@ -52,7 +52,7 @@ use prometheus_source::settings::{
 
 use connection::Connection;
 use gpu::Gpu;
-pub use problem::Error;
+pub use problem::ConfigurationError;
 use problem::Problem;
 pub use shown::GPU_RESOURCES;
 use value::or;
@@ -211,7 +211,7 @@ impl Config {
     ///
     /// # Errors
     /// When it cannot be read or is larger, or as [`Config::from_yaml`].
-    pub fn load(path: &Path, flags: &Flags) -> Result<Self, Error> {
+    pub fn load(path: &Path, flags: &Flags) -> Result<Self, ConfigurationError> {
         Self::load_text(path, flags).map(|(config, _)| config)
     }
 
@@ -219,14 +219,14 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::load`].
-    pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), Error> {
+    pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
         let file = path.display().to_string();
         let text = file::read(path).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
         });
         match text {
             Ok(text) => Ok((Self::from_yaml(&file, &text, flags)?, text)),
-            Err(reason) => Err(Error::Unreadable { file, reason }),
+            Err(reason) => Err(ConfigurationError::Unreadable { file, reason }),
         }
     }
 
@@ -234,7 +234,7 @@ impl Config {
     ///
     /// # Errors
     /// When the text is no YAML, has unknown keys or wrong values.
-    pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, Error> {
+    pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, ConfigurationError> {
         let in_file = |problem: Problem| problem.in_file(file);
         let (read, second) =
             yaml::first_document::<Option<File>>(text).map_err(|fault| in_file(fault.into()))?;

@@ -8,7 +8,7 @@ use limits::file::yaml::{self, YamlFault};
 
 /// Why a configuration file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ConfigurationError {
     /// The file could not be read.
     #[error("{file}: cannot be read: {reason}: check the path and its permissions")]
     Unreadable {
@@ -69,13 +69,13 @@ impl Problem {
         }
     }
 
-    pub(super) fn in_file(self, file: &str) -> Error {
+    pub(super) fn in_file(self, file: &str) -> ConfigurationError {
         let at = self.at.filter(|at| at.line() > 0);
         let mut place = at.map_or_else(String::new, |at| format!(":{}:{}", at.line(), at.column()));
         if !self.key.is_empty() {
             place.push_str(&format!(": {}", self.key));
         }
-        Error::Invalid {
+        ConfigurationError::Invalid {
             file: file.to_owned(),
             place,
             message: self.message,

@@ -5,7 +5,8 @@ mod refused;
 mod secrets;
 
 use gpu_metrics::policy::{
-    Activity, Condition, DeviceValue, Formula, Idle, Measure, MigWeight, Over, Reducer, Shared,
+    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, Measure, MigWeight, Over,
+    Reducer, Shared,
 };
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
@@ -241,11 +242,11 @@ fn every_setting_of_gpu_arrives() {
             step: Duration::from_secs(15),
             formula: Formula::SampleWeighted,
             activity: Activity::All(vec![
-                Condition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
-                Condition::Allocated,
-                Condition::Above(DeviceValue::MemoryUsed, 0.0),
+                ActivityCondition::Above(DeviceValue::Signal(SignalId::DRAM_ACTIVE), 0.02),
+                ActivityCondition::Allocated,
+                ActivityCondition::Above(DeviceValue::MemoryUsed, 0.0),
             ]),
-            idle: Idle::Omit,
+            idle: IdleValue::Omit,
             hold: Duration::from_secs(30),
             min_devices: 0.8,
             freshness: Duration::from_secs(45),

@@ -19,7 +19,7 @@ pub enum Proof {
 
 /// The number of rows that prove a cluster's name local, and of those that contradict it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct ClusterEvidence {
     ours: u32,
     strange: u32,
 }
@@ -27,7 +27,7 @@ struct Tally {
 /// The clusters that rows name.
 #[derive(Clone, Debug, Default)]
 pub struct Clusters<'a> {
-    names: BTreeMap<&'a str, Tally>,
+    names: BTreeMap<&'a str, ClusterEvidence>,
     /// Names for which at least half of the conclusive rows are local: in another cluster
     /// a few pods may have the names and nodes of local ones.
     ours: Vec<&'a str>,
@@ -36,7 +36,7 @@ pub struct Clusters<'a> {
 impl<'a> Clusters<'a> {
     /// The clusters that these rows name.
     pub fn among(rows: impl IntoIterator<Item = (&'a str, Proof)>) -> Self {
-        let mut names: BTreeMap<&str, Tally> = BTreeMap::new();
+        let mut names: BTreeMap<&str, ClusterEvidence> = BTreeMap::new();
         for (cluster, proof) in rows {
             let tally = names.entry(cluster).or_default();
             match proof {
@@ -45,7 +45,7 @@ impl<'a> Clusters<'a> {
                 Proof::None => {}
             }
         }
-        let proven = |tally: &Tally| tally.ours > 0 && tally.ours >= tally.strange;
+        let proven = |tally: &ClusterEvidence| tally.ours > 0 && tally.ours >= tally.strange;
         let ours = names.iter().filter(|(_, tally)| proven(tally));
         let ours = ours.map(|(name, _)| *name).collect();
         Self { names, ours }

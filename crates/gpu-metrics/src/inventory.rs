@@ -164,7 +164,7 @@ pub struct ExporterPod {
 
 /// Whether the inventory is from the cluster or a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authority {
+pub enum InventoryOrigin {
     /// From watches (or the simulator): a pod that is not listed does not exist and is
     /// never served.
     Cluster,
@@ -178,7 +178,7 @@ pub enum Authority {
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// Its origin.
-    pub authority: Authority,
+    pub authority: InventoryOrigin,
     /// When the pods were first listed; every live pod is known from then on. `None`:
     /// unknown.
     pub listed: Option<Timestamp>,

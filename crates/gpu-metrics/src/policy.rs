@@ -70,7 +70,7 @@ pub enum DeviceValue {
 
 /// One condition of an activity predicate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Condition {
+pub enum ActivityCondition {
     /// The device's value is strictly above the threshold. Ratio signals
     /// (`dram_active`, `gr_engine_active`) compare in their own unit, 0–1.
     Above(DeviceValue, f64),
@@ -85,14 +85,14 @@ pub enum Activity {
     #[default]
     OwnValueAboveZero,
     /// At least one condition holds.
-    Any(Vec<Condition>),
+    Any(Vec<ActivityCondition>),
     /// Every condition holds.
-    All(Vec<Condition>),
+    All(Vec<ActivityCondition>),
 }
 
 /// The value of an owner whose devices are all inactive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Idle {
+pub enum IdleValue {
     /// An explicit 0: safe for the HPA.
     #[default]
     Zero,
@@ -192,7 +192,7 @@ pub struct Policy {
     /// Which devices are active.
     pub activity: Activity,
     /// The value of an idle owner.
-    pub idle: Idle,
+    pub idle: IdleValue,
     /// How long a device stays active after its last active reading.
     pub hold: Duration,
     /// The least share of a group's expected devices that must answer for a sum or a
@@ -219,7 +219,7 @@ impl Default for Policy {
             step: Duration::from_secs(5),
             formula: Formula::default(),
             activity: Activity::default(),
-            idle: Idle::default(),
+            idle: IdleValue::default(),
             hold: Duration::ZERO,
             min_devices: 0.9,
             freshness: Duration::from_secs(30),

@@ -30,6 +30,18 @@ impl SignalId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// Its unit; of a configured field [`Unit::Plain`], whatever was configured.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::MEM_COPY_UTIL | Self::GPU_UTIL => Unit::Percent,
+            Self::DRAM_ACTIVE | Self::GR_ENGINE_ACTIVE => Unit::Ratio,
+            Self::FB_USED | Self::FB_FREE | Self::FB_RESERVED => Unit::Mebibytes,
+            Self::POWER_USAGE => Unit::Watts,
+            _ => Unit::Plain,
+        }
+    }
 }
 
 /// The valid raw values of a signal; other values are no samples (docs/numbers.md,

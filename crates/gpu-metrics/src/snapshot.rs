@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aggregate::{
-    Absence, Ask, Changes, DeviceReasons, Evaluator, Group, Idle, Lens, Reasons, RowTarget, Span,
-    Spanned,
+    Absence, Changes, DeviceReasons, Evaluator, Group, IdleSince, Lens, MeasureRequest, Reasons,
+    RowTarget, Span, Spanned,
 };
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
@@ -151,10 +151,10 @@ impl Snapshot {
         Group::of_cluster(&self.layout)
     }
 
-    fn asks(&self, family: &[usize], one_pod: bool) -> Vec<Ask> {
+    fn asks(&self, family: &[usize], one_pod: bool) -> Vec<MeasureRequest> {
         let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
         metrics
-            .map(|metric| Ask {
+            .map(|metric| MeasureRequest {
                 measure: metric.measure,
                 formula: formula_for(&metric.measure, self.policy.formula),
                 one_pod,
@@ -277,13 +277,13 @@ impl Snapshot {
         device: &DeviceReasons<'_>,
         of: (&Group<'_>, &Span),
         measure: &Measure,
-    ) -> Option<Idle> {
+    ) -> Option<IdleSince> {
         let ask = self.ask(measure, None, of.0.one_pod);
         self.evaluator().idle(device, of, &ask)
     }
 
-    fn ask(&self, measure: &Measure, formula: Option<Formula>, one_pod: bool) -> Ask {
-        Ask {
+    fn ask(&self, measure: &Measure, formula: Option<Formula>, one_pod: bool) -> MeasureRequest {
+        MeasureRequest {
             measure: *measure,
             formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
             one_pod,

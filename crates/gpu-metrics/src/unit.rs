@@ -40,12 +40,12 @@ impl Scale {
 
 /// The devices of one scrape whose values show a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct UnitEvidence {
     percents: u32,
     ratios: u32,
 }
 
-impl Shown {
+impl UnitEvidence {
     /// Adds a device's value.
     pub fn add(&mut self, value: f64) {
         match Scale::of(value) {
@@ -129,7 +129,7 @@ mod tests {
     const WINDOW_MS: i64 = 300_000;
 
     fn scale(values: &[f64]) -> Option<Scale> {
-        let mut shown = Shown::default();
+        let mut shown = UnitEvidence::default();
         values.iter().for_each(|value| shown.add(*value));
         shown.scale()
     }

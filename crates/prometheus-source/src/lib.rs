@@ -45,7 +45,7 @@ pub use decode::KeyHasher;
 pub use error::{Error, ErrorKind, Limit};
 pub use exporters::{ExporterTarget, Exporters};
 pub use prometheus::Prometheus;
-pub use query::{Devices, SignalQuery};
+pub use query::{DeviceSelection, SignalQuery};
 
 /// The result of one fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

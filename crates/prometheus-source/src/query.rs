@@ -14,7 +14,7 @@ use gpu_metrics::store::MIG_LABEL;
 
 /// The selected devices of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Devices {
+pub enum DeviceSelection {
     /// All of them.
     All,
     /// Only MIG instances: there are many profiling fields of whole GPUs, and no
@@ -22,7 +22,7 @@ pub enum Devices {
     Mig,
 }
 
-impl Devices {
+impl DeviceSelection {
     /// The matcher that selects them, in addition to others.
     const fn matcher(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
@@ -38,7 +38,7 @@ pub struct SignalQuery<'a> {
     /// The signal.
     pub spec: &'a SignalSpec,
     /// The selected devices.
-    pub devices: Devices,
+    pub devices: DeviceSelection,
     /// The end of the requested time.
     pub at: Timestamp,
     /// The length of the requested time.
@@ -66,7 +66,7 @@ pub fn any_name_of(spec: &SignalSpec) -> String {
 pub fn range_selector(
     name: &str,
     matchers: &[(String, String)],
-    devices: Devices,
+    devices: DeviceSelection,
     range: Duration,
 ) -> String {
     let mut query = format!("{{{name}");
@@ -155,7 +155,7 @@ mod tests {
             range_selector(
                 &any_name_of(&spec(&["DCGM_A", "dcgm_a", "DCGM_B"])),
                 &[],
-                Devices::All,
+                DeviceSelection::All,
                 Duration::from_secs(90)
             ),
             r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
@@ -169,7 +169,7 @@ mod tests {
             range_selector(
                 &any_name_of(&spec(&["dcgm.a+"])),
                 &matchers,
-                Devices::Mig,
+                DeviceSelection::Mig,
                 Duration::ZERO
             ),
             r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
@@ -182,7 +182,7 @@ mod tests {
             range_selector(
                 &equals("__name__", "a\"b"),
                 &[],
-                Devices::All,
+                DeviceSelection::All,
                 Duration::from_secs(9)
             ),
             r#"{__name__="a\"b"}[9s]"#
@@ -195,7 +195,7 @@ mod tests {
             range_selector(
                 &equals("__name__", "a"),
                 &[],
-                Devices::Mig,
+                DeviceSelection::Mig,
                 Duration::from_secs(9)
             ),
             r#"{__name__="a",GPU_I_ID!=""}[9s]"#

@@ -11,7 +11,7 @@ use super::workloads::DAEMON_SET;
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::inventory::{
-    Authority, ClusterObject, ExporterPod, Inventory, ObjectKind, Pod, PodPhase, Workload,
+    ClusterObject, ExporterPod, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 
 /// A pod's true mean over a window, and the precision of samples.
@@ -131,7 +131,7 @@ impl Fleet {
         namespaces.sort();
         let (exporters, exporter_nodes) = self.exporter_pods();
         Inventory {
-            authority: Authority::Cluster,
+            authority: InventoryOrigin::Cluster,
             departed: self.departed(at),
             exporter_nodes,
             exporters,

@@ -10,7 +10,7 @@ fn only(version: &str) -> String {
     format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
 }
 
-async fn ask(server: &TestServer, accept: &str) -> Answer {
+async fn ask(server: &TestServer, accept: &str) -> TestResponse {
     server.send("GET", "/apis", &[("Accept", accept)]).await
 }
 
@@ -90,7 +90,7 @@ async fn s008_every_way_of_asking_for_it_is_understood() {
 #[tokio::test]
 async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
     let (server, _) = server().await;
-    let etag = |answer: &Answer| answer.header("etag").unwrap().to_owned();
+    let etag = |answer: &TestResponse| answer.header("etag").unwrap().to_owned();
     let first = ask(&server, BOTH).await;
     let tag = etag(&first);
     assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2);

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use futures_util::future::BoxFuture;
 
 use crate::provider::compute::ComputeLimit;
-use crate::provider::{CustomItem, CustomMetric, Error, Item, Provider, Query, Sink};
+use crate::provider::{CustomItem, CustomMetric, Item, Provider, ProviderError, Query, Sink};
 use crate::telemetry::Telemetry;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -36,7 +36,7 @@ impl Gated {
         Self {
             gate: Arc::default(),
             values: ComputeLimit::of_values(),
-            explanations: ComputeLimit::beside_values(Error::TooMuchWork),
+            explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
         }
     }
 }
@@ -71,7 +71,7 @@ impl Provider for Gated {
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         Box::pin(async {
             let (gate, is_slow) = (Arc::clone(&self.gate), query.metric == "slow");
             let work = move || {
@@ -98,11 +98,11 @@ impl Provider for Gated {
         })
     }
 
-    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         let gate = Arc::clone(&self.gate);
         Box::pin(self.explanations.run(move || {
             gate.pass();
-            Err(Error::NoSuchMetric)
+            Err(ProviderError::NoSuchMetric)
         }))
     }
 }

@@ -27,9 +27,9 @@ use prometheus_source::decode::decode;
 
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::rules::{Answers, InForce, ObjectNames, RuleProvider};
+use crate::provider::rules::{InForce, ObjectNames, RuleProvider, StoreAnswers};
 use crate::provider::served::ServedGpus;
-use crate::provider::{Ask, Error, Provider};
+use crate::provider::{Provider, ProviderError, StoreQuery};
 
 use super::*;
 
@@ -161,8 +161,12 @@ impl ObjectNames for Cluster {
 #[derive(Debug)]
 struct Prometheus;
 
-impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Found>, Error>> {
+impl StoreAnswers for Prometheus {
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Found>, ProviderError>> {
         let labels: &[(&str, &str)] = match ask.promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_")
         {
             true => &[],

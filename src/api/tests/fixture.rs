@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 
 use crate::provider::{
-    CustomItem, CustomMetric, Error, ExternalItem, Item, Objects, Provider, Query, Sink, ValuesOf,
-    Which,
+    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, Provider, ProviderError, Query,
+    Sink, ValuesOf, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -17,7 +17,7 @@ use apimachinery::time::Timestamp;
 use findings::codes::GM408;
 use findings::source::unseen;
 use findings::{Finding, Report};
-use gpu_metrics::explain::{Device, Explanation};
+use gpu_metrics::explain::{ExplainedDevice, Explanation};
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
 
@@ -152,19 +152,19 @@ impl Fixture {
         self.asked.load(Ordering::SeqCst)
     }
 
-    fn begin(&self) -> Result<(), Error> {
+    fn begin(&self) -> Result<(), ProviderError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if self.ready.load(Ordering::SeqCst) {
             Ok(())
         } else {
-            Err(Error::NotReady("the first poll"))
+            Err(ProviderError::NotReady("the first poll"))
         }
     }
 
     /// Never ends.
-    async fn fetch(&self, user: &str) -> Result<(), Error> {
+    async fn fetch(&self, user: &str) -> Result<(), ProviderError> {
         if user == "unlucky" {
-            return Err(Error::Saturated);
+            return Err(ProviderError::Saturated);
         }
         self.fetching.lock().unwrap().push(user.to_owned());
         std::future::pending().await
@@ -172,29 +172,29 @@ impl Fixture {
 
     async fn pass_custom(
         &self,
-        objects: &Objects,
+        objects: &ObjectSelection,
         query: &Query,
         sink: &mut Sink<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ProviderError> {
         self.begin()?;
         let of_kind = || {
             self.objects
                 .iter()
                 .filter(|object| *object.kind.resource == *objects.resource)
         };
-        let kind = &of_kind().next().ok_or(Error::NoSuchMetric)?.kind;
+        let kind = &of_kind().next().ok_or(ProviderError::NoSuchMetric)?.kind;
         if query.metric == "unlisted" {
             let what = "unable to list matching resources";
-            return Err(Error::Unlisted { what });
+            return Err(ProviderError::Unlisted { what });
         }
         if query.metric == "rule" {
             return self.fetch(&query.user).await;
         }
         if query.metric != "m" {
-            return Err(Error::NoSuchMetric);
+            return Err(ProviderError::NoSuchMetric);
         }
         if kind.namespaced != objects.namespace.is_some() {
-            return Err(Error::WrongScope);
+            return Err(ProviderError::WrongScope);
         }
         let mut found = false;
         for object in of_kind().filter(|object| object.namespace == objects.namespace.as_deref()) {
@@ -212,18 +212,18 @@ impl Fixture {
                 }));
             }
         }
-        found.then_some(()).ok_or_else(|| Error::NoValue {
+        found.then_some(()).ok_or_else(|| ProviderError::NoValue {
             reason: "it holds no GPU".to_owned(),
         })
     }
 
-    fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), Error> {
+    fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
         self.begin()?;
         let name = self
             .external_names
             .iter()
             .find(|name| name.eq_ignore_ascii_case(&query.metric))
-            .ok_or(Error::NoSuchMetric)?;
+            .ok_or(ProviderError::NoSuchMetric)?;
         let mut found = false;
         for (labels, value) in &self.external {
             if query
@@ -238,17 +238,17 @@ impl Fixture {
                 }));
             }
         }
-        found.then_some(()).ok_or_else(|| Error::NoValue {
+        found.then_some(()).ok_or_else(|| ProviderError::NoValue {
             reason: "no series matches the selector".to_owned(),
         })
     }
 }
 
 /// The mean of the series a selector admits; a reserved key is refused.
-fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, Error> {
+fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, ProviderError> {
     for requirement in selector.requirements() {
         if requirement.key == "window" && requirement.operator != Operator::Equals("5m".into()) {
-            return Err(Error::BadSelector {
+            return Err(ProviderError::BadSelector {
                 reason: "metric selector key window: write a duration such as 5m".to_owned(),
             });
         }
@@ -296,18 +296,18 @@ impl Provider for Fixture {
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         match &query.of {
             ValuesOf::Objects(objects) => Box::pin(self.pass_custom(objects, query, sink)),
             ValuesOf::Namespace(_) => Box::pin(ready(self.pass_external(query, sink))),
         }
     }
 
-    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, Error>> {
-        let device = Device {
+    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
+        let device = ExplainedDevice {
             shared_with: 1,
             holders: ["ml/train-0".to_owned()].into(),
-            ..Device::default()
+            ..ExplainedDevice::default()
         };
         let explanation = Explanation {
             devices: vec![device],

@@ -25,7 +25,7 @@ use serde_json::Value as Json;
 
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::Service;
-use aggregated_apiserver::testing::test_server::{Answer, TestServer};
+use aggregated_apiserver::testing::test_server::{TestResponse, TestServer};
 
 use crate::api::{Api, router};
 use crate::telemetry::Telemetry;
@@ -50,7 +50,7 @@ async fn server() -> (TestServer, Arc<Fixture>) {
 }
 
 /// The names of the described objects of a list.
-fn names(answer: &Answer) -> Vec<String> {
+fn names(answer: &TestResponse) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["items"]
         .as_array()
@@ -61,7 +61,7 @@ fn names(answer: &Answer) -> Vec<String> {
 }
 
 /// Checks that an answer is a `Status` and returns it.
-fn status(answer: &Answer) -> Json {
+fn status(answer: &TestResponse) -> Json {
     const REASONS: [&str; 11] = [
         "BadRequest",
         "Unauthorized",

@@ -9,7 +9,7 @@ use aggregated_apiserver::api::messages;
 use super::messages as values;
 use super::*;
 
-async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
+async fn accept(server: &TestServer, target: &str, accept: &str) -> TestResponse {
     server.send("GET", target, &[("Accept", accept)]).await
 }
 

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 use super::*;
-use crate::provider::{CustomMetric, Error, Provider, Query, Sink};
+use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink};
 use aggregated_apiserver::security::denied::DeniedKind;
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn a_panic_is_our_fault_and_a_status() {
             &'a self,
             _: &'a Query,
             _: &'a mut Sink<'a>,
-        ) -> BoxFuture<'a, Result<(), Error>> {
+        ) -> BoxFuture<'a, Result<(), ProviderError>> {
             panic!("broken")
         }
     }

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use super::messages::Unknown;
 use super::*;
-use crate::provider::rules::{Answers, ObjectNames, RuleProvider};
+use crate::provider::rules::{ObjectNames, RuleProvider, StoreAnswers};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{Ask, Error, NO_METRICS};
+use crate::provider::{NO_METRICS, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer as Found;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -47,8 +47,12 @@ struct Prometheus {
     down: bool,
 }
 
-impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Found>, Error>> {
+impl StoreAnswers for Prometheus {
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Found>, ProviderError>> {
         let promql = &ask.promql;
         self.asked.lock().unwrap().push(promql.to_string());
         let at = 1_767_323_045_999;
@@ -69,7 +73,7 @@ impl Answers for Prometheus {
             ]
         };
         let answer = match self.down {
-            true => Err(Error::Unavailable { what: NO_METRICS }),
+            true => Err(ProviderError::Unavailable { what: NO_METRICS }),
             false => Ok(Arc::new(Found::Vector(samples))),
         };
         Box::pin(ready(answer))
@@ -111,7 +115,7 @@ fn pod_a() -> Json {
     })
 }
 
-fn named(answer: &Answer) -> Vec<String> {
+fn named(answer: &TestResponse) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let body = answer.json();
     let items = body["items"].as_array().unwrap().iter();
@@ -255,7 +259,7 @@ async fn s118_a_failing_query_is_a_failure_and_no_empty_list() {
     }
 }
 
-async fn accept(server: &TestServer, target: &str, accept: &str) -> Answer {
+async fn accept(server: &TestServer, target: &str, accept: &str) -> TestResponse {
     let target = format!("{METRICS}/{target}");
     server.send("GET", &target, &[("Accept", accept)]).await
 }

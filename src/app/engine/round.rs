@@ -5,10 +5,10 @@ use super::{Engine, Round, SMALL_FLEET_SERIES};
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use gpu_metrics::batch::Batch;
-use gpu_metrics::dcgm::intake::Report;
+use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
-use prometheus_source::{Answered, Devices, Error, ErrorKind, Limit, SignalQuery};
+use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Limit, SignalQuery};
 
 /// Polls between two queries of framebuffer fields in a large fleet: these fields hardly
 /// change.
@@ -109,9 +109,9 @@ impl Engine {
     fn query<'a>(&self, read: &SignalRead<'a>, at: Timestamp) -> SignalQuery<'a> {
         let spec = read.spec;
         let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
-            Devices::Mig
+            DeviceSelection::Mig
         } else {
-            Devices::All
+            DeviceSelection::All
         };
         let (at, range) = read.parts.next();
         SignalQuery {
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    fn log_report(&self, spec: &SignalSpec, report: &Report) {
+    fn log_report(&self, spec: &SignalSpec, report: &IntakeReport) {
         tracing::debug!(
             signal = spec.name,
             accepted = report.applied.accepted,

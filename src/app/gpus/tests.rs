@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::provider::served::ServedGpus;
-use crate::provider::{Item, Objects, Provider, Query, ValuesOf};
+use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf};
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
 use aggregated_apiserver::testing::log::logging;
@@ -134,7 +134,7 @@ pub(in crate::app) async fn cluster() -> FakeKube {
 /// The answer to an autoscaler for the pod.
 pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, String> {
     let query = Query {
-        of: ValuesOf::Objects(Objects::named("pods", Some("ml"), "a")),
+        of: ValuesOf::Objects(ObjectSelection::named("pods", Some("ml"), "a")),
         metric: metric.to_owned(),
         selector: Selector::everything(),
         now: clock::now(),
@@ -151,7 +151,7 @@ pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, 
 struct World {
     _kube: FakeKube,
     telemetry: Telemetry,
-    served: Served,
+    served: ServedProvider,
     changes: mpsc::UnboundedSender<GpuSettings>,
     _tasks: JoinSet<()>,
 }

@@ -8,6 +8,7 @@ use aggregated_apiserver::security::trust;
 use cluster_state::client::ClusterAccess;
 use kubectl_gpu_metrics::Failure;
 
+use crate::api::request::Backend;
 use crate::app::server::{AuthenticationLookup, Ways};
 use crate::app::trusted::Overlay;
 
@@ -101,7 +102,7 @@ pub(super) fn security(args: &ServeArgs) -> Result<SecuritySettings, Failure> {
         allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
         denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,
         values_in_flight: args.listening.max_requests_inflight,
-        fetched_in_flight: args.listening.max_requests_inflight,
+        fetched_in_flight: vec![args.listening.max_requests_inflight; Backend::COUNT],
         direct_in_flight: args.listening.max_requests_inflight.div_ceil(4),
         ..SecuritySettings::default()
     })

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::GpuProvider;
-use crate::provider::lookup::{Current, Lookup};
-use crate::provider::{Error, ExternalItem, Item, Query};
+use crate::provider::lookup::{AnsweredSnapshot, Lookup};
+use crate::provider::{ExternalItem, Item, ProviderError, Query};
 use gpu_metrics::external::{CLUSTER_PREFIX, FLEET_WINDOW, Reach};
 
 /// An external metric that was found.
@@ -22,14 +22,17 @@ impl GpuProvider {
     /// Finds an external metric.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`ProviderError`].
     pub(in crate::provider) fn sought<'a>(
         &'a self,
-        current: Option<&'a Current>,
+        current: Option<&'a AnsweredSnapshot>,
         query: &Query,
         looks: u64,
-    ) -> Result<Sought<'a>, Error> {
-        let (place, spec, reach) = self.named.named(&query.metric).ok_or(Error::NoSuchMetric)?;
+    ) -> Result<Sought<'a>, ProviderError> {
+        let (place, spec, reach) = self
+            .named
+            .named(&query.metric)
+            .ok_or(ProviderError::NoSuchMetric)?;
         let current = current.ok_or_else(|| self.not_ready())?;
         let mut lookup = current.lookup((place, spec), query, looks)?;
         if reach == Reach::Fleet {
@@ -49,20 +52,19 @@ impl GpuProvider {
     /// Passes the value of an external metric to `sink`.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// See [`ProviderError`].
     pub(super) fn external(
         &self,
+        current: Option<&AnsweredSnapshot>,
         namespace: &str,
-        query: &Query,
-        looks: u64,
+        (query, looks): (&Query, u64),
         sink: &mut dyn FnMut(Item<'_>),
-    ) -> Result<(), Error> {
-        let loaded = self.current.load();
+    ) -> Result<(), ProviderError> {
         let Sought {
             lookup,
             name,
             in_namespace,
-        } = self.sought(loaded.as_deref(), query, looks)?;
+        } = self.sought(current, query, looks)?;
         let value = match in_namespace {
             true => lookup.of_namespace(namespace)?,
             false => lookup.of_cluster()?,

@@ -66,10 +66,14 @@ impl ObjectNames for Churning {
 #[derive(Debug, Default)]
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
-impl Answers for Prometheus {
-    fn fetch<'a>(&'a self, ask: &'a Ask, _: &'a str) -> BoxFuture<'a, Result<Arc<Answer>, Error>> {
+impl StoreAnswers for Prometheus {
+    fn fetch<'a>(
+        &'a self,
+        ask: &'a StoreQuery,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>> {
         let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
-        let answer = answer.ok_or(Error::Unavailable { what: NO_METRICS });
+        let answer = answer.ok_or(ProviderError::Unavailable { what: NO_METRICS });
         Box::pin(ready(answer))
     }
 }
@@ -173,8 +177,8 @@ fn custom(
     resource: &str,
     which: Which,
     selector: &str,
-) -> Result<Vec<(String, f64)>, Error> {
-    let of = ValuesOf::Objects(Objects {
+) -> Result<Vec<(String, f64)>, ProviderError> {
+    let of = ValuesOf::Objects(ObjectSelection {
         resource: resource.to_owned(),
         namespace: Some("n".to_owned()),
         which,
@@ -182,12 +186,12 @@ fn custom(
     values(provider, &query(of, "hits", selector))
 }
 
-fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, Error> {
+fn external(provider: &dyn Provider, metric: &str) -> Result<Vec<(String, f64)>, ProviderError> {
     let of = ValuesOf::Namespace("n".to_owned());
     values(provider, &query(of, metric, ""))
 }
 
-fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, Error> {
+fn values(provider: &dyn Provider, query: &Query) -> Result<Vec<(String, f64)>, ProviderError> {
     let mut items = Vec::new();
     let mut sink = |item: Item<'_>| {
         let name = match item {
@@ -237,7 +241,10 @@ fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
     assert_eq!(custom(&provider, "pods", everything(), ""), Ok(Vec::new()));
     let nobody = Selector::parse("app=nobody").unwrap();
     let none = custom(&provider, "pods", Which::Matching(nobody), "");
-    assert!(matches!(none, Err(Error::NoValue { .. })), "{none:?}");
+    assert!(
+        matches!(none, Err(ProviderError::NoValue { .. })),
+        "{none:?}"
+    );
 }
 
 #[test]
@@ -251,10 +258,10 @@ fn a_named_object_is_asked_for_alone_whether_or_not_it_exists() {
     let found = custom(&provider, "pods", Which::Named("gone".to_owned()), "x=y");
     assert_eq!(found, Ok(vec![("gone".to_owned(), 7.0)]));
     let odd = custom(&provider, "pods", Which::Named("a\"}".to_owned()), "");
-    assert!(matches!(odd, Err(Error::NoValue { .. })), "{odd:?}");
+    assert!(matches!(odd, Err(ProviderError::NoValue { .. })), "{odd:?}");
     let greater = custom(&provider, "pods", Which::Named("gone".to_owned()), "x>1");
     assert!(
-        matches!(greater, Err(Error::BadSelector { .. })),
+        matches!(greater, Err(ProviderError::BadSelector { .. })),
         "{greater:?}"
     );
 }
@@ -270,7 +277,7 @@ fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not
     let list = custom(&provider, "pods", everything(), "");
     assert_eq!(list, Ok(vec![("stays".to_owned(), 1.0)]));
     let next = custom(&provider, "pods", everything(), "");
-    let asked_anew = Err(Error::Unavailable { what: NO_METRICS });
+    let asked_anew = Err(ProviderError::Unavailable { what: NO_METRICS });
     assert_eq!(next, asked_anew, "p2 is in no answer so far");
 }
 
@@ -281,7 +288,7 @@ fn what_prometheus_does_not_answer_is_unavailable_and_a_matrix_is_too() {
         BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
     ] {
         let list = custom(&provider(Prometheus(answers)), "pods", everything(), "");
-        assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
+        assert_eq!(list, Err(ProviderError::Unavailable { what: NO_METRICS }));
     }
 }
 
@@ -303,10 +310,13 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
     assert_eq!(external(&provider, "scalar").unwrap()[0].1, 8.0);
     assert_eq!(
         external(&provider, "homeless"),
-        Err(Error::Unavailable { what: NO_METRICS }),
+        Err(ProviderError::Unavailable { what: NO_METRICS }),
         "no label names the namespace: as upstream, at each request"
     );
-    assert_eq!(external(&provider, "nope"), Err(Error::NoSuchMetric));
+    assert_eq!(
+        external(&provider, "nope"),
+        Err(ProviderError::NoSuchMetric)
+    );
 }
 
 #[test]
@@ -325,7 +335,7 @@ fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
     assert!(has("pods", "hits") && has("pods", "gpu_memory_utilization"));
     assert!(listed.is_sorted());
     let list = custom(&both, "pods", everything(), "");
-    assert_eq!(list, Err(Error::Unavailable { what: NO_METRICS }));
+    assert_eq!(list, Err(ProviderError::Unavailable { what: NO_METRICS }));
     rules.publish(InForce::default());
     assert!(!both.custom_metrics().iter().any(|it| *it.metric == *"hits"));
     gpus.store(Arc::new(GpuProvider::new(&[])));
@@ -340,7 +350,7 @@ fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
         (vec![], None, "no result"),
     ] {
         let provider = provider(Prometheus([(ONE, Answer::Vector(samples))].into()));
-        let of = ValuesOf::Objects(Objects::named("pods", Some("n"), "a"));
+        let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
         let told = provider.explain(&query(of, "hits", "")).now_or_never();
         let told = told.unwrap().unwrap();
         assert_eq!(told.value.map(|value| value.number), value);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::gpu::GpuProvider;
-use super::super::{Error, Item, Objects, Query, ValuesOf};
+use super::super::{Item, ObjectSelection, ProviderError, Query, ValuesOf};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
@@ -47,12 +47,12 @@ impl Asked {
         let (namespace, name) = name
             .split_once('/')
             .map_or((None, name), |(namespace, name)| (Some(namespace), name));
-        let of = ValuesOf::Objects(Objects::named(resource, namespace, name));
+        let of = ValuesOf::Objects(ObjectSelection::named(resource, namespace, name));
         let query = self.query(of, MEAN, "");
         self.provider.explain(&query, u64::MAX).unwrap()
     }
 
-    fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, Error> {
+    fn value(&self, of: ValuesOf, metric: &str, by: &str) -> Result<f64, ProviderError> {
         let mut found = None;
         let query = self.query(of, metric, by);
         let mut sink = |item: Item<'_>| found = Some(item.value().value);
@@ -78,7 +78,7 @@ pub(crate) fn shared_gpu() -> (Arc<GpuProvider>, Timestamp) {
 }
 
 fn pod(name: &str) -> ValuesOf {
-    ValuesOf::Objects(Objects::named("pods", Some("n"), name))
+    ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), name))
 }
 
 fn external(namespace: &str) -> ValuesOf {
@@ -89,11 +89,11 @@ fn external(namespace: &str) -> ValuesOf {
 fn any_namespace_shows_the_value_of_the_original_and_no_pod_does() {
     let scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40 40 40");
     let asked = asked(scene);
-    let namespace = ValuesOf::Objects(Objects::named("namespaces", None, "whatever"));
+    let namespace = ValuesOf::Objects(ObjectSelection::named("namespaces", None, "whatever"));
     let original = "avg_GPU_utilization";
     assert_eq!(asked.value(namespace, original, ""), Ok(40.0));
     let of_pod = asked.value(pod("p"), original, "");
-    assert_eq!(of_pod, Err(Error::NoSuchMetric));
+    assert_eq!(of_pod, Err(ProviderError::NoSuchMetric));
     let found = asked.value(external("x"), "avg_gpu_utilization", "");
     assert_eq!(found, Ok(40.0));
 }

@@ -107,7 +107,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn list(&self, measured: Measured, namespace: Option<&str>) -> Result<Vec<Told>, Error> {
+    fn list(
+        &self,
+        measured: Measured,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Told>, ProviderError> {
         self.ask(measured, namespace, Which::Matching(Selector::everything()))
     }
 
@@ -116,7 +120,7 @@ impl Scene {
         measured: Measured,
         namespace: Option<&str>,
         which: Which,
-    ) -> Result<Vec<Told>, Error> {
+    ) -> Result<Vec<Told>, ProviderError> {
         let query = UsageQuery {
             measured,
             namespace: namespace.map(str::to_owned),
@@ -258,7 +262,9 @@ fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing()
         ("e", "no such pod is running"),
     ] {
         match one(name) {
-            Err(Error::NoValue { reason }) => assert!(reason.contains(why), "{name}: {reason}"),
+            Err(ProviderError::NoValue { reason }) => {
+                assert!(reason.contains(why), "{name}: {reason}");
+            }
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -336,7 +342,7 @@ fn nodes_need_both() {
     ];
     assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
     let gone = scene.ask(Measured::Nodes, None, Which::Named("o".to_owned()));
-    assert!(matches!(gone, Err(Error::NoValue { .. })));
+    assert!(matches!(gone, Err(ProviderError::NoValue { .. })));
 }
 
 #[test]
@@ -376,5 +382,5 @@ fn kinds_that_no_label_names_are_told_and_have_no_answer() {
         user: String::new(),
     };
     let asks = Usages::new(rules).asks(&inventory(Vec::new(), &["n"]), &query);
-    assert_eq!(asks, Err(Error::Unavailable { what: NO_METRICS }));
+    assert_eq!(asks, Err(ProviderError::Unavailable { what: NO_METRICS }));
 }

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::negotiate::Manner;
 use super::response;
-use crate::security::FetchedFor;
 use crate::security::authenticate::User;
 use crate::security::identity::ANONYMOUS;
 use crate::security::peer::Peer;
@@ -25,8 +24,9 @@ pub struct RequestContext {
     pub uri: Uri,
     /// The access to authorize.
     pub access: Access,
-    /// Why the answer needs a fetch; `None`: it comes from memory.
-    pub fetched: Option<FetchedFor>,
+    /// The index of the backend that the answer is fetched from
+    /// (`SecuritySettings::fetched_in_flight`); `None`: it comes from memory.
+    pub backend: Option<usize>,
     /// The form of the answer.
     pub manner: Manner,
     /// The `Audit-Id` of the answer.
@@ -45,7 +45,7 @@ impl RequestContext {
     pub fn new(
         request: &Parts,
         access: Access,
-        fetched: Option<FetchedFor>,
+        backend: Option<usize>,
         pretty: Option<bool>,
     ) -> Self {
         let mut manner = Manner::of(&request.headers);
@@ -56,7 +56,7 @@ impl RequestContext {
             method: request.method.clone(),
             uri: request.uri.clone(),
             access,
-            fetched,
+            backend,
             manner,
             audit_id: response::audit_id(&request.headers),
             peer: request.extensions.get().cloned(),

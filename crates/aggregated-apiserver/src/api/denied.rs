@@ -37,8 +37,7 @@ pub(super) fn row(denied: &Denied) -> Row {
         // would delay autoscalers on other metrics.
         Denied::Saturated => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "too many queries of rules are under way (prometheus.maxConcurrentQueries), \
-             try again later",
+            "too many requests wait for values that are fetched, try again later",
             None,
         ),
         Denied::HeadersTooLarge => (

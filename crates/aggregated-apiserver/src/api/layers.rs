@@ -153,7 +153,7 @@ async fn in_flight(
     let user = context.user.get();
     let permit = security
         .in_flight
-        .permit(user, &context.access, context.fetched);
+        .permit(user, &context.access, context.backend);
     let permit = match permit {
         Ok(permit) => permit,
         Err(denied) => return refuse(&security.counters, &context, denied),

@@ -42,6 +42,8 @@ pub enum RequestFailure {
     NotReady(&'static str),
     /// Objects may not be listed; the log has the reason.
     Unlisted(&'static str),
+    /// The answer must wait for others to be fetched.
+    Saturated(&'static str),
     /// The data of the answer could not be fetched.
     Unavailable(&'static str),
     /// The request's body is over the limit.
@@ -61,12 +63,6 @@ impl From<NotAcceptable> for RequestFailure {
 }
 
 impl RequestFailure {
-    /// Too many answers are being fetched.
-    #[must_use]
-    pub fn saturated() -> Self {
-        Self::Denied(Box::new(Denied::Saturated))
-    }
-
     /// The answer for a client, without details that are for the log only.
     pub(super) fn status(self) -> (StatusCode, Status) {
         let (code, message, details) = self.row();
@@ -89,6 +85,7 @@ impl RequestFailure {
                 let message = format!("no data yet: {what}");
                 return (StatusCode::SERVICE_UNAVAILABLE, message, None);
             }
+            Self::Saturated(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             Self::Denied(denied) => return denied::row(&denied),
             Self::WatchNotSupported { group, resource } => return no_watch(group, resource),
             Self::NoSuchPath => {

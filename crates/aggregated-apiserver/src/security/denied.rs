@@ -29,7 +29,7 @@ pub enum Denied {
     },
     /// 429: too many requests in flight.
     Busy,
-    /// 503: too many requests in flight that wait for Prometheus.
+    /// 503: too many requests in flight that wait for a backend.
     Saturated,
     /// 431: too many header lines, or too long ones.
     HeadersTooLarge,

@@ -21,21 +21,11 @@ use limits::permits::Permits;
 #[derive(Debug)]
 pub struct InFlight {
     values: Arc<Semaphore>,
-    rules: Permits,
-    usage: Permits,
+    /// By backend.
+    fetched: Vec<Permits>,
     discovery: Arc<Semaphore>,
     direct: Arc<Semaphore>,
     anonymous: Arc<Semaphore>,
-}
-
-/// Why the values of a request must be fetched. Each reason has its own permits: requests
-/// that wait for the query of a rule leave those for resource metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchedFor {
-    /// A metric of a rule.
-    Rule,
-    /// What pods and nodes use (`metrics.k8s.io`).
-    Usage,
 }
 
 /// A request's permit, kept in the answer's extensions until the answer has been written.
@@ -50,17 +40,18 @@ impl InFlight {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             values: semaphore(settings.values_in_flight),
-            rules: Permits::new(settings.fetched_in_flight),
-            usage: Permits::new(settings.fetched_in_flight),
+            fetched: (settings.fetched_in_flight.iter().copied())
+                .map(Permits::new)
+                .collect(),
             discovery: semaphore(settings.discovery_in_flight),
             direct: semaphore(settings.direct_in_flight),
             anonymous: semaphore(settings.anonymous_in_flight),
         }
     }
 
-    /// A permit for a request. Values that must be fetched may take long, so requests for
-    /// them have permits of their own, of which one user gets half. Requests for values
-    /// in memory then never lack one.
+    /// A permit for a request. `backend` is the index of the backend that the values are
+    /// fetched from. A fetch may take long, so each backend has permits of its own, of which
+    /// one user gets half. Requests for values in memory then never lack one.
     ///
     /// # Errors
     /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are in flight.
@@ -68,17 +59,14 @@ impl InFlight {
         &self,
         user: Option<&User>,
         what: &Access,
-        fetched: Option<FetchedFor>,
+        backend: Option<usize>,
     ) -> Result<InFlightPermit, Denied> {
         let Some(semaphore) = self.semaphore(user, what) else {
             return Ok(InFlightPermit::default());
         };
+        let fetched = backend.and_then(|backend| self.fetched.get(backend));
         let held: Arc<dyn Debug + Send + Sync> = match (user, fetched) {
-            (Some(user), Some(fetched)) if Arc::ptr_eq(semaphore, &self.values) => {
-                let permits = match fetched {
-                    FetchedFor::Rule => &self.rules,
-                    FetchedFor::Usage => &self.usage,
-                };
+            (Some(user), Some(permits)) if Arc::ptr_eq(semaphore, &self.values) => {
                 let permit = permits.try_take(&user.identity.user);
                 Arc::new(permit.ok_or(Denied::Saturated)?)
             }
@@ -113,13 +101,13 @@ mod tests {
     use crate::security::identity::Identity;
 
     #[test]
-    fn requests_for_rules_leave_the_permits_of_resource_metrics() {
+    fn requests_for_one_backend_leave_the_permits_of_another() {
         let limit = InFlight::new(&SecuritySettings {
-            fetched_in_flight: 2,
+            fetched_in_flight: vec![2, 2],
             ..SecuritySettings::default()
         });
         let what = Access::all_pods();
-        let permit = |name: &str, fetched| {
+        let permit = |name: &str, backend| {
             let identity = Identity {
                 user: name.to_owned(),
                 ..Identity::default()
@@ -128,12 +116,12 @@ mod tests {
                 identity: Arc::new(identity),
                 via: Via::FrontProxy,
             };
-            limit.permit(Some(&user), &what, fetched)
+            limit.permit(Some(&user), &what, backend)
         };
-        let held = ["bob", "eve"].map(|user| permit(user, Some(FetchedFor::Rule)).unwrap());
-        let refused = permit("ann", Some(FetchedFor::Rule));
+        let held = ["bob", "eve"].map(|user| permit(user, Some(0)).unwrap());
+        let refused = permit("ann", Some(0));
         assert!(matches!(refused, Err(Denied::Saturated)));
-        permit("bob", Some(FetchedFor::Usage)).unwrap();
+        permit("bob", Some(1)).unwrap();
         permit("bob", None).unwrap();
         drop(held);
     }

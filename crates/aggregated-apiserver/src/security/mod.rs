@@ -29,7 +29,7 @@ use audit::Audit;
 use authenticate::{Authenticate, Clock};
 use authorize::Authorize;
 use counters::Counters;
-pub use limit::{FetchedFor, InFlight, InFlightPermit};
+pub use limit::{InFlight, InFlightPermit};
 use reviewer::Reviewer;
 use reviews::Reviews;
 use settings::SecuritySettings;

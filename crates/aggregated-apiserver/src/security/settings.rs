@@ -41,10 +41,9 @@ pub struct SecuritySettings {
     pub permit_time: Duration,
     /// Requests in flight for values, of the front proxy's users.
     pub values_in_flight: usize,
-    /// Requests in flight for values that are fetched from Prometheus, of the front
-    /// proxy's users: this many for rules and as many for resource metrics, half of them
-    /// for one user.
-    pub fetched_in_flight: usize,
+    /// Requests in flight for values that are fetched, of the front proxy's users, for each
+    /// backend; half of them for one user.
+    pub fetched_in_flight: Vec<usize>,
     /// Requests in flight for discovery, of the front proxy's users; they must not wait
     /// behind values.
     pub discovery_in_flight: usize,
@@ -80,7 +79,7 @@ impl Default for SecuritySettings {
             direct_access_reviews: 32,
             permit_time: Duration::from_millis(100),
             values_in_flight: 400,
-            fetched_in_flight: 400,
+            fetched_in_flight: Vec::new(),
             discovery_in_flight: 128,
             direct_in_flight: 100,
             anonymous_in_flight: 16,

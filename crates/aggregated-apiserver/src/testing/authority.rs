@@ -11,18 +11,18 @@ use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// An authority that signs certificates for servers on 127.0.0.1 and clients.
-pub struct Authority {
+pub struct TestAuthority {
     certificate: Certificate,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate with its key, as PEM.
-pub struct Identity {
+pub struct TestCertificate {
     pub certificate: String,
     pub key: String,
 }
 
-impl Authority {
+impl TestAuthority {
     pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -50,19 +50,19 @@ impl Authority {
     }
 
     /// A client's certificate and key.
-    pub fn client(&self, name: &str) -> Identity {
+    pub fn client(&self, name: &str) -> TestCertificate {
         let (certificate, key) = self.issue(ExtendedKeyUsagePurpose::ClientAuth, name);
-        Identity {
+        TestCertificate {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         }
     }
 
     /// A client's certificate with these parameters, and its key.
-    pub fn sign(&self, mut params: CertificateParams) -> Identity {
+    pub fn sign(&self, mut params: CertificateParams) -> TestCertificate {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
-        Identity {
+        TestCertificate {
             certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
             key: key.serialize_pem(),
         }

@@ -105,14 +105,14 @@ impl TestServer {
     }
 
     /// Sends unchanged bytes, and reads until the server closes.
-    pub async fn raw(&self, request: &[u8]) -> Answer {
+    pub async fn raw(&self, request: &[u8]) -> TestResponse {
         let mut stream = self.connect().await;
         // A server may close before all bytes are sent.
         let _ = stream.write_all(request).await;
         read_answer(&mut stream).await
     }
 
-    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
@@ -121,7 +121,7 @@ impl TestServer {
         self.raw(request.as_bytes()).await
     }
 
-    pub async fn get(&self, target: &str) -> Answer {
+    pub async fn get(&self, target: &str) -> TestResponse {
         self.send("GET", target, &[]).await
     }
 
@@ -166,7 +166,7 @@ fn client_config(
 }
 
 /// Reads until the other end closes, with or without a TLS shutdown.
-pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
+pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> TestResponse {
     let mut bytes = Vec::new();
     let read = async {
         let mut chunk = vec![0; 64 * 1024];
@@ -180,7 +180,7 @@ pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Answer {
     tokio::time::timeout(Duration::from_secs(30), read)
         .await
         .expect("the server neither answered nor closed");
-    Answer::parse(&bytes)
+    TestResponse::parse(&bytes)
 }
 
 /// Waits until a condition holds, with a generous limit.
@@ -196,13 +196,13 @@ pub async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
 
 /// An answer; status 0 when the connection ended without one.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     fn parse(bytes: &[u8]) -> Self {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
             return Self::default();

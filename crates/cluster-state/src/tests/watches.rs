@@ -9,7 +9,7 @@ use super::super::inventory::{WatchSettings, Watches};
 use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
 use crate::testing::fake_kube::{FakeKube, Fault, kubeconfig};
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Authority, ClusterObject, Pod, PodPhase};
+use gpu_metrics::inventory::{ClusterObject, InventoryOrigin, Pod, PodPhase};
 use gpu_metrics::resources::GpuResources;
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
     })
     .await;
     let inventory = scene.until_pods(&["a", "b"]).await;
-    assert_eq!(inventory.authority, Authority::Cluster);
+    assert_eq!(inventory.authority, InventoryOrigin::Cluster);
     let pod = inventory.pod("ml", "a").unwrap();
     assert_eq!(pod.node.as_deref(), Some("n1"));
     assert_eq!(pod.labels.get("app"), Some("infer"));
@@ -107,7 +107,7 @@ async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
     let scene = Scene::watching(kube).await;
     eventually("pods", || scene.health("pods").trouble().is_none()).await;
     let inventory = scene.watches.inventory();
-    assert_eq!(inventory.authority, Authority::Cluster);
+    assert_eq!(inventory.authority, InventoryOrigin::Cluster);
     assert!(inventory.pods.is_empty());
     assert!(
         scene

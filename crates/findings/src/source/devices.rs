@@ -7,7 +7,7 @@ use super::super::codes::{GM401, GM402, GM406, GM407};
 use super::super::{Finding, Severity};
 use super::{Current, GPUS, PolledSource, listed};
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Authority, Pod};
+use gpu_metrics::inventory::{InventoryOrigin, Pod};
 use gpu_metrics::layout::Standing;
 use gpu_metrics::policy::Shared;
 use gpu_metrics::series::Scheme;
@@ -194,7 +194,7 @@ fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Opt
 fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let inventory = layout.inventory();
-    if inventory.authority != Authority::Cluster || fleet.unnamed == 0 {
+    if inventory.authority != InventoryOrigin::Cluster || fleet.unnamed == 0 {
         return None;
     }
     let now = seen.snapshot.frame().now();

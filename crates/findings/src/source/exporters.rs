@@ -6,7 +6,7 @@ use super::super::Finding;
 use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
 use super::{EXPORTERS, GPUS, PolledSource, listed, of_job, span};
 use gpu_metrics::aggregate::Absence;
-use gpu_metrics::inventory::Authority;
+use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 use gpu_metrics::snapshot::group_of;
@@ -192,7 +192,7 @@ fn units(seen: PolledSource<'_>) -> Option<Finding> {
 /// expected.
 fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
     let inventory = seen.snapshot.layout().inventory();
-    if inventory.authority != Authority::Cluster || inventory.exporter_nodes.is_empty() {
+    if inventory.authority != InventoryOrigin::Cluster || inventory.exporter_nodes.is_empty() {
         return None;
     }
     let pods = inventory.pods.iter();

@@ -2,8 +2,8 @@
 
 use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
-use super::super::policy::{Activity, Condition, DeviceValue};
-use super::super::signal::SignalId;
+use super::super::policy::{Activity, ActivityCondition, DeviceValue};
+use super::super::signal::Unit;
 use super::moment::{Moment, signals_of};
 use apimachinery::time::millis;
 
@@ -17,12 +17,12 @@ impl Moment<'_> {
         reading: Option<Reading>,
         facts: &RowFacts,
     ) -> Option<bool> {
-        let holds = |condition: &Condition| match condition {
-            Condition::Allocated => Some(match reading {
+        let holds = |condition: &ActivityCondition| match condition {
+            ActivityCondition::Allocated => Some(match reading {
                 Some(reading) => facts.was_held_at(reading.at),
                 None => facts.standing.was_held(),
             }),
-            Condition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
+            ActivityCondition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
         };
         match &self.of.policy.activity {
             Activity::OwnValueAboveZero => match value {
@@ -100,7 +100,7 @@ fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Opt
 /// Ratio signals are stored as percent; conditions state them as 0–1.
 fn ratio_scale(value: DeviceValue) -> f64 {
     match value {
-        DeviceValue::Signal(SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE) => 100.0,
+        DeviceValue::Signal(signal) if signal.unit() == Unit::Ratio => 100.0,
         _ => 1.0,
     }
 }

@@ -1,7 +1,7 @@
 //! Combines a group's readings over a window.
 
-use super::super::policy::{DeviceValue, Formula, Idle, Measure, Over, Reducer};
-use super::Ask;
+use super::super::policy::{DeviceValue, Formula, IdleValue, Measure, Over, Reducer};
+use super::MeasureRequest;
 use super::tally::{Answers, Number, Tallies, Tally};
 use apimachinery::time::Timestamp;
 
@@ -84,7 +84,7 @@ impl Fold {
     }
 
     /// The value of the window.
-    pub(super) fn value(&self, ask: &Ask, idle: Idle) -> Option<f64> {
+    pub(super) fn value(&self, ask: &MeasureRequest, idle: IdleValue) -> Option<f64> {
         let over_active = matches!(
             ask.measure,
             Measure::Devices {
@@ -93,7 +93,7 @@ impl Fold {
             }
         );
         if over_active && self.counted == 0 {
-            return (idle == Idle::Zero).then_some(0.0);
+            return (idle == IdleValue::Zero).then_some(0.0);
         }
         match ask.formula {
             Formula::SampleWeighted if is_mean(&ask.measure) => {

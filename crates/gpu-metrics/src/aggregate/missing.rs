@@ -5,14 +5,14 @@
 //! the last readings of the silent ones.
 
 use super::super::grid::Reading;
-use super::super::inventory::Authority;
+use super::super::inventory::InventoryOrigin;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::DeviceValue;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use super::moment::{Moment, signals_of};
 use super::tally::Tallies;
-use super::{Ask, Evaluator, Group, Lens, RowId, Span};
+use super::{Evaluator, Group, Lens, MeasureRequest, RowId, Span};
 use apimachinery::time::Timestamp;
 
 /// How long after its containers started a pod's GPUs may be without samples,
@@ -63,7 +63,7 @@ impl Evaluator<'_> {
         now: &Moment<'_>,
         rows: &[RowId],
         span: &Span,
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         tallies: &mut Tallies,
     ) {
         let Some(first) = asks.first() else { return };
@@ -88,7 +88,7 @@ impl Evaluator<'_> {
         &self,
         now: &Moment<'_>,
         group: &Group<'_>,
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         tallies: &mut Tallies,
     ) {
         for unseen in group.unseen {
@@ -114,7 +114,7 @@ impl Evaluator<'_> {
         now: &Moment<'_>,
         rows: &[RowId],
         span: &Span,
-        ask: &Ask,
+        ask: &MeasureRequest,
     ) -> Silent {
         let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
         let expected = facts.filter(|facts| self.is_expected(facts, now.time()));
@@ -122,7 +122,13 @@ impl Evaluator<'_> {
         of_rows.fold(Silent::NotExpected, Silent::or)
     }
 
-    fn silent_row(&self, now: &Moment<'_>, facts: &RowFacts, span: &Span, ask: &Ask) -> Silent {
+    fn silent_row(
+        &self,
+        now: &Moment<'_>,
+        facts: &RowFacts,
+        span: &Span,
+        ask: &MeasureRequest,
+    ) -> Silent {
         let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
@@ -191,7 +197,7 @@ impl Evaluator<'_> {
             let unheard_ms = instant.millis() - target.newest.millis();
             target.silent || unheard_ms >= target.fresh_ms
         };
-        if self.layout.inventory().authority == Authority::Series
+        if self.layout.inventory().authority == InventoryOrigin::Series
             && !self.target(facts).is_some_and(is_silent)
         {
             return false;
@@ -231,7 +237,7 @@ impl Evaluator<'_> {
     /// The rows of a device without a pod, if a live pod holds it. Rows of processes come
     /// and go beside a row without a pod, so they do not count.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
-        let is_known = self.layout.inventory().authority == Authority::Cluster;
+        let is_known = self.layout.inventory().authority == InventoryOrigin::Cluster;
         let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
         let may_be = is_held && !facts.row.per_process && is_known;
         let rows = self.layout.device_rows(facts.device).iter();

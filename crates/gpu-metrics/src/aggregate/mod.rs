@@ -28,7 +28,7 @@ pub use absence::Absence;
 pub use changes::Changes;
 use fold::Fold;
 use moment::Moment;
-pub use reasons::{DeviceReasons, Idle, Instant, Outcome, Reasons, State};
+pub use reasons::{DeviceReasons, IdleSince, Instant, Outcome, ReadingOutcome, Reasons};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::Tallies;
@@ -64,7 +64,7 @@ impl<'g> Group<'g> {
 
 /// A measure requested for a group.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct MeasureRequest {
     /// What to measure.
     pub measure: Measure,
     /// How readings become a number.
@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
     pub fn values(
         &self,
         groups: &[Spanned<'_>],
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         let Some(first) = asks.first() else {
@@ -116,16 +116,16 @@ impl<'a> Evaluator<'a> {
     fn original(
         &self,
         groups: &[Spanned<'_>],
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         let whole = Group::of_cluster(self.layout);
         // No pod's share of a device.
-        let of_whole = |ask: &Ask| Ask {
+        let of_whole = |ask: &MeasureRequest| MeasureRequest {
             one_pod: false,
             ..*ask
         };
-        let asks: Vec<Ask> = asks.iter().map(of_whole).collect();
+        let asks: Vec<MeasureRequest> = asks.iter().map(of_whole).collect();
         let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
         let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
         let mut all = Vec::with_capacity(groups.len() * asks.len());
@@ -143,7 +143,7 @@ impl<'a> Evaluator<'a> {
     fn values_of(
         &self,
         groups: &[Spanned<'_>],
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
         let Some(first) = asks.first() else {
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
     fn fold_window(
         &self,
         (group, span): &Spanned<'_>,
-        (asks, sight): (&[Ask], Option<&Sight>),
+        (asks, sight): (&[MeasureRequest], Option<&Sight>),
         tallies: &mut Tallies,
         folds: &mut [Fold],
     ) {
@@ -189,7 +189,7 @@ impl<'a> Evaluator<'a> {
 
     /// Reads every row once for all groups, from instant `first` to `last`.
     #[must_use]
-    pub(crate) fn sight(&self, ask: &Ask, (first, last): (i64, i64)) -> Sight {
+    pub(crate) fn sight(&self, ask: &MeasureRequest, (first, last): (i64, i64)) -> Sight {
         let mut sight = Sight {
             first,
             seen: Vec::new(),
@@ -212,7 +212,12 @@ impl<'a> Evaluator<'a> {
         sight
     }
 
-    fn finish(&self, fold: &Fold, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Value> {
+    fn finish(
+        &self,
+        fold: &Fold,
+        (group, span): &Spanned<'_>,
+        ask: &MeasureRequest,
+    ) -> Option<Value> {
         let span = span.as_ref()?;
         let instants = fold.instants_until(span.last)?;
         let fresh_until = span.served_until(fold.last?, self.frame.step_ms());
@@ -242,7 +247,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `plain`: the mean over devices of each device's mean over time.
-    fn mean_of_device_means(&self, group: &Group<'_>, span: &Span, ask: &Ask) -> Option<f64> {
+    fn mean_of_device_means(
+        &self,
+        group: &Group<'_>,
+        span: &Span,
+        ask: &MeasureRequest,
+    ) -> Option<f64> {
         let Measure::Devices { value, .. } = ask.measure else {
             return None;
         };

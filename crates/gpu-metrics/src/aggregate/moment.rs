@@ -1,16 +1,16 @@
 //! The devices at one instant: which reading counts, and which device is active.
 
 use super::super::grid::{Reading, RowId, instant_time};
-use super::super::inventory::Authority;
+use super::super::inventory::InventoryOrigin;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{DeviceValue, Shared};
 use super::super::signal::SignalId;
-use super::{Ask, Evaluator, Lens, Seen};
+use super::{Evaluator, Lens, MeasureRequest, Seen};
 use apimachinery::time::Timestamp;
 
 /// A device's reading at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown<'a> {
+pub(super) struct ShownReading<'a> {
     pub(super) reading: Reading,
     /// Its weight in a mean; for a share in percent, the whole.
     weight: f64,
@@ -47,14 +47,20 @@ impl<'a> Moment<'a> {
 
     /// A device's reading for a group: the newest of its rows' readings, and the larger
     /// of equally new ones. Shares of processes are added.
-    pub(super) fn best(&self, rows: &[RowId], value: DeviceValue, ask: &Ask) -> Option<Shown<'a>> {
-        let mut best: Option<Shown<'_>> = None;
+    pub(super) fn best(
+        &self,
+        rows: &[RowId],
+        value: DeviceValue,
+        ask: &MeasureRequest,
+    ) -> Option<ShownReading<'a>> {
+        let mut best: Option<ShownReading<'_>> = None;
         let may_be_part = matches!(
             value,
             DeviceValue::GpuUtilization | DeviceValue::MemoryUsed | DeviceValue::MemoryUsedPercent
         );
-        let is_part =
-            |shown: &Shown<'_>| may_be_part && self.is_share(shown.facts, value, shown.reading);
+        let is_part = |shown: &ShownReading<'_>| {
+            may_be_part && self.is_share(shown.facts, value, shown.reading)
+        };
         for row in rows {
             let facts = self.of.layout.fact(*row);
             let Some(mut shown) = facts.and_then(|facts| self.shown(facts, value)) else {
@@ -64,7 +70,7 @@ impl<'a> Moment<'a> {
                 let holders = self.holders(shown.facts.device, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
-            let of_holder = |shown: &Shown<'_>| shown.reading.at < shown.facts.ended;
+            let of_holder = |shown: &ShownReading<'_>| shown.reading.at < shown.facts.ended;
             best = Some(match best {
                 Some(held) if of_holder(&held) && !of_holder(&shown) => held,
                 Some(held)
@@ -163,7 +169,7 @@ impl<'a> Moment<'a> {
     /// Whether a live pod held the device at a time, though it was reported without one
     /// then.
     fn has_lost_labels(&self, rows: &[RowId], at: Timestamp) -> bool {
-        if rows.len() == 1 || self.of.layout.inventory().authority == Authority::Series {
+        if rows.len() == 1 || self.of.layout.inventory().authority == InventoryOrigin::Series {
             return false;
         }
         let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
@@ -213,14 +219,14 @@ impl<'a> Moment<'a> {
     /// A row's reading of a device value for its group. Once the pod is gone, a newer
     /// sample of the same target with another holder, or none, ends the reading at once.
     /// While the pod is live, such a sample means that the labels were lost.
-    fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<Shown<'a>> {
+    fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<ShownReading<'a>> {
         let (reading, weight) = self.weighed(facts, value)?;
         if facts.shares_place && self.of.is_replaced(facts, self.time) {
             return None;
         }
         let gone = facts.standing == Standing::Gone || reading.at < facts.started;
         let handed_over = gone && self.is_handed_over(facts, value, reading.at);
-        (!handed_over).then_some(Shown {
+        (!handed_over).then_some(ShownReading {
             reading,
             weight,
             facts,
@@ -343,7 +349,7 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
 
 impl Moment<'_> {
     /// The reading of one device's rows for a measure.
-    pub(super) fn see(&self, rows: &[RowId], ask: &Ask) -> Seen {
+    pub(super) fn see(&self, rows: &[RowId], ask: &MeasureRequest) -> Seen {
         let lens = Lens::of(&ask.measure);
         let mut found = lens
             .shown_by()
@@ -351,7 +357,7 @@ impl Moment<'_> {
         let Some((value, shown)) = found.next() else {
             return Seen::NOTHING;
         };
-        let Shown {
+        let ShownReading {
             reading,
             weight,
             facts,

@@ -14,13 +14,13 @@ use super::fold::Fold;
 use super::missing::Silent;
 use super::moment::Moment;
 use super::tally::{Counts, Number, Tallies};
-use super::{Ask, Evaluator, Group, Lens, Seen, Span, Spanned};
+use super::{Evaluator, Group, Lens, MeasureRequest, Seen, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
 /// The outcome of a device's reading at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum ReadingOutcome {
     /// It entered the number.
     Counted,
     /// The device was idle, and the metric covers active ones.
@@ -45,7 +45,7 @@ pub enum State {
 }
 
 /// The state of a device at an instant, and its reading where it answered.
-pub type Outcome = (State, Option<Seen>);
+pub type Outcome = (ReadingOutcome, Option<Seen>);
 
 /// An instant of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ pub struct DeviceReasons<'a> {
 /// A device that a pod holds and does not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Idle {
+pub struct IdleSince {
     /// The time of the first sample that shows it, in RFC 3339.
     pub since: String,
     /// Whether it may have been idle earlier, of which no readings are kept.
@@ -112,7 +112,11 @@ impl<'a> Evaluator<'a> {
     /// The explanation of a group's value; `None` if its targets have no samples. Not for
     /// the original exporter's number, in which devices have no part.
     #[must_use]
-    pub fn reasons(&self, (group, span): &Spanned<'_>, ask: &Ask) -> Option<Reasons<'a>> {
+    pub fn reasons(
+        &self,
+        (group, span): &Spanned<'_>,
+        ask: &MeasureRequest,
+    ) -> Option<Reasons<'a>> {
         let span = (*span)?;
         if ask.measure == Measure::OriginalAverage {
             return None;
@@ -150,8 +154,8 @@ impl<'a> Evaluator<'a> {
         &self,
         device: &DeviceReasons<'_>,
         (group, span): (&Group<'_>, &Span),
-        ask: &Ask,
-    ) -> Option<Idle> {
+        ask: &MeasureRequest,
+    ) -> Option<IdleSince> {
         if !Lens::of(&ask.measure).of_active {
             return None;
         }
@@ -169,13 +173,13 @@ impl<'a> Evaluator<'a> {
             }
             since = Some(seen.at);
         }
-        Some(Idle {
+        Some(IdleSince {
             since: since?.date(),
             or_longer,
         })
     }
 
-    fn device(&self, rows: &[RowId], ask: &Ask, last: i64) -> DeviceReasons<'a> {
+    fn device(&self, rows: &[RowId], ask: &MeasureRequest, last: i64) -> DeviceReasons<'a> {
         let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
         let facts: Vec<&RowFacts> = facts.collect();
         let target = facts.first().and_then(|facts| self.target(facts));
@@ -206,22 +210,22 @@ impl<'a> Evaluator<'a> {
         now: &Moment<'_>,
         rows: &[RowId],
         (group, span): (&Group<'_>, &Span),
-        ask: &Ask,
+        ask: &MeasureRequest,
     ) -> Outcome {
         let seen = now.see(rows, ask);
         if seen.value.is_nan() || seen.is_outside(group) {
             let state = match self.silent(now, rows, span, ask) {
-                Silent::Missed(_) => State::Missing,
-                Silent::Lost => State::Lost,
-                Silent::NotExpected if seen.value.is_nan() => State::NoReading,
-                Silent::NotExpected if seen.after_end => State::AfterItsTime,
-                Silent::NotExpected => State::BeforeItsTime,
+                Silent::Missed(_) => ReadingOutcome::Missing,
+                Silent::Lost => ReadingOutcome::Lost,
+                Silent::NotExpected if seen.value.is_nan() => ReadingOutcome::NoReading,
+                Silent::NotExpected if seen.after_end => ReadingOutcome::AfterItsTime,
+                Silent::NotExpected => ReadingOutcome::BeforeItsTime,
             };
             return (state, None);
         }
         let state = match seen.active {
-            None => State::ActivityUnknown,
-            Some(_) if Counts::of(&ask.measure).includes(&seen) => State::Counted,
+            None => ReadingOutcome::ActivityUnknown,
+            Some(_) if Counts::of(&ask.measure).includes(&seen) => ReadingOutcome::Counted,
             Some(active) => not_covered(&seen, active, &ask.measure),
         };
         (state, Some(seen))
@@ -229,7 +233,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Why the metric does not cover a device that answered.
-fn not_covered(seen: &Seen, active: bool, measure: &Measure) -> State {
+fn not_covered(seen: &Seen, active: bool, measure: &Measure) -> ReadingOutcome {
     let over_held = match measure {
         Measure::Devices { over, .. } => *over == Over::Held,
         Measure::HeldCount
@@ -238,9 +242,9 @@ fn not_covered(seen: &Seen, active: bool, measure: &Measure) -> State {
         | Measure::OriginalAverage => true,
     };
     match active {
-        _ if over_held && !seen.held => State::NotHeld,
-        true => State::Active,
-        false => State::Idle,
+        _ if over_held && !seen.held => ReadingOutcome::NotHeld,
+        true => ReadingOutcome::Active,
+        false => ReadingOutcome::Idle,
     }
 }
 

@@ -1,9 +1,9 @@
 //! A group's readings at one instant, added up.
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
-use super::super::signal::SignalId;
+use super::super::signal::Unit;
 use super::moment::Moment;
-use super::{Ask, Evaluator, Group, Seen, Sight, Span};
+use super::{Evaluator, Group, MeasureRequest, Seen, Sight, Span};
 use apimachinery::time::Timestamp;
 
 /// The share of devices that may be missing from a mean, a maximum or a quantile.
@@ -145,7 +145,7 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    pub(super) fn of(asks: &[Ask]) -> Self {
+    pub(super) fn of(asks: &[MeasureRequest]) -> Self {
         Self {
             answers: Answers::NONE,
             of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
@@ -167,7 +167,7 @@ impl Tallies {
 
 /// Records a device that answers, but without the reading that decides whether it is
 /// active: it counts as missing.
-fn miss_activity(seen: &Seen, asks: &[Ask], tallies: &mut Tallies) {
+fn miss_activity(seen: &Seen, asks: &[MeasureRequest], tallies: &mut Tallies) {
     tallies.answers.missing += 1;
     for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
         tally.miss(
@@ -334,13 +334,7 @@ fn is_percent(measure: &Measure) -> bool {
         DeviceValue::MemoryUtilization
         | DeviceValue::GpuUtilization
         | DeviceValue::MemoryUsedPercent => true,
-        DeviceValue::Signal(signal) => [
-            SignalId::MEM_COPY_UTIL,
-            SignalId::GPU_UTIL,
-            SignalId::DRAM_ACTIVE,
-            SignalId::GR_ENGINE_ACTIVE,
-        ]
-        .contains(signal),
+        DeviceValue::Signal(signal) => matches!(signal.unit(), Unit::Percent | Unit::Ratio),
         DeviceValue::MemoryUsed | DeviceValue::PowerUsage => false,
     }
 }
@@ -352,7 +346,7 @@ impl Evaluator<'_> {
         &self,
         (now, sight): (&Moment<'_>, Option<&Sight>),
         (group, span): (&Group<'_>, &Span),
-        asks: &[Ask],
+        asks: &[MeasureRequest],
         tallies: &mut Tallies,
     ) {
         let Some(first) = asks.first() else { return };

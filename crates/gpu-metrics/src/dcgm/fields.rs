@@ -1,18 +1,17 @@
 //! The signals that are polled by default and all their series names. A table, because
 //! NVIDIA renames fields (docs/exporter.md, "Fields").
 
-use crate::signal::{SignalId, SignalSpec, Unit};
+use crate::signal::{SignalId, SignalSpec};
 
-/// A built-in signal: number, short name, unit, series names.
-type Row = (SignalId, &'static str, Unit, &'static [&'static str]);
+/// A built-in signal: number, short name, series names.
+type BuiltIn = (SignalId, &'static str, &'static [&'static str]);
 
 /// Series names: dcgm-exporter ≥ 2.0, the names of DCGM 4.6, and the bash exporter's
 /// (docs/exporter.md, "Generations", "Fields"). `…_RATIO` of field 203 is still 0–100.
-const TABLE: [Row; 8] = [
+const TABLE: [BuiltIn; 8] = [
     (
         SignalId::MEM_COPY_UTIL,
         "memory_copy_utilization",
-        Unit::Percent,
         &[
             "DCGM_FI_DEV_MEM_COPY_UTIL",
             "DCGM_FI_DEV_MEM_COPY_UTIL_RATIO",
@@ -22,7 +21,6 @@ const TABLE: [Row; 8] = [
     (
         SignalId::DRAM_ACTIVE,
         "dram_active",
-        Unit::Ratio,
         &[
             "DCGM_FI_PROF_DRAM_ACTIVE",
             "DCGM_FI_PROF_DRAM_UTIL_RATIO",
@@ -32,7 +30,6 @@ const TABLE: [Row; 8] = [
     (
         SignalId::GPU_UTIL,
         "gpu_utilization",
-        Unit::Percent,
         &[
             "DCGM_FI_DEV_GPU_UTIL",
             "DCGM_FI_DEV_GPU_UTIL_RATIO",
@@ -42,7 +39,6 @@ const TABLE: [Row; 8] = [
     (
         SignalId::GR_ENGINE_ACTIVE,
         "gr_engine_active",
-        Unit::Ratio,
         &[
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
@@ -52,25 +48,21 @@ const TABLE: [Row; 8] = [
     (
         SignalId::FB_USED,
         "framebuffer_used",
-        Unit::Mebibytes,
         &["DCGM_FI_DEV_FB_USED", "dcgm_fb_used"],
     ),
     (
         SignalId::FB_FREE,
         "framebuffer_free",
-        Unit::Mebibytes,
         &["DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"],
     ),
     (
         SignalId::FB_RESERVED,
         "framebuffer_reserved",
-        Unit::Mebibytes,
         &["DCGM_FI_DEV_FB_RESERVED", "dcgm_fb_reserved"],
     ),
     (
         SignalId::POWER_USAGE,
         "power_usage",
-        Unit::Watts,
         &["DCGM_FI_DEV_POWER_USAGE", "dcgm_power_usage"],
     ),
 ];
@@ -80,11 +72,11 @@ const TABLE: [Row; 8] = [
 pub fn built_in() -> Vec<SignalSpec> {
     TABLE
         .into_iter()
-        .map(|(id, name, unit, wire_names)| SignalSpec {
+        .map(|(id, name, wire_names)| SignalSpec {
             id,
             name: name.to_owned(),
             wire_names: wire_names.iter().map(|&name| name.to_owned()).collect(),
-            unit,
+            unit: id.unit(),
         })
         .collect()
 }

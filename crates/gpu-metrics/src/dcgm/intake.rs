@@ -42,7 +42,7 @@ enum Known {
 
 /// The result of applying a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct IntakeReport {
     /// The outcome of the samples.
     pub applied: Applied,
     /// Series seen for the first time.
@@ -134,8 +134,8 @@ impl Intake {
     }
 
     /// Applies a batch.
-    pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> Report {
-        let mut report = Report::default();
+    pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> IntakeReport {
+        let mut report = IntakeReport::default();
         self.poll += 1;
         let learn =
             |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
@@ -157,7 +157,7 @@ impl Intake {
         series: &BatchSeries<'_>,
         signal: SignalId,
         store: &mut Store,
-        report: &mut Report,
+        report: &mut IntakeReport,
     ) -> Option<SeriesId> {
         let key = of_signal(series.key, signal);
         match self.known.get_mut(&key) {
@@ -177,7 +177,7 @@ impl Intake {
         text: &str,
         signal: SignalId,
         store: &mut Store,
-        report: &mut Report,
+        report: &mut IntakeReport,
     ) -> Option<SeriesId> {
         report.new_series += 1;
         let info = Labels::from_json(text)

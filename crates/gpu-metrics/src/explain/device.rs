@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
 use super::question::{Question, Selected, field};
-use super::{Device, Reading, seconds};
+use super::{ExplainedDevice, ExplainedReading, seconds};
 
 /// The device, as far as the user may know of it.
 pub(super) fn describe(
@@ -19,7 +19,7 @@ pub(super) fn describe(
     snapshot: &Snapshot,
     of: (&Group<'_>, &Span),
     device: &DeviceReasons<'_>,
-) -> Device {
+) -> ExplainedDevice {
     let (measure, selected) = (question.measure, question.selected);
     let layout = snapshot.layout();
     let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
@@ -38,7 +38,7 @@ pub(super) fn describe(
     // A later sample than this means that another holder has replaced it.
     let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
     let holders = holders(device, layout, |facts| until(&facts) > latest);
-    Device {
+    ExplainedDevice {
         uuid: row
             .map(|row| row.device.uuid.to_string())
             .unwrap_or_default(),
@@ -109,9 +109,9 @@ fn pod(owner: &Owner) -> String {
     format!("{}/{}", owner.namespace, owner.pod)
 }
 
-fn reading((state, seen): &Outcome, measure: &Measure) -> Reading {
+fn reading((state, seen): &Outcome, measure: &Measure) -> ExplainedReading {
     let shown = seen.filter(|_| *measure != Measure::HeldCount);
-    Reading {
+    ExplainedReading {
         number: shown.map(|seen| seen.value),
         sampled: seen.map(|seen| seen.at.date()),
         held: seen.map(|seen| seen.held),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::aggregate::{Idle, Instant, State};
+pub use super::aggregate::{IdleSince, Instant, ReadingOutcome};
 pub use of_group::{fields_of, meaning};
 pub use question::{LabelMatcher, Question, Selected};
 
@@ -32,7 +32,7 @@ pub struct Explanation {
     /// The meaning of the number, in a sentence.
     pub meaning: String,
     /// The value, if there is one.
-    pub value: Option<Served>,
+    pub value: Option<ExplainedValue>,
     /// Why there is no value.
     pub no_value: Option<String>,
     /// Its window; `None` where no window is known.
@@ -45,7 +45,7 @@ pub struct Explanation {
     pub device_count: usize,
     /// The devices that may be listed, in the order of their UUIDs.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Vec<ExplainedDevice>,
     /// What was left out or is only counted, and why: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -72,7 +72,7 @@ impl Explanation {
 /// A value as it is served.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Served {
+pub struct ExplainedValue {
     /// The number before it is rounded to a quantity.
     pub number: f64,
     /// The time of the newest sample used.
@@ -104,7 +104,7 @@ pub struct Window {
 /// A device of the group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Device {
+pub struct ExplainedDevice {
     /// Its UUID; of a MIG instance that of its GPU.
     pub uuid: String,
     /// The MIG instance: `3g.40gb, id 2`.
@@ -138,15 +138,15 @@ pub struct Device {
     /// Since when its exporter's readings have not changed.
     pub frozen_since: Option<String>,
     /// Since when it has been held and not in use; only for metrics of use.
-    pub idle: Option<Idle>,
+    pub idle: Option<IdleSince>,
     /// Its reading at each instant, in the order of the instants.
-    pub readings: Vec<Reading>,
+    pub readings: Vec<ExplainedReading>,
 }
 
 /// The reading of a device at an instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reading {
+pub struct ExplainedReading {
     /// Its number, if there is one.
     pub number: Option<f64>,
     /// The time of its sample.
@@ -154,7 +154,7 @@ pub struct Reading {
     /// Whether a pod held the device at that time.
     pub held: Option<bool>,
     /// The outcome of the reading.
-    pub state: State,
+    pub state: ReadingOutcome,
 }
 
 /// A query to Prometheus.

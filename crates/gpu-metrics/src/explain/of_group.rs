@@ -1,6 +1,6 @@
 //! Turns the evaluator's reasons into an explanation.
 
-use crate::aggregate::{Group, Reasons, State};
+use crate::aggregate::{Group, ReadingOutcome, Reasons};
 use crate::grid::instant_time;
 use crate::layout::Standing;
 use crate::metric::Value;
@@ -12,7 +12,7 @@ use super::device::describe;
 use super::promql;
 use super::question::{Question, Selected, field};
 use super::seconds;
-use super::{Explanation, Served, Window};
+use super::{ExplainedValue, Explanation, Window};
 
 /// The most devices listed; further ones are counted.
 const MOST_DEVICES: usize = 256;
@@ -31,7 +31,7 @@ impl Explanation {
             metric: question.metric.to_owned(),
             of: question.of.to_owned(),
             meaning: meaning(question.measure, question.formula),
-            value: value.map(|value| Served::of(&value, question.now)),
+            value: value.map(|value| ExplainedValue::of(&value, question.now)),
             no_value,
             ..Self::default()
         };
@@ -60,7 +60,7 @@ impl Explanation {
     }
 }
 
-impl Served {
+impl ExplainedValue {
     /// A value as it is served at `now`.
     #[must_use]
     pub fn of(value: &Value, now: Timestamp) -> Self {
@@ -99,7 +99,7 @@ fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let devices = reasons.devices.len();
-    let at_end = |wanted: State| {
+    let at_end = |wanted: ReadingOutcome| {
         let last = reasons.devices.iter();
         let last = last.filter_map(|device| device.outcomes.last());
         last.filter(|(state, _)| *state == wanted).count()
@@ -110,19 +110,19 @@ fn notes(
         }
     };
     note(
-        at_end(State::Missing),
+        at_end(ReadingOutcome::Missing),
         "should answer and do not: sums and counts need nine tenths of the devices, means half of them",
     );
     note(
-        at_end(State::Lost),
+        at_end(ReadingOutcome::Lost),
         "have no reading of this field for longer than a window, though their exporters answer: they are left out; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
     );
     note(
-        at_end(State::ActivityUnknown),
+        at_end(ReadingOutcome::ActivityUnknown),
         "answer, but not for the field that decides whether they are active",
     );
     note(
-        at_end(State::BeforeItsTime),
+        at_end(ReadingOutcome::BeforeItsTime),
         "have readings only of a pod that had the name before",
     );
     note(

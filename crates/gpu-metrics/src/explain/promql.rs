@@ -8,7 +8,7 @@ use crate::aggregate::Reasons;
 use crate::grid::instant_time;
 use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
 use crate::series::Scheme;
-use crate::signal::SignalId;
+use crate::signal::{SignalId, Unit};
 use crate::snapshot::Snapshot;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, equals, quote};
@@ -206,13 +206,14 @@ fn reduced(reducer: &Reducer, active: bool, devices: &str) -> String {
 /// The readings of a signal that count: valid and fresh.
 fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     let series = format!("{}{matchers}", field(signal)?);
-    let in_range = match signal {
-        SignalId::MEM_COPY_UTIL | SignalId::GPU_UTIL => format!("{series} >= 0 <= 100"),
-        SignalId::DRAM_ACTIVE | SignalId::GR_ENGINE_ACTIVE => {
+    let in_range = match signal.unit() {
+        Unit::Percent => format!("{series} >= 0 <= 100"),
+        Unit::Ratio => {
             format!("100 * clamp_max({series} >= 0 <= 1.2, 1)")
         }
-        SignalId::POWER_USAGE => format!("{series} >= 0 < 1e6"),
-        _ => format!("{series} >= 0 < 1e8"),
+        Unit::Watts => format!("{series} >= 0 < 1e6"),
+        // A field of a configured signal is not known here.
+        Unit::Mebibytes | Unit::Plain => format!("{series} >= 0 < 1e8"),
     };
     let fresh = seconds(fresh_ms);
     Some(format!(

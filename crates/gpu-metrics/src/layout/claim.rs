@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
-use super::super::inventory::{Authority, ExporterPod, Inventory, Pod};
+use super::super::inventory::{ExporterPod, Inventory, InventoryOrigin, Pod};
 use super::super::series::{Owner, Scheme};
-use super::super::store::Row;
+use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 use super::Standing;
 use super::evidence::{Address, Evidence, pods_by_target};
@@ -70,7 +70,7 @@ impl<'a> Claims<'a> {
         let bare = row.scheme == Some(Scheme::Bare);
         let looks_like_exporter =
             bare && (row.suspect || self.exporters.is_behind(row, &owner.pod));
-        if self.inventory.authority == Authority::Series {
+        if self.inventory.authority == InventoryOrigin::Series {
             let standing = if looks_like_exporter {
                 Standing::Nobody
             } else {
@@ -124,7 +124,7 @@ impl<'a> Claims<'a> {
     }
 
     /// Bare labels are also on idle devices, where they name the exporter.
-    fn evidence(&self, row: &Row, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
+    fn evidence(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
         let exporters = &self.inventory.exporters;
         let is_owner =
             |it: &ExporterPod| (&it.namespace, &it.name) == (&owner.namespace, &owner.pod);
@@ -165,7 +165,7 @@ fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
 /// A row on another node than the pod of its name: an earlier pod's of that name, by the
 /// departed pods or the times, otherwise a contradiction.
 fn predecessor<'a>(
-    row: &Row,
+    row: &DeviceRow,
     pod: &Pod,
     newest: Timestamp,
     inventory: &'a Inventory,
@@ -195,7 +195,7 @@ pub(super) fn node_of(
     inventory: &Inventory,
     exporters: &Exporters<'_>,
 ) -> Option<Arc<str>> {
-    if inventory.authority == Authority::Cluster {
+    if inventory.authority == InventoryOrigin::Cluster {
         let node = sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
         return node.cloned();
     }

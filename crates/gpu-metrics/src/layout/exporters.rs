@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::super::series::Scheme;
-use super::super::store::Row;
+use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 
 /// Pods behind targets: a series that names its GPU's pod in `exported_pod` names the
@@ -16,7 +16,7 @@ pub(super) struct Exporters<'a> {
 }
 
 impl<'a> Exporters<'a> {
-    pub(super) fn among(rows: impl Iterator<Item = &'a Arc<Row>>) -> Self {
+    pub(super) fn among(rows: impl Iterator<Item = &'a Arc<DeviceRow>>) -> Self {
         let exported = rows.filter(|row| row.scheme == Some(Scheme::Exported));
         let behind = exported.filter_map(|row| Some((row, row.labels.get_ignore_case("pod")?)));
         let targets = behind.flat_map(|(row, pod)| row.targets.iter().map(move |id| (*id, pod)));
@@ -26,7 +26,7 @@ impl<'a> Exporters<'a> {
     }
 
     /// Whether `pod` is the exporter of the row's series.
-    pub(super) fn is_behind(&self, row: &Row, pod: &str) -> bool {
+    pub(super) fn is_behind(&self, row: &DeviceRow, pod: &str) -> bool {
         let mut targets = row.targets.iter();
         !self.targets.is_empty() && targets.any(|id| self.targets.contains(&(*id, pod)))
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::grid::RowId;
-use super::super::inventory::Authority;
+use super::super::inventory::InventoryOrigin;
 use super::super::inventory::{ClusterObject, Inventory, ObjectKind, Pod};
 use super::super::series::Owner;
 use super::claim::node_of;
@@ -105,7 +105,8 @@ impl<'a> Building<'a> {
             let key = (Some(Arc::clone(namespace)), Arc::clone(&owner.pod));
             self.add(PODS, key, of_pod, id);
         }
-        if inventory.authority == Authority::Series || known(&inventory.namespaces, namespace) {
+        if inventory.authority == InventoryOrigin::Series || known(&inventory.namespaces, namespace)
+        {
             let of_namespace = || facts_of(&inventory.namespaces, namespace);
             self.add(NAMESPACES, (None, Arc::clone(namespace)), of_namespace, id);
         }

@@ -18,9 +18,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Authority, Inventory, ObjectKind};
+use super::inventory::{Inventory, InventoryOrigin, ObjectKind};
 use super::policy::MigWeight;
-use super::store::Row;
+use super::store::DeviceRow;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use claim::Claims;
@@ -58,7 +58,7 @@ pub struct RowFacts {
     /// The row.
     pub id: RowId,
     /// The row in the store.
-    pub row: Arc<Row>,
+    pub row: Arc<DeviceRow>,
     /// Rank of the device among all devices.
     pub device: u32,
     /// The result of its claim.
@@ -205,13 +205,13 @@ pub struct Layout {
 impl Layout {
     /// Assigns rows to objects. `newest` gives the time of a row's newest sample.
     pub fn build<'a>(
-        rows: impl Iterator<Item = (RowId, &'a Arc<Row>)>,
+        rows: impl Iterator<Item = (RowId, &'a Arc<DeviceRow>)>,
         newest: impl Fn(RowId) -> Timestamp,
         inventory: Arc<Inventory>,
         settings: LayoutSettings,
     ) -> Self {
         let node_names = NodeNames::of(&inventory);
-        let sited = |(id, row): (RowId, &'a Arc<Row>)| Sited {
+        let sited = |(id, row): (RowId, &'a Arc<DeviceRow>)| Sited {
             id,
             row,
             node: node_names.named(&row.nodes),
@@ -263,7 +263,7 @@ impl Layout {
         layout
     }
 
-    fn device_rank(&mut self, row: &Row) -> u32 {
+    fn device_rank(&mut self, row: &DeviceRow) -> u32 {
         let last = self.devices.last().and_then(|rows| rows.last());
         let last = last
             .and_then(|last| self.fact(*last))
@@ -334,7 +334,7 @@ impl Layout {
     #[must_use]
     pub(crate) fn is_missed(&self, row: RowId) -> bool {
         let facts = self.fact(row);
-        self.inventory.authority == Authority::Cluster
+        self.inventory.authority == InventoryOrigin::Cluster
             && facts.is_some_and(|facts| facts.standing == Standing::Held)
     }
 
@@ -414,7 +414,7 @@ impl Layout {
     /// The node of a row's device: the Node that its series name, otherwise its pod's,
     /// otherwise the best name in the series.
     #[must_use]
-    pub fn node_of<'a>(&'a self, row: &'a Row) -> Option<&'a str> {
+    pub fn node_of<'a>(&'a self, row: &'a DeviceRow) -> Option<&'a str> {
         let owner = row.owner.as_ref();
         let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
         let known = self.node_names.named(&row.nodes);

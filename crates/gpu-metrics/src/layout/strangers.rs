@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::grid::RowId;
-use super::super::inventory::{Authority, Inventory, Pod};
+use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::super::series::Owner;
-use super::super::store::Row;
+use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 use super::unseen::is_shared;
 use apimachinery::time::Timestamp;
@@ -19,7 +19,7 @@ use apimachinery::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sited<'a> {
     pub(super) id: RowId,
-    pub(super) row: &'a Arc<Row>,
+    pub(super) row: &'a Arc<DeviceRow>,
     /// The Node that its series name, if the cluster has it.
     pub(super) node: Option<&'a Arc<str>>,
     /// The time of its newest sample.
@@ -58,7 +58,7 @@ impl<'a> Strangers<'a> {
     /// Finds the strangers among rows in the order of their devices.
     pub(super) fn among(rows: &[Sited<'a>], inventory: &'a Inventory) -> Self {
         let mut strangers = Self::default();
-        if inventory.authority != Authority::Cluster || inventory.nodes.is_empty() {
+        if inventory.authority != InventoryOrigin::Cluster || inventory.nodes.is_empty() {
             return strangers;
         }
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::super::inventory::{Authority, Inventory, Pod};
+use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::{Layout, Standing, Unseen};
 use apimachinery::labels::Labels;
 
@@ -18,7 +18,7 @@ const REPLICAS: &str = "nvidia.com/gpu.replicas";
 impl Layout {
     /// Adds to every object the devices that its pods request and no series has shown.
     pub(super) fn add_unseen(&mut self, inventory: &Inventory) {
-        if inventory.authority != Authority::Cluster {
+        if inventory.authority != InventoryOrigin::Cluster {
             return;
         }
         let seen = self.nodes_with_devices();

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use crate::aggregate::window_ms;
 use crate::batch::Batch;
-use crate::dcgm::intake::{Intake, PROFILING, Report};
+use crate::dcgm::intake::{Intake, IntakeReport, PROFILING};
 use crate::dcgm::schemes::ExporterIdentity;
 use crate::inventory::Inventory;
 use crate::layout::{Layout, LayoutSettings};
-use crate::policy::{Activity, Condition, DeviceValue, Measure, MetricSpec, Policy};
+use crate::policy::{Activity, ActivityCondition, DeviceValue, Measure, MetricSpec, Policy};
 use crate::signal::{SignalId, SignalSpec};
 use crate::snapshot::Snapshot;
 use crate::store::{Store, StoreSettings};
@@ -153,7 +153,7 @@ impl Pipeline {
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the last
     /// part of that range.
-    pub fn take(&mut self, batch: &Batch, now: Timestamp) -> Report {
+    pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.take_part(batch, now);
         // Without a new sample the signal was read no further: once the store goes on,
@@ -167,7 +167,7 @@ impl Pipeline {
     }
 
     /// Takes a batch that answers a query over an earlier part of that range.
-    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> Report {
+    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();
             self.reads.start_over();
@@ -270,8 +270,8 @@ fn needed_of_whole_gpus(policy: &Policy, metrics: &[MetricSpec]) -> HashSet<Sign
         Activity::Any(conditions) | Activity::All(conditions) => conditions,
     };
     let of_conditions = conditions.iter().filter_map(|condition| match condition {
-        Condition::Above(DeviceValue::Signal(id), _) => Some(*id),
-        Condition::Above(..) | Condition::Allocated => None,
+        ActivityCondition::Above(DeviceValue::Signal(id), _) => Some(*id),
+        ActivityCondition::Above(..) | ActivityCondition::Allocated => None,
     });
     let of_metrics = metrics.iter().filter_map(|metric| match metric.measure {
         Measure::Devices {

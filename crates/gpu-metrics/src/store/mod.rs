@@ -45,7 +45,7 @@ pub const MIG_LABEL: &str = "GPU_I_ID";
 
 /// A device as held by one owner.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct DeviceRow {
     /// The device.
     pub device: Device,
     /// The pod the series name.
@@ -139,7 +139,7 @@ impl std::ops::AddAssign for Applied {
 #[derive(Debug)]
 pub struct Store {
     settings: StoreSettings,
-    rows: Vec<Option<Arc<Row>>>,
+    rows: Vec<Option<Arc<DeviceRow>>>,
     heard: Vec<Heard>,
     free_rows: Vec<RowId>,
     row_ids: HashMap<(Device, Option<Owner>), RowId>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::series::{NodeName, Scheme, SeriesInfo};
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
-use super::{Row, Series, SeriesId, Store};
+use super::{DeviceRow, Series, SeriesId, Store};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
@@ -35,8 +35,8 @@ impl Told {
     }
 
     /// A row with only these facts.
-    pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> Row {
-        Row {
+    pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> DeviceRow {
+        DeviceRow {
             device: info.device.clone(),
             owner: info.owner.clone(),
             scheme: self.scheme,
@@ -93,7 +93,7 @@ impl Store {
     }
 }
 
-impl Row {
+impl DeviceRow {
     /// Combines the facts of those of these series that are still read; returns whether
     /// the row changed.
     pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
@@ -185,7 +185,7 @@ fn join_nodes<'t>(all: impl Iterator<Item = &'t Arc<Told>>) -> Vec<NodeName> {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch::Sample;
-    use super::super::super::inventory::{Authority, ClusterObject, Inventory};
+    use super::super::super::inventory::{ClusterObject, Inventory, InventoryOrigin};
     use super::super::super::layout::{Layout, LayoutSettings};
     use super::super::super::policy::MigWeight;
     use super::super::super::series::Device;
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    fn row(store: &Store) -> &Row {
+    fn row(store: &Store) -> &DeviceRow {
         store.rows().next().unwrap().1
     }
 
@@ -272,7 +272,7 @@ mod tests {
             labels: Labels::default(),
         };
         let inventory = Inventory {
-            authority: Authority::Cluster,
+            authority: InventoryOrigin::Cluster,
             nodes: vec![node("a-node"), node("z-node")],
             ..Inventory::default()
         };

@@ -6,7 +6,7 @@ use super::super::batch::Sample;
 use super::super::grid::{Reading, RowId};
 use super::super::signal::{SignalId, Unit};
 use super::super::targets::TargetId;
-use super::super::unit::{RATIO_MAX, Scale, Shown};
+use super::super::unit::{RATIO_MAX, Scale, UnitEvidence};
 use super::{SeriesId, Store};
 use apimachinery::time::Timestamp;
 
@@ -33,7 +33,7 @@ impl Store {
         if in_question.is_empty() {
             return;
         }
-        let mut scrapes: BTreeMap<(TargetId, Timestamp), Shown> = BTreeMap::new();
+        let mut scrapes: BTreeMap<(TargetId, Timestamp), UnitEvidence> = BTreeMap::new();
         for (id, samples) in batch() {
             let Some(Some(series)) = self.series.get(id.0 as usize) else {
                 continue;

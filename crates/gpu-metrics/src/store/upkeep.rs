@@ -9,7 +9,7 @@ use super::super::series::{Scheme, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
-use super::{Job, Row, Series, SeriesId, Store};
+use super::{DeviceRow, Job, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 /// Samples of one scrape have one time. Devices under one name whose samples are further
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// The rows in use.
-    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<Row>)> {
+    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<DeviceRow>)> {
         (0..)
             .map(RowId)
             .zip(&self.rows)

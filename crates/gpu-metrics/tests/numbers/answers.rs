@@ -4,7 +4,7 @@ use super::scene::{Scene, policy};
 use apimachinery::time::Timestamp;
 use gpu_metrics::aggregate::{Absence, Group};
 use gpu_metrics::dcgm::metrics;
-use gpu_metrics::explain::{Explanation, Question, Selected, State};
+use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Formula, Measure, MetricSpec, Policy};
@@ -167,7 +167,9 @@ fn agrees(explanation: &Explanation, served: Option<Value>) {
     for (place, instant) in explanation.instants.iter().enumerate() {
         let states = explanation.devices.iter();
         let states = states.map(|device| device.readings[place].state);
-        let counted = states.filter(|state| *state == State::Counted).count();
+        let counted = states
+            .filter(|state| *state == ReadingOutcome::Counted)
+            .count();
         let listed = !explanation.devices.is_empty() && instant.answering > 0;
         assert!(
             !listed || counted == instant.counted as usize,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::answers::{Answers, close};
 use super::scene::{SCRAPE, Scene, at, policy};
 use gpu_metrics::dcgm::metrics;
-use gpu_metrics::policy::{Activity, Condition, DeviceValue, Idle, MigWeight, Policy, Shared};
+use gpu_metrics::policy::{
+    Activity, ActivityCondition, DeviceValue, IdleValue, MigWeight, Policy, Shared,
+};
 use gpu_metrics::signal::SignalId;
 
 #[test]
@@ -38,9 +40,9 @@ fn the_original_counts_each_gpu_once() {
 
 fn any_of() -> Activity {
     Activity::Any(vec![
-        Condition::Above(DeviceValue::MemoryUtilization, 0.0),
-        Condition::Above(DeviceValue::GpuUtilization, 0.0),
-        Condition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.01),
+        ActivityCondition::Above(DeviceValue::MemoryUtilization, 0.0),
+        ActivityCondition::Above(DeviceValue::GpuUtilization, 0.0),
+        ActivityCondition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.01),
     ])
 }
 
@@ -242,7 +244,7 @@ fn what_an_autoscaler_sees() {
 #[test]
 fn omitted_idle_pods_leave_two() {
     let settings = Policy {
-        idle: Idle::Omit,
+        idle: IdleValue::Omit,
         ..policy(50)
     };
     let mut scene = Scene::new(settings)

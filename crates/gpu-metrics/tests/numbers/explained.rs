@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::scene::{Scene, policy};
 use apimachinery::time::Timestamp;
-use gpu_metrics::explain::{Explanation, Idle, State};
+use gpu_metrics::explain::{Explanation, IdleSince, ReadingOutcome};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
-fn of_pod(explanation: &Explanation) -> Vec<(State, Option<f64>)> {
+fn of_pod(explanation: &Explanation) -> Vec<(ReadingOutcome, Option<f64>)> {
     let readings = &explanation.devices[0].readings;
     let told = readings.iter();
     told.map(|reading| (reading.state, reading.number))
@@ -25,10 +25,10 @@ fn each_instant_tells_what_became_of_the_device() {
         .explain("pods n/p", "gpu_memory_utilization")
         .unwrap();
     let expected = [
-        (State::Counted, Some(80.0)),
-        (State::Idle, Some(0.0)),
-        (State::Counted, Some(60.0)),
-        (State::Counted, Some(40.0)),
+        (ReadingOutcome::Counted, Some(80.0)),
+        (ReadingOutcome::Idle, Some(0.0)),
+        (ReadingOutcome::Counted, Some(60.0)),
+        (ReadingOutcome::Counted, Some(40.0)),
     ];
     assert_eq!(of_pod(&explanation), expected);
     let device = &explanation.devices[0];
@@ -37,17 +37,19 @@ fn each_instant_tells_what_became_of_the_device() {
     assert_eq!(device.model.as_deref(), Some("H100"));
     assert_eq!(device.field.as_deref(), Some("DCGM_FI_DEV_MEM_COPY_UTIL"));
     let idle = answers.explain("pods n/p", "gpu_idle_count").unwrap();
-    assert_eq!(of_pod(&idle)[0].0, State::Active);
-    assert_eq!(of_pod(&idle)[1].0, State::Counted);
+    assert_eq!(of_pod(&idle)[0].0, ReadingOutcome::Active);
+    assert_eq!(of_pod(&idle)[1].0, ReadingOutcome::Counted);
 }
 
 #[test]
 fn what_decides_about_activity_and_is_missing_is_named() {
     let policy = Policy {
-        activity: gpu_metrics::policy::Activity::Any(vec![gpu_metrics::policy::Condition::Above(
-            gpu_metrics::policy::DeviceValue::GpuUtilization,
-            5.0,
-        )]),
+        activity: gpu_metrics::policy::Activity::Any(vec![
+            gpu_metrics::policy::ActivityCondition::Above(
+                gpu_metrics::policy::DeviceValue::GpuUtilization,
+                5.0,
+            ),
+        ]),
         ..policy(60)
     };
     let labels = "UUID=A exported_namespace=n exported_pod=p";
@@ -60,10 +62,13 @@ fn what_decides_about_activity_and_is_missing_is_named() {
         .answers()
         .explain("pods n/p", "gpu_memory_utilization")
         .unwrap();
-    assert_eq!(of_pod(&explanation)[0], (State::Counted, Some(80.0)));
+    assert_eq!(
+        of_pod(&explanation)[0],
+        (ReadingOutcome::Counted, Some(80.0))
+    );
     assert_eq!(
         of_pod(&explanation)[1],
-        (State::ActivityUnknown, Some(80.0))
+        (ReadingOutcome::ActivityUnknown, Some(80.0))
     );
     assert!(
         explanation
@@ -100,7 +105,7 @@ fn since_when_a_device_is_idle_is_told_beyond_the_window() {
             let explanation = answers.explain(object, "gpu_memory_utilization").unwrap();
             let device = &explanation.devices[0];
             let first = Timestamp::from_date(device.heard_since.as_ref().unwrap()).unwrap();
-            let idle = after_secs.map(|secs| Idle {
+            let idle = after_secs.map(|secs| IdleSince {
                 since: (first + Duration::from_secs(secs)).date(),
                 or_longer,
             });
@@ -120,7 +125,7 @@ fn what_is_held_is_shown_by_no_reading() {
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     let answers = scene.mcu(labels, "80 0 60 40").answers();
     let explanation = answers.explain("pods n/p", "gpu_held_count").unwrap();
-    assert_eq!(of_pod(&explanation), [(State::Counted, None); 4]);
+    assert_eq!(of_pod(&explanation), [(ReadingOutcome::Counted, None); 4]);
     let readings = &explanation.devices[0].readings;
     assert!(
         readings
@@ -148,6 +153,6 @@ fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
         let holders: Vec<&String> = explanation.devices[0].holders.iter().collect();
         assert_eq!(holders, pods, "{after}");
         let last = of_pod(&explanation).pop();
-        assert_eq!(last, Some((State::Counted, Some(30.0))));
+        assert_eq!(last, Some((ReadingOutcome::Counted, Some(30.0))));
     }
 }

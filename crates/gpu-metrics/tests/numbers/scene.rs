@@ -11,7 +11,7 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::{
-    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+    ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::{MetricSpec, Policy};
@@ -150,7 +150,7 @@ impl Scene {
     /// Connects a cluster with these pods: `ns/name` with node and start.
     pub(super) fn cluster(mut self, pods: &[(&str, Option<f64>)]) -> Self {
         let mut inventory = Inventory {
-            authority: Authority::Cluster,
+            authority: InventoryOrigin::Cluster,
             nodes: vec![ClusterObject {
                 created: None,
                 name: "node-1".into(),

@@ -4,7 +4,7 @@ use super::answers::close;
 use super::scene::{Scene, at, policy};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::{
-    Activity, Condition, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer,
+    Activity, ActivityCondition, DeviceValue, Measure, MetricSpec, Over, Policy, Reducer,
 };
 use gpu_metrics::signal::SignalId;
 
@@ -33,8 +33,9 @@ fn scene(activity: Activity, signal: SignalId, share: f64) -> Scene {
     scene
 }
 
-const GPU: Condition = Condition::Above(DeviceValue::GpuUtilization, 5.0);
-const ENGINE: Condition = Condition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.1);
+const GPU: ActivityCondition = ActivityCondition::Above(DeviceValue::GpuUtilization, 5.0);
+const ENGINE: ActivityCondition =
+    ActivityCondition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.1);
 
 #[test]
 fn a_condition_that_is_not_known_makes_no_device_idle() {
@@ -56,8 +57,8 @@ fn a_condition_that_is_not_known_makes_no_device_idle() {
 
 #[test]
 fn another_condition_may_decide_although_one_is_not_known() {
-    let all_busy = Condition::Above(DeviceValue::MemoryUtilization, 0.0);
-    let none_busy = Condition::Above(DeviceValue::MemoryUtilization, 99.0);
+    let all_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 0.0);
+    let none_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 99.0);
     let any = Activity::Any(vec![GPU, all_busy]);
     let answers = scene(any, SignalId::GPU_UTIL, 80.0).answers();
     close(answers.of("pods n/p", SUM), 200.0);

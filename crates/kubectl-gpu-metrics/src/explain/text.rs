@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use gpu_metrics::explain::{Device, Explanation, Reading, State};
+use gpu_metrics::explain::{ExplainedDevice, ExplainedReading, Explanation, ReadingOutcome};
 
 use crate::table;
 use crate::wrap::wrapped;
@@ -100,7 +100,7 @@ fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
 pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
     let in_columns = explanation.devices.len() <= most;
     let shown = explanation.devices.iter().filter(|_| in_columns);
-    let shown: Vec<&Device> = shown.collect();
+    let shown: Vec<&ExplainedDevice> = shown.collect();
     let mut heading: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
         .map(str::to_owned)
         .to_vec();
@@ -145,7 +145,7 @@ fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
 }
 
 /// The device's name and place.
-pub(crate) fn named(device: &Device) -> String {
+pub(crate) fn named(device: &ExplainedDevice) -> String {
     let part = |before: &str, text: Option<&String>, after: &str| {
         text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
     };
@@ -156,7 +156,7 @@ pub(crate) fn named(device: &Device) -> String {
 }
 
 /// The holder of a device, and how it is read: a sentence each.
-pub(crate) fn about(device: &Device) -> Vec<String> {
+pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
     let last = device.readings.last();
     let mut told = vec![match last.and_then(|reading| reading.held) {
         Some(false) => "free: no pod holds it".to_owned(),
@@ -194,7 +194,7 @@ pub(crate) fn about(device: &Device) -> Vec<String> {
 }
 
 /// The pods that hold a device, and the number of those left out.
-pub(crate) fn holders(device: &Device) -> Option<String> {
+pub(crate) fn holders(device: &ExplainedDevice) -> Option<String> {
     let pods = device.pods.join(", ");
     let count = |others: usize, more: &str| match others {
         1 => format!("1 {more}pod"),
@@ -209,25 +209,25 @@ pub(crate) fn holders(device: &Device) -> Option<String> {
 }
 
 /// The end of the UUID, which differs between devices.
-fn short(device: &Device) -> String {
+fn short(device: &ExplainedDevice) -> String {
     let tail: Vec<char> = device.uuid.chars().rev().take(8).collect();
     tail.into_iter().rev().collect()
 }
 
-pub(crate) fn cell(reading: &Reading) -> String {
+pub(crate) fn cell(reading: &ExplainedReading) -> String {
     let number = reading.number.map_or_else(String::new, number);
     match reading.state {
-        State::Counted if number.is_empty() => "held".to_owned(),
-        State::Counted => number,
-        State::Idle => format!("{number} idle"),
-        State::Active => format!("{number} active"),
-        State::NotHeld => format!("{number} free").trim_start().to_owned(),
-        State::ActivityUnknown => format!("{number} active?"),
-        State::BeforeItsTime => "before".to_owned(),
-        State::AfterItsTime => "after".to_owned(),
-        State::Missing => "missing".to_owned(),
-        State::Lost => "lost".to_owned(),
-        State::NoReading => "none".to_owned(),
+        ReadingOutcome::Counted if number.is_empty() => "held".to_owned(),
+        ReadingOutcome::Counted => number,
+        ReadingOutcome::Idle => format!("{number} idle"),
+        ReadingOutcome::Active => format!("{number} active"),
+        ReadingOutcome::NotHeld => format!("{number} free").trim_start().to_owned(),
+        ReadingOutcome::ActivityUnknown => format!("{number} active?"),
+        ReadingOutcome::BeforeItsTime => "before".to_owned(),
+        ReadingOutcome::AfterItsTime => "after".to_owned(),
+        ReadingOutcome::Missing => "missing".to_owned(),
+        ReadingOutcome::Lost => "lost".to_owned(),
+        ReadingOutcome::NoReading => "none".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes::{self, ExporterIdentity};
 use gpu_metrics::signal::Unit;
-use gpu_metrics::unit::{Scale, Shown};
+use gpu_metrics::unit::{Scale, UnitEvidence};
 use gpu_metrics::validity::reading;
 
 use super::plan::MOST_REPLICAS;
@@ -206,7 +206,7 @@ pub struct Gather {
     whose: Whose,
     unit: Unit,
     scale: Option<Scale>,
-    shown: Shown,
+    shown: UnitEvidence,
     past: Past,
     lives: HashMap<Arc<str>, Life>,
 }
@@ -227,7 +227,7 @@ impl Gather {
             whose,
             unit,
             scale: as_ratio.map(Scale::set),
-            shown: Shown::default(),
+            shown: UnitEvidence::default(),
             past: Past {
                 start,
                 step,

@@ -23,7 +23,7 @@ pub(crate) struct Gpu {
     pub(crate) held: Option<bool>,
     /// The pods that hold it and that may be named.
     pods: Vec<String>,
-    idle_since: Option<Idle>,
+    idle_since: Option<IdleTime>,
     pub(crate) silent_since: Option<String>,
     /// How many more pods hold it.
     #[serde(skip_serializing)]
@@ -86,7 +86,7 @@ impl Gpu {
 /// The idle time of held GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Idle {
+pub(crate) struct IdleTime {
     /// Seconds since the last use; 0: a GPU is in use.
     pub(super) seconds: f64,
     /// Whether it may be longer, because no older readings are held.
@@ -94,7 +94,7 @@ pub(crate) struct Idle {
 }
 
 /// `4m50s+`
-impl fmt::Display for Idle {
+impl fmt::Display for IdleTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = format_duration(Duration::from_secs(self.seconds as u64));
         write!(f, "{time}{}", if self.or_longer { "+" } else { "" })

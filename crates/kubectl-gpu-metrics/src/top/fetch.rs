@@ -13,7 +13,7 @@ use crate::explain::failure;
 use crate::kinds;
 use crate::values::CUSTOM;
 
-use super::objects::Objects;
+use super::objects::ClusterObjects;
 use super::rows::Row;
 use super::{TopArgs, What};
 
@@ -55,14 +55,14 @@ impl What {
 /// The server's list of devices.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Devices {
+pub(crate) struct FetchedDevices {
     /// All of the cluster; 0 in a namespace.
     #[serde(default)]
     device_count: usize,
     pub(crate) items: Vec<Row>,
 }
 
-impl Devices {
+impl FetchedDevices {
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
         let place = match args.what.is_namespaced() && !args.all_namespaces {
             true => format!("namespaces/{}/", encode(&cluster.namespace)),
@@ -106,8 +106,8 @@ impl Found {
 
 /// The requested rows, by namespace and name.
 pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
-    let devices = Devices::read(args, cluster).await?;
-    let objects = Objects::read(args, cluster).await?;
+    let devices = FetchedDevices::read(args, cluster).await?;
+    let objects = ClusterObjects::read(args, cluster).await?;
     let mut found = Found {
         rows: devices.items,
         notes: objects.notes.clone(),

@@ -26,7 +26,7 @@ use super::{TopArgs, What};
 
 /// The objects of a cluster.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub(crate) struct ClusterObjects {
     /// Nodes with allocatable GPUs.
     pub(super) nodes: BTreeSet<String>,
     /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
@@ -96,7 +96,7 @@ impl fmt::Display for HpaCell {
     }
 }
 
-impl Objects {
+impl ClusterObjects {
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
         let mut objects = Self::default();
         if args.what.is_namespaced() {
@@ -226,9 +226,9 @@ mod tests {
             }),
         );
         assert_eq!(other.to_string(), "62.5/50 → 4/8");
-        let objects = Objects {
+        let objects = ClusterObjects {
             hpas: [(of, vec![never, other])].into(),
-            ..Objects::default()
+            ..ClusterObjects::default()
         };
         let owners = ["replicasets.apps/train-5f", "deployments.apps/train"].map(str::to_owned);
         assert_eq!(objects.of("ml", &owners).len(), 2);

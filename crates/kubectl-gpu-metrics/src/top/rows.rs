@@ -6,7 +6,7 @@ use gpu_metrics::explain::Window;
 
 use super::Column;
 use super::cells::{shown, whole};
-use super::device::{Gpu, Idle};
+use super::device::{Gpu, IdleTime};
 use super::objects::HpaCell;
 
 /// An object of the server's list of devices, in the units of the metrics.
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     /// Watts.
     pub(crate) power: Option<f64>,
     /// How long all held GPUs have been idle.
-    pub(crate) idle_since: Option<Idle>,
+    pub(crate) idle_since: Option<IdleTime>,
     /// Seconds since the newest sample.
     pub(crate) age_seconds: Option<f64>,
     /// The autoscalers that set its replicas.
@@ -180,7 +180,7 @@ mod tests {
     fn the_window_is_drawn_and_what_may_be_longer_is_marked() {
         let row = Row {
             instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
-            idle_since: Some(Idle {
+            idle_since: Some(IdleTime {
                 seconds: 290.4,
                 or_longer: true,
             }),

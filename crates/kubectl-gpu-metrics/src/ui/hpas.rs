@@ -11,8 +11,8 @@ use maud::{Markup, html};
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::top::cells::count;
-use crate::top::fetch::Devices;
-use crate::top::objects::{HpaCell, Objects};
+use crate::top::fetch::FetchedDevices;
+use crate::top::objects::{ClusterObjects, HpaCell};
 use crate::top::rows::Row;
 use crate::top::{TopArgs, What};
 use crate::values::{self, Item, List, of_object};
@@ -107,8 +107,8 @@ impl fmt::Display for State {
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
-    let mut objects = Objects::read(&args, &ask.cluster).await?;
-    let pods = Devices::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
+    let mut objects = ClusterObjects::read(&args, &ask.cluster).await?;
+    let pods = FetchedDevices::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
     let pods = pods.map_or_else(|failure| Err(failure.to_string()), |list| Ok(list.items));
     let pods = pods.unwrap_or_else(|said| {
         objects.notes.insert(said);
@@ -151,7 +151,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 type WithValue = BTreeMap<(String, String), Vec<String>>;
 
 /// Reads the metrics of pods that autoscalers ask for.
-async fn with_value(ask: &Ask, objects: &Objects) -> WithValue {
+async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
     let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
         let metrics = hpas.iter().filter(|hpa| hpa.of_pods);
         metrics.filter_map(|hpa| Some((namespace.clone(), hpa.metric.clone()?)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{Device, Explanation};
+use gpu_metrics::explain::{ExplainedDevice, Explanation};
 
 use crate::Failure;
 use crate::chart::sparkline;
@@ -145,7 +145,7 @@ fn devices(said: &Explanation) -> Markup {
     }
 }
 
-fn card(device: &Device, ceiling: f64) -> Markup {
+fn card(device: &ExplainedDevice, ceiling: f64) -> Markup {
     let numbers: Vec<Option<f64>> = device.readings.iter().map(|it| it.number).collect();
     let newest = device.readings.last();
     let newest = newest.map_or_else(|| "–".to_owned(), reading);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Cause, Error};
-use crate::query::{self, Devices};
+use crate::query::{self, DeviceSelection};
 use crate::settings::NameMatching;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
@@ -97,7 +97,13 @@ impl Names {
     }
 
     /// Records whether a name had series.
-    pub(super) fn answered(&mut self, name: &Name, found: bool, devices: Devices, now: Timestamp) {
+    pub(super) fn answered(
+        &mut self,
+        name: &Name,
+        found: bool,
+        devices: DeviceSelection,
+        now: Timestamp,
+    ) {
         let Name::Exactly(spelling) = name else {
             return;
         };
@@ -108,7 +114,7 @@ impl Names {
         }
         if found {
             self.spellings.entry(spelling.clone()).or_default().found = Some(now);
-        } else if !empty && devices == Devices::All {
+        } else if !empty && devices == DeviceSelection::All {
             self.spellings.entry(spelling.clone()).or_default().asked = Some(now);
         }
     }
@@ -149,7 +155,7 @@ mod tests {
                 panic!("names are matched by equality")
             };
             let found = there.contains(&spelling.as_str());
-            names.answered(&name, found, Devices::All, at(now));
+            names.answered(&name, found, DeviceSelection::All, at(now));
         }
     }
 

@@ -11,7 +11,7 @@ use super::skew::skew;
 use super::*;
 use crate::settings::{Verb, parse_url};
 use crate::testing::fake_prometheus::FakePrometheus;
-use crate::{Devices, ErrorKind, Source};
+use crate::{DeviceSelection, ErrorKind, Source};
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::signal::{SignalId, SignalSpec};
 
@@ -26,7 +26,12 @@ fn settings(url: &str) -> PrometheusSettings {
     PrometheusSettings::new(parse_url(url).unwrap())
 }
 
-fn query(spec: &SignalSpec, devices: Devices, at: Timestamp, range: Duration) -> SignalQuery<'_> {
+fn query(
+    spec: &SignalSpec,
+    devices: DeviceSelection,
+    at: Timestamp,
+    range: Duration,
+) -> SignalQuery<'_> {
     SignalQuery {
         spec,
         devices,
@@ -56,7 +61,7 @@ impl Probe {
     async fn fetch_at(&mut self, now: Timestamp) -> Result<Fetched, Error> {
         let spec = &fields::built_in()[0];
         let range = Duration::from_secs(60);
-        let devices = Devices::All;
+        let devices = DeviceSelection::All;
         let fetched = self.ask(&query(spec, devices, now, range)).await;
         match &fetched {
             Ok(fetched) => assert_eq!(fetched.series, self.batch.series_len()),

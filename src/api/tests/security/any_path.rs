@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::provider::devices::{DeviceList, DevicesQuery};
 use crate::provider::usage::{UsageAnswer, UsageQuery};
-use crate::provider::{CustomMetric, Error, Provider, Query, Sink, ValuesOf, Which};
+use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf, Which};
 use findings::Report;
 
 /// Has every value, and records for each request the review it requires: group,
@@ -19,10 +19,10 @@ use findings::Report;
 struct Noting(Mutex<Vec<[String; 5]>>);
 
 impl Noting {
-    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> BoxFuture<'_, Result<T, Error>> {
+    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> BoxFuture<'_, Result<T, ProviderError>> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         let reason = "it notes only".to_owned();
-        Box::pin(ready(Err(Error::NoValue { reason })))
+        Box::pin(ready(Err(ProviderError::NoValue { reason })))
     }
 }
 
@@ -44,7 +44,7 @@ impl Provider for Noting {
         &'a self,
         query: &'a Query,
         _: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
         let (group, metric) = ("custom.metrics.k8s.io", &*query.metric);
         let objects = match &query.of {
             ValuesOf::Objects(objects) => objects,
@@ -69,7 +69,10 @@ impl Provider for Noting {
         Arc::default()
     }
 
-    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> BoxFuture<'a, Result<DeviceList, Error>> {
+    fn devices<'a>(
+        &'a self,
+        asked: &'a DevicesQuery,
+    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
         let namespace = asked.namespace.as_deref().unwrap_or_default();
         drop(self.note::<()>(["custom.metrics.k8s.io", namespace, "devices", "", ""]));
         Box::pin(ready(Ok(DeviceList::default())))
@@ -79,7 +82,10 @@ impl Provider for Noting {
         true
     }
 
-    fn usage<'a>(&'a self, query: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, Error>> {
+    fn usage<'a>(
+        &'a self,
+        query: &'a UsageQuery,
+    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
         let name = match &query.which {
             Which::Named(name) => name,
             Which::Matching(_) => "",

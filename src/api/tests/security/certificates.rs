@@ -114,7 +114,7 @@ async fn s057_a_clients_certificate_is_that_client_whatever_the_headers_say() {
 #[tokio::test]
 async fn a_clients_uid_and_all_its_organizations_count_and_a_name_it_must_have() {
     let scene = Scene::new().await;
-    let authority = aggregated_apiserver::testing::authority::Authority::new("own");
+    let authority = aggregated_apiserver::testing::authority::TestAuthority::new("own");
     scene.set("client-ca-file", &authority.pem());
     let uid = || DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
     for (attributes, wanted) in [
@@ -374,7 +374,7 @@ async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
 #[tokio::test]
 async fn a_certificate_with_rubbish_in_it_harms_nobody() {
     let scene = Scene::new().await;
-    let authority = aggregated_apiserver::testing::authority::Authority::new("own");
+    let authority = aggregated_apiserver::testing::authority::TestAuthority::new("own");
     scene.set("client-ca-file", &authority.pem());
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, "bob");

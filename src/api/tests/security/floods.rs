@@ -74,7 +74,7 @@ impl Scene {
         (codes, tasks)
     }
 
-    async fn as_user(&self, user: &str, target: &str) -> Answer {
+    async fn as_user(&self, user: &str, target: &str) -> TestResponse {
         let issued = self.clients.client(user, None, validity()).unwrap();
         self.ask(Some(&issued), target, &[]).await
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::request::Backend;
 use aggregated_apiserver::security::denied::DeniedKind;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 
@@ -95,7 +96,7 @@ const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rul
 async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_memory() {
     let scene = Scene::with(SecuritySettings {
         values_in_flight: 3,
-        fetched_in_flight: 8,
+        fetched_in_flight: vec![8; Backend::COUNT],
         access_budget: Duration::from_secs(60),
         values_time: Duration::from_secs(60),
         ..SecuritySettings::default()

@@ -43,7 +43,7 @@ use aggregated_apiserver::serve::listener::Limits;
 use aggregated_apiserver::serve::tls::ClientAuth;
 use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
 use aggregated_apiserver::testing::test_server::{
-    Answer, TestServer, read_answer, until, validity,
+    TestResponse, TestServer, read_answer, until, validity,
 };
 
 use crate::api::{Api, router};
@@ -193,7 +193,12 @@ impl Scene {
     }
 
     /// A request with this certificate, over a connection of its own.
-    async fn ask(&self, shown: Option<&Issued>, target: &str, headers: &[(&str, &str)]) -> Answer {
+    async fn ask(
+        &self,
+        shown: Option<&Issued>,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> TestResponse {
         let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -202,7 +207,7 @@ impl Scene {
         self.raw(self.config(shown), head.as_bytes()).await
     }
 
-    async fn raw(&self, config: ClientConfig, request: &[u8]) -> Answer {
+    async fn raw(&self, config: ClientConfig, request: &[u8]) -> TestResponse {
         let mut stream = self.server.connect_with(config).await.unwrap();
         // A server that refuses the handshake may close before this is sent.
         let _ = stream.write_all(request).await;
@@ -210,16 +215,16 @@ impl Scene {
     }
 
     /// A request without a certificate.
-    async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
+    async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask(None, target, headers).await
     }
 
     /// A request through the front proxy.
-    async fn proxied(&self, target: &str, headers: &[(&str, &str)]) -> Answer {
+    async fn proxied(&self, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask(Some(&self.proxy()), target, headers).await
     }
 
-    async fn by_user(&self, user: &str, target: &str) -> Answer {
+    async fn by_user(&self, user: &str, target: &str) -> TestResponse {
         self.proxied(target, &[("X-Remote-User", user)]).await
     }
 
@@ -262,7 +267,7 @@ fn proxy_of(authority: &CertificateAuthority) -> Issued {
 }
 
 /// Checks a refusal and returns its message.
-fn refused(answer: &Answer, code: u16) -> String {
+fn refused(answer: &TestResponse, code: u16) -> String {
     let body = status(answer);
     assert_eq!(answer.status, code, "{body}");
     body["message"].as_str().unwrap().to_owned()

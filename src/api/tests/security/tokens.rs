@@ -4,7 +4,7 @@ use aggregated_apiserver::security::denied::DeniedKind;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::log::logging;
 
-async fn bearer(scene: &Scene, token: &str) -> Answer {
+async fn bearer(scene: &Scene, token: &str) -> TestResponse {
     let value = format!("Bearer {token}");
     scene.direct(VALUES, &[("Authorization", &value)]).await
 }

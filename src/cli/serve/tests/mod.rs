@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
-use aggregated_apiserver::testing::test_server::{Answer, TestServer, until, validity};
+use aggregated_apiserver::testing::test_server::{TestResponse, TestServer, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::retired::take_out;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
@@ -149,7 +149,7 @@ async fn get(
     shown: Option<&Issued>,
     target: &str,
     headers: &[(&str, &str)],
-) -> Answer {
+) -> TestResponse {
     let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));

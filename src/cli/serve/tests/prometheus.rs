@@ -1,6 +1,6 @@
 //! How the server authenticates to Prometheus, and which Prometheus it trusts.
 
-use aggregated_apiserver::testing::authority::Authority as Issuer;
+use aggregated_apiserver::testing::authority::TestAuthority as Issuer;
 use apimachinery::time::Timestamp;
 use configuration::clients::Clients;
 use configuration::{Config, Flags};

@@ -8,7 +8,7 @@ use crate::scene::at;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
-    Authority, ClusterObject, Inventory, ObjectKind, Pod, PodPhase, Workload,
+    ClusterObject, Inventory, InventoryOrigin, ObjectKind, Pod, PodPhase, Workload,
 };
 
 /// The namespace of all pods.
@@ -83,7 +83,7 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
         created: None,
     };
     Inventory {
-        authority: Authority::Cluster,
+        authority: InventoryOrigin::Cluster,
         pods: pods(&|pod| pod.lives.contains(&now)),
         departed: pods(&remembered),
         exporter_nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),

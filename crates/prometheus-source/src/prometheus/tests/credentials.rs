@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::prometheus::promql::PromqlClient;
 use crate::settings::{Auth, ClientPair, Password, Pem, Secret, Tls};
-use aggregated_apiserver::testing::authority::{Authority, Identity};
+use aggregated_apiserver::testing::authority::{TestAuthority, TestCertificate};
 
 #[tokio::test]
 async fn a_token_file_is_read_again() {
@@ -116,7 +116,7 @@ async fn no_message_repeats_what_we_prove_ourselves_by() {
     }
 }
 
-fn write(dir: &Path, identity: &Identity) -> ClientPair {
+fn write(dir: &Path, identity: &TestCertificate) -> ClientPair {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     std::fs::write(&cert, &identity.certificate).unwrap();
     std::fs::write(&key, &identity.key).unwrap();
@@ -128,7 +128,7 @@ fn write(dir: &Path, identity: &Identity) -> ClientPair {
 
 #[tokio::test]
 async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
-    let (good, bad) = (Authority::new("good"), Authority::new("bad"));
+    let (good, bad) = (TestAuthority::new("good"), TestAuthority::new("bad"));
     let fake = FakePrometheus::start_tls(good.server(None)).await;
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
@@ -152,7 +152,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
 
 #[tokio::test]
 async fn a_client_certificate_opens_what_asks_for_it() {
-    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let (servers, clients) = (TestAuthority::new("servers"), TestAuthority::new("clients"));
     let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
@@ -160,7 +160,7 @@ async fn a_client_certificate_opens_what_asks_for_it() {
     let mut settings = settings(&fake.url());
     settings.tls.ca = Some(Pem::File(ca_file));
     Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
-    let stranger = Authority::new("strangers").client("x");
+    let stranger = TestAuthority::new("strangers").client("x");
     settings.tls.client = Some(write(dir.path(), &stranger));
     let mut probe = Probe::new(settings);
     probe.fails(ErrorKind::Tls).await;

@@ -75,7 +75,7 @@ async fn queries_asked_side_by_side_are_answered_each_for_itself() {
     let specs = fields::built_in();
     fake.match_names_exactly(&[(NAME, &answer("a"))]);
     let (now, range) = (now(), Duration::from_secs(60));
-    let queries = [0, 1].map(|index| query(&specs[index], Devices::All, now, range));
+    let queries = [0, 1].map(|index| query(&specs[index], DeviceSelection::All, now, range));
     let mut batches = queries.map(|query| Batch::new(query.spec.id, Bytes::new()));
     let answers = probe.source.fetch(&queries, now, &mut batches).await;
     let series = answers
