@@ -54,7 +54,7 @@ impl MetricsGroup {
 
     /// The kind of its lists of values; for resource metrics, that of pods.
     #[must_use]
-    pub const fn list_kind(self) -> &'static str {
+    pub(crate) const fn list_kind(self) -> &'static str {
         match self {
             Self::Custom => "MetricValueList",
             Self::External => "ExternalMetricValueList",

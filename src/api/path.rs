@@ -30,7 +30,7 @@ const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metri
 pub const FINDINGS: &str = "findings";
 
 /// The resource of devices, which discovery does not list.
-pub const DEVICES: &str = "devices";
+pub(crate) const DEVICES: &str = "devices";
 
 /// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -71,7 +71,7 @@ pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Fi
         (
             &catalog::DEVICES,
             &["unheld"],
-            count(Standing::Nobody, Standing::Gone),
+            count(Standing::Unheld, Standing::Gone),
         ),
         (&catalog::DEVICES, &["conflict"], conflict),
         (&catalog::DEVICES, &["active"], mean(Measure::ActiveCount)),
@@ -86,7 +86,7 @@ fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
         Standing::Held => 3,
         Standing::Conflict | Standing::Foreign => 2,
         Standing::Gone => 1,
-        Standing::Nobody => 0,
+        Standing::Unheld => 0,
     };
     let mut devices: BTreeMap<u32, Standing> = BTreeMap::new();
     for facts in layout.facts().flatten() {

@@ -81,7 +81,7 @@ impl Shutdown {
     /// tasks such as the poll loop, which runs until then because values are served until
     /// then.
     #[must_use]
-    pub fn draining(&self) -> watch::Receiver<bool> {
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let stopping = tokio::spawn(shutdown.run(ShutdownTimes::default(), drained, pending()));
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!health.is_ok(Probe::Ready), "at once");
-        assert!(health.is_ok(Probe::Live), "nobody shall restart it");
+        assert!(health.is_ok(Probe::Live), "the kubelet must not restart it");
         assert_eq!(stopping.await.unwrap(), ShutdownOutcome::Drained);
         assert_eq!(began.elapsed(), seconds(8));
         let (left, drained) = (leaving.await.unwrap(), drains.await.unwrap());

@@ -30,7 +30,7 @@ pub struct Overlay {
 impl Overlay {
     /// Whether no key of the ConfigMap is needed, as upstream.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let has = |key| self.files.iter().any(|(known, _)| *known == key);
         has(trust::CLIENT_CA) && has(trust::PROXY_CA)
     }
@@ -55,7 +55,10 @@ impl Overlay {
                     texts.insert((*key).to_owned(), text);
                 }
                 Err(reason) => {
-                    tracing::warn!("{}: {reason}: nobody is believed by it", path.display());
+                    tracing::warn!(
+                        "{}: {reason}: the file authenticates no client",
+                        path.display()
+                    );
                     // The ConfigMap's authority would widen a trust that the flag
                     // narrows.
                     texts.remove(*key);

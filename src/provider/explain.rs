@@ -96,7 +96,7 @@ impl GpuProvider {
                 "pods" => elsewhere(&current.snapshot, namespace, name),
                 _ => None,
             };
-            let why = why.or_else(|| nobody(&current.snapshot, resource, (namespace, name)));
+            let why = why.or_else(|| not_listed(&current.snapshot, resource, (namespace, name)));
             told.no_value = why.or(told.no_value);
         }
         let original = spec.measure == Measure::OriginalAverage;
@@ -161,7 +161,11 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
 }
 
 /// The note that the cluster has no object of this name.
-fn nobody(snapshot: &Snapshot, resource: &str, (namespace, name): (&str, &str)) -> Option<String> {
+fn not_listed(
+    snapshot: &Snapshot,
+    resource: &str,
+    (namespace, name): (&str, &str),
+) -> Option<String> {
     let inventory = snapshot.layout().inventory();
     if inventory.authority != InventoryOrigin::Cluster {
         return None;

@@ -108,7 +108,7 @@ impl GpuProvider {
 
     /// Sets the resources by which pods request GPUs.
     #[must_use]
-    pub fn requested_by(self, resources: &GpuResources) -> Self {
+    pub(crate) fn requested_by(self, resources: &GpuResources) -> Self {
         Self {
             gpus: resources.words().into(),
             ..self
@@ -117,7 +117,7 @@ impl GpuProvider {
 
     /// Reports that nothing is computed because the cluster's objects may not be
     /// read: why, with the remedy.
-    pub fn tell_unbound(&self, why: &str) {
+    pub(crate) fn tell_unbound(&self, why: &str) {
         self.tell(Arc::new(unseen(UNBOUND, why)));
     }
 
@@ -144,7 +144,7 @@ impl GpuProvider {
 
     /// The same while the source fails: requests for a value that
     /// is not there get the reason.
-    pub fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
+    pub(crate) fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
         self.current.store(Some(Arc::new(AnsweredSnapshot {
             snapshot,
             memo: Memo::default(),
@@ -201,13 +201,13 @@ fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
 impl GpuProvider {
     /// All custom metrics, sorted by resource and metric.
     #[must_use]
-    pub fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+    pub(crate) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         Arc::clone(&self.custom)
     }
 
     /// The names of all external metrics, sorted.
     #[must_use]
-    pub fn external_metrics(&self) -> Arc<[Arc<str>]> {
+    pub(crate) fn external_metrics(&self) -> Arc<[Arc<str>]> {
         Arc::clone(&self.external)
     }
 

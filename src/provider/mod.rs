@@ -115,7 +115,7 @@ pub struct Query {
     /// The time of the request. Values that have become stale since they were
     /// computed are left out.
     pub now: Timestamp,
-    /// The user of the request, who gets a share of the queries to Prometheus.
+    /// The user of the request: the user gets a share of the queries to Prometheus.
     pub user: String,
 }
 

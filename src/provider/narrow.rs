@@ -67,13 +67,13 @@ impl Narrowed {
 
     /// Whether all settings are the defaults.
     #[must_use]
-    pub fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
     }
 
     /// Whether labels select among the rows.
     #[must_use]
-    pub fn has_labels(&self) -> bool {
+    pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 

@@ -170,7 +170,7 @@ impl RuleProvider {
 
     /// Answers for the use of pods and nodes by these rules from now on; `None`: not
     /// at all.
-    pub fn tell_usage(&self, rules: Option<ResourceRules>) {
+    pub(crate) fn tell_usage(&self, rules: Option<ResourceRules>) {
         let usages = rules.map(Usages::new).map(Arc::new);
         self.usages.store(usages);
     }

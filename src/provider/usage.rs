@@ -54,7 +54,7 @@ pub struct UsageQuery {
     pub which: Which,
     /// Selects among them by field.
     pub fields: FieldSelector,
-    /// The user of the request, who gets a share of the queries to Prometheus.
+    /// The user of the request: the user gets a share of the queries to Prometheus.
     pub user: String,
 }
 

@@ -134,7 +134,7 @@ impl Health {
     /// Registers a heartbeat of a task: liveness fails when the task misses its promised
     /// time.
     #[must_use]
-    pub fn heartbeat(&self, name: &'static str) -> Heartbeat {
+    pub(crate) fn heartbeat(&self, name: &'static str) -> Heartbeat {
         let due = Arc::new(Mutex::new(None));
         let heartbeat = Heartbeat {
             due: Arc::clone(&due),
@@ -148,7 +148,7 @@ impl Health {
 
     /// The states of a probe's checks, in order of registration.
     #[must_use]
-    pub fn examine(&self, probe: Probe) -> Vec<CheckState> {
+    pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated outside the lock: a check may read others.
         let entries: Vec<Entry> = lock(&self.checks).clone();
         entries
@@ -215,7 +215,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Promises another call within `time`.
-    pub fn back_within(&self, time: Duration) {
+    pub(crate) fn back_within(&self, time: Duration) {
         *lock(&self.due) = Instant::now().checked_add(time);
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let health = Health::new();
         let first = health.register("x", Weight::Readiness, None);
         let _second = health.register("x", Weight::Readiness, None);
-        first.set(Some("nobody hears it".to_owned()));
+        first.set(Some("no store answers".to_owned()));
         assert!(health.is_ok(Probe::Ready));
         assert_eq!(health.examine(Probe::Ready).len(), 2);
     }

@@ -9,7 +9,7 @@
 //!  client ─► serve: accept, TLS, slots ─► api: the layers ─► the server's handlers
 //!                      ▲                          │ ask
 //!                certificates                     ▼
-//!        (files, or a Secret and        security: who is it, may it?
+//!        (files, or a Secret and        security: authentication, authorization
 //!         the APIServices' caBundle)       │ TokenReview, SubjectAccessReview
 //!                      │                   ▼
 //!                      └─────────► kube-apiserver, behind traits

@@ -188,7 +188,7 @@ impl KubeReviewer {
         });
         decoded.map_err(|error| {
             if self.lines.admit(()) {
-                tracing::error!("a review failed, and nobody is let in by one: {error}");
+                tracing::error!("a review failed, and its request is refused: {error}");
             }
             ReviewError(error.to_string())
         })

@@ -130,8 +130,8 @@ impl PrometheusFlags {
         let credentials = kubeconfig::credentials(path)?;
         if credentials.tls.unverified && self.prometheus_ca_file.is_none() {
             tracing::warn!(
-                "--prometheus-auth-config: insecure-skip-tls-verify: whoever answers at that address is \
-             taken for Prometheus and gets our credentials; give its authority in its place"
+                "--prometheus-auth-config: insecure-skip-tls-verify: any server that answers at that \
+                 address is taken for Prometheus and gets the credentials: set certificate-authority instead"
             );
         }
         Ok(Some(credentials))

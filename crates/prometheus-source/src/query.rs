@@ -63,7 +63,7 @@ pub fn any_name_of(spec: &SignalSpec) -> String {
 /// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
 /// name, for these devices, with `matchers` as exact labels.
 #[must_use]
-pub fn range_selector(
+pub(crate) fn range_selector(
     name: &str,
     matchers: &[(String, String)],
     devices: DeviceSelection,
@@ -110,7 +110,7 @@ pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
 /// The parameters of a query over a time with a sample each `step`, encoded as a
 /// form.
 #[must_use]
-pub fn range_form(
+pub(crate) fn range_form(
     query: &str,
     [start, end]: [Timestamp; 2],
     step: Duration,
@@ -127,7 +127,7 @@ pub fn range_form(
 
 /// The parameters of a search for series, encoded as a form.
 #[must_use]
-pub fn series_form(selector: &str, start: Timestamp) -> String {
+pub(crate) fn series_form(selector: &str, start: Timestamp) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("match[]", selector)
         .append_pair("start", &start.to_string())

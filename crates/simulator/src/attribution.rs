@@ -21,7 +21,7 @@ pub(super) struct Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    const NOBODY: Self = Self {
+    const NONE: Self = Self {
         holder: None,
         process: false,
         part: 1.0,
@@ -89,7 +89,7 @@ impl Fleet {
         let printed = exporter.visible(&self.machines, at);
         let device = &self.machines.devices[number];
         if let Some(named) = overrides.holders.get(&number) {
-            out.push(named.as_ref().map_or(Owner::NOBODY, |named| {
+            out.push(named.as_ref().map_or(Owner::NONE, |named| {
                 Owner::whole(Holder {
                     namespace: &named.namespace,
                     pod: &named.pod,
@@ -99,7 +99,7 @@ impl Fleet {
                 })
             }));
         } else if device.parent || node.at_bucket(second).chance(dropout) {
-            out.push(Owner::NOBODY);
+            out.push(Owner::NONE);
         } else if self.shares(profile, printed) {
             self.owners_by_replica(profile, number, field, printed, out);
         } else {
@@ -134,7 +134,7 @@ impl Fleet {
             && profile.splits_by_process()
             && matches!(field, Field::GpuUtil | Field::FbUsed);
         if split {
-            out.push(Owner::NOBODY);
+            out.push(Owner::NONE);
         }
         let weight = |tenancy: &Tenancy| match field {
             Field::FbUsed => tenancy.load.memory_share(),
@@ -161,7 +161,7 @@ impl Fleet {
         }));
         // Before 4.4.1-4.5.2 sharing mode omitted GPUs without a pod.
         if out.is_empty() && profile != Profile::V4_1 {
-            out.push(Owner::NOBODY);
+            out.push(Owner::NONE);
         }
     }
 
@@ -171,12 +171,12 @@ impl Fleet {
         let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));
         let count = holding().count() as u64;
         if count == 0 {
-            return Owner::NOBODY;
+            return Owner::NONE;
         }
         let noise = self.machines.devices[number].noise.at(40);
         let pick = noise.at_bucket(at.millis().div_euclid(10_000)).below(count);
         let pick = holding().nth(usize::try_from(pick).unwrap_or(0));
-        pick.map_or(Owner::NOBODY, |tenancy| {
+        pick.map_or(Owner::NONE, |tenancy| {
             let replica = None;
             Owner::whole(Holder {
                 replica,

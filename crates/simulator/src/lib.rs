@@ -50,7 +50,7 @@ pub use exporter::Exporter;
 pub use field::Field;
 pub use fleet::Fleet;
 pub use hardware::{MigInstance, Model, Node, SimulatedDevice};
-pub use load::{LoadClass, RESOLUTION};
+pub use load::LoadClass;
 pub use orchestrator::Holder;
 pub use profile::Profile;
 pub use scenario::{

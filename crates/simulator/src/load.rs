@@ -7,7 +7,7 @@
 use super::random::Noise;
 
 /// Milliseconds over which the signal does not change.
-pub const RESOLUTION: i64 = 250;
+pub(crate) const RESOLUTION: i64 = 250;
 
 /// How a pod uses its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]

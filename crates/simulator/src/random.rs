@@ -55,7 +55,7 @@ impl Noise {
 
     /// Approximately normal with mean 0 and deviation 1: the sum of four uniform numbers
     /// of 16 bits (Irwin–Hall), cheap and bounded by ±3.5.
-    pub const fn gauss(self) -> f64 {
+    pub(crate) const fn gauss(self) -> f64 {
         let sum = (self.0 & 0xffff)
             + ((self.0 >> 16) & 0xffff)
             + ((self.0 >> 32) & 0xffff)

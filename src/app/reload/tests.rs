@@ -17,9 +17,9 @@ use gpu_metrics::inventory::Inventory;
 
 /// A cluster without objects.
 #[derive(Debug)]
-struct Nobody;
+struct NoNames;
 
-impl ObjectNames for Nobody {
+impl ObjectNames for NoNames {
     fn matching<'a>(
         &'a self,
         _: &'a Kind,
@@ -67,7 +67,7 @@ impl Scene {
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
         let answers = Arc::new(answers);
         let asked = Asked::new(Arc::clone(&answers));
-        let provider = Arc::new(RuleProvider::new(Box::new(Nobody), Box::new(asked)));
+        let provider = Arc::new(RuleProvider::new(Box::new(NoNames), Box::new(asked)));
         let (sender, rules) = watch::channel(Arc::new(RuleSet::new(&config, prometheus)));
         let (changes, gpus) = mpsc::unbounded_channel();
         let serves_resources = Arc::new(AtomicBool::new(false));

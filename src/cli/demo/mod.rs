@@ -190,10 +190,10 @@ impl Feed {
             "no cluster is connected: pods, namespaces and nodes are those that the series name; \
              label selectors and workloads find nothing"
         );
-        let nobody = Arc::new(Inventory::default());
+        let none = Arc::new(Inventory::default());
         Ok(Self {
             source: Source::Prometheus(Box::new(source)),
-            inventory: Box::new(move |_| Arc::clone(&nobody)),
+            inventory: Box::new(move |_| Arc::clone(&none)),
             scrape: None,
         })
     }

@@ -120,8 +120,8 @@ pub(super) struct Listening {
     /// /readyz, without authorization
     #[arg(long)]
     pub(super) metrics_bind_address: Option<std::net::SocketAddr>,
-    /// Pages for people at /ui/ of --metrics-bind-address: whoever reaches it sees
-    /// all GPUs, workloads and autoscalers of the cluster
+    /// Pages for people at /ui/ of --metrics-bind-address: every client that reaches the
+    /// address sees all GPUs, workloads and autoscalers of the cluster
     #[arg(long, requires = "metrics_bind_address", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) ui: bool,
 }
@@ -141,8 +141,8 @@ pub(super) struct Cluster {
     /// kubeconfig for SubjectAccessReviews [default: the pod's service account]
     #[arg(long)]
     pub(super) authorization_kubeconfig: Option<PathBuf>,
-    /// Do not read kube-system/extension-apiserver-authentication: believe
-    /// nobody but token holders
+    /// Do not read kube-system/extension-apiserver-authentication: authenticate
+    /// bearer tokens only
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_skip_lookup: bool,
     /// Become ready although that ConfigMap cannot be read

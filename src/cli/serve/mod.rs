@@ -103,8 +103,8 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
         let names = pair.names.iter();
         for address in names.filter(|name| name.parse::<IpAddr>().is_ok()) {
             sentences.push(format!(
-                "--tls-sni-cert-key: {address} is an address: who asks by one names no server, and \
-                 is shown the default certificate"
+                "--tls-sni-cert-key: {address} is an address: a client that connects by address sends \
+                 no server name and gets the default certificate"
             ));
         }
     }

@@ -76,7 +76,7 @@ pub struct Trouble {
 impl Trouble {
     /// One that lasts until an operator acts; the message says how.
     #[must_use]
-    pub fn lasting(text: String) -> Self {
+    pub(crate) fn lasting(text: String) -> Self {
         Self {
             text,
             ..Self::default()

@@ -143,7 +143,7 @@ impl Pair {
 
     /// For rustls.
     #[must_use]
-    pub fn certified(&self) -> Arc<CertifiedKey> {
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
 

@@ -4,7 +4,7 @@ use super::reviewer::Access;
 
 /// Probes of liveness and readiness, for kubelet, which sends no credentials. Only these
 /// spellings match.
-pub const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+pub(crate) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// Whether a request is a health probe.
 pub(super) fn is_health(what: &Access) -> bool {

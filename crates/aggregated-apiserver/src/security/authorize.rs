@@ -37,7 +37,7 @@ impl Authorize {
     ) -> Result<(), Denied> {
         let Some(user) = user else {
             return Err(Denied::Unauthenticated {
-                why: "nobody found out who asks".to_owned(),
+                why: "the request was not authenticated".to_owned(),
             });
         };
         if user.identity.is_in(MASTERS) || self.always_allowed.holds(what) {

@@ -80,7 +80,7 @@ impl Bundle {
 
     /// Whether a key is in both bundles, whatever the certificates.
     #[must_use]
-    pub fn shares_a_key_with(&self, other: &Self) -> bool {
+    pub(crate) fn shares_a_key_with(&self, other: &Self) -> bool {
         let keys = |bundle: &Self, key: &[u8]| {
             bundle.anchors.iter().any(|anchor| anchor.public_key == key)
         };

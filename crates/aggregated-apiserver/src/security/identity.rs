@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 /// The user of a request without credentials.
-pub const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].
-pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of every authenticated user.
-pub const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that is allowed everything without a review.
-pub const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 
 /// How a request comes. Each way has its own permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Identity {
 
     /// Whether this is the anonymous user.
     #[must_use]
-    pub fn is_anonymous(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS
     }
 
@@ -60,7 +60,7 @@ impl Identity {
     /// Adds the group that every authenticated user has (apiserver
     /// `pkg/authentication/group/authenticated_group_adder.go`).
     #[must_use]
-    pub fn with_authenticated_group(mut self) -> Self {
+    pub(crate) fn with_authenticated_group(mut self) -> Self {
         let has_one = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
         if !self.is_anonymous() && !has_one {
             self.groups.push(AUTHENTICATED.to_owned());

@@ -168,7 +168,7 @@ impl Peer {
     }
 
     /// Requests the end of the connection once the requests under way are answered.
-    pub fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         self.state.hang_up.notify_one();
     }
 

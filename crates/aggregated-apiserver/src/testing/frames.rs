@@ -13,18 +13,20 @@ use tokio::net::TcpStream;
 use super::test_server::TestServer;
 use crate::certificates::authority::Issued;
 
-pub const DATA: u8 = 0;
+pub(crate) const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
-pub const PING: u8 = 6;
+#[cfg(test)]
+pub(crate) const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
-pub const CONTINUATION: u8 = 9;
+#[cfg(test)]
+pub(crate) const CONTINUATION: u8 = 9;
 
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const END_STREAM: u8 = 1;
-pub const END_HEADERS: u8 = 4;
+pub(crate) const END_HEADERS: u8 = 4;
 
 /// Longer than any finite wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +61,11 @@ impl Frames {
     }
 
     /// The same with a client certificate.
-    pub async fn connect_as(server: &TestServer, client: Option<&Issued>, window: u32) -> Self {
+    pub(crate) async fn connect_as(
+        server: &TestServer,
+        client: Option<&Issued>,
+        window: u32,
+    ) -> Self {
         let config = server.client_config(client, &["h2"]);
         let stream = server.connect_with(config).await.unwrap();
         let (reader, mut stream) = tokio::io::split(stream);
@@ -88,7 +94,8 @@ impl Frames {
     }
 
     /// Sends and cancels `times` requests in one write; returns whether they were sent.
-    pub async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
+    #[cfg(test)]
+    pub(crate) async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
         let mut bytes = Vec::new();
         for _ in 0..times {
             let (stream, headers) = self.headers(path);

@@ -46,7 +46,7 @@ pub fn from_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 /// A certificate as PEM text (RFC 7468).
 #[must_use]
-pub fn to_pem(certificate: &CertificateDer<'_>) -> String {
+pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
     let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     let block = pem::Pem::new("CERTIFICATE", certificate.as_ref());
     pem::encode_config(&block, lines)
@@ -54,7 +54,7 @@ pub fn to_pem(certificate: &CertificateDer<'_>) -> String {
 
 /// A time for webpki; a time before 1970 is 1970.
 #[must_use]
-pub fn unix_time(at: SystemTime) -> UnixTime {
+pub(crate) fn unix_time(at: SystemTime) -> UnixTime {
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     UnixTime::since_unix_epoch(since.unwrap_or_default())
 }
@@ -96,7 +96,7 @@ impl<'der> Certificate<'der> {
 
     /// Its public key with the algorithm, as DER.
     #[must_use]
-    pub fn public_key(&self) -> &[u8] {
+    pub(crate) fn public_key(&self) -> &[u8] {
         self.0.public_key().raw
     }
 
@@ -110,7 +110,7 @@ impl<'der> Certificate<'der> {
     ///
     /// # Errors
     /// When a name is no text.
-    pub fn common_name(&self) -> Result<Option<String>, String> {
+    pub(crate) fn common_name(&self) -> Result<Option<String>, String> {
         let names = texts(self.0.subject().iter_common_name())?;
         Ok(names.into_iter().next_back().filter(|it| !it.is_empty()))
     }
@@ -119,7 +119,7 @@ impl<'der> Certificate<'der> {
     ///
     /// # Errors
     /// When one is no text.
-    pub fn organizations(&self) -> Result<Vec<String>, String> {
+    pub(crate) fn organizations(&self) -> Result<Vec<String>, String> {
         texts(self.0.subject().iter_organization())
     }
 
@@ -136,7 +136,7 @@ impl<'der> Certificate<'der> {
     ///
     /// # Errors
     /// When the extension is broken.
-    pub fn dns_names(&self) -> Result<Vec<String>, String> {
+    pub(crate) fn dns_names(&self) -> Result<Vec<String>, String> {
         let extension = self.0.subject_alternative_name();
         let extension = extension.map_err(|error| format!("subjectAltName: {error}"))?;
         let names = extension.iter().flat_map(|it| &it.value.general_names);
@@ -149,7 +149,7 @@ impl<'der> Certificate<'der> {
 
     /// Whether it may sign other certificates.
     #[must_use]
-    pub fn is_authority(&self) -> bool {
+    pub(crate) fn is_authority(&self) -> bool {
         self.0.is_ca()
     }
 
@@ -158,7 +158,7 @@ impl<'der> Certificate<'der> {
     ///
     /// # Errors
     /// When the extension is broken.
-    pub fn is_for_servers(&self) -> Result<bool, String> {
+    pub(crate) fn is_for_servers(&self) -> Result<bool, String> {
         let extension = self.0.extended_key_usage();
         let extension = extension.map_err(|error| format!("extendedKeyUsage: {error}"))?;
         Ok(extension.is_none_or(|usage| usage.value.any || usage.value.server_auth))

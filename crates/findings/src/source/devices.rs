@@ -110,8 +110,8 @@ impl<'s> Device<'s> {
         self.is_mig = facts.is_mig;
         self.has_instances = facts.has_instances;
         let bare = facts.row.scheme == Some(Scheme::Bare);
-        let is_nobodys = bare && facts.standing == Standing::Nobody;
-        self.named |= facts.row.owner.is_some() && !is_nobodys;
+        let is_unheld = bare && facts.standing == Standing::Unheld;
+        self.named |= facts.row.owner.is_some() && !is_unheld;
         if let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) {
             self.holders.insert((&owner.namespace, &owner.pod));
         }

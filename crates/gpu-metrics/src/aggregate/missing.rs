@@ -242,7 +242,7 @@ impl Evaluator<'_> {
         let may_be = is_held && !facts.row.per_process && is_known;
         let rows = self.layout.device_rows(facts.device).iter();
         let rows = rows.filter_map(|row| self.layout.fact(*row));
-        rows.filter(move |row| may_be && row.standing == Standing::Nobody)
+        rows.filter(move |row| may_be && row.standing == Standing::Unheld)
     }
 
     /// Whether a pod has let go of a device that is reported without it: as many as it

@@ -97,7 +97,7 @@ impl<'a> Moment<'a> {
         let mut lines = lines.filter_map(|row| self.of.layout.fact(*row));
         facts.row.per_process
             && lines.any(|line| {
-                let is_whole = line.standing == Standing::Nobody;
+                let is_whole = line.standing == Standing::Unheld;
                 let own = is_whole.then(|| self.reading(line, value)).flatten();
                 own.is_some_and(|own| own.at == reading.at)
             })
@@ -114,7 +114,7 @@ impl<'a> Moment<'a> {
         let (mut sum, mut whole) = (0.0, None);
         for (facts, value) in as_new {
             match facts.standing {
-                Standing::Nobody => whole = Some(value),
+                Standing::Unheld => whole = Some(value),
                 _ => sum += value,
             }
         }

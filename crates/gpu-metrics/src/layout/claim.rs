@@ -65,14 +65,14 @@ impl<'a> Claims<'a> {
             return (Standing::Foreign, None);
         }
         let Some(owner) = &row.owner else {
-            return (Standing::Nobody, None);
+            return (Standing::Unheld, None);
         };
         let bare = row.scheme == Some(Scheme::Bare);
         let looks_like_exporter =
             bare && (row.suspect || self.exporters.is_behind(row, &owner.pod));
         if self.inventory.authority == InventoryOrigin::Series {
             let standing = if looks_like_exporter {
-                Standing::Nobody
+                Standing::Unheld
             } else {
                 Standing::Held
             };
@@ -82,7 +82,7 @@ impl<'a> Claims<'a> {
         let live = inventory.pod(&owner.namespace, &owner.pod);
         let Some(pod) = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod)) else {
             let standing = if looks_like_exporter {
-                Standing::Nobody
+                Standing::Unheld
             } else {
                 Standing::Gone
             };
@@ -93,7 +93,7 @@ impl<'a> Claims<'a> {
                 .evidence(row, owner, pod, looks_like_exporter)
                 .is_holder()
         {
-            return (Standing::Nobody, None);
+            return (Standing::Unheld, None);
         }
         let elsewhere = |pod: &Pod| {
             let both = pod.node.as_ref().zip(sited.node);

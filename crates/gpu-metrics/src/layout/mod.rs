@@ -34,7 +34,7 @@ pub enum Standing {
     /// A live pod holds the device.
     Held,
     /// No pod holds it: it has no pod labels, or only the exporter's own.
-    Nobody,
+    Unheld,
     /// The pod is finished, terminating or no longer known: its past readings count for
     /// groups (workload, namespace, node, cluster), not for any pod.
     Gone,

@@ -24,7 +24,7 @@ const CONTROLLERS: &str = "system:kube-controller-manager";
 
 impl Look<'_> {
     /// The rights of the HPA controller.
-    pub async fn autoscaler_rights(&mut self, home: Option<&Home>) {
+    pub(crate) async fn autoscaler_rights(&mut self, home: Option<&Home>) {
         let whole = Identity {
             user: CONTROLLERS.to_owned(),
             groups: vec!["system:authenticated".to_owned()],
@@ -41,7 +41,12 @@ impl Look<'_> {
 
     /// The rights of the server, which runs under this account. `secret` names the Secret
     /// of a certificate that the server issues itself.
-    pub async fn server_rights(&mut self, home: &Home, account: &str, secret: Option<String>) {
+    pub(crate) async fn server_rights(
+        &mut self,
+        home: &Home,
+        account: &str,
+        secret: Option<String>,
+    ) {
         let (registered, others) = APISERVICES
             .iter()
             .partition(|name| home.apiservices.contains(name));

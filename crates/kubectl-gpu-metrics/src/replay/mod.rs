@@ -26,4 +26,4 @@ pub use sweep::Sweep;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is
 /// recommended.
-pub const MOST_CENSORED: f64 = 0.2;
+pub(crate) const MOST_CENSORED: f64 = 0.2;

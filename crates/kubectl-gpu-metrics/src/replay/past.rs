@@ -17,7 +17,7 @@ use gpu_metrics::validity::reading;
 use super::plan::MOST_REPLICAS;
 
 /// Utilisation of a saturated GPU, from which on its demand is unknown.
-pub const SATURATED: f64 = 95.0;
+pub(crate) const SATURATED: f64 = 95.0;
 
 /// The least share of a moment's GPUs that must have a reading, as for sums
 /// (`gpu.minDevices`).
@@ -125,7 +125,7 @@ impl Past {
 
     /// The share of moments with a known demand in which it was a lower bound.
     #[must_use]
-    pub fn censored(&self) -> f64 {
+    pub(crate) fn censored(&self) -> f64 {
         let known = self.moments.iter().filter(|it| it.demand.is_some());
         let (censored, all) = known.fold((0_u32, 0_u32), |(censored, all), it| {
             (censored + u32::from(it.censored), all + 1)
@@ -136,7 +136,7 @@ impl Past {
     /// Applies another measure of the demand to the moments in which GPUs were
     /// saturated. Returns the GPU demand per unit of the measure, from the other
     /// moments; `None` if they do not determine it.
-    pub fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
+    pub(crate) fn calibrate(&mut self, measure: &[Option<f64>]) -> Option<f64> {
         let both = self.moments.iter().zip(measure);
         let free = both.filter(|(moment, _)| !moment.censored);
         let sums = free.filter_map(|(moment, other)| Some((moment.demand?, (*other)?)));

@@ -170,7 +170,7 @@ impl Plan {
 
     /// Whether the load of the namespace's other GPUs matters.
     #[must_use]
-    pub fn looks_at_namespace(&self) -> bool {
+    pub(crate) fn looks_at_namespace(&self) -> bool {
         self.asked
             .iter()
             .any(|it| it.reach == DeviceScope::Namespace)

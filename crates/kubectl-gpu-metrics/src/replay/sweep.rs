@@ -75,7 +75,7 @@ pub struct Sweep {
 
 /// All variants of an autoscaler.
 #[must_use]
-pub fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
+pub(crate) fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
     let mut variants = Vec::new();
     for target in TARGETS {
         for window in WINDOWS {
@@ -174,7 +174,7 @@ impl Sweep {
 
     /// Adds the patch of a manifest.
     #[must_use]
-    pub fn with_patch(
+    pub(crate) fn with_patch(
         mut self,
         object: &api::HorizontalPodAutoscaler,
         variants: &[Variant],

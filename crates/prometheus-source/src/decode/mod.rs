@@ -183,7 +183,7 @@ pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, Deco
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's
 /// form.
 #[must_use]
-pub fn api_error(body: &[u8]) -> Option<(String, String)> {
+pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
     match read(body, PhantomData::<IgnoredAny>) {
         Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),
         _ => None,

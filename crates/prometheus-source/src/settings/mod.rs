@@ -48,9 +48,9 @@ impl PrometheusSettings {
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
     /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
     /// (docs/limits.md, "Memory").
-    pub const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
+    pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
     /// `prometheus.maxConcurrentQueries`.
-    pub const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
+    pub(crate) const DEFAULT_MAX_CONCURRENT_QUERIES: u16 = 32;
 
     /// The default settings for some addresses.
     #[must_use]

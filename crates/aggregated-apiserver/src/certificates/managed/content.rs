@@ -9,17 +9,17 @@ use crate::certificates::pair::Pair;
 use crate::x509;
 
 /// All trusted authorities, the signing one first.
-pub const CA_CERTIFICATE: &str = "ca.crt";
+pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 /// The key of the signing authority.
-pub const CA_KEY: &str = "ca.key";
+pub(crate) const CA_KEY: &str = "ca.key";
 /// The serving certificate.
 pub const CERTIFICATE: &str = "tls.crt";
 /// Its key.
 pub const KEY: &str = "tls.key";
 /// The next signing authority, while authorities change.
-pub const NEXT_CERTIFICATE: &str = "next.crt";
+pub(crate) const NEXT_CERTIFICATE: &str = "next.crt";
 /// Its key.
-pub const NEXT_KEY: &str = "next.key";
+pub(crate) const NEXT_KEY: &str = "next.key";
 
 /// Every key that the server writes; other keys are kept.
 pub const ALL: [&str; 6] = [
