@@ -71,7 +71,7 @@ impl Api {
 
     /// Counters of refusals and reviews.
     #[must_use]
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.inner.counters
     }
 

@@ -15,11 +15,11 @@ pub enum MetricsGroup {
 
 impl MetricsGroup {
     /// All groups, in the order discovery lists them.
-    pub const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
+    pub(crate) const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
     /// The name in paths and documents.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Custom => "custom.metrics.k8s.io",
             Self::External => "external.metrics.k8s.io",
@@ -29,18 +29,18 @@ impl MetricsGroup {
 
     /// The group of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
     /// Its version of this name.
     #[must_use]
-    pub fn version(self, name: &str) -> Option<GroupVersion> {
+    pub(crate) fn version(self, name: &str) -> Option<GroupVersion> {
         self.versions().find(|known| known.version.name() == name)
     }
 
     /// The versions, the preferred one first.
-    pub fn versions(self) -> impl Iterator<Item = GroupVersion> {
+    pub(crate) fn versions(self) -> impl Iterator<Item = GroupVersion> {
         let versions: &[Version] = match self {
             Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
             Self::External | Self::Resource => &[Version::V1Beta1],
@@ -75,7 +75,7 @@ pub enum Version {
 impl Version {
     /// The name in paths and documents.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::V1Beta1 => "v1beta1",
             Self::V1Beta2 => "v1beta2",

@@ -27,7 +27,7 @@ const MAX_LABEL: usize = 63;
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
 /// The resource of the findings about the data, which discovery does not list.
-pub const FINDINGS: &str = "findings";
+pub(crate) const FINDINGS: &str = "findings";
 
 /// The resource of devices, which discovery does not list.
 pub(crate) const DEVICES: &str = "devices";
@@ -139,7 +139,7 @@ impl ApiTarget {
     /// `None`: the path as a non-resource. `watch` says whether the query asks to watch,
     /// which changes the verb of lists only.
     #[must_use]
-    pub fn access(&self, watch: bool) -> Option<Access> {
+    pub(crate) fn access(&self, watch: bool) -> Option<Access> {
         let list = if watch { "watch" } else { "list" };
         let (of, verb, pieces) = match self {
             Self::Health(_)
@@ -196,7 +196,7 @@ impl ApiTarget {
 
     /// The group it belongs to.
     #[must_use]
-    pub fn group(&self) -> Option<MetricsGroup> {
+    pub(crate) fn group(&self) -> Option<MetricsGroup> {
         match self {
             Self::Group(group) => Some(*group),
             Self::GroupVersion(of)
@@ -230,7 +230,7 @@ pub enum PathError {
 ///
 /// # Errors
 /// When it is malformed (400) or has no target (404).
-pub fn parse(raw: &str) -> Result<ApiTarget, PathError> {
+pub(crate) fn parse(raw: &str) -> Result<ApiTarget, PathError> {
     if let Some(target) = outside_of_groups(raw) {
         return Ok(target);
     }

@@ -20,7 +20,7 @@ use super::answers::Api;
 use super::{count, handlers, layers};
 
 /// The API without layers.
-pub fn routes(api: &Api) -> Router {
+pub(crate) fn routes(api: &Api) -> Router {
     let router = Router::new()
         .route("/version", any(handlers::api))
         .route("/openapi/{*document}", any(handlers::api))
@@ -43,13 +43,13 @@ fn health_and_metrics() -> Router<Api> {
 }
 
 /// The API without authorization: for the demo, which has no cluster.
-pub fn open(api: &Api) -> Router {
+pub(crate) fn open(api: &Api) -> Router {
     known(unguarded(routes(api), api), api)
 }
 
 /// Only health and metrics, for a port that only operators reach. Their requests are not
 /// counted: counters are for the API.
-pub fn operators(api: &Api) -> Router {
+pub(crate) fn operators(api: &Api) -> Router {
     let routes = health_and_metrics()
         .fallback(handlers::nothing_for_operators)
         .with_state(api.clone());
@@ -57,7 +57,7 @@ pub fn operators(api: &Api) -> Router {
 }
 
 /// The API for authorized requests.
-pub fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Router {
+pub(crate) fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Router {
     let inner = routes.layer(
         ServiceBuilder::new()
             .layer(from_fn_with_state(

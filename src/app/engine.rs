@@ -108,7 +108,7 @@ pub struct Checks {
 impl Checks {
     /// Registers them, and the state of the source of the engine in force.
     #[must_use]
-    pub fn register(health: &Health, served: &ServedProvider) -> Self {
+    pub(crate) fn register(health: &Health, served: &ServedProvider) -> Self {
         let waiting = Some("the first round of queries has not ended");
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
         let served = Arc::clone(served);
@@ -188,7 +188,7 @@ enum Round {
 impl Engine {
     /// An engine that has not polled yet.
     #[must_use]
-    pub fn new(settings: EngineSettings) -> Self {
+    pub(crate) fn new(settings: EngineSettings) -> Self {
         Self {
             signals: settings.pipeline.signals.clone(),
             pipeline: Pipeline::new(settings.pipeline),
@@ -216,7 +216,7 @@ impl Engine {
 
     /// Becomes true once the values are those that another replica would serve.
     #[must_use]
-    pub fn ready(&self) -> watch::Receiver<bool> {
+    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
@@ -231,7 +231,7 @@ impl Engine {
     }
 
     /// Polls until `stop` becomes true or its sender is gone.
-    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let started = self.started;
         let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0);
         loop {

@@ -164,7 +164,7 @@ impl RelistReport {
 
 impl Relist {
     /// Runs until the rules can no longer change.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let health = &self.telemetry.health;
         let waiting = Some("the series of the rules are being looked for");
         let first = health.register("rules", Weight::Readiness, waiting);

@@ -58,7 +58,7 @@ pub struct RuleSet {
 impl RuleSet {
     /// The rules of a configuration.
     #[must_use]
-    pub fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
+    pub(crate) fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
         Self {
             rules: config.rules.usable.clone(),
             external_rules: config.external_rules.usable.clone(),
@@ -68,7 +68,7 @@ impl RuleSet {
     }
 
     /// The usable rules of both kinds.
-    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().chain(&self.external_rules)
     }
 }

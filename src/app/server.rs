@@ -161,7 +161,7 @@ struct Background {
 ///
 /// # Errors
 /// When a kubeconfig or the service account cannot be used.
-pub async fn run(
+pub(crate) async fn run(
     settings: ServerSettings,
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,

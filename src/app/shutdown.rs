@@ -62,7 +62,7 @@ pub struct Shutdown {
 impl Shutdown {
     /// A server that is not stopping; registers the readiness check `shutdown`.
     #[must_use]
-    pub fn new(health: &Health) -> Self {
+    pub(crate) fn new(health: &Health) -> Self {
         Self {
             leaving: watch::Sender::new(false),
             draining: watch::Sender::new(false),
@@ -73,7 +73,7 @@ impl Shutdown {
     /// Turns true when the connections open at that time are to end
     /// (`Listener::leaving`).
     #[must_use]
-    pub fn leaving(&self) -> watch::Receiver<bool> {
+    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
         self.leaving.subscribe()
     }
 
@@ -87,7 +87,7 @@ impl Shutdown {
 
     /// Runs the phases. `drained` completes once the listeners and tasks have ended;
     /// `hurry` is a second signal, which cuts everything short.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         times: ShutdownTimes,
         drained: impl Future<Output = ()>,

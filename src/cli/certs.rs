@@ -108,7 +108,7 @@ fn is_development(pem: &[u8]) -> bool {
 /// # Errors
 /// When a name is no DNS name, a file is there already, or the directory
 /// cannot be written.
-pub fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
+pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     let (names, addresses) = make(args, Authorities::New, now)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     said(args, &names, &addresses)

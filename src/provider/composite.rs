@@ -43,7 +43,7 @@ struct Merged<T> {
 impl Composite {
     /// `rules` take precedence over `gpus`.
     #[must_use]
-    pub fn new(rules: Arc<RuleProvider>, gpus: ServedProvider) -> Self {
+    pub(crate) fn new(rules: Arc<RuleProvider>, gpus: ServedProvider) -> Self {
         Self {
             rules,
             gpus: ServedGpus::new(gpus),
@@ -55,7 +55,7 @@ impl Composite {
 
     /// Adds these findings to those about the data.
     #[must_use]
-    pub fn telling(self, own: Vec<Own>) -> Self {
+    pub(crate) fn telling(self, own: Vec<Own>) -> Self {
         Self { own, ..self }
     }
 

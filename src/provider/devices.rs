@@ -42,7 +42,7 @@ const UNEXPLAINED: &str = "no GPU of it is reported: explain says why";
 
 /// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
 #[must_use]
-pub fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
+pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match (by, namespace) {
         ("pod", _) => &["pods"],
         // ReplicaSets and Services would repeat the others.
@@ -157,7 +157,7 @@ impl GpuProvider {
     ///
     /// # Errors
     /// Before the first poll.
-    pub fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
+    pub(crate) fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
         if self.custom_metrics().is_empty() {
             return Ok(DeviceList::default());
         }

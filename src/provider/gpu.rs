@@ -133,7 +133,7 @@ impl GpuProvider {
     }
 
     /// Replaces the findings about the data.
-    pub fn tell(&self, report: Arc<Report>) {
+    pub(crate) fn tell(&self, report: Arc<Report>) {
         self.findings.store(report);
     }
 
@@ -155,14 +155,14 @@ impl GpuProvider {
 
     /// The failure of the source, if it fails.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let current = self.current.load();
         current.as_ref()?.trouble.clone()
     }
 
     /// The snapshot in force.
     #[must_use]
-    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let current = self.current.load();
         current
             .as_ref()
@@ -213,7 +213,7 @@ impl GpuProvider {
 
     /// The findings about the data.
     #[must_use]
-    pub fn findings(&self) -> Arc<Report> {
+    pub(crate) fn findings(&self) -> Arc<Report> {
         self.findings.load_full()
     }
 
@@ -221,7 +221,7 @@ impl GpuProvider {
     ///
     /// # Errors
     /// See [`ProviderError`].
-    pub fn values(
+    pub(crate) fn values(
         &self,
         query: &Query,
         looks: u64,

@@ -76,7 +76,7 @@ impl ObjectSelection {
 
     /// The name of the one object.
     #[must_use]
-    pub fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match &self.which {
             Which::Named(name) => Some(name),
             Which::Matching(_) => None,
@@ -166,7 +166,7 @@ pub enum Item<'a> {
 impl Item<'_> {
     /// The value.
     #[must_use]
-    pub const fn value(&self) -> Value {
+    pub(crate) const fn value(&self) -> Value {
         match self {
             Self::Custom(item) => item.value,
             Self::External(item) => item.value,

@@ -34,7 +34,7 @@ impl Narrowed {
     /// Parses the selector of a query for a measure.
     ///
     /// When a reserved key has an invalid value; the text has the valid ones.
-    pub fn read(
+    pub(crate) fn read(
         selector: &Selector,
         measure: &Measure,
         windows: RangeInclusive<Duration>,
@@ -108,7 +108,7 @@ impl Narrowed {
 
     /// Whether a row matches the requested labels.
     #[must_use]
-    pub fn admits(&self, facts: &RowFacts) -> bool {
+    pub(crate) fn admits(&self, facts: &RowFacts) -> bool {
         self.labels
             .iter()
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
@@ -132,7 +132,7 @@ impl Narrowed {
     /// The labels that the selector restricts to one value, which are those of the
     /// answer.
     #[must_use]
-    pub fn pinned(&self) -> Labels {
+    pub(crate) fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
     }

@@ -155,7 +155,7 @@ type Answered = (StoreQuery, Arc<Answer>);
 impl RuleProvider {
     /// A provider without metrics until [`RuleProvider::publish`] is called.
     #[must_use]
-    pub fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
+    pub(crate) fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
         let current = ArcSwap::from_pointee(InForce::default().into());
         // A Retry-After would block an autoscaler's worker.
         let usage = ComputeLimit::beside_values(ProviderError::Saturated);
@@ -176,7 +176,7 @@ impl RuleProvider {
     }
 
     /// Replaces the metrics in force.
-    pub fn publish(&self, in_force: InForce) {
+    pub(crate) fn publish(&self, in_force: InForce) {
         let mut next: ListedMetrics = in_force.into();
         let before = self.current.load();
         // The lists for discovery are replaced only when they change.

@@ -30,7 +30,7 @@ pub struct ServedGpus {
 impl ServedGpus {
     /// Answers from what is in force.
     #[must_use]
-    pub fn new(in_force: ServedProvider) -> Self {
+    pub(crate) fn new(in_force: ServedProvider) -> Self {
         Self {
             in_force,
             values: ComputeLimit::of_values(),

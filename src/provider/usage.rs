@@ -35,7 +35,7 @@ pub enum Measured {
 impl Measured {
     /// The resource: `pods`.
     #[must_use]
-    pub const fn resource(self) -> &'static str {
+    pub(crate) const fn resource(self) -> &'static str {
         match self {
             Self::Pods => "pods",
             Self::Nodes => "nodes",
@@ -128,7 +128,7 @@ impl UsageAnswer {
     ///
     /// # Errors
     /// See [`ProviderError`].
-    pub fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
+    pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
         self.usages
             .tell(&self.inventory, &self.query, &self.answers, sink)
     }
@@ -137,7 +137,7 @@ impl UsageAnswer {
     ///
     /// # Errors
     /// Those of `work`, and [`ProviderError::Saturated`] while other such work is done.
-    pub async fn worked<T, W>(self, work: W) -> Result<(Self, T), ProviderError>
+    pub(crate) async fn worked<T, W>(self, work: W) -> Result<(Self, T), ProviderError>
     where
         T: Send + 'static,
         W: FnOnce(&Self) -> Result<T, ProviderError> + Send + 'static,
@@ -155,7 +155,7 @@ impl UsageAnswer {
 impl Usages {
     /// Answers by these rules.
     #[must_use]
-    pub fn new(rules: ResourceRules) -> Self {
+    pub(crate) fn new(rules: ResourceRules) -> Self {
         Self {
             queries: ResourceQueries::new(rules),
         }

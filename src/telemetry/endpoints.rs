@@ -22,7 +22,7 @@ const MAX_NAME: usize = 63;
 ///
 /// Reasons are withheld: the path is open to all clients.
 #[must_use]
-pub fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
+pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
     let question = Question::parse(query.unwrap_or_default());
     let mut lines = String::new();
     let mut well = true;
@@ -60,7 +60,7 @@ pub fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Ful
 /// The answer of `/readyz/NAME` and its like, with the reason; `None` when no
 /// check of that probe has the name. For authorized requests.
 #[must_use]
-pub fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
+pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
     let finding = health
         .examine(probe)
         .into_iter()
@@ -76,7 +76,7 @@ pub fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<
 
 /// The answer to `/metrics`, in the format that `headers` ask for.
 #[must_use]
-pub fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
+pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
     let accept = headers.get_all(ACCEPT);
     let accept: Vec<&str> = accept.iter().filter_map(|v| v.to_str().ok()).collect();
     let exposition = Exposition::wanted(&accept.join(","));

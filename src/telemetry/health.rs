@@ -37,11 +37,11 @@ pub enum Probe {
 
 impl Probe {
     /// Every probe.
-    pub const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
+    pub(crate) const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
 
     /// The name, which is the path without its leading slash.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Live => "livez",
             Self::Ready => "readyz",
@@ -90,7 +90,7 @@ impl Default for Health {
 impl Health {
     /// A registry with one check, `ping`, which passes by being answered.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let health = Self {
             checks: Arc::default(),
         };
@@ -103,7 +103,12 @@ impl Health {
     ///
     /// `name` is part of a path: lower-case letters, digits and dashes.
     #[must_use]
-    pub fn register(&self, name: &'static str, weight: Weight, waiting: Option<&str>) -> Check {
+    pub(crate) fn register(
+        &self,
+        name: &'static str,
+        weight: Weight,
+        waiting: Option<&str>,
+    ) -> Check {
         let condition = Arc::default();
         let check = Check { name, condition };
         check.show(waiting.map(str::to_owned));
@@ -115,7 +120,7 @@ impl Health {
     /// Registers a check that `judge` evaluates at each probe: why it fails, with the
     /// remedy. `judge` must be quick and must not block. A second registration of a name
     /// replaces the first.
-    pub fn ask(
+    pub(crate) fn ask(
         &self,
         name: &'static str,
         weight: Weight,
@@ -184,7 +189,7 @@ pub struct Check {
 impl Check {
     /// Sets why it fails, with the remedy; `None`: it is healthy. Logs where it begins
     /// and ends, so a reason that changes its words does not fill the log.
-    pub fn set(&self, reason: Option<String>) {
+    pub(crate) fn set(&self, reason: Option<String>) {
         let check = self.name;
         let former = lock(&self.condition).set(reason.clone(), ());
         match (former, reason) {
@@ -196,13 +201,13 @@ impl Check {
 
     /// The same without a line in the log: the caller has written one, or none is
     /// needed.
-    pub fn show(&self, reason: Option<String>) {
+    pub(crate) fn show(&self, reason: Option<String>) {
         lock(&self.condition).set(reason, ());
     }
 
     /// Why it fails.
     #[must_use]
-    pub fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         lock(&self.condition).state().reason().cloned()
     }
 }
@@ -220,7 +225,7 @@ impl Heartbeat {
     }
 
     /// Ends the heartbeat when the task ends as it should.
-    pub fn done(&self) {
+    pub(crate) fn done(&self) {
         *lock(&self.due) = None;
     }
 }

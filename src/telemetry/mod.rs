@@ -77,7 +77,7 @@ fn directives(level: tracing::Level) -> String {
 
 /// Starts logging to standard error: `level` and above, or as `RUST_LOG` says. A second
 /// call has no effect.
-pub fn init(level: tracing::Level, lines: LineFormat) {
+pub(crate) fn init(level: tracing::Level, lines: LineFormat) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
     let log = tracing_subscriber::fmt()

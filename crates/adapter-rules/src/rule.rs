@@ -34,7 +34,7 @@ pub struct Rule {
 impl Rule {
     /// The metric's name for a series. `None`: the series is not the rule's.
     #[must_use]
-    pub fn metric(&self, series: &str) -> Option<String> {
+    pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let is_kept = self.filters.iter().all(|filter| filter.keeps(series));
         is_kept.then(|| self.naming.metric(series))?
     }

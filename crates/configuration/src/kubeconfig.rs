@@ -28,7 +28,7 @@ pub struct KubeconfigError {
 ///
 /// # Errors
 /// When it cannot be read or has unsupported settings; the error has the remedy.
-pub fn credentials(path: &Path) -> Result<Credentials, KubeconfigError> {
+pub(crate) fn credentials(path: &Path) -> Result<Credentials, KubeconfigError> {
     let wrong = |reason: String| KubeconfigError {
         path: path.display().to_string(),
         reason,

@@ -31,7 +31,7 @@ pub fn nearest<'n>(
 
 /// A foreign text on one line, for logs and terminals: cut, and escaped.
 #[must_use]
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     match text.char_indices().nth(MOST_LETTERS) {
         Some((end, _)) => format!("{}…", escaped(&text[..end])),
         None => escaped(text).into_owned(),

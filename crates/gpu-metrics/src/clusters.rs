@@ -35,7 +35,7 @@ pub struct Clusters<'a> {
 
 impl<'a> Clusters<'a> {
     /// The clusters that these rows name.
-    pub fn among(rows: impl IntoIterator<Item = (&'a str, Proof)>) -> Self {
+    pub(crate) fn among(rows: impl IntoIterator<Item = (&'a str, Proof)>) -> Self {
         let mut names: BTreeMap<&str, ClusterEvidence> = BTreeMap::new();
         for (cluster, proof) in rows {
             let tally = names.entry(cluster).or_default();
@@ -52,7 +52,7 @@ impl<'a> Clusters<'a> {
     }
 
     /// All names, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.names.keys().copied()
     }
 

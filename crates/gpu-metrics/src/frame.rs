@@ -40,7 +40,7 @@ pub struct Frame {
 impl Frame {
     /// A frame over the given columns.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         now: Timestamp,
         step_ms: i64,
         signals: Vec<Columns>,
@@ -59,7 +59,7 @@ impl Frame {
 
     /// Sets which signals were ever answered.
     #[must_use]
-    pub fn answered(self, answered: Vec<bool>) -> Self {
+    pub(crate) fn answered(self, answered: Vec<bool>) -> Self {
         Self { answered, ..self }
     }
 
@@ -90,7 +90,7 @@ impl Frame {
     /// The reading of a row that counts at an instant, held for `hold_ms`.
     #[inline]
     #[must_use]
-    pub fn reading(
+    pub(crate) fn reading(
         &self,
         signal: SignalId,
         row: RowId,
@@ -104,7 +104,7 @@ impl Frame {
     /// The rows with a sample of any signal after the instant before this one and not
     /// after it: a bit for each row.
     #[must_use]
-    pub fn sampled(&self, instant: i64) -> Vec<u64> {
+    pub(crate) fn sampled(&self, instant: i64) -> Vec<u64> {
         let mut rows = vec![0; self.heard.len().div_ceil(WORD)];
         for columns in &self.signals {
             columns.mark(instant, &mut rows);

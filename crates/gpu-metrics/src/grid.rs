@@ -30,7 +30,7 @@ impl Reading {
     /// The reading that counts out of two of the same device at the same instant: the
     /// newer one, and the larger of equally new ones.
     #[must_use]
-    pub fn better(self, other: Self) -> Self {
+    pub(crate) fn better(self, other: Self) -> Self {
         let newer = other.at > self.at || (other.at == self.at && other.value > self.value);
         if newer { other } else { self }
     }
@@ -175,7 +175,7 @@ pub struct Columns {
 
 /// The index of the first instant that is not before `at`.
 #[must_use]
-pub fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
+pub(crate) fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
     let millis = at.millis();
     millis.div_euclid(step_ms) + i64::from(millis.rem_euclid(step_ms) != 0)
 }
@@ -202,7 +202,7 @@ impl Columns {
 
     /// Sets the bit of each row with a sample after the instant before `index` and not
     /// after `index`.
-    pub fn mark(&self, index: i64, rows: &mut [u64]) {
+    pub(crate) fn mark(&self, index: i64, rows: &mut [u64]) {
         if let Some(column) = self.at(index) {
             column.mark(rows);
         }
@@ -213,7 +213,7 @@ impl Columns {
     /// `hold_ms`.
     #[inline]
     #[must_use]
-    pub fn reading(
+    pub(crate) fn reading(
         &self,
         row: RowId,
         (index, step_ms): (i64, i64),
@@ -234,7 +234,7 @@ impl Columns {
     /// The newest reading at or before an instant, however old; samples that are no
     /// readings are skipped.
     #[must_use]
-    pub fn last_reading(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
+    pub(crate) fn last_reading(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
         let last = index.min(self.first + self.len() - 1);
         let kept = (self.first..=last).rev().find_map(|at| {
             let sample = self.sample(row, at, step_ms)?;
@@ -248,7 +248,7 @@ impl Columns {
 
     /// Stores a sample in its cell (NaN: it is no reading); returns whether that changed
     /// the cell. The newest sample counts, and the larger of equally new ones.
-    pub fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
+    pub(crate) fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
         let index = instant_from(sample.at, step_ms);
         let age = index * step_ms - sample.at.millis();
         let age = u16::try_from(age).unwrap_or(u16::MAX);
@@ -287,7 +287,7 @@ impl Columns {
     }
 
     /// Removes the samples of a row that `is_meant` selects.
-    pub fn forget(&mut self, row: RowId, step_ms: i64, is_meant: impl Fn(Reading) -> bool) {
+    pub(crate) fn forget(&mut self, row: RowId, step_ms: i64, is_meant: impl Fn(Reading) -> bool) {
         if self.last.get(&row).copied().is_some_and(&is_meant) {
             Arc::make_mut(&mut self.last).remove(&row);
         }

@@ -224,7 +224,7 @@ impl Inventory {
 
     /// The last departed pod of that name.
     #[must_use]
-    pub fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
+    pub(crate) fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
         self.all_departed(namespace, name).first()
     }
 }

@@ -24,14 +24,14 @@ pub struct Device {
 impl Device {
     /// Whether this is a MIG instance.
     #[must_use]
-    pub fn is_mig(&self) -> bool {
+    pub(crate) fn is_mig(&self) -> bool {
         self.instance.is_some()
     }
 
     /// Compute slices of a MIG instance: the leading number of its profile
     /// (`3g.40gb` → 3). A whole GPU has seven.
     #[must_use]
-    pub fn slices(&self) -> u32 {
+    pub(crate) fn slices(&self) -> u32 {
         let Some(profile) = &self.profile else {
             return if self.is_mig() { 1 } else { 7 };
         };
@@ -60,7 +60,7 @@ pub enum Scheme {
 impl Scheme {
     /// The labels that name the owner, as text.
     #[must_use]
-    pub const fn describe(self) -> &'static str {
+    pub(crate) const fn describe(self) -> &'static str {
         match self {
             Self::Exported => "exported_namespace and exported_pod (honor_labels: false)",
             Self::Legacy => "pod_namespace and pod_name (exporter before 2.0)",

@@ -27,13 +27,13 @@ impl SignalId {
 
     /// The number as an index.
     #[must_use]
-    pub const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Its unit; of a configured field [`Unit::Plain`], whatever was configured.
     #[must_use]
-    pub const fn unit(self) -> Unit {
+    pub(crate) const fn unit(self) -> Unit {
         match self {
             Self::MEM_COPY_UTIL | Self::GPU_UTIL => Unit::Percent,
             Self::DRAM_ACTIVE | Self::GR_ENGINE_ACTIVE => Unit::Ratio,

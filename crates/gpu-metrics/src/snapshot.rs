@@ -52,7 +52,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Computes all values with the default window and formula.
     #[must_use]
-    pub fn compute(
+    pub(crate) fn compute(
         frame: Frame,
         layout: Arc<Layout>,
         policy: Arc<Policy>,
@@ -272,7 +272,7 @@ impl Snapshot {
 
     /// Since when a device of the group has not been in use.
     #[must_use]
-    pub fn idle(
+    pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
         of: (&Group<'_>, &Span),

@@ -21,7 +21,7 @@ pub enum Scale {
 impl Scale {
     /// The unit that a single value shows.
     #[must_use]
-    pub fn of(value: f64) -> Option<Self> {
+    pub(crate) fn of(value: f64) -> Option<Self> {
         let is_fraction = value > 0.0 && value < 1.0;
         let is_percent = value > RATIO_MAX && value <= 100.0;
         match (is_fraction, is_percent) {
@@ -83,13 +83,13 @@ pub struct Scales {
 impl Scales {
     /// The verdict, if there is one.
     #[must_use]
-    pub const fn verdict(&self) -> Option<Scale> {
+    pub(crate) const fn verdict(&self) -> Option<Scale> {
         self.verdict
     }
 
     /// When the verdict last changed.
     #[must_use]
-    pub const fn changed(&self) -> Option<Timestamp> {
+    pub(crate) const fn changed(&self) -> Option<Timestamp> {
         self.changed
     }
 
@@ -102,7 +102,13 @@ impl Scales {
     /// Takes what the scrape at `at` shows. `of_job` holds before there is a
     /// verdict. What is in force stays until the contrary has been shown for
     /// `throughout_ms`, by several scrapes.
-    pub fn take(&mut self, shown: Scale, at: Timestamp, of_job: Option<Scale>, throughout_ms: i64) {
+    pub(crate) fn take(
+        &mut self,
+        shown: Scale,
+        at: Timestamp,
+        of_job: Option<Scale>,
+        throughout_ms: i64,
+    ) {
         match self.verdict.or(of_job) {
             Some(in_force) if in_force != shown => {
                 let (since, scrapes) = self.contrary.unwrap_or((at, 0));

@@ -121,7 +121,7 @@ pub struct Situation<'a> {
 impl Situation<'_> {
     /// The tolerances in force for this autoscaler.
     #[must_use]
-    pub fn tolerances(&self) -> Tolerances {
+    pub(crate) fn tolerances(&self) -> Tolerances {
         let flag = self.flags.tolerance;
         let behavior = self.hpa.behavior.as_ref();
         let own = behavior.filter(|_| self.flags.configurable_tolerance);

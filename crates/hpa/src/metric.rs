@@ -82,7 +82,7 @@ pub struct MetricTrace {
 impl MetricStep {
     /// The replicas that the metric proposes.
     #[must_use]
-    pub fn replicas(&self) -> i32 {
+    pub(crate) fn replicas(&self) -> i32 {
         match self {
             Self::Pods(step) => step.replicas,
             Self::Total(step) => step.replicas,
@@ -125,7 +125,7 @@ impl MetricTrace {
 
     /// One sentence for each step.
     #[must_use]
-    pub fn sentences(&self) -> Vec<String> {
+    pub(crate) fn sentences(&self) -> Vec<String> {
         let mut told = vec![format!("{}, target {}", self.name, self.target)];
         match &self.outcome {
             MetricOutcome::Invalid(invalid) => {

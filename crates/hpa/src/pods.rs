@@ -110,7 +110,7 @@ impl ScaledPod {
     /// # Errors
     /// In the controller's words, when a container has no request: a utilization is then
     /// undefined.
-    pub fn request(
+    pub(crate) fn request(
         &self,
         resource: &str,
         container: Option<&str>,
@@ -167,7 +167,7 @@ impl ScaledPod {
 
 /// Groups pods. Readiness and times matter only for `cpu`.
 #[must_use]
-pub fn group(
+pub(crate) fn group(
     pods: &[ScaledPod],
     samples: &BTreeMap<String, PodMetric>,
     cpu: bool,
@@ -272,7 +272,7 @@ impl From<&api::Pod> for ScaledPod {
 
 /// A time of an object.
 #[must_use]
-pub fn timestamp(time: &Time) -> Timestamp {
+pub(crate) fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }
 

@@ -55,7 +55,7 @@ pub struct Tolerances {
 impl Tolerances {
     /// Whether a ratio is within the range, both ends included.
     #[must_use]
-    pub fn hold(self, ratio: f64) -> bool {
+    pub(crate) fn hold(self, ratio: f64) -> bool {
         (1.0 - self.down) <= ratio && ratio <= (1.0 + self.up)
     }
 }

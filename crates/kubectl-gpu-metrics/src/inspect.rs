@@ -62,7 +62,7 @@ pub enum ReadAnswer<T> {
 
 impl<T> ReadAnswer<T> {
     /// The object, if it was found.
-    pub fn found(self) -> Option<T> {
+    pub(crate) fn found(self) -> Option<T> {
         match self {
             Self::Found(it) => Some(it),
             Self::Absent | Self::Skipped => None,
@@ -94,7 +94,7 @@ impl<'c> Look<'c> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn read<T: DeserializeOwned>(
+    pub(crate) async fn read<T: DeserializeOwned>(
         &mut self,
         path: &str,
         what: &str,
@@ -191,7 +191,10 @@ impl<'c> Look<'c> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn served(&mut self, of_others: &[&str]) -> Result<Option<ServedMetrics>, CallError> {
+    pub(crate) async fn served(
+        &mut self,
+        of_others: &[&str],
+    ) -> Result<Option<ServedMetrics>, CallError> {
         let mut custom = ReadAnswer::Absent;
         for version in ["v1beta2", "v1beta1"] {
             let name = format!("{version}.custom.metrics.k8s.io");
@@ -254,7 +257,7 @@ impl<'c> Look<'c> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn autoscalers(
+    pub(crate) async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
         served: Option<&ServedMetrics>,
@@ -317,7 +320,7 @@ fn resources_of(name: &str) -> String {
 
 /// A segment of a path, or a value of a query.
 #[must_use]
-pub fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'*')
         .remove(b'-')

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Larger than any certificate chain, key or token, in bytes.
-pub const MOST_BYTES: u64 = 1024 * 1024;
+pub(crate) const MOST_BYTES: u64 = 1024 * 1024;
 
 /// The time limit of a read; a network file system may hang.
-pub const WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const WITHIN: Duration = Duration::from_secs(5);
 
 /// Reads a file; the error says why it could not. Follows a link. Blocks.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {

@@ -173,7 +173,7 @@ pub enum TlsCause {
 impl TlsCause {
     /// The cause of a rustls error.
     #[must_use]
-    pub const fn of(error: &rustls::Error) -> Self {
+    pub(crate) const fn of(error: &rustls::Error) -> Self {
         let invalid = match error {
             // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
             // record.
@@ -236,7 +236,7 @@ const WORDS_OF_SIZE: [&str; 9] = [
 impl Cause {
     /// The reason of a status with its whole text.
     #[must_use]
-    pub fn of(status: u16, text: &str) -> Self {
+    pub(crate) fn of(status: u16, text: &str) -> Self {
         let text = text.to_ascii_lowercase();
         let says = |words: &str| text.contains(words);
         match status {
@@ -301,7 +301,8 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 15] = [
         Self::Unreachable,
         Self::Timeout,
         Self::Tls,

@@ -72,7 +72,7 @@ impl Exporters {
 
     /// Answers queries from the scrape at their time; the first query with a new time
     /// scrapes. A target that does not answer has no samples.
-    pub async fn fetch(
+    pub(crate) async fn fetch(
         &mut self,
         queries: &[SignalQuery<'_>],
         batches: &mut [Batch],

@@ -76,13 +76,13 @@ impl Prometheus {
 
     /// The address in use, without credentials and parameters.
     #[must_use]
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.endpoint.replicas.asked().address
     }
 
     /// The labels that every series must have.
     #[must_use]
-    pub fn matchers(&self) -> &[(String, String)] {
+    pub(crate) fn matchers(&self) -> &[(String, String)] {
         &self.endpoint.settings.matchers
     }
 

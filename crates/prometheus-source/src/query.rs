@@ -47,7 +47,7 @@ pub struct SignalQuery<'a> {
 
 /// All spellings of a signal's name, including lower case, as in managed stores.
 #[must_use]
-pub fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
+pub(crate) fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
     let names = spec.wire_names.iter();
     names
         .flat_map(|name| [name.clone(), name.to_ascii_lowercase()])
@@ -89,7 +89,7 @@ pub(crate) fn range_selector(
 /// path prefix is kept (Mimir's `/prometheus`), and so are parameters (OpenShift's
 /// `?namespace=`).
 #[must_use]
-pub fn endpoint(base: &Url, name: &str) -> Url {
+pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
     let mut url = base.clone();
     let path = format!("{}/api/v1/{name}", base.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -99,7 +99,7 @@ pub fn endpoint(base: &Url, name: &str) -> Url {
 /// The parameters of a query at a time, encoded as a form. `timeout` lets the
 /// server stop when no client waits any more.
 #[must_use]
-pub fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
+pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("query", query)
         .append_pair("time", &at.to_string())

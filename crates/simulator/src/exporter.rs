@@ -63,7 +63,7 @@ impl Exporter {
 
     /// Whether it does not answer at a time.
     #[must_use]
-    pub fn is_silent(&self, at: Timestamp) -> bool {
+    pub(crate) fn is_silent(&self, at: Timestamp) -> bool {
         self.silent_from.is_some_and(|from| at >= from)
     }
 

@@ -23,7 +23,7 @@ pub enum Field {
 
 impl Field {
     /// All fields, in the order of the built-in signals.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::MemCopyUtil,
         Self::DramActive,
         Self::GpuUtil,

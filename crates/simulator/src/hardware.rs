@@ -23,11 +23,11 @@ pub(super) type Layout = &'static [(&'static str, u32)];
 
 impl Model {
     /// All models.
-    pub const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
+    pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
 
     /// The value of the label `modelName`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::H100 => "NVIDIA H100 80GB HBM3",
             Self::A100 => "NVIDIA A100-SXM4-80GB",
@@ -143,7 +143,7 @@ pub struct SimulatedDevice {
 impl SimulatedDevice {
     /// Whether the device exists at a time.
     #[must_use]
-    pub fn exists(&self, at: Timestamp) -> bool {
+    pub(crate) fn exists(&self, at: Timestamp) -> bool {
         self.since <= at && self.until.is_none_or(|until| at < until)
     }
 

@@ -3,11 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::fleet::Fleet;
-use apimachinery::labels::Labels;
-use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
-
 /// A pod named manually.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
@@ -63,41 +58,6 @@ impl Controls {
     /// Sets a device's busy percent from now on.
     pub fn force_value(&self, device: usize, mcu_percent: f64) {
         self.alter(|overrides| overrides.busy.insert(device, mcu_percent));
-    }
-
-    /// The inventory, including the pods that devices were assigned to.
-    #[must_use]
-    pub fn inventory(&self, fleet: &Fleet, at: Timestamp) -> Inventory {
-        let mut inventory = fleet.inventory(at);
-        for (device, named) in self.now().holders {
-            let Some(named) = named else { continue };
-            let key = (named.namespace.as_ref(), named.pod.as_ref());
-            let place = inventory
-                .pods
-                .binary_search_by(|pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&key));
-            if let Err(place) = place {
-                let node = fleet.machines.devices.get(device);
-                let node =
-                    node.map(|device| fleet.machines.nodes[device.node as usize].name.as_str());
-                let pod = Pod {
-                    namespace: named.namespace,
-                    name: named.pod,
-                    labels: Labels::default(),
-                    node: node.map(Arc::from),
-                    phase: PodPhase::Running,
-                    terminating: false,
-                    started: None,
-                    running_since: None,
-                    ended: None,
-                    gpus: 1,
-                    uncounted: false,
-                    daemon: false,
-                    owners: Vec::new(),
-                };
-                inventory.pods.insert(place, pod);
-            }
-        }
-        inventory
     }
 
     pub(super) fn now(&self) -> Overrides {

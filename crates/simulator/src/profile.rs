@@ -23,7 +23,7 @@ pub enum Profile {
 
 impl Profile {
     /// All generations.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::V1Pod,
         Self::V2_1,
         Self::V3_1,

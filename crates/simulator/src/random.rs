@@ -34,7 +34,7 @@ impl Noise {
     }
 
     /// Uniform in [0, 1).
-    pub const fn unit(self) -> f64 {
+    pub(crate) const fn unit(self) -> f64 {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -76,7 +76,7 @@ impl Noise {
     }
 
     /// A UUID in its `8-4-4-4-12` form.
-    pub fn uuid(self) -> String {
+    pub(crate) fn uuid(self) -> String {
         let (high, low) = (self.at(1).0, self.at(2).0);
         format!(
             "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",

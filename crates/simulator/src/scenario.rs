@@ -258,7 +258,7 @@ pub enum LabelScheme {
 
 impl LabelScheme {
     /// All schemes.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::HonorFalse,
         Self::HonorTrue,
         Self::EndpointsAnnotation,

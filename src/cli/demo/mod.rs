@@ -77,7 +77,7 @@ pub struct DemoArgs {
 /// # Errors
 /// When the configuration is wrong, the directory cannot be written or the
 /// port is taken.
-pub async fn run(args: DemoArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let config = configuration(&args)?;
     // With a real Prometheus the log says what was found; with the simulation only
     // what is wrong.

@@ -43,7 +43,7 @@ macro_rules! catalog {
             };
         )*
         /// Every metric, in the order of exposition.
-        pub const ALL: &[&Spec] = &[$(&$constant),*];
+        pub(crate) const ALL: &[&Spec] = &[$(&$constant),*];
     };
 }
 

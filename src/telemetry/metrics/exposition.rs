@@ -15,7 +15,7 @@ pub enum Exposition {
 impl Exposition {
     /// The content type.
     #[must_use]
-    pub const fn media_type(self) -> &'static str {
+    pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -25,7 +25,7 @@ impl Exposition {
     /// The format that an Accept header prefers; Prometheus' if it names neither, since
     /// scrapers accept it unasked.
     #[must_use]
-    pub fn wanted(accept: &str) -> Self {
+    pub(crate) fn wanted(accept: &str) -> Self {
         let best = |wanted: &str| {
             accept
                 .split(',')

@@ -76,7 +76,7 @@ impl Collector for HealthCollector {
 impl Metrics {
     /// Every counter at zero; includes the checks of `health`.
     #[must_use]
-    pub fn new(health: &Health) -> Self {
+    pub(crate) fn new(health: &Health) -> Self {
         let mut book = Book(Registry::default());
         let build = Info::new(vec![
             ("version", env!("CARGO_PKG_VERSION")),
@@ -102,13 +102,13 @@ impl Metrics {
 
     /// The counters of the poll loop.
     #[must_use]
-    pub fn polls(&self) -> &Polls {
+    pub(crate) fn polls(&self) -> &Polls {
         &self.inner.polls
     }
 
     /// The counters of requests.
     #[must_use]
-    pub fn requests(&self) -> &Requests {
+    pub(crate) fn requests(&self) -> &Requests {
         &self.inner.requests
     }
 
@@ -117,7 +117,7 @@ impl Metrics {
     /// [`catalog`] without a handle here; `values` are its label values, in order. The
     /// same values again replace the former reader. `read` must be quick and must not
     /// block.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         spec: &Spec,
         values: &[&str],
@@ -128,7 +128,7 @@ impl Metrics {
 
     /// Exports a number until the next call; unknown is `None`, not zero. `spec` and
     /// `values` are as in [`Metrics::read`].
-    pub fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
+    pub(crate) fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
         self.inner.readings.show(spec, values, number);
     }
 
@@ -136,7 +136,7 @@ impl Metrics {
     ///
     /// # Errors
     /// When a collector fails; none of this server's does.
-    pub fn render(&self, format: Exposition) -> Result<String, fmt::Error> {
+    pub(crate) fn render(&self, format: Exposition) -> Result<String, fmt::Error> {
         let mut out = String::new();
         text::encode(&mut out, &self.inner.registry)?;
         Ok(match format {

@@ -72,7 +72,7 @@ impl Polls {
     }
 
     /// Records that a query of `signal` was answered at `at`, in seconds since the epoch.
-    pub fn answered(&self, signal: &str, took: Duration, at: f64, intake: IntakeCounts) {
+    pub(crate) fn answered(&self, signal: &str, took: Duration, at: f64, intake: IntakeCounts) {
         self.ended(signal, "success", took);
         self.readings
             .show(&catalog::LAST_SUCCESS, &[signal], Some(at));
@@ -94,12 +94,12 @@ impl Polls {
 
     /// Records that `signal` is not queried at present, so the time of its last answer is
     /// not shown.
-    pub fn rests(&self, signal: &str) {
+    pub(crate) fn rests(&self, signal: &str) {
         self.readings.show(&catalog::LAST_SUCCESS, &[signal], None);
     }
 
     /// Removes the numbers of the values that are no longer in force.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         for spec in [
             &catalog::LAST_SUCCESS,
             &catalog::SERIES,
@@ -115,7 +115,7 @@ impl Polls {
 
     /// Records the end of a query of `signal`, with `success` or a kind of failure of a
     /// closed list.
-    pub fn ended(&self, signal: &str, outcome: &'static str, took: Duration) {
+    pub(crate) fn ended(&self, signal: &str, outcome: &'static str, took: Duration) {
         let labels = [
             ("signal", signal.to_owned()),
             ("outcome", outcome.to_owned()),
@@ -126,7 +126,7 @@ impl Polls {
     }
 
     /// Records that new values are in force, and how long computing them took.
-    pub fn published(&self, took: Duration, figures: &[Figure]) {
+    pub(crate) fn published(&self, took: Duration, figures: &[Figure]) {
         self.snapshot_seconds.observe(took.as_secs_f64());
         for (spec, values, number) in figures {
             self.readings.show(spec, values, *number);

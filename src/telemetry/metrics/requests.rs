@@ -86,7 +86,7 @@ impl Requests {
 
     /// Records the start of a request.
     #[must_use]
-    pub fn begin(&self) -> UnderWay {
+    pub(crate) fn begin(&self) -> UnderWay {
         self.in_flight.inc();
         UnderWay {
             requests: self.clone(),
@@ -97,7 +97,7 @@ impl Requests {
 
 impl UnderWay {
     /// Records the answer with `code` after `took`.
-    pub fn answered(mut self, class: &Class, code: u16, took: Duration) {
+    pub(crate) fn answered(mut self, class: &Class, code: u16, took: Duration) {
         self.answered = true;
         let mut labels = AnsweredRequests {
             verb: class.verb,

@@ -74,7 +74,7 @@ impl RequestContext {
 
     /// The client's address.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.peer.as_ref().map(|peer| peer.address)
     }
 }

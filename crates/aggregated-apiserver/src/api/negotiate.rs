@@ -44,7 +44,7 @@ pub struct Manner {
 impl Manner {
     /// JSON, if the client's wish cannot be met.
     #[must_use]
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
             format: format(headers).unwrap_or(Format::Json),
             pretty: is_person(headers),
@@ -72,7 +72,7 @@ impl Aggregated {
 
     /// The version of `apidiscovery.k8s.io`.
     #[must_use]
-    pub const fn version(self) -> &'static str {
+    pub(crate) const fn version(self) -> &'static str {
         match self {
             Self::V2 => "v2",
             Self::V2Beta1 => "v2beta1",

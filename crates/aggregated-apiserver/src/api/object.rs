@@ -18,7 +18,7 @@ struct Typed<'o, T> {
 
 /// Encodes an object of `v1`.
 #[must_use]
-pub fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
+pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
     encode_as("v1", format, kind, object)
 }
 

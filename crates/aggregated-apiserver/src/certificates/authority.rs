@@ -53,7 +53,7 @@ impl Anchor {
     ///
     /// # Errors
     /// When it is no certificate, or not an authority's.
-    pub fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
+    pub(crate) fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
         let read = Certificate::read(&certificate)?;
         if !read.is_authority() {
             return Err("the certificate is not that of an authority".to_owned());
@@ -159,7 +159,7 @@ impl CertificateAuthority {
 
     /// The authority's certificate, as clients trust it.
     #[must_use]
-    pub const fn anchor(&self) -> &Anchor {
+    pub(crate) const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 

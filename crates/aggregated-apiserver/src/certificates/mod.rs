@@ -38,7 +38,7 @@ pub struct PairInForce(ArcSwapOption<Pair>);
 impl PairInForce {
     /// The pair.
     #[must_use]
-    pub fn pair(&self) -> Option<Arc<Pair>> {
+    pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.0.load_full()
     }
 }
@@ -188,12 +188,12 @@ pub fn serving() -> (Publisher, Serving) {
 impl Publisher {
     /// The pair in force.
     #[must_use]
-    pub fn pair(&self) -> Option<Arc<Pair>> {
+    pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.in_force.pair()
     }
 
     /// Puts a pair in force: handshakes from now on show it.
-    pub fn serve(&self, pair: &Pair) {
+    pub(crate) fn serve(&self, pair: &Pair) {
         let not_after = pair.validity().not_after;
         let which = self.pair().map_or("", |_| "new ");
         self.in_force.0.store(Some(Arc::new(pair.clone())));
@@ -206,7 +206,7 @@ impl Publisher {
     }
 
     /// Records that the right pair is in force.
-    pub fn well(&self) {
+    pub(crate) fn well(&self) {
         let mut former = None;
         self.status.send_if_modified(|status| {
             former = status.condition.set(None, Instant::now());
@@ -219,7 +219,7 @@ impl Publisher {
     }
 
     /// Records why the right pair is not in force; logged once.
-    pub fn failing(&self, why: &Trouble) {
+    pub(crate) fn failing(&self, why: &Trouble) {
         let changed = self.status.send_if_modified(|status| {
             let former = status.condition.set(Some(why.clone()), Instant::now());
             let changed = former.is_some();
@@ -236,7 +236,7 @@ impl Publisher {
     }
 
     /// Records the states of the APIServices; logs changes.
-    pub fn registrations(&self, now: &[(String, Registration)]) {
+    pub(crate) fn registrations(&self, now: &[(String, Registration)]) {
         self.status.send_if_modified(|status| {
             let before = std::mem::replace(&mut status.registrations, now.to_vec());
             for changed in now.iter().filter(|entry| !before.contains(entry)) {

@@ -121,7 +121,7 @@ impl Pair {
     ///
     /// # Errors
     /// When it does not, and why.
-    pub fn verify<'a>(
+    pub(crate) fn verify<'a>(
         &self,
         trusted: impl IntoIterator<Item = &'a Anchor>,
         name: &str,
@@ -149,7 +149,7 @@ impl Pair {
 
     /// The certificates, the leaf first.
     #[must_use]
-    pub fn chain(&self) -> &[CertificateDer<'static>] {
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }
 
@@ -161,7 +161,7 @@ impl Pair {
 
     /// Its validity.
     #[must_use]
-    pub const fn validity(&self) -> Validity {
+    pub(crate) const fn validity(&self) -> Validity {
         self.validity
     }
 }

@@ -76,7 +76,7 @@ impl Audit {
     }
 
     /// Writes a line if the request was refused or failed, within the rate.
-    pub fn write(&self, outcome: &RequestOutcome<'_>) {
+    pub(crate) fn write(&self, outcome: &RequestOutcome<'_>) {
         let fault = match (outcome.denied, outcome.code.is_server_error()) {
             // A failed health probe is an answer, and its reason is in the log.
             (None, true) if is_health(outcome.access) || outcome.told.is_some() => return,

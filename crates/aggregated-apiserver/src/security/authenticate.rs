@@ -59,7 +59,7 @@ impl fmt::Debug for Authenticate {
 
 impl Authenticate {
     /// The user of a request on this connection. Identity headers are removed. Reviews end at `until`.
-    pub async fn user(
+    pub(crate) async fn user(
         &self,
         peer: Option<&Peer>,
         version: Version,

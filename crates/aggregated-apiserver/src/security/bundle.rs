@@ -32,7 +32,7 @@ impl Bundle {
     ///
     /// # Errors
     /// When there is none, or one is broken: then no part of the bundle is used.
-    pub fn parse(pem: &str) -> Result<Self, String> {
+    pub(crate) fn parse(pem: &str) -> Result<Self, String> {
         let certificates = x509::from_pem(pem.as_bytes())
             .map_err(|error| format!("the PEM text is broken: {error}"))?;
         if certificates.is_empty() {
@@ -51,7 +51,7 @@ impl Bundle {
     ///
     /// # Errors
     /// When no authority did, and why.
-    pub fn verify(
+    pub(crate) fn verify(
         &self,
         leaf: &CertificateDer<'static>,
         rest: &[CertificateDer<'static>],

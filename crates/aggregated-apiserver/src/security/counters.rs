@@ -41,7 +41,7 @@ impl Counters {
     }
 
     /// Counts a refused request.
-    pub fn refused(&self, kind: DeniedKind) {
+    pub(crate) fn refused(&self, kind: DeniedKind) {
         if let Some(count) = self.refused.get(kind as usize) {
             add(count);
         }

@@ -96,7 +96,7 @@ impl DeniedKind {
 impl Denied {
     /// Which kind this is.
     #[must_use]
-    pub const fn kind(&self) -> DeniedKind {
+    pub(crate) const fn kind(&self) -> DeniedKind {
         match self {
             Self::Unauthenticated { .. } => DeniedKind::Unauthenticated,
             Self::Impersonation => DeniedKind::Impersonation,
@@ -112,7 +112,7 @@ impl Denied {
 
     /// Details for the log only.
     #[must_use]
-    pub fn detail(&self) -> &str {
+    pub(crate) fn detail(&self) -> &str {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,
             Self::Forbidden { reason, .. } => reason,

@@ -70,7 +70,7 @@ impl Identity {
 
     /// Approximate size in bytes; it bounds caches.
     #[must_use]
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let texts = self.groups.iter().chain(self.extra.values().flatten());
         let texts = texts.chain(self.extra.keys()).chain(&self.uid);
         texts.fold(self.user.len(), |sum, text| sum + text.len() + 32)

@@ -55,7 +55,7 @@ impl InFlight {
     ///
     /// # Errors
     /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are in flight.
-    pub fn permit(
+    pub(crate) fn permit(
         &self,
         user: Option<&User>,
         what: &Access,

@@ -137,7 +137,7 @@ impl Peer {
     /// What the certificate proves now under `trust`. Computed once a second per
     /// connection and trust.
     #[must_use]
-    pub fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
+    pub(crate) fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
         let generation = trust.map(|trust| trust.generation);
         let mut known = self
             .state
@@ -173,7 +173,7 @@ impl Peer {
     }
 
     /// Waits until the end of the connection is requested.
-    pub async fn hung_up(&self) {
+    pub(crate) async fn hung_up(&self) {
         self.state.hang_up.notified().await;
     }
 }

@@ -76,7 +76,7 @@ impl Access {
 
     /// Size in bytes of its text, which a client chose.
     #[must_use]
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::Resource {
                 verb,

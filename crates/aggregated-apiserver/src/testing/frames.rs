@@ -13,20 +13,18 @@ use tokio::net::TcpStream;
 use super::test_server::TestServer;
 use crate::certificates::authority::Issued;
 
-pub(crate) const DATA: u8 = 0;
+pub const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
-#[cfg(test)]
-pub(crate) const PING: u8 = 6;
+pub const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
-#[cfg(test)]
-pub(crate) const CONTINUATION: u8 = 9;
+pub const CONTINUATION: u8 = 9;
 
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const END_STREAM: u8 = 1;
-pub(crate) const END_HEADERS: u8 = 4;
+pub const END_HEADERS: u8 = 4;
 
 /// Longer than any finite wait.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,11 +59,7 @@ impl Frames {
     }
 
     /// The same with a client certificate.
-    pub(crate) async fn connect_as(
-        server: &TestServer,
-        client: Option<&Issued>,
-        window: u32,
-    ) -> Self {
+    pub async fn connect_as(server: &TestServer, client: Option<&Issued>, window: u32) -> Self {
         let config = server.client_config(client, &["h2"]);
         let stream = server.connect_with(config).await.unwrap();
         let (reader, mut stream) = tokio::io::split(stream);
@@ -94,8 +88,7 @@ impl Frames {
     }
 
     /// Sends and cancels `times` requests in one write; returns whether they were sent.
-    #[cfg(test)]
-    pub(crate) async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
+    pub async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
         let mut bytes = Vec::new();
         for _ in 0..times {
             let (stream, headers) = self.headers(path);

@@ -24,13 +24,13 @@ pub struct Validity {
 impl Validity {
     /// Whether a time is within it.
     #[must_use]
-    pub fn holds(&self, now: SystemTime) -> bool {
+    pub(crate) fn holds(&self, now: SystemTime) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 
     /// Whether two thirds of it are over, when a certificate is renewed.
     #[must_use]
-    pub fn is_old(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_old(&self, now: SystemTime) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now >= self.not_before + life.unwrap_or_default() * 2 / 3
     }
@@ -61,7 +61,7 @@ pub(crate) fn unix_time(at: SystemTime) -> UnixTime {
 
 /// A time as text.
 #[must_use]
-pub fn moment(at: SystemTime) -> String {
+pub(crate) fn moment(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map_or_else(
         |_| "a moment beyond the calendar".to_owned(),
         |at| format!("{at:.0}"),
@@ -127,7 +127,7 @@ impl<'der> Certificate<'der> {
     ///
     /// # Errors
     /// When one is no text.
-    pub fn attributes(&self, kind: &[u64]) -> Result<Vec<String>, String> {
+    pub(crate) fn attributes(&self, kind: &[u64]) -> Result<Vec<String>, String> {
         let kind = Oid::from(kind).map_err(|_| "no object identifier".to_owned())?;
         texts(self.0.subject().iter_by_oid(&kind))
     }

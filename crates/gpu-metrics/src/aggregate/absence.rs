@@ -63,7 +63,7 @@ pub enum Absence {
 impl Evaluator<'_> {
     /// Why a group has no value.
     #[must_use]
-    pub fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
+    pub(crate) fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
         let unseen: usize = group
             .unseen
             .iter()
@@ -114,7 +114,7 @@ impl Evaluator<'_> {
 
     /// Whether the exporter of a row's device is silent.
     #[must_use]
-    pub fn is_silent(&self, facts: &RowFacts) -> bool {
+    pub(crate) fn is_silent(&self, facts: &RowFacts) -> bool {
         self.target(facts).is_some_and(|target| target.silent)
     }
 
@@ -152,7 +152,7 @@ impl Evaluator<'_> {
     /// Whether the target of a row's device answers for others, and has not for
     /// it for longer than a window, whichever pod holds it.
     #[must_use]
-    pub fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
+    pub(crate) fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
         let Some((facts, target)) = self
             .layout
             .fact(row)

@@ -20,7 +20,7 @@ pub struct Changes {
 impl Changes {
     /// The changes from instant `first` to `last`.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         frame: &Frame,
         layout: &Layout,
         (policy, targets): (&Policy, &[RowTarget]),

@@ -220,7 +220,7 @@ impl Evaluator<'_> {
     /// When a live pod's device was last reported without a pod, if that is newer than
     /// its last sample with the pod: the kubelet lost the labels.
     #[must_use]
-    pub fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
+    pub(crate) fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
         let newest = self.newer_without_pod(facts)?;
         (!self.is_let_go(facts)).then_some(newest)
     }

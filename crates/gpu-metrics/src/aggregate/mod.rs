@@ -51,7 +51,7 @@ pub struct Group<'g> {
 impl<'g> Group<'g> {
     /// All devices of the cluster.
     #[must_use]
-    pub fn of_cluster(layout: &'g Layout) -> Self {
+    pub(crate) fn of_cluster(layout: &'g Layout) -> Self {
         Self {
             rows: layout.cluster(),
             unseen: layout.cluster_unseen(),
@@ -97,7 +97,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// The asks differ only in their measure, and share a [`Lens`]. `sight` is the result
     /// of `Evaluator::sight` for them, if many groups share it.
-    pub fn values(
+    pub(crate) fn values(
         &self,
         groups: &[Spanned<'_>],
         asks: &[MeasureRequest],
@@ -372,7 +372,7 @@ pub struct Lens {
 impl Lens {
     /// The lens of a measure.
     #[must_use]
-    pub fn of(measure: &Measure) -> Self {
+    pub(crate) fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
         let (shown_by, of_active) = match measure {
             Measure::Devices { value, over, .. } => {

@@ -112,7 +112,7 @@ impl<'a> Evaluator<'a> {
     /// The explanation of a group's value; `None` if its targets have no samples. Not for
     /// the original exporter's number, in which devices have no part.
     #[must_use]
-    pub fn reasons(
+    pub(crate) fn reasons(
         &self,
         (group, span): &Spanned<'_>,
         ask: &MeasureRequest,
@@ -150,7 +150,7 @@ impl<'a> Evaluator<'a> {
     /// Since when a held device has not been in use, as far back as the longest window.
     /// `None`: it is in use, free or unknown, or the measure does not concern use.
     #[must_use]
-    pub fn idle(
+    pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
         (group, span): (&Group<'_>, &Span),

@@ -40,7 +40,7 @@ pub struct Span {
 impl Evaluator<'_> {
     /// The instants of a group; `None` if its targets have no samples.
     #[must_use]
-    pub fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
+    pub(crate) fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
             .slowest(group, |row, target| {
                 target.heard_lately && self.is_in_reach(row, asked_ms, target)
@@ -99,7 +99,7 @@ impl Span {
     /// Until when a value with this newest defined instant is served: later windows no
     /// longer have it among their last instants.
     #[must_use]
-    pub fn served_until(&self, defined: i64, step_ms: i64) -> Timestamp {
+    pub(crate) fn served_until(&self, defined: i64, step_ms: i64) -> Timestamp {
         let served_ms = SERVED_MS.max(SERVED_INSTANTS * step_ms);
         let ended_ms = instant_time(defined, step_ms).millis() + served_ms;
         Timestamp::from_millis(ended_ms + self.lag_ms - AHEAD_MS)

@@ -101,7 +101,7 @@ impl Intake {
     /// An intake for the given signals. `needed_whole` names the profiling signals needed
     /// of whole GPUs too, because a predicate or a configured metric uses them.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         signals: Vec<SignalSpec>,
         exporter: ExporterIdentity,
         needed_whole: HashSet<SignalId>,
@@ -134,7 +134,12 @@ impl Intake {
     }
 
     /// Applies a batch.
-    pub fn take(&mut self, batch: &Batch, store: &mut Store, now: Timestamp) -> IntakeReport {
+    pub(crate) fn take(
+        &mut self,
+        batch: &Batch,
+        store: &mut Store,
+        now: Timestamp,
+    ) -> IntakeReport {
         let mut report = IntakeReport::default();
         self.poll += 1;
         let learn =
@@ -263,7 +268,7 @@ impl Intake {
     }
 
     /// Removes series that the store removed, and ignored series that ended.
-    pub fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
+    pub(crate) fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
         // Devices without percents any more need series that were superfluous before.
         let lacking = PERCENTS.map(|signal| store.lacking(signal));
         let more = lacking != self.lacking;

@@ -40,7 +40,7 @@ const WRITER: [&str; 11] = [
 /// The source of a series: its job and external labels, as one text that is the same for
 /// all its series.
 #[must_use]
-pub fn source(labels: &Labels) -> String {
+pub(crate) fn source(labels: &Labels) -> String {
     let job = value(labels, "job").unwrap_or_default();
     let external = pairs(labels, &[&CLUSTER[..], &WRITER[..]].concat());
     if external.is_empty() {
@@ -52,7 +52,7 @@ pub fn source(labels: &Labels) -> String {
 /// The cluster that the labels name, as `cluster=prod`, with all such labels of the
 /// series: two projects may each have a cluster `prod`.
 #[must_use]
-pub fn cluster(labels: &Labels) -> Option<String> {
+pub(crate) fn cluster(labels: &Labels) -> Option<String> {
     Some(pairs(labels, &CLUSTER)).filter(|cluster| !cluster.is_empty())
 }
 

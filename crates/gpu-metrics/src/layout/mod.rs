@@ -204,7 +204,7 @@ pub struct Layout {
 
 impl Layout {
     /// Assigns rows to objects. `newest` gives the time of a row's newest sample.
-    pub fn build<'a>(
+    pub(crate) fn build<'a>(
         rows: impl Iterator<Item = (RowId, &'a Arc<DeviceRow>)>,
         newest: impl Fn(RowId) -> Timestamp,
         inventory: Arc<Inventory>,

@@ -200,7 +200,7 @@ impl Pipeline {
 
     /// The default window; groups of slower targets have a longer one.
     #[must_use]
-    pub fn window(&self) -> Duration {
+    pub(crate) fn window(&self) -> Duration {
         let window_ms = window_ms(&self.policy, None, 0);
         Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
     }

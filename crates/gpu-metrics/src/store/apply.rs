@@ -24,7 +24,7 @@ struct How {
 
 impl Store {
     /// Takes raw samples of a series in any order, including known ones.
-    pub fn apply(&mut self, id: SeriesId, samples: &[Sample], now: Timestamp) -> Applied {
+    pub(crate) fn apply(&mut self, id: SeriesId, samples: &[Sample], now: Timestamp) -> Applied {
         let mut applied = Applied::default();
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
             return applied;

@@ -178,7 +178,7 @@ pub struct StoreSettings {
 impl Store {
     /// An empty store.
     #[must_use]
-    pub fn new(settings: StoreSettings) -> Self {
+    pub(crate) fn new(settings: StoreSettings) -> Self {
         Self {
             settings,
             rows: Vec::new(),
@@ -199,7 +199,7 @@ impl Store {
 
     /// Registers a series. Its samples are passed to [`Store::apply`] under the id
     /// returned.
-    pub fn register(&mut self, info: &SeriesInfo) -> SeriesId {
+    pub(crate) fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(&info.job);
         let target = self.targets.register(job, info);
         let told = self.told(info);

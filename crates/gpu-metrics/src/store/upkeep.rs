@@ -71,7 +71,7 @@ impl Store {
 
     /// Whether the device of a series was recently reported with another signal.
     #[must_use]
-    pub fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
+    pub(crate) fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
         let siblings = self.siblings(info).iter();
         let mut siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
         siblings.any(|series| series.signal == signal && series.newest.at >= self.recent)
@@ -79,7 +79,7 @@ impl Store {
 
     /// The number of heard whole GPUs that are not reported with a signal.
     #[must_use]
-    pub fn lacking(&self, signal: SignalId) -> usize {
+    pub(crate) fn lacking(&self, signal: SignalId) -> usize {
         let with = self.series.iter().flatten();
         let with = with.filter(|it| it.signal == signal && it.newest.at >= self.recent);
         let with: HashSet<RowId> = with.map(|series| series.row).collect();
@@ -91,7 +91,7 @@ impl Store {
 
     /// The series of the same device and owner.
     #[must_use]
-    pub fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
+    pub(crate) fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
         let key = (info.device.clone(), info.owner.clone());
         let row = self.row_ids.get(&key);
         let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
@@ -108,14 +108,14 @@ impl Store {
 
     /// Whether the labels of all kept series of the signal show MIG instances.
     #[must_use]
-    pub fn is_of_mig_alone(&self, signal: SignalId) -> bool {
+    pub(crate) fn is_of_mig_alone(&self, signal: SignalId) -> bool {
         let count = self.series_of.get(signal.index());
         count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
     }
 
     /// The step of the grid, milliseconds.
     #[must_use]
-    pub fn step_ms(&self) -> i64 {
+    pub(crate) fn step_ms(&self) -> i64 {
         self.settings.step_ms
     }
 
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// The rows in use.
-    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<DeviceRow>)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<DeviceRow>)> {
         (0..)
             .map(RowId)
             .zip(&self.rows)
@@ -135,7 +135,7 @@ impl Store {
 
     /// The time of a row's newest sample.
     #[must_use]
-    pub fn newest(&self, row: RowId) -> Timestamp {
+    pub(crate) fn newest(&self, row: RowId) -> Timestamp {
         self.heard
             .get(row.0 as usize)
             .map_or(Timestamp::MIN, |heard| heard.newest)
@@ -143,7 +143,7 @@ impl Store {
 
     /// Changes whenever a row is added, removed or changes its labels.
     #[must_use]
-    pub fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// Removes samples that no window can use any more. Call before a batch is applied.
-    pub fn advance(&mut self, now: Timestamp) {
+    pub(crate) fn advance(&mut self, now: Timestamp) {
         self.oldest = Timestamp::from_millis(now.millis() - self.retain_ms());
         let heard_ms = self.targets.longest_fresh_ms() + self.targets.longest_lag_ms();
         self.recent = Timestamp::from_millis(now.millis() - heard_ms);
@@ -246,7 +246,11 @@ impl Store {
     /// Removes series whose newest sample is older than anything kept, and rows without
     /// series. A row that a live pod holds keeps the newest of each signal. Returns the
     /// removed series.
-    pub fn sweep(&mut self, now: Timestamp, is_held: impl Fn(RowId) -> bool) -> HashSet<SeriesId> {
+    pub(crate) fn sweep(
+        &mut self,
+        now: Timestamp,
+        is_held: impl Fn(RowId) -> bool,
+    ) -> HashSet<SeriesId> {
         let mut gone = HashSet::new();
         let limit = now.millis() - self.retain_ms() - self.settings.step_ms;
         let has_newer = |of: &Series| {
@@ -300,7 +304,7 @@ impl Store {
     }
 
     /// Removes all samples, because the clock went back.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for columns in &mut self.signals {
             *columns = super::Columns::default();
         }
@@ -320,7 +324,7 @@ impl Store {
 
     /// The schemes of owners in a job's series, each once.
     #[must_use]
-    pub fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
+    pub(crate) fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
         let of_job = self.series.iter().flatten();
         let rows = of_job.filter(|series| usize::from(series.job) == job);
         rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.scheme)
@@ -329,7 +333,7 @@ impl Store {
 
     /// An immutable view of all readings.
     #[must_use]
-    pub fn frame(&self, now: Timestamp) -> Frame {
+    pub(crate) fn frame(&self, now: Timestamp) -> Frame {
         Frame::new(
             now,
             self.settings.step_ms,

@@ -63,7 +63,7 @@ impl Target {
 
 impl Targets {
     /// Measures intervals and lateness from the round that ended at `now`.
-    pub fn advance(&mut self, now: Timestamp) {
+    pub(crate) fn advance(&mut self, now: Timestamp) {
         for target in self.targets.iter_mut().flatten() {
             target.measure(now);
         }
@@ -145,7 +145,7 @@ impl Targets {
 
     /// F of a target, milliseconds.
     #[must_use]
-    pub fn fresh_ms(&self, id: TargetId) -> i64 {
+    pub(crate) fn fresh_ms(&self, id: TargetId) -> i64 {
         self.target(id).map_or(0, |target| self.fresh_of(target))
     }
 

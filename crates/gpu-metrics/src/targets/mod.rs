@@ -120,7 +120,7 @@ pub struct Targets {
 impl Targets {
     /// No targets yet.
     #[must_use]
-    pub fn new(settings: Intervals) -> Self {
+    pub(crate) fn new(settings: Intervals) -> Self {
         Self {
             settings,
             ..Self::default()
@@ -128,7 +128,7 @@ impl Targets {
     }
 
     /// The target of a new series; created if it is new.
-    pub fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
+    pub(crate) fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
         let source = self.source(job, &info.source);
         let mut name = Name {
             source,
@@ -184,7 +184,7 @@ impl Targets {
     }
 
     /// Removes a series of the target.
-    pub fn release(&mut self, id: TargetId) {
+    pub(crate) fn release(&mut self, id: TargetId) {
         let Some(target) = self.target_mut(id) else {
             return;
         };
@@ -213,7 +213,7 @@ impl Targets {
 
     /// The number of rounds with samples of a target.
     #[must_use]
-    pub fn round(&self, id: TargetId) -> u32 {
+    pub(crate) fn round(&self, id: TargetId) -> u32 {
         self.target(id).map_or(0, |target| target.rounds)
     }
 
@@ -234,7 +234,7 @@ impl Targets {
     /// Records whether a round had series of a target with different sample times.
     /// Returns whether that has happened often enough to make each of its devices a
     /// target of its own.
-    pub fn differ(&mut self, id: TargetId, differ: bool) -> bool {
+    pub(crate) fn differ(&mut self, id: TargetId, differ: bool) -> bool {
         let Some(target) = self.target_mut(id) else {
             return false;
         };
@@ -246,7 +246,7 @@ impl Targets {
     /// whose series then leaves the divided one.
     ///
     /// `newest` is the newest sample of the device, which was read at `now`.
-    pub fn divide(
+    pub(crate) fn divide(
         &mut self,
         id: TargetId,
         (device, newest): (&Device, Timestamp),
@@ -302,7 +302,7 @@ impl Targets {
     }
 
     /// Resets times and movements, because the clock went back.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for target in self.targets.iter_mut().flatten() {
             target.gaps = Gaps::default();
             target.lateness = Lateness::default();
@@ -322,7 +322,7 @@ impl Targets {
 
     /// Takes the samples of one series of a target, oldest first.
     #[inline]
-    pub fn take(&mut self, id: TargetId, samples: &[Sample]) {
+    pub(crate) fn take(&mut self, id: TargetId, samples: &[Sample]) {
         if let Some(target) = self.target_mut(id) {
             target.gaps.take(samples);
         }
@@ -336,7 +336,7 @@ impl Targets {
 
     /// Since when no reading of a target has changed, if it should have.
     #[must_use]
-    pub fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
+    pub(crate) fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
         self.target(id)?.frozen_since(self.settings)
     }
 
@@ -365,7 +365,7 @@ impl Targets {
 
     /// The job of a target.
     #[must_use]
-    pub fn job_of(&self, id: TargetId) -> Option<JobId> {
+    pub(crate) fn job_of(&self, id: TargetId) -> Option<JobId> {
         let source = self.target(id)?.source;
         Some(self.sources[usize::from(source)].job)
     }

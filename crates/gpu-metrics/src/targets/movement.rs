@@ -39,7 +39,7 @@ impl Default for Movement {
 
 impl Movement {
     /// Records a changed reading of a signal.
-    pub fn moved(&mut self, signal: SignalId, at: Timestamp) {
+    pub(crate) fn moved(&mut self, signal: SignalId, at: Timestamp) {
         self.any = self.any.max(at);
         if signal == SignalId::POWER_USAGE {
             self.power = self.power.max(at);
@@ -52,14 +52,14 @@ impl Movement {
     }
 
     /// Records a reading of a signal.
-    pub fn read(&mut self, signal: SignalId, at: Timestamp) {
+    pub(crate) fn read(&mut self, signal: SignalId, at: Timestamp) {
         if signal == SignalId::POWER_USAGE {
             self.power_read = self.power_read.max(at);
         }
     }
 
     /// Records a busy GPU.
-    pub fn busy(&mut self, at: Timestamp) {
+    pub(crate) fn busy(&mut self, at: Timestamp) {
         self.busy = self.busy.max(at);
     }
 

@@ -20,7 +20,7 @@ impl Targets {
     /// The unit of a target's signal, if one is known: its own verdict, or that of most
     /// targets of its job.
     #[must_use]
-    pub fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
+    pub(crate) fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
         let target = self.target(id)?;
         let own = target.scales(signal).and_then(Scales::verdict);
         own.or_else(|| self.scale_of_job(self.job_of(id)?, signal))

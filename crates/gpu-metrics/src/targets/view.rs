@@ -50,7 +50,7 @@ pub struct View {
 impl Targets {
     /// The state of all targets and sources at `now`.
     #[must_use]
-    pub fn view(&self, now: Timestamp) -> View {
+    pub(crate) fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {
             job: source.job,
             lag_ms: source.lag_ms,

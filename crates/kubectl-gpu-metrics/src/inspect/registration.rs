@@ -74,7 +74,7 @@ impl Look<'_> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
+    pub(crate) async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
         let mut all = Vec::new();
         for name in APISERVICES {
             all.extend(self.registered(name).await?);
@@ -116,7 +116,7 @@ impl Look<'_> {
     ///
     /// # Errors
     /// See [`Look`].
-    pub async fn service(
+    pub(crate) async fn service(
         &mut self,
         namespace: &str,
         name: &str,

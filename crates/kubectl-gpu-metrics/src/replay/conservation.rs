@@ -28,7 +28,7 @@ impl Conservation {
     /// From isolated changes: without another one in the two minutes before, and in
     /// two minutes after the new replicas serve. `None`: too few.
     #[must_use]
-    pub fn of(past: &Past, ready_after: Duration) -> Option<Self> {
+    pub(crate) fn of(past: &Past, ready_after: Duration) -> Option<Self> {
         let step_ms = millis(past.step).max(1);
         let places = |ms: i64| usize::try_from(ms.div_euclid(step_ms)).unwrap_or(0).max(1);
         let (beside, wait) = (places(BESIDE_MS), places(millis(ready_after)) + 1);
@@ -59,13 +59,13 @@ impl Conservation {
 
     /// Whether replicas share the work, so that a target can be met.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.alpha < 0.7
     }
 
     /// The meaning of `alpha`, in a sentence.
     #[must_use]
-    pub const fn sentence(&self) -> &'static str {
+    pub(crate) const fn sentence(&self) -> &'static str {
         match self.alpha {
             alpha if alpha < 0.3 => "demand is conserved: replicas share it",
             alpha if alpha < 0.7 => "demand is conserved in part: take the numbers with care",

@@ -55,7 +55,7 @@ pub struct Figures {
 impl FigureParameters<'_> {
     /// The figures of consecutive ticks.
     #[must_use]
-    pub fn of(&self, ticks: &[Tick]) -> Figures {
+    pub(crate) fn of(&self, ticks: &[Tick]) -> Figures {
         let (hpa, minutes) = (&self.plan.hpa, self.tick_minutes);
         let mut sum = Figures::default();
         let mut last: Option<(i32, Option<(bool, i64)>)> = None;
@@ -115,7 +115,7 @@ impl Figures {
 
     /// The rows of a table: name, value, and number of decimals.
     #[must_use]
-    pub fn rows(&self) -> Vec<(&'static str, f64, usize)> {
+    pub(crate) fn rows(&self) -> Vec<(&'static str, f64, usize)> {
         let mut rows = vec![("GPU-hours", self.gpu_hours, 1)];
         rows.extend(self.cost.map(|cost| ("cost", cost, 2)));
         rows.extend([
@@ -138,6 +138,6 @@ impl Figures {
 
 /// A sync period in minutes.
 #[must_use]
-pub fn minutes(period: std::time::Duration) -> f64 {
+pub(crate) fn minutes(period: std::time::Duration) -> f64 {
     millis(period) as f64 / 60_000.0
 }

@@ -45,7 +45,7 @@ pub struct Moment {
 impl Moment {
     /// The replicas.
     #[must_use]
-    pub fn replicas(&self) -> i32 {
+    pub(crate) fn replicas(&self) -> i32 {
         let seen = i32::try_from(self.pods).unwrap_or(i32::MAX);
         self.ordered.unwrap_or(seen)
     }
@@ -84,7 +84,7 @@ pub struct Past {
 impl Past {
     /// The time of a moment.
     #[must_use]
-    pub fn time(&self, index: usize) -> Timestamp {
+    pub(crate) fn time(&self, index: usize) -> Timestamp {
         let index = i64::try_from(index).unwrap_or(i64::MAX);
         let offset = millis(self.step).saturating_mul(index);
         Timestamp::from_millis(self.start.millis().saturating_add(offset))
@@ -92,13 +92,13 @@ impl Past {
 
     /// The end of the last moment.
     #[must_use]
-    pub fn end(&self) -> Timestamp {
+    pub(crate) fn end(&self) -> Timestamp {
         self.time(self.moments.len())
     }
 
     /// The moment that contains a time.
     #[must_use]
-    pub fn at(&self, at: Timestamp) -> Option<&Moment> {
+    pub(crate) fn at(&self, at: Timestamp) -> Option<&Moment> {
         let offset = at.millis() - self.start.millis();
         let index = usize::try_from(offset / millis(self.step).max(1)).ok()?;
         self.moments.get(index)
@@ -171,7 +171,7 @@ pub struct Whose {
 impl Whose {
     /// Whether a pod of the namespace is the workload's.
     #[must_use]
-    pub fn owns(&self, pod: &str) -> bool {
+    pub(crate) fn owns(&self, pod: &str) -> bool {
         if !self.pods.is_empty() {
             return self.pods.contains(pod);
         }
@@ -240,7 +240,7 @@ impl Gather {
 
     /// The first moment, the time between moments, and their number.
     #[must_use]
-    pub fn span(&self) -> (Timestamp, Duration, usize) {
+    pub(crate) fn span(&self) -> (Timestamp, Duration, usize) {
         (self.past.start, self.past.step, self.past.moments.len())
     }
 
@@ -348,7 +348,7 @@ impl Gather {
     }
 
     /// Adds the ordered replicas, by time.
-    pub fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
+    pub(crate) fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
         for (at, replicas) in replicas {
             let place = self.place(at);
             let moment = place.and_then(|place| self.past.moments.get_mut(place));
@@ -363,7 +363,7 @@ impl Gather {
     /// How long pods took from their first reading to activity: the median of the
     /// pods that started in this time, and their number.
     #[must_use]
-    pub fn ready_after(&self) -> Option<(Duration, usize)> {
+    pub(crate) fn ready_after(&self) -> Option<(Duration, usize)> {
         let came = self.lives.values().filter(|life| life.first > 0);
         let mut waits: Vec<usize> = came
             .filter_map(|life| Some(life.busy? - life.first))

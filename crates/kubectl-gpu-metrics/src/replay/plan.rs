@@ -138,7 +138,7 @@ impl Plan {
     /// The replicas that meet all targets at a demand in GPUs, given the load of the
     /// namespace's other GPUs; `None` if no number does.
     #[must_use]
-    pub fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
+    pub(crate) fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
         let metrics = self.asked.iter().zip(&self.hpa.metrics);
         let each = metrics.filter_map(|(asked, metric)| {
             let shared = match metric.target {

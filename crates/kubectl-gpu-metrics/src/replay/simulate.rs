@@ -270,14 +270,14 @@ impl Trial<'_> {
 
     /// The recorded state, at the same times.
     #[must_use]
-    pub fn recorded(&self) -> Vec<Tick> {
+    pub(crate) fn recorded(&self) -> Vec<Tick> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))
     }
 
     /// The replicas that the demand needs at once; `None` where no number of
     /// replicas meets the targets.
     #[must_use]
-    pub fn clairvoyant(&self) -> Option<Vec<Tick>> {
+    pub(crate) fn clairvoyant(&self) -> Option<Vec<Tick>> {
         let mut last = self.past.moments.first().map_or(0, Moment::replicas);
         let gpus = self.past.gpus_per_pod;
         let ticks = self.each(|moment| {

@@ -119,14 +119,14 @@ fn changed(
 
 /// The index at which the last third begins.
 #[must_use]
-pub fn split(ticks: &[Tick]) -> usize {
+pub(crate) fn split(ticks: &[Tick]) -> usize {
     ticks.len() * 2 / 3
 }
 
 impl VariantFigures {
     /// The row of one run's ticks.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         variant: Option<&Variant>,
         figures: impl Fn(&[Tick]) -> Figures,
         ticks: &[Tick],
@@ -148,7 +148,7 @@ impl Sweep {
     /// recommends it if the last third confirms that. `withheld` is a reason to
     /// recommend nothing.
     #[must_use]
-    pub fn judge(
+    pub(crate) fn judge(
         as_it_is: VariantFigures,
         mut rows: Vec<VariantFigures>,
         withheld: Option<String>,

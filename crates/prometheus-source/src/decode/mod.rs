@@ -48,7 +48,7 @@ impl KeyHasher {
 
     /// The key of a label set, from its text.
     #[must_use]
-    pub fn key(&self, labels: &str) -> SeriesKey {
+    pub(crate) fn key(&self, labels: &str) -> SeriesKey {
         SeriesKey(self.0.hash(labels.as_bytes()).as_u128())
     }
 }
@@ -136,7 +136,7 @@ pub fn decode(
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch may then hold a part of the answer.
-pub fn append(
+pub(crate) fn append(
     (text, body): (&Bytes, Range<usize>),
     nan: Nan,
     hasher: &KeyHasher,

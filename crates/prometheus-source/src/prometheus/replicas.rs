@@ -49,7 +49,7 @@ impl Replica {
 impl Replicas {
     /// The addresses of `settings`; the first is asked first.
     #[must_use]
-    pub fn new(settings: &PrometheusSettings) -> Self {
+    pub(crate) fn new(settings: &PrometheusSettings) -> Self {
         Self {
             first: Replica::new(&settings.url),
             others: settings.others.iter().map(Replica::new).collect(),

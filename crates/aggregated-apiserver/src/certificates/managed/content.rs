@@ -13,7 +13,7 @@ pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 /// The key of the signing authority.
 pub(crate) const CA_KEY: &str = "ca.key";
 /// The serving certificate.
-pub const CERTIFICATE: &str = "tls.crt";
+pub(crate) const CERTIFICATE: &str = "tls.crt";
 /// Its key.
 pub const KEY: &str = "tls.key";
 /// The next signing authority, while authorities change.
@@ -59,7 +59,7 @@ pub struct Authorities {
 
 impl Authorities {
     /// All trusted at a time, the signing one first.
-    pub fn trusted(&self, now: SystemTime) -> impl Iterator<Item = &Anchor> {
+    pub(crate) fn trusted(&self, now: SystemTime) -> impl Iterator<Item = &Anchor> {
         let signers = std::iter::once(&self.current).chain(&self.next);
         let retired = self.retired.iter();
         signers
@@ -154,7 +154,7 @@ pub enum FoundContent {
 
 /// Parses the Secret's values. Their validity in time is not checked.
 #[must_use]
-pub fn read(data: &Data) -> FoundContent {
+pub(crate) fn read(data: &Data) -> FoundContent {
     if ALL.iter().all(|key| value(data, key).is_empty()) {
         return FoundContent::Empty;
     }
