@@ -20,23 +20,23 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Flags of `certs`.
 #[derive(Debug, Args)]
 pub struct CertsArgs {
-    /// Where ca.crt, tls.crt and tls.key go; made if it is not there
+    /// Directory for ca.crt, tls.crt and tls.key; created if it does not exist
     #[arg(long)]
     dir: PathBuf,
-    /// A DNS name or IP address of the server [default: localhost, 127.0.0.1
-    /// and ::1, where no --service is named]
+    /// DNS name or IP address of the server [default: localhost, 127.0.0.1 and ::1
+    /// without --service]
     #[arg(long = "host")]
     hosts: Vec<String>,
-    /// The Service by which kube-apiserver reaches the server
+    /// Service through which kube-apiserver reaches the server
     #[arg(long, requires = "namespace")]
     service: Option<String>,
-    /// Its namespace
+    /// Namespace of the Service
     #[arg(long, requires = "service")]
     namespace: Option<String>,
-    /// How many days the certificates are valid
+    /// Number of days that the certificates are valid
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
-    /// Overwrite what is there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 }

@@ -47,23 +47,23 @@ struct Plugin {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The server of a cluster; what runs without a command, too.
+    /// Run the API server (the default command).
     Serve(Box<serve::ServeArgs>),
-    /// The whole thing on a laptop: a simulated GPU fleet, served over TLS.
+    /// Run everything on a laptop: a simulated GPU fleet, served over TLS.
     Demo(demo::DemoArgs),
-    /// What is wrong with HPAs, the registration, rights or files, and how to mend it.
+    /// Report problems of HPAs, registration, rights and files, with their remedies.
     Check(Box<check::CheckArgs>),
-    /// Why a value is what it is.
+    /// Explain how a value was computed, or why an HPA scaled.
     Explain(Box<explain::ExplainArgs>),
-    /// What an autoscaler would have done with the demand of the last days.
+    /// Compute what an HPA would have done with the load of the last days.
     Backtest(Box<backtest::BacktestArgs>),
-    /// Who holds GPUs, and what they do with them.
+    /// Show the pods, workloads, namespaces or nodes that hold GPUs, and their load.
     Top(Box<top::TopArgs>),
-    /// The same in a browser: fleet, objects, autoscalers, findings.
+    /// Show the fleet, objects, HPAs and findings in a browser.
     Ui(ui::UiArgs),
-    /// An authority, a serving certificate and its key, for development.
+    /// Make a CA, a serving certificate and its key, for development.
     Certs(certs::CertsArgs),
-    /// Completions for a shell.
+    /// Print completions for a shell.
     Completions(shell::CompletionsArgs),
     /// Man pages.
     #[command(hide = true)]

@@ -14,7 +14,7 @@ use super::{Cli, Plugin};
 /// script to be saved as kubectl_complete-gpu_metrics on the PATH.
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
-    /// What they are for: they are printed
+    /// Shell
     #[arg(value_parser = ["bash", "elvish", "fish", "kubectl", "powershell", "zsh"])]
     shell: String,
 }

@@ -19,33 +19,31 @@ pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prometheus")]
 pub struct PrometheusFlags {
-    /// A configuration file
+    /// Configuration file
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address of Prometheus, with a path prefix where there is one; several
-    /// with the same data, separated by commas, are asked one after the other
-    /// until one answers
+    /// Address of Prometheus, with its path prefix if there is one. Several addresses
+    /// with the same data, separated by commas, are tried in order until one answers
     #[arg(long, value_parser = AddressParser)]
     prometheus_url: Option<Addresses>,
-    /// The only authorities to trust for Prometheus
+    /// CA certificates for the connection to Prometheus; no other CA is trusted
     #[arg(long)]
     prometheus_ca_file: Option<PathBuf>,
     /// Client certificate for Prometheus
     #[arg(long, requires = "prometheus_client_tls_key_file")]
     prometheus_client_tls_cert_file: Option<PathBuf>,
-    /// Its private key
+    /// Private key of the client certificate
     #[arg(long, requires = "prometheus_client_tls_cert_file")]
     prometheus_client_tls_key_file: Option<PathBuf>,
-    /// Bearer token for Prometheus; read again as it changes
+    /// Bearer token for Prometheus; reloaded when the file changes
     #[arg(long)]
     prometheus_token_file: Option<PathBuf>,
-    /// Use the pod's service account for Prometheus: its token and the cluster's
-    /// authority
+    /// Use the pod's service account for Prometheus: its token and the CA of the cluster
     #[arg(long, conflicts_with = "prometheus_auth_config",
           num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     prometheus_auth_incluster: bool,
-    /// kubeconfig whose authority, client certificate, token or password are for
-    /// Prometheus; the other flags win over it. Its server is not looked at
+    /// kubeconfig with the CA, client certificate, token or password for Prometheus; its
+    /// server is ignored. The other flags take precedence
     #[arg(long)]
     prometheus_auth_config: Option<PathBuf>,
     /// Header sent with each query, NAME=VALUE; may be repeated

@@ -19,13 +19,14 @@ use super::Failure;
 /// The cluster and the user of a command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
-    /// Kubeconfig file; without it $KUBECONFIG, ~/.kube/config or the pod's service account
+    /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config or the pod's service
+    /// account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Namespace; without it that of the context
+    /// Namespace [default: the namespace of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
 }

@@ -51,23 +51,23 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Flags of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Where kubeconfig, authority and configuration file go [default: a
+    /// Directory for the kubeconfig, the CA and the configuration file [default: a
     /// temporary directory, removed at the end]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Port of the API on 127.0.0.1; 0 takes a free one
+    /// Port of the API on 127.0.0.1; 0 selects a free port
     #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
     port: u16,
-    /// How many GPUs the simulated fleet has
+    /// Number of GPUs of the simulated fleet
     #[arg(long, default_value_t = 24, value_parser = number(8..=4096_u32))]
     gpus: u32,
-    /// Another fleet for another number
+    /// Seed of the simulated fleet
     #[arg(long, default_value_t = 42, value_parser = number(0..=u64::MAX))]
     seed: u64,
     /// Read this Prometheus instead of simulating a fleet
     #[arg(long, value_parser = AddressParser, conflicts_with_all = ["gpus", "seed"])]
     prometheus_url: Option<Addresses>,
-    /// A configuration file
+    /// Configuration file
     #[arg(long)]
     config: Option<PathBuf>,
 }

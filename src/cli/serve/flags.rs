@@ -68,52 +68,55 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct Listening {
-    /// Address to listen on
+    /// IP address to listen on
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub(super) bind_address: IpAddr,
-    /// Port of the API; 0 takes a free one
+    /// Port of the API; 0 selects a free port
     #[arg(long, default_value_t = 6443, value_parser = number(0..=u16::MAX))]
     pub(super) secure_port: u16,
-    /// Serving certificate with its chain; read again as it changes
+    /// Serving certificate with its chain; reloaded when the file changes
     #[arg(long, requires = "tls_private_key_file")]
     pub(super) tls_cert_file: Option<PathBuf>,
     /// Private key of the serving certificate
     #[arg(long, requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
-    /// Directory with tls.crt and tls.key (or apiserver.crt and apiserver.key);
-    /// where it has neither, a self-signed pair is made there. --tls-cert-file counts before it
+    /// Directory with tls.crt and tls.key (or apiserver.crt and apiserver.key). If it has
+    /// neither pair, a self-signed pair is written there. --tls-cert-file takes
+    /// precedence
     #[arg(long)]
     pub(super) cert_dir: Option<PathBuf>,
-    /// The oldest version of TLS that is spoken
+    /// Minimum TLS version
     #[arg(long, value_enum, default_value_t)]
     pub(super) tls_min_version: MinVersion,
-    /// Suites of TLS 1.2, separated by commas [default: all that are modern]
+    /// Cipher suites of TLS 1.2, separated by commas [default: all secure suites]
     #[arg(long, value_delimiter = ',')]
     pub(super) tls_cipher_suites: Vec<String>,
-    /// A pair for names, CERT,KEY or CERT,KEY:NAME,*.DOMAIN; without names those
-    /// of the certificate count. May be repeated; read again as it changes
+    /// Certificate and key for certain server names: CERT,KEY or CERT,KEY:NAME,*.DOMAIN.
+    /// Without names, the names of the certificate are used. May be repeated; reloaded
+    /// when a file changes
     #[arg(long, value_parser = sni_pair, value_name = "CERT,KEY[:NAMES]")]
     pub(super) tls_sni_cert_key: Vec<SniPair>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = CERTIFICATE_SECRET)]
     pub(super) certificate_secret: String,
-    /// Service through which kube-apiserver reaches this server, NAME or
-    /// NAMESPACE/NAME; the Secret is in its namespace [default: the pod's own]
+    /// Service through which kube-apiserver reaches this server, NAME or NAMESPACE/NAME;
+    /// the Secret is in its namespace [default: the namespace of the pod]
     #[arg(long, default_value = "gpu-metrics-apiserver")]
     pub(super) service: String,
-    /// Take over APIServices that name another server
+    /// Take over APIServices that refer to another server
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) take_over: bool,
     /// Serve HTTP/1.1 only
     #[arg(long, alias = "disable-http2-serving", num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) disable_http2: bool,
-    /// Requests for values answered at a time that come through
-    /// kube-apiserver, and a quarter as many to direct clients; more get 429.
-    /// As many again may ask for metrics of rules; more get 503
+    /// Maximum number of requests for values in flight that come through kube-apiserver.
+    /// Direct clients get a quarter of it. Further requests are answered with 429.
+    /// Metrics of rules and resource metrics each have the same number in addition;
+    /// further requests for these are answered with 503
     #[arg(long, default_value_t = 400, value_parser = number(1..=100_000_usize))]
     pub(super) max_requests_inflight: usize,
-    /// How long to go on serving after being told to stop
+    /// How long the server keeps serving after it received the signal to stop
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(super) shutdown_delay_duration: Duration,
     /// A second, unencrypted address (127.0.0.1:8080) for /metrics, /livez and
@@ -145,21 +148,21 @@ pub(super) struct Cluster {
     /// bearer tokens only
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_skip_lookup: bool,
-    /// Become ready although that ConfigMap cannot be read
+    /// Become ready even if that ConfigMap cannot be read
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t, default_missing_value = "true")]
     pub(super) authentication_tolerate_lookup_failure: bool,
-    /// Paths that need no SubjectAccessReview, with a * at the end for all that
-    /// begin so, separated by commas. Metrics of objects always need one
-    /// [default: /healthz,/readyz,/livez]
+    /// Paths that need no SubjectAccessReview, separated by commas; a * at the end
+    /// matches every path with that prefix. Metrics of objects always need one [default:
+    /// /healthz,/readyz,/livez]
     #[arg(long, value_delimiter = ',')]
     pub(super) authorization_always_allow_paths: Option<Vec<String>>,
-    /// How long a TokenReview's answer is kept
+    /// How long the answer to a TokenReview is cached
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authentication_token_webhook_cache_ttl: Duration,
-    /// How long a permission is kept
+    /// How long a granted SubjectAccessReview is cached
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authorization_webhook_cache_authorized_ttl: Duration,
-    /// How long a refusal is kept
+    /// How long a denied SubjectAccessReview is cached
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
@@ -168,13 +171,14 @@ pub(super) struct Cluster {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rules")]
 pub(super) struct RuleFlags {
-    /// How often the series of rules are looked for
+    /// How often the series of rules are discovered
     #[arg(long, default_value = "10m", value_parser = positive_duration)]
     pub(super) metrics_relist_interval: Duration,
-    /// How far back a series may lie to count [default: the relist interval]
+    /// How old the newest sample of a discovered series may be [default: the relist
+    /// interval]
     #[arg(long, value_parser = parse_duration)]
     pub(super) metrics_max_age: Option<Duration>,
-    /// How old Prometheus' answer to a rule's query may be; 0 asks for each
+    /// How long the answer to a rule's query is cached; 0 queries Prometheus for each
     /// request
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(super) rule_max_age: Duration,
@@ -184,7 +188,7 @@ pub(super) struct RuleFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(super) struct Logging {
-    /// How much is logged: 0 to 4 what an operator acts on, 5 more, 6 all
+    /// Log level: 0 to 4 log what needs an action, 5 logs more, 6 logs everything
     #[arg(short, long, default_value_t = 0, value_parser = number(0..=100_u8))]
     pub(super) v: u8,
     /// Text or JSON
@@ -196,12 +200,12 @@ pub(super) struct Logging {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub(super) struct TrustFlags {
-    /// Authority of client certificates, in place of the ConfigMap's; read
-    /// again as it changes
+    /// CA of client certificates, instead of the CA in the ConfigMap; reloaded when the
+    /// file changes
     #[arg(long)]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Authority of front proxies, in place of the ConfigMap's; read again as
-    /// it changes
+    /// CA of front proxies, instead of the CA in the ConfigMap; reloaded when the file
+    /// changes
     #[arg(long)]
     pub(super) requestheader_client_ca_file: Option<PathBuf>,
     /// Names that a front proxy's certificate may have, separated by commas
@@ -216,7 +220,7 @@ pub(super) struct TrustFlags {
     /// Headers with the user's groups
     #[arg(long, value_delimiter = ',')]
     pub(super) requestheader_group_headers: Option<Vec<String>>,
-    /// Beginnings of headers with more about the user
+    /// Prefixes of headers with extra fields of the user
     #[arg(long, value_delimiter = ',')]
     pub(super) requestheader_extra_headers_prefix: Option<Vec<String>>,
 }

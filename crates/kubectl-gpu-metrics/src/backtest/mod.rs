@@ -55,42 +55,42 @@ const KUBERNETES: u32 = 35;
   backtest hpa.yaml --prometheus-url http://prometheus:9090 --last 14d --sweep
   backtest hpa.yaml --prometheus-url http://prometheus:9090 -o html > report.html")]
 pub struct BacktestArgs {
-    /// Manifests of HorizontalPodAutoscalers; each is tried by itself
+    /// Manifests of HorizontalPodAutoscalers; each is computed separately
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The namespace of manifests that name none
+    /// Namespace of manifests without a namespace
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// The beginning: a time, 2026-01-02T03:04:05Z, or so long ago, 7d
+    /// Start: a time (2026-01-02T03:04:05Z) or a duration before now (7d)
     #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
     from: Option<Timestamp>,
-    /// The end, in the same way; without it now
+    /// End, in the same form [default: now]
     #[arg(long, value_name = "TIME", value_parser = when::parse, conflicts_with = "last")]
     to: Option<Timestamp>,
-    /// So much of the past, up to now
+    /// Length of the period, up to now
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = a_second_or_more)]
     last: Duration,
-    /// Distance of two readings: the interval of the scrapes [default: as seen]
+    /// Time between two readings: the scrape interval [default: as measured]
     #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
     step: Option<Duration>,
-    /// From the order of a replica to its first work [default: as seen]
+    /// Time from the creation of a replica to its first work [default: as measured]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ready_after: Option<Duration>,
-    /// Try less than a day too
+    /// Allow a period of less than a day
     #[arg(long)]
     allow_short: bool,
-    /// PromQL of another measure of the demand (requests, a queue), one number at a
-    /// time: it stands in where the GPUs were at their limit
+    /// PromQL of another measure of the load (requests, queue length), one number at each
+    /// time. It is used where the GPUs were at their limit
     #[arg(long, value_name = "PROMQL")]
     demand: Option<String>,
-    /// What a GPU costs for an hour
+    /// Price of a GPU for an hour
     #[arg(long, value_name = "NUMBER", value_parser = price)]
     gpu_hour_price: Option<f64>,
-    /// Try other targets, windows and stabilisations too: found on the first two
-    /// thirds, judged on the last
+    /// Search other targets, windows and stabilization windows: selected on the first two
+    /// thirds of the period, evaluated on the last third
     #[arg(long)]
     sweep: bool,
-    /// How to print
+    /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: BacktestOutput,
     #[command(flatten)]

@@ -36,28 +36,28 @@ Examples:
   check --explain GM504"
 )]
 pub struct CheckArgs {
-    /// Manifests (HPAs, ConfigMaps, Deployments) and configuration files, ours or
-    /// prometheus-adapter's; without any the cluster is looked at
+    /// Manifests (HPAs, ConfigMaps, Deployments) and configuration files of this server or
+    /// of prometheus-adapter. Without files, the cluster is checked
     files: Vec<PathBuf>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Before the server is installed: what would be in its way
+    /// Check a cluster before the installation of the server
     #[arg(long, conflicts_with = "files")]
     pre: bool,
-    /// Ask no cluster which metrics are served: files alone
+    /// Check the files only, without asking a cluster which metrics are served
     #[arg(long, requires = "files")]
     offline: bool,
-    /// Look again for so long until nothing is found
+    /// Repeat the check until there is no finding, for at most this time
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, conflicts_with = "files")]
     wait: Duration,
-    /// How to print
+    /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: CheckOutput,
-    /// The least severity of a finding that makes the exit code 1
+    /// Lowest severity of a finding that makes the exit code 1
     #[arg(long, value_enum, default_value = "error")]
     fail_on: Level,
-    /// Print the page of a code, and look at nothing
+    /// Print the page of a code, and check nothing
     #[arg(long, value_name = "CODE", exclusive = true)]
     explain: Option<String>,
     #[command(flatten)]

@@ -31,19 +31,19 @@ use super::wrap::shown;
   explain hpa ml/train
   explain metric gpu_memory_utilization")]
 pub struct ExplainArgs {
-    /// A kind as kubectl takes it (pod, deploy, ns, node, ...), `hpa`, `external` or `metric`
+    /// Kind as in kubectl (pod, deploy, ns, node, ...), `hpa`, `external` or `metric`
     kind: String,
-    /// The object, NAMESPACE/NAME or NAME; of `external` and `metric` the metric
+    /// Object, NAMESPACE/NAME or NAME; for `external` and `metric` the metric
     name: String,
-    /// The metric; after `external NAMESPACE` too
+    /// Metric; also after `external NAMESPACE`
     metric: Option<String>,
-    /// The metric selector that the autoscaler sends
+    /// Metric selector of the HPA
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Text for people, or JSON
+    /// Output format: text or JSON
     #[arg(long, short, value_enum, default_value = "text")]
     output: ExplainOutput,
-    /// Of `hpa`: again at each sync, with the recommendations of before remembered
+    /// With `hpa`: repeat at each sync period, with the earlier recommendations kept
     #[arg(long)]
     follow: bool,
     #[command(flatten)]

@@ -38,30 +38,30 @@ const SHARED: &str =
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
 #[derive(Debug, Default, Args)]
 pub struct TopArgs {
-    /// What the rows are
+    /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
     what: What,
-    /// One of them alone: NAME or NAMESPACE/NAME; of workloads also KIND/NAME; of gpus a UUID
+    /// One object: NAME or NAMESPACE/NAME; for workloads also KIND/NAME; for gpus a UUID
     name: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A')]
     all_namespaces: bool,
-    /// Selects rows by the labels of their objects
+    /// Label selector of the objects
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Sorts by a column, the largest first
+    /// Sort by a column, largest first
     #[arg(long, value_enum, value_name = "COLUMN")]
     sort_by: Option<Column>,
-    /// Adds a line with the sums of held, active and idle GPUs, memory and power
+    /// Add a row with the sums of held, active and idle GPUs, memory and power
     #[arg(long)]
     sum: bool,
-    /// Leaves the heading out
+    /// Print no column headings
     #[arg(long)]
     no_headers: bool,
-    /// Prints once also on a terminal
+    /// Print once, also on a terminal
     #[arg(long)]
     once: bool,
-    /// A table for people, or JSON
+    /// Output format: a table or JSON
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
     #[command(flatten)]

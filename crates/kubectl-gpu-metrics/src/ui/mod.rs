@@ -84,7 +84,7 @@ const FOREIGN: &str = "This page is for its own address alone, as the program pr
 /// rights, and changes nothing.
 #[derive(Debug, Args)]
 pub struct UiArgs {
-    /// Port on 127.0.0.1; 0 takes a free one
+    /// Port on 127.0.0.1; 0 selects a free port
     #[arg(long, default_value_t = 0, value_parser = number(0..=u16::MAX))]
     port: u16,
     #[command(flatten)]

@@ -11,19 +11,19 @@ use hpa::ControllerFlags;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Of hpa: flags of kube-controller-manager that are not its defaults")]
 pub(crate) struct FlagArgs {
-    /// How far from 1 a ratio may be and change nothing
+    /// Largest distance of the ratio from 1 that changes nothing
     #[arg(long = TOLERANCE, value_name = "NUMBER", value_parser = ratio)]
     tolerance: Option<f64>,
-    /// How long a recommendation holds replicas up
+    /// How long the highest recommendation prevents a scale-down
     #[arg(long = STABILISATION, value_name = "DURATION", value_parser = parse_duration)]
     downscale_stabilisation: Option<Duration>,
-    /// How long after its start a pod's use of processors counts only when it is ready
+    /// How long after a pod's start its CPU usage is used only if the pod is ready
     #[arg(long = INITIALIZATION, value_name = "DURATION", value_parser = parse_duration)]
     cpu_initialization: Option<Duration>,
-    /// How long after its start a pod that was never ready is taken as starting
+    /// How long after a pod's start a pod that was never ready counts as starting
     #[arg(long = READINESS, value_name = "DURATION", value_parser = parse_duration)]
     initial_readiness: Option<Duration>,
-    /// How often it computes
+    /// Sync period of the controller
     #[arg(long = SYNC, value_name = "DURATION", value_parser = a_second_or_more)]
     sync_period: Option<Duration>,
 }
