@@ -68,7 +68,8 @@ async fn owners_and_requested_objects_of_a_kind_have_one_watch() {
     .await;
     scene.until(|now| owners_of(now, "a").len() == 1).await;
     let names = scene.watches.names();
-    let found = names.matching(&deployments(), None, &Selector::default());
+    let (kind, all) = (deployments(), Selector::default());
+    let found = names.matching(&kind, None, &all);
     assert_eq!(found.await, Some(vec![Arc::from("infer")]));
     eventually("watched", || scene.kube.watchers(DEPLOYMENTS) == 1).await;
     let lists = scene.kube.queries(DEPLOYMENTS);
@@ -96,7 +97,7 @@ async fn objects_outside_of_namespaces_and_services_are_found_on_request() {
     })
     .await;
     scene.until_pods(&["a"]).await;
-    let names = scene.watches.names();
+    let (names, all) = (scene.watches.names(), Selector::default());
     for (plural, kind, namespaced, name) in [
         ("services", "Service", true, "infer"),
         ("persistentvolumes", "PersistentVolume", false, "disk"),
@@ -108,7 +109,7 @@ async fn objects_outside_of_namespaces_and_services_are_found_on_request() {
             namespaced,
             ..deployments()
         };
-        let found = names.matching(&kind, None, &Selector::default());
+        let found = names.matching(&kind, None, &all);
         assert_eq!(found.await, Some(vec![Arc::from(name)]), "{plural}");
     }
     let inventory = scene.watches.inventory();
