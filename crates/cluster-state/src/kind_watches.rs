@@ -11,8 +11,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::CallError;
 use super::health::{Need, Reporter, WatchRegistry};
-use super::kinds::MOST_KINDS;
-use super::objects::KeptObject;
+use super::kinds::{FollowedKind, MOST_KINDS};
 use super::pool::KindName;
 use super::served;
 use super::state::{Shared, Writer};
@@ -46,11 +45,12 @@ struct KindWatches {
     /// Readings in a row that failed.
     failures: u32,
     tasks: JoinSet<()>,
-    /// The watches, by the number of the followed kind.
-    running: BTreeMap<u64, AbortHandle>,
-    /// The numbers of kinds that are not served, until they are looked up again.
-    absent: BTreeSet<u64>,
+    /// The watches, by the number of the followed kind. `None`: it is not served, until it
+    /// is looked up again.
+    known: BTreeMap<u64, Option<AbortHandle>>,
+    /// The numbers of kinds that the log has told of.
     told: BTreeSet<u64>,
+    /// Tells of kinds that are not watched.
     reporter: Option<Reporter>,
 }
 
@@ -64,8 +64,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
         read: None,
         failures: 0,
         tasks: JoinSet::new(),
-        running: BTreeMap::new(),
-        absent: BTreeSet::new(),
+        known: BTreeMap::new(),
         told: BTreeSet::new(),
         reporter: None,
     };
@@ -75,7 +74,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
             () = shared.kinds_changed.notified() => {}
             // Its kind is not served any more.
             Some(_) = watches.tasks.join_next() => watches.served = Kinds::default(),
-            _ = again.tick() => watches.absent.clear(),
+            _ = again.tick() => watches.known.retain(|_, task| task.is_some()),
         }
         watches.update().await;
     }
@@ -86,17 +85,17 @@ impl KindWatches {
     /// ones.
     async fn update(&mut self) {
         let mut missing: BTreeMap<u64, Arc<KindName>> = self.shared.lock().tables.kinds.names();
-        self.absent.retain(|number| missing.contains_key(number));
-        self.running.retain(|number, task| {
-            if !missing.contains_key(number) {
-                task.abort();
-            }
-            !task.is_finished() && missing.contains_key(number)
+        self.known.retain(|number, task| {
+            let followed = missing.contains_key(number);
+            task.as_ref().is_none_or(|task| {
+                if !followed {
+                    task.abort();
+                }
+                !task.is_finished()
+            }) && followed
         });
-        missing.retain(|number, name| {
-            let handled = self.running.contains_key(number) || self.absent.contains(number);
-            !handled && !self.start(*number, name)
-        });
+        missing
+            .retain(|number, name| !self.known.contains_key(number) && !self.start(*number, name));
         if missing.is_empty() {
             return self.report(None);
         }
@@ -165,14 +164,16 @@ impl KindWatches {
             // Discovery lists a kind for a moment longer than it is served.
             tokio::time::sleep(watch::NOT_SERVED).await;
         });
-        self.running.insert(number, task);
+        self.known.insert(number, Some(task));
         true
     }
 
     /// A kind that is not served has no objects.
     fn leave_out(&mut self, number: u64, name: &KindName) {
-        self.absent.insert(number);
-        self.settle(name, |objects| *objects = Table::default());
+        self.known.insert(number, None);
+        self.settle(name, |kind| {
+            (kind.resource, kind.objects) = (None, Table::default());
+        });
         if self.told.len() < MOST_TOLD && self.told.insert(number) {
             tracing::info!(
                 "objects of kind {} are not followed: not served, not in namespaces, or not to be \
@@ -183,9 +184,9 @@ impl KindWatches {
     }
 
     /// Neither the first snapshot nor a request waits for this kind any longer.
-    fn settle(&self, name: &KindName, change: impl FnOnce(&mut Table<KeptObject>)) {
+    fn settle(&self, name: &KindName, change: impl FnOnce(&mut FollowedKind)) {
         if let Some(followed) = self.shared.lock().tables.kinds.get_mut(name) {
-            change(&mut followed.objects);
+            change(followed);
             followed.objects.settled = true;
         }
         self.shared.settled.notify_waiters();

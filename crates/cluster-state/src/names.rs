@@ -43,8 +43,11 @@ impl WatchedNames {
         let settled = tokio::time::timeout(PATIENCE, self.settled(&name)).await;
         let mut known = self.0.lock();
         let objects = &mut known.tables.kinds.get_mut(&name)?.objects;
-        // Later requests do not wait for a list that takes this long.
-        objects.settled |= settled.is_err();
+        if settled.is_err() {
+            // No other request waits for a list that takes this long.
+            objects.settled = true;
+            self.0.settled.notify_waiters();
+        }
         let is_it = |(key, object): &(&Key, &KeptObject)| {
             namespace.is_none_or(|namespace| *key.0 == *namespace)
                 && selector.matches(&object.labels)
