@@ -151,16 +151,19 @@ fn answer(pods: usize, request: &Request<Incoming>) -> Result<Response<Body>, In
         "/apis/apps/v1/deployments" => {
             (workloads, |i| named(&format!("infer-{i}"), Some((i, None))))
         }
-        "/apis/apps/v1" => {
-            let entry = |name: &str, kind: &str| {
+        "/api" => return Ok(whole(r#"{"items":[]}"#.to_owned())),
+        "/apis" => {
+            let resource = |plural: &str, kind: &str| {
                 format!(
-                    r#"{{"name":"{name}","kind":"{kind}","namespaced":true,"verbs":["list","watch"]}}"#
+                    r#"{{"resource":"{plural}","responseKind":{{"kind":"{kind}"}},
+                    "scope":"Namespaced","verbs":["list","watch"]}}"#
                 )
             };
             let body = format!(
-                r#"{{"resources":[{},{}]}}"#,
-                entry("replicasets", "ReplicaSet"),
-                entry("deployments", "Deployment")
+                r#"{{"items":[{{"metadata":{{"name":"apps"}},"versions":[
+                {{"version":"v1","resources":[{},{}]}}]}}]}}"#,
+                resource("replicasets", "ReplicaSet"),
+                resource("deployments", "Deployment")
             );
             return Ok(whole(body));
         }

@@ -49,7 +49,6 @@ use cluster_state::clock;
 use cluster_state::error::ClientError;
 use cluster_state::health::WatchRegistry;
 use cluster_state::inventory::Watches;
-use cluster_state::names::WatchedNames;
 use cluster_state::review::KubeReviewer;
 use configuration::Config;
 use configuration::clients::Clients;
@@ -370,7 +369,7 @@ impl Background {
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
         let objects = backing::ClusterNames {
             inventory: watches.subscribe(),
-            others: WatchedNames::new(client.clone(), registry),
+            others: watches.names(),
         };
         let gpus = Gpus::new(config, watches, relist, self.telemetry.clone());
         (gpus, objects)

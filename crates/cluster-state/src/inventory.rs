@@ -8,12 +8,13 @@ use tokio::task::JoinSet;
 
 use super::client::Client;
 use super::health::{Need, WatchRegistry};
-use super::owners;
+use super::kind_watches;
+use super::names::WatchedNames;
 pub use super::settings::WatchSettings;
 use super::snapshot;
 use super::state::{Shared, Tables, Writer};
 use super::store::{Form, Store, Target};
-use super::watch::{WAIT_MOST, Watcher};
+use super::watch::Watcher;
 use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 /// Least time between snapshots: a rollout changes hundreds of pods a second.
@@ -64,7 +65,7 @@ impl Watches {
         tasks.spawn(watch(client, registry, of_nodes, nodes, None));
         let of_services = ("services", Form::Whole, allowed);
         tasks.spawn(watch(client, registry, of_services, services, None));
-        tasks.spawn(owners::run(
+        tasks.spawn(kind_watches::run(
             client.clone(),
             Arc::clone(&shared),
             registry.clone(),
@@ -94,6 +95,12 @@ impl Watches {
         Arc::clone(&self.inventory.borrow())
     }
 
+    /// The names of objects of any kind. They are known as long as the watches last.
+    #[must_use]
+    pub fn names(&self) -> WatchedNames {
+        WatchedNames::new(Arc::clone(&self.shared))
+    }
+
     /// The ClusterRoleBinding without which nothing can be listed, if it is
     /// missing.
     #[must_use]
@@ -117,11 +124,8 @@ fn watch<S: Store>(
     again: Option<Arc<Notify>>,
 ) -> impl Future<Output = ()> + Send + use<S> {
     let target = Target {
-        path: format!("/api/v1/{resource}"),
         fields: if resource == "pods" { UNFINISHED } else { "" },
-        form,
-        remedy: owners::remedy("", resource),
-        wait_most: WAIT_MOST,
+        ..Target::new("", "v1", resource, form)
     };
     let reporter = registry.enter(resource, need);
     let mut watcher = Watcher::new(client.clone(), target, store, reporter);
@@ -181,7 +185,7 @@ fn snapshot(shared: &Shared) -> Option<Made> {
     }
     Some(Made {
         inventory,
-        settled: kinds.is_settled(),
+        settled: kinds.are_settled(),
     })
 }
 

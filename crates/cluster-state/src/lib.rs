@@ -6,7 +6,7 @@
 //!  namespaces, nodes ───┼─ watch ─► wire ─► one table each ──┤
 //!  owners (metadata) ───┘                                    └─► kinds in use
 //!         ▲                                                          │
-//!         └────────────── owners: lookups, watches ◄─────────────────┘
+//!         └─────── kind_watches: lookups, watches ◄─────────────────┘
 //! ```
 //!
 //! The server and the commands use it.
@@ -43,14 +43,13 @@ mod bindings;
 pub mod client;
 pub mod clock;
 mod departed;
-mod discovery;
 pub mod error;
 pub mod health;
 pub mod inventory;
+mod kind_watches;
 mod kinds;
 pub mod names;
 mod objects;
-mod owners;
 mod pods;
 mod pool;
 pub mod review;

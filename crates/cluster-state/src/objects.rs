@@ -42,9 +42,9 @@ impl OwnerRef {
     pub(super) fn take(metadata: &mut Meta, pool: &mut Pool) -> Option<Self> {
         let controller = metadata.take_controller()?;
         Some(Self {
-            kind: pool.kind(&controller.group, &controller.version, &controller.kind),
+            kind: pool.kind(controller.group()?, &controller.kind),
             name: pool.text(&controller.name),
-            uid: controller.uid,
+            uid: controller.uid(),
         })
     }
 }

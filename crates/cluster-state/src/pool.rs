@@ -4,31 +4,36 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::error::excerpt;
 use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
-/// An API kind, as in an owner reference.
+/// An API kind, as in an owner reference. Its version does not distinguish kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct KindName {
     /// API group; empty: core.
     pub(super) group: Box<str>,
     /// Kind.
     pub(super) kind: Box<str>,
-    /// The version in the reference; it does not distinguish kinds.
-    pub(super) version: Box<str>,
 }
 
-/// Group and kind, which identify a kind in all versions.
-pub(super) type KindKey = (Box<str>, Box<str>);
-
 impl KindName {
-    pub(super) fn key(&self) -> KindKey {
-        (self.group.clone(), self.kind.clone())
+    pub(super) fn new(group: &str, kind: &str) -> Self {
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+        }
     }
 
     /// Whether the kind is DaemonSet.
     pub(super) fn is_daemon_set(&self) -> bool {
         (&*self.group, &*self.kind) == ("apps", "DaemonSet")
+    }
+
+    /// `Deployment.apps`, for messages. The text is limited, because users write kinds.
+    pub(super) fn spelled(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        excerpt(&format!("{}{dot}{}", self.kind, self.group))
     }
 }
 
@@ -71,12 +76,8 @@ impl Pool {
     }
 
     /// The shared copy of a kind's name.
-    pub(super) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Arc<KindName> {
-        let name = KindName {
-            group: group.into(),
-            kind: kind.into(),
-            version: version.into(),
-        };
+    pub(super) fn kind(&mut self, group: &str, kind: &str) -> Arc<KindName> {
+        let name = KindName::new(group, kind);
         if let Some(known) = self.kinds.get(&name) {
             return Arc::clone(known);
         }

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::client::Client;
-use super::discovery::REMEDY;
 use super::error::CallError;
 use super::wire::is_name;
 use apimachinery::kinds::{Kind, Kinds};
@@ -15,59 +16,20 @@ use apimachinery::kinds::{Kind, Kinds};
 /// The largest discovery document.
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
 
+/// The remedy where discovery is forbidden.
+const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
+
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
 #[derive(Deserialize)]
-struct Groups {
-    #[serde(default)]
-    items: Vec<ApiGroupVersions>,
+struct Groups<'a> {
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct ApiGroupVersions {
-    #[serde(default)]
-    metadata: GroupName,
-    #[serde(default)]
-    versions: Vec<Version>,
-}
-
-#[derive(Default, Deserialize)]
-struct GroupName {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    version: String,
-    #[serde(default)]
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    resource: String,
-    #[serde(default)]
-    response_kind: ResponseKind,
-    #[serde(default)]
-    scope: String,
-    #[serde(default)]
-    singular_resource: String,
-    #[serde(default)]
-    short_names: Vec<String>,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct ResponseKind {
-    #[serde(default)]
-    kind: String,
-}
-
-/// Reads all kinds, the core group first.
+/// Reads all kinds, the core group first. A group that cannot be read is left out: its
+/// document comes from an extension of the cluster.
 ///
 /// # Errors
 /// When kube-apiserver does not answer, or forbids discovery.
@@ -76,47 +38,57 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     for path in ["/api", "/apis"] {
         let body = client.get(path, ACCEPT, DISCOVERY_BYTES).await;
         let body = body.map_err(|error| error.with_remedy(REMEDY))?;
-        let groups: Groups =
+        let groups: Groups<'_> =
             serde_json::from_slice(&body).map_err(|error| client.garbled(error))?;
-        kinds.extend(groups.items.into_iter().flat_map(of_group));
+        for group in groups.items {
+            match serde_json::from_str(group.get()) {
+                Ok(group) => kinds.extend(of_group(group)),
+                Err(error) => tracing::warn!("an API group is left out: {}", client.garbled(error)),
+            }
+        }
     }
     Ok(Kinds::new(kinds))
 }
 
 /// Each kind of a group, in the first version that has it: versions are in order of
 /// preference.
-fn of_group(group: ApiGroupVersions) -> Vec<Kind> {
-    let name: Arc<str> = group.metadata.name.into();
+fn of_group(group: APIGroupDiscovery) -> Vec<Kind> {
+    let name: Arc<str> = group
+        .metadata
+        .and_then(|it| it.name)
+        .unwrap_or_default()
+        .into();
     let mut kinds: Vec<Kind> = Vec::new();
     for version in group.versions {
-        let served: Arc<str> = version.version.into();
+        let served: Arc<str> = version.version.unwrap_or_default().into();
         for resource in version.resources {
-            let known = kinds.iter().any(|kind| *kind.plural == *resource.resource);
-            if known || !is_name(&resource.resource) || !is_name(&served) {
-                continue;
+            let kind = kind(resource, &name, &served);
+            let known = kinds.iter().any(|known| known.plural == kind.plural);
+            // They become parts of paths.
+            if !known && is_name(&kind.plural) && is_name(&served) {
+                kinds.push(kind);
             }
-            kinds.push(kind(resource, &name, &served));
         }
     }
     kinds
 }
 
-fn kind(resource: Resource, group: &Arc<str>, version: &Arc<str>) -> Kind {
+fn kind(resource: APIResourceDiscovery, group: &Arc<str>, version: &Arc<str>) -> Kind {
     let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
     let watchable = can("list") && can("watch");
-    let kind = resource.response_kind.kind;
-    let singular = match resource.singular_resource.as_str() {
-        "" => kind.to_lowercase(),
-        singular => singular.to_owned(),
-    };
+    let kind = resource
+        .response_kind
+        .and_then(|it| it.kind)
+        .unwrap_or_default();
+    let singular = resource.singular_resource.filter(|it| !it.is_empty());
     Kind {
         group: Arc::clone(group),
         version: Arc::clone(version),
-        plural: resource.resource.into(),
-        singular: singular.into(),
+        plural: resource.resource.unwrap_or_default().into(),
+        singular: singular.unwrap_or_else(|| kind.to_lowercase()).into(),
         short: resource.short_names.into_iter().map(Into::into).collect(),
         kind: kind.into(),
-        namespaced: resource.scope == "Namespaced",
+        namespaced: resource.scope.as_deref() == Some("Namespaced"),
         watchable,
     }
 }

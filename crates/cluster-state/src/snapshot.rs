@@ -9,6 +9,7 @@ use super::departed::wall_clock;
 use super::kinds::Uses;
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
+use super::pool::KindName;
 use super::services::Services;
 use super::state::{Known, Tables};
 use super::table::{Key, Table};
@@ -232,9 +233,8 @@ impl<'a> Walk<'a> {
     fn add_idle(&mut self) {
         let tables = self.tables;
         for (group, name) in NAMED_AFTER {
-            let kind = tables.kinds.get(&(group.into(), name.into()));
-            let Some((kind, resource)) = kind.and_then(|it| Some((it, it.resource.as_ref()?)))
-            else {
+            let kind = tables.kinds.get(&KindName::new(group, name));
+            let Some((kind, resource)) = kind.and_then(|it| Some((it, it.of_owners()?))) else {
                 continue;
             };
             for (key, object) in kind.objects.iter() {
@@ -277,13 +277,11 @@ impl<'a> Walk<'a> {
             };
             return pod.controller.clone();
         }
-        let kind = reference.kind.key();
         if gpu {
-            let used = self.used.entry(kind.clone());
-            used.or_insert_with(|| Arc::clone(&reference.kind));
+            self.used.insert(Arc::clone(&reference.kind));
         }
-        let followed = tables.kinds.get(&kind)?;
-        let (resource, objects) = (followed.resource.as_ref()?, &followed.objects);
+        let followed = tables.kinds.get(&reference.kind)?;
+        let (resource, objects) = (followed.of_owners()?, &followed.objects);
         match objects.get(&key) {
             // The UID excludes another object of the same name.
             Some(object) if object.uid() == reference.uid => {

@@ -26,7 +26,7 @@ pub(super) struct Tables {
     pub(super) namespaces: Table<KeptObject>,
     pub(super) nodes: Table<KeptObject>,
     pub(super) services: Table<KeptService>,
-    /// The owners, by kind.
+    /// Owners, and the objects that rules ask for, by kind.
     pub(super) kinds: Kinds,
 }
 
@@ -52,8 +52,10 @@ pub(super) struct Shared {
     pub(super) pods_again: Arc<Notify>,
     /// Something changed: make a new snapshot.
     pub(super) changed: Notify,
-    /// Other kinds of owners are to be followed.
+    /// Other kinds are to be followed.
     pub(super) kinds_changed: Notify,
+    /// The first attempt to list a collection has ended.
+    pub(super) settled: Notify,
 }
 
 impl Shared {
@@ -186,6 +188,7 @@ impl<V: Departing> Store for Writer<V> {
             }
             table.finish()
         });
+        self.shared.settled.notify_waiters();
         if changed {
             self.shared.changed.notify_one();
         }
@@ -196,6 +199,7 @@ impl<V: Departing> Store for Writer<V> {
             table.settled = true;
             table.forbidden = error.is_forbidden();
         });
+        self.shared.settled.notify_waiters();
         self.shared.changed.notify_one();
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::error::{CallError, Garbage};
+use super::watch::WAIT_MOST;
 
 /// The requested part of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,23 @@ pub(super) struct Target {
     pub(super) remedy: String,
     /// The longest wait after a failure.
     pub(super) wait_most: Duration,
+}
+
+impl Target {
+    /// All objects of a collection.
+    pub(super) fn new(group: &str, api_version: &str, plural: &str, form: Form) -> Self {
+        let root = if group.is_empty() { "api" } else { "apis" };
+        Self {
+            path: format!("/{root}/{api_version}/{plural}"),
+            fields: "",
+            form,
+            remedy: format!(
+                "add to the server's ClusterRole: \
+                 {{apiGroups: [\"{group}\"], resources: [\"{plural}\"], verbs: [\"list\", \"watch\"]}}"
+            ),
+            wait_most: WAIT_MOST,
+        }
+    }
 }
 
 /// Receives the objects of a watch.

@@ -64,7 +64,7 @@ const WAIT_FIRST: Duration = Duration::from_millis(500);
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
 /// The pause before a collection that is not served is asked for again.
-const NOT_SERVED: Duration = Duration::from_secs(5);
+pub(super) const NOT_SERVED: Duration = Duration::from_secs(5);
 
 /// After this many failures in a row a watch is listed again instead of resumed: a
 /// server with restored storage never accepts the old version.

@@ -43,31 +43,33 @@ pub(super) struct Meta {
     pub(super) deletion_timestamp: Option<IgnoredAny>,
 }
 
+/// A reference to an owner in the namespace of the object.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OwnerReference {
+pub(super) struct OwnerReference {
     api_version: String,
-    kind: String,
-    name: String,
+    pub(super) kind: String,
+    pub(super) name: String,
     #[serde(default)]
     uid: String,
     #[serde(default)]
     controller: Option<bool>,
 }
 
-/// The controller of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Controller {
-    /// API group; empty: core.
-    pub(super) group: String,
-    /// API version.
-    pub(super) version: String,
-    /// Kind.
-    pub(super) kind: String,
-    /// Name, in the namespace of the object.
-    pub(super) name: String,
-    /// Fingerprint of its UID.
-    pub(super) uid: u64,
+impl OwnerReference {
+    /// The API group; empty: core. Users write references: `None` where group or version
+    /// is invalid in the API.
+    pub(super) fn group(&self) -> Option<&str> {
+        match self.api_version.split_once('/') {
+            None => is_name(&self.api_version).then_some(""),
+            Some((group, version)) => (is_name(group) && is_name(version)).then_some(group),
+        }
+    }
+
+    /// The fingerprint of the UID.
+    pub(super) fn uid(&self) -> u64 {
+        fingerprint(&self.uid)
+    }
 }
 
 /// Reads an object.
@@ -140,27 +142,10 @@ impl Meta {
         timestamp(self.creation_timestamp.as_deref())
     }
 
-    /// The one reference with `controller: true`. Users write references, and group
-    /// and version become part of a path, so names that are invalid in the API are
-    /// refused.
-    pub(super) fn take_controller(&mut self) -> Option<Controller> {
+    /// The one reference with `controller: true`.
+    pub(super) fn take_controller(&mut self) -> Option<OwnerReference> {
         let references = self.owner_references.take().unwrap_or_default();
-        let reference = references
-            .into_iter()
-            .find(|reference| reference.controller == Some(true))?;
-        let (group, version) = match reference.api_version.split_once('/') {
-            Some((group, version)) => (group.to_owned(), version.to_owned()),
-            None => (String::new(), reference.api_version),
-        };
-        if !(is_name(&version) && (group.is_empty() || is_name(&group))) {
-            return None;
-        }
-        Some(Controller {
-            group,
-            version,
-            kind: reference.kind,
-            name: reference.name,
-            uid: fingerprint(&reference.uid),
-        })
+        let mut references = references.into_iter();
+        references.find(|reference| reference.controller == Some(true))
     }
 }

@@ -52,6 +52,8 @@ struct State {
     /// The oldest known version.
     oldest: u64,
     collections: BTreeMap<String, Collection>,
+    /// The groups of aggregated discovery.
+    groups: Vec<Value>,
     documents: BTreeMap<String, Value>,
     faults: BTreeMap<String, Fault>,
     requests: Vec<(String, String)>,
@@ -110,18 +112,14 @@ impl FakeKube {
 
     /// Serves a kind: its collection and its entry in discovery.
     pub fn serve(&self, group_version: &str, plural: &str, kind: &str) {
-        let path = format!("/apis/{group_version}");
-        let entry = json!({"name": plural, "kind": kind, "namespaced": true,
-                           "verbs": ["get", "list", "watch"]});
+        let (group, version) = group_version.split_once('/').unwrap();
+        let resource = json!({"resource": plural, "responseKind": {"kind": kind},
+                              "scope": "Namespaced", "verbs": ["get", "list", "watch"]});
         let mut state = self.lock();
-        let document = state
-            .documents
-            .entry(path.clone())
-            .or_insert_with(|| json!({"kind": "APIResourceList", "resources": []}));
-        document["resources"].as_array_mut().unwrap().push(entry);
-        state
-            .collections
-            .insert(format!("{path}/{plural}"), Collection::default());
+        state.groups.push(json!({"metadata": {"name": group},
+                                 "versions": [{"version": version, "resources": [resource]}]}));
+        let path = format!("/apis/{group_version}/{plural}");
+        state.collections.insert(path, Collection::default());
     }
 
     /// Answers a path with a document.
@@ -327,6 +325,10 @@ async fn answer(
     let mut state = state.lock().unwrap();
     if let Some(document) = state.documents.get(&path) {
         return Ok(whole(200, document.to_string()));
+    }
+    if path == "/api" || path == "/apis" {
+        let groups = if path == "/apis" { &*state.groups } else { &[] };
+        return Ok(whole(200, json!({"items": groups}).to_string()));
     }
     if !state.collections.contains_key(&path) {
         return Ok(refusal(

@@ -5,7 +5,6 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::super::departed::wall_clock;
-use super::super::kinds::Uses;
 use super::super::pool::KindName;
 use super::super::snapshot;
 use super::super::state::{Shared, Writer};
@@ -23,20 +22,16 @@ impl World {
     fn new() -> Self {
         let world = Self(Arc::default());
         let kinds = [("replicasets", "ReplicaSet"), ("deployments", "Deployment")];
-        let name = |kind: &str| KindName {
-            group: "apps".into(),
-            kind: kind.into(),
-            version: "v1".into(),
-        };
-        let uses: Uses = kinds
-            .iter()
-            .map(|(_, kind)| (name(kind).key(), Arc::new(name(kind))))
-            .collect();
+        let uses = kinds.map(|(_, kind)| Arc::new(KindName::new("apps", kind)));
         let mut known = world.0.lock();
-        known.tables.kinds.set_used(uses, Instant::now());
+        known.tables.kinds.set_used(uses.into(), Instant::now());
         for (plural, kind) in kinds {
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
-            let followed = known.tables.kinds.get_mut(&name(kind).key()).unwrap();
+            let followed = known
+                .tables
+                .kinds
+                .get_mut(&KindName::new("apps", kind))
+                .unwrap();
             followed.resource = Some(resource);
         }
         drop(known);
@@ -57,7 +52,7 @@ impl World {
             Of::Pods => Box::new(Writer::new(shared, |tables| Some(&mut tables.pods))),
             Of::Services => Box::new(Writer::new(shared, |tables| Some(&mut tables.services))),
             Of::Owners(kind) => Box::new(Writer::new(shared, move |tables| {
-                let kind = tables.kinds.get_mut(&("apps".into(), kind.into()))?;
+                let kind = tables.kinds.get_mut(&KindName::new("apps", kind))?;
                 Some(&mut kind.objects)
             })),
         }

@@ -10,5 +10,6 @@ mod names;
 mod owners;
 mod reduction;
 mod reviews;
+mod served;
 mod services;
 mod watches;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::health::WatchRegistry;
-use super::super::names::WatchedNames;
-use super::fixture::{connect, object};
-use crate::testing::fake_kube::{FakeKube, Fault};
+use serde_json::json;
+
+use super::super::health::Need;
+use super::fixture::{PODS, SERVICES, Scene, eventually, object, owned, owners_of, pod};
+use crate::testing::fake_kube::Fault;
 use aggregated_apiserver::testing::log::logging;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -25,10 +26,12 @@ fn deployments() -> Kind {
 
 #[tokio::test]
 async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
-    let kube = FakeKube::start().await;
-    kube.serve("apps/v1", "deployments", "Deployment");
-    kube.put("/apis/apps/v1/deployments", object("infer"));
-    let names = WatchedNames::new(connect(&kube).await, WatchRegistry::default());
+    let scene = Scene::start(|kube| {
+        kube.serve("apps/v1", "deployments", "Deployment");
+        kube.put("/apis/apps/v1/deployments", object("infer"));
+    })
+    .await;
+    let names = scene.watches.names();
     let kind = deployments();
     let all = Selector::default();
     let ask = || names.matching(&kind, Some("ml"), &all);
@@ -39,9 +42,12 @@ async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
 #[tokio::test]
 async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it() {
     let (log, _guard) = logging(tracing::Level::INFO);
-    let kube = FakeKube::start().await;
-    kube.fault("/apis/apps/v1/deployments", Fault::Forbidden);
-    let names = WatchedNames::new(connect(&kube).await, WatchRegistry::default());
+    let scene = Scene::start(|kube| {
+        kube.serve("apps/v1", "deployments", "Deployment");
+        kube.fault("/apis/apps/v1/deployments", Fault::Forbidden);
+    })
+    .await;
+    let names = scene.watches.names();
     let (kind, all) = (deployments(), Selector::default());
     for _ in 0..3 {
         let found = names.matching(&kind, Some("ml"), &all);
@@ -49,4 +55,64 @@ async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it
     }
     let rule = r#"{apiGroups: ["apps"], resources: ["deployments"], verbs: ["list", "watch"]}"#;
     assert_eq!(log.text().matches(rule).count(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn owners_and_requested_objects_of_a_kind_have_one_watch() {
+    const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
+    let scene = Scene::start(|kube| {
+        kube.serve("apps/v1", "deployments", "Deployment");
+        kube.put(DEPLOYMENTS, object("infer"));
+        kube.put(PODS, owned(pod("a"), "apps/v1", "Deployment", "infer"));
+    })
+    .await;
+    scene.until(|now| owners_of(now, "a").len() == 1).await;
+    let names = scene.watches.names();
+    let (kind, all) = (deployments(), Selector::default());
+    let found = names.matching(&kind, None, &all);
+    assert_eq!(found.await, Some(vec![Arc::from("infer")]));
+    eventually("watched", || scene.kube.watchers(DEPLOYMENTS) == 1).await;
+    let lists = scene.kube.queries(DEPLOYMENTS);
+    let lists = lists.iter().filter(|query| query.contains("limit="));
+    assert_eq!(lists.count(), 1);
+}
+
+#[tokio::test]
+async fn objects_outside_of_namespaces_and_services_are_found_on_request() {
+    let resource = |plural: &str, kind: &str, scope: &str| {
+        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope,
+               "verbs": ["list", "watch"]})
+    };
+    let core = [
+        resource("services", "Service", "Namespaced"),
+        resource("persistentvolumes", "PersistentVolume", "Cluster"),
+    ];
+    let scene = Scene::start(|kube| {
+        let version = json!({"version": "v1", "resources": core});
+        kube.document("/api", json!({"items": [{"versions": [version]}]}));
+        kube.put(SERVICES, object("infer"));
+        let disk = json!({"metadata": {"name": "disk"}});
+        kube.put("/api/v1/persistentvolumes", disk);
+        kube.put(PODS, owned(pod("a"), "v1", "PersistentVolume", "disk"));
+    })
+    .await;
+    scene.until_pods(&["a"]).await;
+    let (names, all) = (scene.watches.names(), Selector::default());
+    for (plural, kind, namespaced, name) in [
+        ("services", "Service", true, "infer"),
+        ("persistentvolumes", "PersistentVolume", false, "disk"),
+    ] {
+        let kind = Kind {
+            group: "".into(),
+            plural: plural.into(),
+            kind: kind.into(),
+            namespaced,
+            ..deployments()
+        };
+        let found = names.matching(&kind, None, &all);
+        assert_eq!(found.await, Some(vec![Arc::from(name)]), "{plural}");
+    }
+    let inventory = scene.watches.inventory();
+    assert!(owners_of(&inventory, "a").is_empty(), "{inventory:?}");
+    assert_eq!(scene.health("services").need, Need::WhereAllowed);
 }

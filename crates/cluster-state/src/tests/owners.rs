@@ -42,7 +42,7 @@ async fn only_kinds_that_own_gpu_pods_are_asked_for() {
     })
     .await;
     scene.until(|now| owners_of(now, "a").len() == 2).await;
-    assert!(scene.kube.queries("/apis/batch/v1").is_empty());
+    assert!(scene.kube.queries("/apis/batch/v1/jobs").is_empty());
     let mut busy = owned(pod("b"), "batch/v1", "Job", "sweep");
     busy["metadata"]["uid"] = "again".into();
     scene.kube.put("/apis/batch/v1/jobs", object("sweep"));
@@ -76,10 +76,6 @@ async fn a_custom_kind_found_by_discovery_is_an_owner_like_any_other() {
 async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one() {
     let scene = Scene::start(|kube| {
         kube.serve("ray.io/v1", "rayclusters", "RayCluster");
-        kube.document(
-            "/apis/ray.io",
-            json!({"preferredVersion": {"groupVersion": "ray.io/v1", "version": "v1"}}),
-        );
         kube.put("/apis/ray.io/v1/rayclusters", object("cluster"));
         kube.put(
             PODS,
@@ -123,13 +119,23 @@ async fn kinds_that_nobody_serves_or_that_are_no_names_cost_nothing() {
         kube.put(PODS, owned(pod("a"), "made.up/v1", "Nothing", "x"));
         kube.put(PODS, owned(pod("b"), "../../api/v1", "Secret", "x"));
         kube.put(PODS, owned(pod("c"), "v1?watch=1", "Pod", "x"));
+        let resource = |plural: &str, kind: &str, scope: &str| {
+            json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope,
+                   "verbs": ["list", "watch"]})
+        };
+        let odd = ["a/b", "../x"].map(|plural| resource(plural, "Odd", "Namespaced"));
         kube.document(
-            "/apis/odd/v1",
-            json!({"resources": [{"name": "a/b", "kind": "Odd", "namespaced": true, "verbs": ["list", "watch"]},
-                                 {"name": "../x", "kind": "Odd", "namespaced": true, "verbs": ["list", "watch"]}]}),
+            "/apis",
+            json!({"items": [
+                {"metadata": {"name": "odd"}, "versions": [{"version": "v1", "resources": odd}]},
+                {"metadata": {"name": "junk"}, "versions": [1]}]}),
+        );
+        let node = resource("nodes", "Node", "Cluster");
+        kube.document(
+            "/api",
+            json!({"items": [{"versions": [{"version": "v1", "resources": [node]}]}]}),
         );
         kube.put(PODS, owned(pod("d"), "odd/v1", "Odd", "x"));
-        kube.document("/apis/junk/v1", json!([1]));
         kube.put(PODS, owned(pod("e"), "junk/v1", "Junk", "x"));
         kube.put(PODS, owned(pod("f"), "v1", "Node", "n1"));
     })
@@ -175,9 +181,7 @@ async fn a_kind_that_is_served_no_longer_has_no_objects() {
     let scene = Scene::start(deployment).await;
     scene.until(|now| owners_of(now, "a").len() == 2).await;
     scene.kube.fault(REPLICA_SETS, Fault::Status(404));
-    scene
-        .kube
-        .document("/apis/apps/v1", json!({"resources": []}));
+    scene.kube.document("/apis", json!({"items": []}));
     scene.kube.cut_watches();
     scene.until(|now| owners_of(now, "a").is_empty()).await;
 }

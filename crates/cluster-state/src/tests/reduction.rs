@@ -213,7 +213,7 @@ fn only_the_controller_counts_of_the_owners() {
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]));
     let controller = controller.unwrap();
     let kind = &controller.kind;
-    assert_eq!((&*kind.group, &*kind.version), ("apps", "v1"));
+    assert_eq!((&*kind.group, &*kind.kind), ("apps", "ReplicaSet"));
     for version in [
         "", "/", "apps/", "a/b/c", "A/v1", "a..b/v1", "../v1", "v1?x", "v%31",
     ] {
