@@ -28,9 +28,12 @@ mod store;
 mod table;
 mod thanos;
 
-/// The module's name in the other tests.
+/// The modules' names in the other tests.
 mod live {
     pub(crate) use crate::live_scene as scene;
+}
+mod stores {
+    pub(crate) use crate::store;
 }
 
 use std::path::{Path, PathBuf};
