@@ -77,7 +77,7 @@ impl Program {
 
     /// Runs a command that ends by itself, within seconds on an idle machine.
     pub(crate) fn run(command: Command) -> End {
-        Self::start(command).await_end(Duration::from_secs(60))
+        Self::start(command).await_end(Duration::from_secs(240))
     }
 
     /// The time since its start.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use simulator::live::Controls;
 
 use super::lab::{APP, TEAM};
-use crate::controlplane::ControlPlane;
+use crate::controlplane::{ControlPlane, Lent};
 
 /// Whether pods with this name prefix hold a GPU depends on the end of their names.
 pub(super) const SOME_WITHOUT: &str = "some";
@@ -79,7 +79,7 @@ impl Places {
 }
 
 impl Gpus {
-    pub(super) fn start(plane: Arc<ControlPlane>, controls: Arc<Controls>, places: Places) -> Self {
+    pub(super) fn start(plane: Arc<Lent>, controls: Arc<Controls>, places: Places) -> Self {
         let mut gpus = Self {
             work: Arc::new(Mutex::new(Work::First(0, 0))),
             held: Arc::default(),
