@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::asking::Way;
 use super::gpus::{Gpus, Places};
 use super::install;
 use super::workload::{autoscaler, deployment};
@@ -42,7 +43,7 @@ pub(super) struct Lab {
     /// The server's port, which it keeps after a restart.
     pub(super) port: u16,
     pub(super) gpus: Gpus,
-    pub(super) plane: Arc<Lent>,
+    pub(super) plane: Lent,
     pub(super) prometheus: Engine,
     /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
@@ -60,7 +61,7 @@ impl Lab {
 
     /// Starts with this number of nodes of four GPUs.
     pub(super) async fn with(extent: Extent, nodes: usize) -> Self {
-        let plane = Arc::new(ControlPlane::lend(extent));
+        let plane = ControlPlane::lend(extent);
         let exporters = Exporters::start(u32::try_from(nodes).unwrap(), 4, SCRAPED).await;
         let controls = Arc::clone(&exporters.controls);
         let places = Places { nodes };
@@ -76,7 +77,7 @@ impl Lab {
         let mut lab = Self {
             server: None,
             port: free_port(),
-            gpus: Gpus::start(Arc::clone(&plane), controls, places),
+            gpus: Gpus::start(Way::of(plane.kubeconfig()), controls, places),
             account: plane.service_account_kubeconfig(HOME, NAME),
             plane,
             prometheus,
