@@ -126,8 +126,12 @@ impl<'a> Comparison<'a> {
     where
         'a: 'q,
     {
-        let is_small = self.stage.fleet.devices().len() < 100;
+        let devices = self.stage.fleet.devices().len();
+        // In large fleets those whose expressions are long are left out.
         let is_heavy = |name: &str| ["gpu_memory_used_percent", "gpu_held_count"].contains(&name);
+        let is_light = |kind: &str, formula: Formula| {
+            ["pods", "namespaces", "cluster"].contains(&kind) && formula == Formula::MeanOfInstants
+        };
         let mut questions = Vec::new();
         for (index, metric) in self.snapshot.metrics().iter().enumerate() {
             let formulas = match takes_formula(&metric.measure) {
@@ -145,8 +149,12 @@ impl<'a> Comparison<'a> {
                     formula: *formula,
                     window,
                 };
-                let may_be = is_small || !is_heavy(&metric.name);
-                questions.extend(formulas.iter().filter(|_| may_be).map(of));
+                let may_be = |formula: &&Formula| match devices {
+                    ..100 => true,
+                    100..500 => !is_heavy(&metric.name),
+                    500.. => !is_heavy(&metric.name) && is_light(kind, **formula),
+                };
+                questions.extend(formulas.iter().filter(may_be).map(of));
             }
         }
         questions
