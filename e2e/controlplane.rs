@@ -9,19 +9,21 @@
 mod authority;
 mod kubectl;
 pub(crate) mod parts;
+mod pool;
 mod process;
 mod programs;
 mod registration;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 pub(crate) use authority::{Authority, FrontProxy, Identity};
+pub(crate) use pool::Lent;
 pub(crate) use registration::Registration;
 
 use authority::Authorities;
@@ -38,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const PORT_TRIES: u32 = 3;
 
 /// The parts beside kube-apiserver.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// None: objects are stored, and no controller acts on them.
     Api,
@@ -51,6 +53,13 @@ pub(crate) enum Extent {
     },
 }
 
+impl Extent {
+    /// A cluster whose autoscalers decide often.
+    pub(crate) const CLUSTER: Self = Self::Cluster {
+        autoscaler_sync: Duration::from_secs(2),
+    };
+}
+
 /// A running control plane, ended on drop.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
@@ -61,6 +70,8 @@ pub(crate) struct ControlPlane {
     authorities: Authorities,
     kubeconfig: PathBuf,
     credentials: AtomicU32,
+    /// A test has stopped a part, or replaced an authority: it is lent to no other.
+    is_broken: AtomicBool,
     /// The last two end after all of the above, in this order.
     watchman: Watchman,
     dir: TempDir,
@@ -89,18 +100,6 @@ impl ControlPlane {
         Self::try_start(extent).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The control plane that tests of this process share: a cluster with a sync
-    /// period of 2 s. It ends with the process. Each test uses its own namespaces and
-    /// names of cluster-scoped objects.
-    pub(crate) fn shared() -> &'static Self {
-        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        let extent = Extent::Cluster {
-            autoscaler_sync: Duration::from_secs(2),
-        };
-        let shared = SHARED.get_or_init(|| Self::try_start(extent));
-        shared.as_ref().unwrap_or_else(|error| panic!("{error}"))
-    }
-
     fn try_start(extent: Extent) -> Result<Self, String> {
         let begun = Instant::now();
         let dir = tempfile::Builder::new().prefix("controlplane-").tempdir();
@@ -121,6 +120,7 @@ impl ControlPlane {
             authorities,
             kubeconfig: dir.path().join("admin.kubeconfig"),
             credentials: AtomicU32::new(0),
+            is_broken: AtomicBool::new(false),
             watchman,
             dir,
         };
@@ -209,6 +209,7 @@ impl ControlPlane {
 
     /// Kills kube-apiserver. Clients see refused connections.
     pub(crate) fn stop_apiserver(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
         self.parts().apiserver = None;
     }
 
@@ -244,6 +245,7 @@ impl ControlPlane {
     /// Makes kube-apiserver publish another authority of the front proxy beside the
     /// current one, without a restart: it follows its files.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
+        self.is_broken.store(true, Ordering::Relaxed);
         let next = self.authorities.trust_another_front_proxy();
         let published = self.await_published();
         published.unwrap_or_else(|error| panic!("{error}"));
@@ -264,6 +266,7 @@ impl ControlPlane {
 
     /// Changes data of the ConfigMap that kube-apiserver publishes.
     pub(crate) fn patch_published(&self, data: &serde_json::Value) {
+        self.is_broken.store(true, Ordering::Relaxed);
         let patch = serde_json::json!({"data": data}).to_string();
         let map = ["patch", "configmap", "extension-apiserver-authentication"];
         let arguments = ["--namespace=kube-system", "--patch", &patch];

@@ -7,6 +7,5 @@
 
 mod changes;
 mod dashboard;
-mod outages;
 mod restarts;
 pub(crate) mod scene;

@@ -44,13 +44,6 @@ fn args(objects: &[Value]) -> Vec<String> {
     args.map(|arg| arg.as_str().unwrap().to_owned()).collect()
 }
 
-fn flag(objects: &[Value], name: &str) -> Option<String> {
-    let prefix = format!("--{name}=");
-    let args = args(objects).into_iter();
-    args.filter_map(|arg| arg.strip_prefix(&prefix).map(str::to_owned))
-        .next()
-}
-
 #[test]
 fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
     let objects = built("manifests");
@@ -70,29 +63,10 @@ fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
     assert_eq!(ports[0]["port"], 443);
 }
 
+/// The chart's tests have the other rights: the manifests are its objects.
 #[test]
-fn the_rights_are_for_the_objects_that_are_there() {
+fn the_inventory_is_read_and_nothing_else() {
     let objects = built("manifests");
-    let rules = &one(
-        &objects,
-        "ClusterRole",
-        "gpu-metrics-apiserver:registration",
-    )["rules"];
-    assert_eq!(rules[0]["resourceNames"], json!(APISERVICES));
-    assert_eq!(rules[0]["verbs"], json!(["get", "patch"]));
-    let secret = flag(&objects, "certificate-secret").unwrap();
-    let object = one(&objects, "Secret", &secret);
-    assert!(object.get("data").is_none() && object.get("stringData").is_none());
-    let rules = &one(&objects, "Role", "gpu-metrics-apiserver:certificates")["rules"];
-    let wanted = json!([{
-        "apiGroups": [""], "resources": ["secrets"],
-        "resourceNames": [secret], "verbs": ["get", "patch"],
-    }]);
-    assert_eq!(*rules, wanted);
-    assert_eq!(
-        flag(&objects, "service").unwrap(),
-        format!("{NAMESPACE}/{NAME}")
-    );
     let inventory = &one(&objects, "ClusterRole", "gpu-metrics-apiserver:inventory")["rules"];
     for rule in inventory.as_array().unwrap() {
         assert_eq!(rule["verbs"], json!(["get", "list", "watch"]));

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::controlplane::{ControlPlane, parts};
+use crate::controlplane::{ControlPlane, Extent, parts};
 use crate::program::Program;
 
 /// Pages and sections whose commands other tests run, in separate clusters.
@@ -235,7 +235,7 @@ fn objects(block: &Block) -> Vec<Value> {
 
 #[test]
 fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
-    let plane = ControlPlane::shared();
+    let plane = &ControlPlane::lend(Extent::CLUSTER);
     // Another test may have created it.
     let _ = plane.kubectl_as(plane.kubeconfig(), &["create", "namespace", "gpu-metrics"]);
     let dir = TempDir::new().unwrap();

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The polling interval of waits.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A running program, ended on drop.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Program {
 
     /// Runs a command that ends by itself, within seconds on an idle machine.
     pub(crate) fn run(command: Command) -> End {
-        Self::start(command).await_end(Duration::from_secs(60))
+        Self::start(command).await_end(Duration::from_secs(240))
     }
 
     /// The time since its start.

@@ -5,34 +5,43 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::stores::store::{Place, Process};
 
 const REMEDY: &str =
     "is not installed, and these tests compare with the real one: apt-get install prometheus";
-
-/// How long a Prometheus may take to answer.
-const START: Duration = Duration::from_secs(60);
 
 /// A directory for a Prometheus' data and log. Blocks are written to it before the
 /// start.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    dir: TempDir,
+    place: Place,
+    /// More arguments of a Prometheus with these data.
+    flags: Vec<&'static str>,
 }
 
 impl Storage {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        Self { dir }
+        Self {
+            place: Place::new("Prometheus"),
+            flags: Vec::new(),
+        }
+    }
+
+    /// Data that have a sample at each instant of a query, and none between.
+    pub(crate) fn of_instants() -> Self {
+        Self {
+            flags: vec!["--query.lookback-delta=1s"],
+            ..Self::new()
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.place.path(name)
     }
 
     /// Makes blocks from an OpenMetrics file, whose samples have timestamps.
@@ -48,32 +57,41 @@ impl Storage {
     }
 }
 
-/// A running Prometheus.
+/// A running Prometheus, ended on drop.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    process: Child,
-    port: u16,
+    process: Process,
+    arguments: Vec<String>,
     url: String,
     client: reqwest::Client,
-    /// Removed after the process has ended.
-    storage: Storage,
 }
 
 impl Engine {
     /// Starts a Prometheus over `storage` with a configuration in YAML; an
     /// empty one scrapes nothing.
     pub(crate) async fn start(storage: Storage, config: &str) -> Self {
-        std::fs::write(storage.path("prometheus.yml"), config).unwrap();
-        let port = free_port();
-        let process = spawn(&storage, port);
+        let Storage { place, flags } = storage;
+        let config = place.write("prometheus.yml", config);
+        let address = format!("127.0.0.1:{}", free_port());
+        let mut arguments = vec![
+            format!("--config.file={}", config.display()),
+            format!("--storage.tsdb.path={}", place.path("data").display()),
+            format!("--web.listen-address={address}"),
+            // Blocks of any age are kept.
+            "--storage.tsdb.retention.time=100y".to_owned(),
+            // Queries of tests are long, and the machine may be busy.
+            "--query.timeout=20m".to_owned(),
+            "--log.level=warn".to_owned(),
+        ];
+        arguments.extend(flags.into_iter().map(str::to_owned));
+        let process = place.start(Path::new("prometheus"), &arguments);
         // Plain HTTP, but the client still needs a TLS provider.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut engine = Self {
             process,
-            port,
-            url: format!("http://127.0.0.1:{port}"),
+            arguments,
+            url: format!("http://{address}"),
             client: reqwest::Client::new(),
-            storage,
         };
         engine.await_ready().await;
         engine
@@ -81,31 +99,19 @@ impl Engine {
 
     /// Kills it; its written data stay.
     pub(crate) fn kill(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.kill();
     }
 
     /// Starts it again after [`Engine::kill`], with the same data and address.
     pub(crate) async fn restart(&mut self) {
-        self.process = spawn(&self.storage, self.port);
+        self.process
+            .restart(Path::new("prometheus"), &self.arguments);
         self.await_ready().await;
     }
 
     async fn await_ready(&mut self) {
-        let begun = Instant::now();
         let ready = format!("{}/-/ready", self.url);
-        loop {
-            let answer = self.client.get(&ready).send().await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
-                return;
-            }
-            let ended = self.process.try_wait().unwrap();
-            if ended.is_some() || begun.elapsed() > START {
-                let log = std::fs::read_to_string(self.storage.path("log")).unwrap_or_default();
-                panic!("Prometheus does not get ready ({ended:?}): {log}");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        self.process.await_ready(&ready).await;
     }
 
     /// The process id.
@@ -121,13 +127,35 @@ impl Engine {
 
     /// The vector of an expression at a time (seconds): labels and values.
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
+        let result = self.ask("query", expression, &[("time", time)]).await;
+        let item = |mut item: Value| {
+            let value = item["value"][1].as_str().unwrap().parse().unwrap();
+            (item["metric"].take(), value)
+        };
+        result.into_iter().map(item).collect()
+    }
+
+    /// The series of an expression between two times, at steps, all in seconds: labels,
+    /// and pairs of a time and a value as text.
+    pub(crate) async fn query_range(
+        &self,
+        expression: &str,
+        (start, end, step): (&str, &str, &str),
+    ) -> Vec<(Value, Value)> {
+        let range = [("start", start), ("end", end), ("step", step)];
+        let result = self.ask("query_range", expression, &range).await;
+        let item = |mut item: Value| (item["metric"].take(), item["values"].take());
+        result.into_iter().map(item).collect()
+    }
+
+    async fn ask(&self, path: &str, expression: &str, times: &[(&str, &str)]) -> Vec<Value> {
         let form = url::form_urlencoded::Serializer::new(String::new())
             .append_pair("query", expression)
-            .append_pair("time", time)
+            .extend_pairs(times)
             .finish();
         let answer = self
             .client
-            .post(format!("{}/api/v1/query", self.url))
+            .post(format!("{}/api/v1/{path}", self.url))
             .header("content-type", "application/x-www-form-urlencoded")
             .body(form)
             .send()
@@ -142,40 +170,9 @@ impl Engine {
             body["error"]
         );
         let Value::Array(result) = body["data"]["result"].take() else {
-            panic!("no vector: {text}");
+            panic!("no list: {text}");
         };
-        let item = |mut item: Value| {
-            let value = item["value"][1].as_str().unwrap().parse().unwrap();
-            (item["metric"].take(), value)
-        };
-        result.into_iter().map(item).collect()
-    }
-}
-
-/// Starts the process with a storage that contains its configuration.
-fn spawn(storage: &Storage, port: u16) -> Child {
-    let log = File::create(storage.path("log")).unwrap();
-    let flag = |name: &str, path: PathBuf| format!("--{name}={}", path.display());
-    Command::new("prometheus")
-        .arg(flag("config.file", storage.path("prometheus.yml")))
-        .arg(flag("storage.tsdb.path", storage.path("data")))
-        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-        // Blocks of any age are kept.
-        .arg("--storage.tsdb.retention.time=100y")
-        // The oracle's queries are long, and the machine may be busy.
-        .arg("--query.timeout=20m")
-        .arg("--log.level=warn")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap_or_else(|error| panic!("prometheus {REMEDY} ({error})"))
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Nothing has to be saved: its data are removed with it.
-        self.kill();
+        result
     }
 }
 

@@ -9,7 +9,7 @@ use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::*;
-use crate::controlplane::{Extent, parts};
+use crate::controlplane::{ControlPlane, Extent, Lent, parts};
 use crate::program::{Program, eventually};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ fn commands(section: &str) -> Vec<String> {
 /// A cluster with a release.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    pub(crate) plane: ControlPlane,
+    pub(crate) plane: Lent,
 }
 
 /// A release name of our choice, which is also the name of the chart's objects.
@@ -32,7 +32,7 @@ const OURS: &str = "gpu-metrics-apiserver";
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let plane = ControlPlane::start(Extent::Api);
+        let plane = ControlPlane::lend(Extent::Api);
         plane.kubectl(&["create", "namespace", NAMESPACE]);
         Self { plane }
     }

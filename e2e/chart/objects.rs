@@ -12,7 +12,7 @@ const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceM
 
 #[test]
 fn kube_apiserver_takes_the_objects_of_every_fixture() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     for namespace in [NAMESPACE, "gpu-metrics"] {
         plane.kubectl(&["create", "namespace", namespace]);
     }

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
 use reqwest::Identity;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
+
+use super::lab::PATIENCE;
 
 /// Longer than any answer that arrives.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -120,6 +122,32 @@ impl Way {
 
     pub(super) async fn get(&self, path: &str) -> Came {
         self.get_with(path, &[]).await
+    }
+
+    /// Repeats a request until the answer has what is wanted, and returns that.
+    pub(super) async fn until<T>(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        wanted: impl Fn(&Came) -> Option<T>,
+    ) -> T {
+        let begun = Instant::now();
+        loop {
+            let came = self.get_with(path, headers).await;
+            if let Some(found) = wanted(&came) {
+                return found;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{path}: {came:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Repeats a request until the answer has this code.
+    pub(super) async fn until_code(&self, path: &str, headers: &[(&str, &str)], code: u16) {
+        self.until(path, headers, |came| {
+            (came.code() == Some(code)).then_some(())
+        })
+        .await;
     }
 
     /// Asks with these headers.

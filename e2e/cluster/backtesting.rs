@@ -8,17 +8,16 @@ use cluster_state::clock;
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, TEAM};
-use super::scaling::on_pods;
+use super::scaling::SYNC;
+use super::workload::on_pods;
 use crate::program::Program;
-
-const SYNC: Duration = Duration::from_secs(4);
 
 /// Loads shared by the GPUs, in percent, and how long each lasts. No GPU is
 /// saturated, or the demand would be unknown. Each has one number of replicas: three
 /// would do for 160 as well as four, because 53 is within the tolerance of the target of
 /// 50, and which of them is reached depends on a moment.
 const LOADS: [u32; 6] = [70, 175, 60, 130, 190, 30];
-const HELD_FOR: Duration = Duration::from_secs(56);
+const HELD_FOR: Duration = Duration::from_secs(36);
 
 /// The stabilisation: longer than a window of readings. If the controller reads a
 /// second later, as when other tests use the same cores, no size changes.
@@ -89,7 +88,7 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
-    let lab = Lab::start(SYNC).await;
+    let lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.share(LOADS[0]);
     let held = format!(

@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::asking::{Came, Way, identity_of};
+use super::asking::{Way, identity_of};
 use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
@@ -62,7 +62,7 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     let store = Arc::new(Store::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -82,7 +82,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
         let all = found >= SERIES as f64;
         all.then_some(()).ok_or(format!("{found}"))
     });
-    await_value(&way).await;
+    way.until_code(VALUE, &[], 200).await;
     let before = server.status("VmRSS:");
 
     store.armed.store(true, Ordering::Relaxed);
@@ -103,7 +103,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     assert!(peak < limit, "{peak} MiB of {limit}: {served:?}");
 
     store.armed.store(false, Ordering::Relaxed);
-    await_value(&way).await;
+    way.until_code(VALUE, &[], 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
         (well >= 1.0).then_some(()).ok_or("not well".to_owned())
@@ -118,18 +118,6 @@ fn limit_mib() -> u64 {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let limit = container["resources"]["limits"]["memory"].as_str().unwrap();
     limit.strip_suffix("Mi").unwrap().parse().unwrap()
-}
-
-async fn await_value(way: &Way) {
-    let begun = std::time::Instant::now();
-    loop {
-        let came = way.get(VALUE).await;
-        if let Came::Body(_) = came {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{came:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
 }
 
 /// Each request needs another query.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::asking::{Came, Way, identity_of};
 use super::install::manifest;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::scaling::SYNC;
+use super::workload::{autoscaler, on_pods};
 use crate::program::{Program, eventually};
 
 /// Findings about the lab itself: metrics that are served only after some time, and
@@ -44,21 +44,14 @@ fn found(said: &Value) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-fn pods(name: &str, target: &str) -> Value {
-    json!({"type": "Pods", "pods": {
-        "metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": target},
-    }})
-}
-
 fn autoscale(lab: &Lab, name: &str, deployment: &str, metrics: &Value) {
-    lab.plane.apply(&json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "namespace": TEAM},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
-            "minReplicas": 1, "maxReplicas": 2, "metrics": metrics,
-        },
-    }));
+    lab.plane.apply(&autoscaler(
+        (TEAM, name),
+        deployment,
+        2,
+        metrics,
+        &Value::Null,
+    ));
 }
 
 fn plant(lab: &Lab) {
@@ -66,11 +59,11 @@ fn plant(lab: &Lab) {
         lab.deploy_as(name, 1);
     }
     let high = json!([
-        pods("gpu_memory_utilization", "95"),
-        pods("gpu_memory_utilisation", "50")
+        on_pods("gpu_memory_utilization", "95"),
+        on_pods("gpu_memory_utilisation", "50")
     ]);
     autoscale(lab, "high", "high", &high);
-    let fine = json!([pods("gpu_memory_utilization", "50")]);
+    let fine = json!([on_pods("gpu_memory_utilization", "50")]);
     autoscale(lab, "twice", "twice", &fine);
     autoscale(lab, "again", "twice", &fine);
     autoscale(lab, "nothing", "absent", &fine);
@@ -99,10 +92,10 @@ fn plant(lab: &Lab) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
-    let lab = Lab::start(SYNC).await;
+    let lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
-    lab.autoscale(2, &json!([pods("gpu_memory_utilization", "50")]));
+    lab.autoscale(2, &json!([on_pods("gpu_memory_utilization", "50")]));
     let admin = lab.plane.kubeconfig().to_owned();
     eventually("a cluster that is well", PATIENCE, || {
         let (code, said) = check(&admin);
@@ -166,7 +159,7 @@ async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     let admin = lab.plane.kubeconfig().to_owned();
     let rights = manifest("optional/autoscalers.yaml");
     lab.plane.kubectl(&["apply", "-f", &rights]);
@@ -176,7 +169,7 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
         &lab,
         "high",
         APP,
-        &json!([pods("gpu_memory_utilization", "95")]),
+        &json!([on_pods("gpu_memory_utilization", "95")]),
     );
     // The server checks soon after its start, and then every five minutes.
     let _ = lab.end_server("TERM");
@@ -221,15 +214,12 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
         r#"gpu_metrics_apiserver_findings{code="GM504",severity="error"} 1.0"#,
         r#"gpu_metrics_apiserver_findings{code="GM507",severity="error"} 0.0"#,
     ];
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
-        let Came::Body(metrics) = way.get("/metrics").await else {
-            panic!("no metrics");
-        };
-        if wanted.iter().all(|line| metrics.contains(line)) {
-            return;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{metrics}");
-        tokio::time::sleep(SYNC).await;
-    }
+    let all = |came: &Came| match came {
+        Came::Body(metrics) => wanted
+            .iter()
+            .all(|line| metrics.contains(line))
+            .then_some(()),
+        _ => None,
+    };
+    way.until("/metrics", &[], all).await;
 }

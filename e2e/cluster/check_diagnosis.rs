@@ -2,7 +2,6 @@
 //! remedy corrects the fault.
 
 use std::path::Path;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -10,7 +9,7 @@ use super::asking::{Came, Way, identity_of};
 use super::check::check;
 use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::manual::run;
-use super::scaling::SYNC;
+use super::workload::{autoscaler, deployment, on_pods};
 use crate::program::eventually;
 
 const PODS: &str =
@@ -77,7 +76,7 @@ fn logged(lab: &Lab, words: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_said_of_a_fault_mends_it() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
     lab.await_answer(PODS, |said| said.matches(r#""value":"40""#).count() == 2);
@@ -138,33 +137,24 @@ fn no_certificate_and_no_server(lab: &mut Lab) {
 
 /// A Deployment and its HPA. Its pods get GPUs if they request them.
 fn deploy_web(lab: &Lab, requests_gpu: bool) {
-    let mut pod = json!({
-        "metadata": {"labels": {"web": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "none"}]},
-    });
-    if requests_gpu {
-        pod["metadata"]["labels"]["app"] = json!(APP);
-        pod["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": 1}});
-    }
-    lab.plane.apply(&json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": TEAM},
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"web": "web"}}, "template": pod},
-    }));
+    let (labels, limits) = match requests_gpu {
+        true => (
+            json!({"web": "web", "app": APP}),
+            json!({"nvidia.com/gpu": 1}),
+        ),
+        false => (json!({"web": "web"}), json!({})),
+    };
+    let mut web = deployment((TEAM, "web"), 1, &labels, &limits);
+    web["spec"]["selector"]["matchLabels"] = json!({"web": "web"});
+    lab.plane.apply(&web);
 }
 
 fn autoscale(lab: &Lab, name: &str, selector: &Value) -> String {
-    let metric = json!({"type": "Pods", "pods": {
-        "metric": {"name": "gpu_memory_utilization", "selector": selector},
-        "target": {"type": "AverageValue", "averageValue": "50"},
-    }});
-    lab.plane.apply(&json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "namespace": TEAM},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": 1, "maxReplicas": 2, "metrics": [metric],
-        },
-    }));
+    let mut metric = on_pods("gpu_memory_utilization", "50");
+    metric["pods"]["metric"]["selector"] = selector.clone();
+    let metrics = json!([metric]);
+    lab.plane
+        .apply(&autoscaler((TEAM, name), name, 2, &metrics, &Value::Null));
     format!("HorizontalPodAutoscaler {TEAM}/{name}")
 }
 
@@ -240,8 +230,7 @@ fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
 
 /// The Deployment's `--prometheus-url`, which `check` reads.
 fn lead_to_prometheus(lab: &Lab, url: &str) {
-    let get = ["get", "deploy", NAME, "-n", HOME, "-o", "json"];
-    let said: Value = serde_json::from_str(&lab.plane.kubectl(&get)).unwrap();
+    let said = lab.plane.object(&["deploy", NAME, "-n", HOME]);
     let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
     let args = args
         .unwrap()
@@ -312,15 +301,9 @@ async fn no_reviews(lab: &Lab) {
 
 /// Waits until `/readyz` has this line.
 async fn await_ready(way: &Way, line: &str) {
-    let begun = Instant::now();
-    loop {
-        let came = way.get("/readyz?verbose").await;
-        if let Came::Body(said) | Came::Status(_, said) = &came
-            && said.contains(line)
-        {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{line}: {came:?}");
-        tokio::time::sleep(SYNC).await;
-    }
+    let has = |came: &Came| match came {
+        Came::Body(said) | Came::Status(_, said) => said.contains(line).then_some(()),
+        Came::Lost(_) => None,
+    };
+    way.until("/readyz?verbose", &[], has).await;
 }

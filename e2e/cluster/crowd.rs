@@ -47,7 +47,7 @@ const GROWN_KIB: u64 = 8 * 1024;
 #[tokio::test(flavor = "multi_thread")]
 async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
     raise_files();
-    let lab = Lab::start(Duration::from_secs(15)).await;
+    let lab = Lab::start().await;
     lab.deploy(1);
     lab.gpus.work(50);
     let who = reader(&lab);

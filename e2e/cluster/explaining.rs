@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::explaining_sync::{Account, Computed, Written, written};
 use super::explaining_table::{Row, make_scarce, rows};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::scaling::on_pods;
+use super::workload::on_pods;
+use crate::controlplane::Extent;
 use crate::program::{Program, eventually};
 
-/// The autoscalers' sync period here.
+/// The autoscalers' sync period here: two dozen `explain` compute as often.
 pub(super) const SYNC: Duration = Duration::from_secs(4);
 
 /// Nodes of four GPUs, sufficient for all Deployments at their maximum; otherwise
@@ -57,7 +58,10 @@ fn follow(lab: &Lab, row: &Row) -> Program {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_computes_the_replicas_that_the_controller_writes() {
-    let mut lab = Lab::with_nodes(SYNC, NODES).await;
+    let extent = Extent::Cluster {
+        autoscaler_sync: SYNC,
+    };
+    let mut lab = Lab::with(extent, NODES).await;
     lab.reconfigure(CONFIG);
     make_scarce(&lab);
     let rows = rows();

@@ -49,8 +49,7 @@ impl Written {
 /// The current statuses, in the order of the rows.
 pub(super) fn written(lab: &Lab, rows: &[Row]) -> Vec<Option<Written>> {
     let seen = clock::now();
-    let said = lab.plane.kubectl(&["get", "hpa", "-n", TEAM, "-o", "json"]);
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let said = lab.plane.object(&["hpa", "-n", TEAM]);
     let all = said["items"].as_array().unwrap();
     let of = |row: &Row| {
         let object = all

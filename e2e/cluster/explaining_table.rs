@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::gpus::SOME_WITHOUT;
 use super::lab::{APP, Lab, TEAM};
-use super::scaling::on_pods;
+use super::workload::{autoscaler, deployment, on_pods};
 
 /// A resource that pods of some Deployments wait for: the node has little of it.
 const SCARCE: &str = "example.com/slot";
@@ -186,34 +186,13 @@ impl Row {
         if self.name.starts_with("pending") {
             limits[SCARCE] = json!(1);
         }
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": self.name, "namespace": TEAM},
-            "spec": {
-                "replicas": 2,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {"containers": [
-                        {"name": "main", "image": "none", "resources": {"limits": limits}},
-                    ]},
-                },
-            },
-        })
+        deployment((TEAM, &self.name), 2, &labels, &limits)
     }
 
     /// The autoscaler.
     pub(super) fn autoscaler(&self) -> Value {
-        json!({
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": self.name, "namespace": TEAM},
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name},
-                "minReplicas": 1, "maxReplicas": 4,
-                "metrics": self.metrics,
-                "behavior": self.behavior,
-            },
-        })
+        let (of, metrics, behavior) = ((TEAM, &*self.name), &self.metrics, &self.behavior);
+        autoscaler(of, &self.name, 4, metrics, behavior)
     }
 
     /// The number of its metrics.

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
 use simulator::live::Controls;
+use tokio::task::JoinHandle;
 
+use super::asking::{Came, Way};
 use super::lab::{APP, TEAM};
-use crate::controlplane::ControlPlane;
 
 /// Whether pods with this name prefix hold a GPU depends on the end of their names.
 pub(super) const SOME_WITHOUT: &str = "some";
@@ -24,8 +23,7 @@ pub(super) struct Gpus {
     held: Arc<Mutex<BTreeMap<usize, String>>>,
     controls: Arc<Controls>,
     places: Places,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    task: JoinHandle<()>,
 }
 
 /// The load of held GPUs; GPUs that are not held are idle.
@@ -79,36 +77,31 @@ impl Places {
 }
 
 impl Gpus {
-    pub(super) fn start(plane: Arc<ControlPlane>, controls: Arc<Controls>, places: Places) -> Self {
-        let mut gpus = Self {
-            work: Arc::new(Mutex::new(Work::First(0, 0))),
-            held: Arc::default(),
+    /// `way` is to kube-apiserver: a kubectl for each look would take a third of a core.
+    pub(super) fn start(way: Way, controls: Arc<Controls>, places: Places) -> Self {
+        let work = Arc::new(Mutex::new(Work::First(0, 0)));
+        let held: Arc<Mutex<BTreeMap<usize, String>>> = Arc::default();
+        let task = {
+            let (work, held) = (Arc::clone(&work), Arc::clone(&held));
+            let controls = Arc::clone(&controls);
+            tokio::spawn(async move {
+                loop {
+                    if let Some(pods) = pods(&way).await {
+                        hand_out(&mut held.lock().unwrap(), &pods, &controls, places);
+                    }
+                    let work = *work.lock().unwrap();
+                    share_out(work, &held.lock().unwrap(), &controls, places);
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                }
+            })
+        };
+        Self {
+            work,
+            held,
             controls,
             places,
-            stop: Arc::default(),
-            thread: None,
-        };
-        let (work, held) = (Arc::clone(&gpus.work), Arc::clone(&gpus.held));
-        let (controls, stop) = (Arc::clone(&gpus.controls), Arc::clone(&gpus.stop));
-        let thread = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                if let Some(pods) = pods(&plane) {
-                    hand_out(&mut held.lock().unwrap(), &pods, &controls, places);
-                }
-                let work = *work.lock().unwrap();
-                let held = held.lock().unwrap();
-                let pods: Vec<&str> = held.values().map(String::as_str).collect();
-                for place in places.all() {
-                    let rank = held.keys().position(|held| *held == place);
-                    let percent = rank.map_or(0.0, |rank| work.of(rank, &pods));
-                    controls.force_value(places.device(place), percent);
-                }
-                drop(held);
-                std::thread::sleep(Duration::from_millis(250));
-            }
-        });
-        gpus.thread = Some(thread);
-        gpus
+            task,
+        }
     }
 
     /// Sets the load of every held GPU.
@@ -150,22 +143,26 @@ impl Gpus {
 
 impl Drop for Gpus {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.task.abort();
+    }
+}
+
+/// Gives every GPU its load.
+fn share_out(work: Work, held: &BTreeMap<usize, String>, controls: &Controls, places: Places) {
+    let pods: Vec<&str> = held.values().map(String::as_str).collect();
+    for place in places.all() {
+        let rank = held.keys().position(|held| *held == place);
+        let percent = rank.map_or(0.0, |rank| work.of(rank, &pods));
+        controls.force_value(places.device(place), percent);
     }
 }
 
 /// The service's running pods; `None` while kube-apiserver is away.
-fn pods(plane: &ControlPlane) -> Option<Vec<String>> {
-    let label = format!("app={APP}");
-    let said = plane
-        .kubectl_as(
-            plane.kubeconfig(),
-            &["get", "pods", "-n", TEAM, "-l", &label, "-o", "json"],
-        )
-        .ok()?;
+async fn pods(way: &Way) -> Option<Vec<String>> {
+    let path = format!("/api/v1/namespaces/{TEAM}/pods?labelSelector=app%3D{APP}");
+    let Came::Body(said) = way.get(&path).await else {
+        return None;
+    };
     let list: Value = serde_json::from_str(&said).ok()?;
     let running = |pod: &&Value| {
         pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()

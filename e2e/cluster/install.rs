@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, TEAM};
-use super::scaling::SYNC;
 use crate::controlplane::ControlPlane;
 use crate::program::eventually;
 
@@ -26,8 +25,7 @@ pub(super) fn manifest(name: &str) -> String {
 pub(super) fn install(plane: &ControlPlane) {
     plane.kubectl(&["apply", "-k", &manifest("")]);
     eventually("ready pods of the manifests", PATIENCE, || {
-        let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
-        let said: Value = serde_json::from_str(&said).unwrap();
+        let said = plane.object(&["deploy", NAME, "-n", HOME]);
         let status = &said["status"];
         (status["readyReplicas"] == said["spec"]["replicas"])
             .then_some(())
@@ -57,8 +55,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
 /// The container's arguments in the Deployment, except the configuration's path, the
 /// port and Prometheus, which are this machine's.
 pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
-    let said = plane.kubectl(&["get", "deploy", NAME, "-n", HOME, "-o", "json"]);
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let said = plane.object(&["deploy", NAME, "-n", HOME]);
     let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
     let args = args.unwrap().iter().map(|arg| arg.as_str().unwrap());
     let here = ["--config=", "--secure-port=", "--prometheus-url="];
@@ -71,7 +68,7 @@ const PODS: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_needs() {
-    let lab = Lab::start(SYNC).await;
+    let lab = Lab::start().await;
     kube_apiserver_verifies_the_certificate(&lab);
     lab.deploy(2);
     lab.gpus.work(40);
@@ -97,10 +94,7 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
 /// Verification is not skipped, and the bundle is the server's own.
 fn kube_apiserver_verifies_the_certificate(lab: &Lab) {
     for name in APISERVICES {
-        let said = lab
-            .plane
-            .kubectl(&["get", "apiservice", name, "-o", "json"]);
-        let spec = &serde_json::from_str::<Value>(&said).unwrap()["spec"];
+        let spec = &lab.plane.object(&["apiservice", name])["spec"];
         assert!(spec["insecureSkipTLSVerify"].is_null(), "{spec}");
         let bundle = bundle(spec);
         assert!(
@@ -240,8 +234,7 @@ fn viewers_read_once_they_may(lab: &Lab) {
 /// Without kube-apiserver: by the Service's name, with a token, and with the
 /// authority in the APIServices.
 fn the_server_asks_for_itself(lab: &Lab) {
-    let service = ["get", "apiservice", APISERVICES[0], "-o", "json"];
-    let said = serde_json::from_str::<Value>(&lab.plane.kubectl(&service)).unwrap();
+    let said = lab.plane.object(&["apiservice", APISERVICES[0]]);
     let authority = lab.plane.dir().join("bundle.crt");
     std::fs::write(&authority, bundle(&said["spec"])).unwrap();
     let authority = format!("--certificate-authority={}", authority.display());
@@ -270,10 +263,7 @@ fn the_sample_is_an_autoscaler(lab: &Lab) {
     let sample = manifest("optional/sample-hpa.yaml");
     lab.plane.kubectl(&["apply", "-n", TEAM, "-f", &sample]);
     eventually("a value the sample saw", PATIENCE, || {
-        let said = lab
-            .plane
-            .kubectl(&["get", "hpa", "vllm", "-n", TEAM, "-o", "json"]);
-        let said: Value = serde_json::from_str(&said).unwrap();
+        let said = lab.plane.object(&["hpa", "vllm", "-n", TEAM]);
         let seen = &said["status"]["currentMetrics"][0]["pods"]["current"]["averageValue"];
         (*seen == "40")
             .then_some(())

@@ -3,18 +3,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use apimachinery::time::Timestamp;
 use serde_json::{Value, json};
-use simulator::live::{self, Controls, RunningExporter};
-use simulator::{Fleet, Scenario};
 use tempfile::TempDir;
 
+use super::asking::Way;
 use super::gpus::{Gpus, Places};
 use super::install;
-use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::{SCRAPED, scrapes};
+use super::workload::{autoscaler, deployment};
+use crate::controlplane::{ControlPlane, Extent, Lent};
+use crate::live::scene::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually};
 use crate::prometheus::{Engine, Storage, free_port};
 
@@ -44,41 +43,33 @@ pub(super) struct Lab {
     /// The server's port, which it keeps after a restart.
     pub(super) port: u16,
     pub(super) gpus: Gpus,
-    pub(super) plane: Arc<ControlPlane>,
+    pub(super) plane: Lent,
     pub(super) prometheus: Engine,
     /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
     dir: TempDir,
     /// The ServiceAccount's kubeconfig, with the rights of the manifests.
     account: PathBuf,
-    _exporters: Vec<RunningExporter>,
+    _exporters: Exporters,
 }
 
 impl Lab {
     /// Starts everything. The server is registered and Available.
-    pub(super) async fn start(autoscaler_sync: Duration) -> Self {
-        Self::with_nodes(autoscaler_sync, NODES).await
+    pub(super) async fn start() -> Self {
+        Self::with(Extent::CLUSTER, NODES).await
     }
 
     /// Starts with this number of nodes of four GPUs.
-    pub(super) async fn with_nodes(autoscaler_sync: Duration, nodes: usize) -> Self {
-        let plane = Arc::new(ControlPlane::start(Extent::Cluster { autoscaler_sync }));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
-        let mut scenario = Scenario::clean(u32::try_from(nodes).unwrap(), 4, 7).starting_at(epoch);
-        scenario.exporters.interval = SCRAPED;
-        let fleet = Arc::new(Fleet::new(scenario));
-        let controls = Arc::new(Controls::default());
+    pub(super) async fn with(extent: Extent, nodes: usize) -> Self {
+        let plane = ControlPlane::lend(extent);
+        let exporters = Exporters::start(u32::try_from(nodes).unwrap(), 4, SCRAPED).await;
+        let controls = Arc::clone(&exporters.controls);
         let places = Places { nodes };
         for device in places.all() {
             controls.release(device);
             controls.force_value(device, 0.0);
         }
-        let clock = cluster_state::clock::now;
-        let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
-            .await
-            .unwrap();
-        let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters, SCRAPED)).await;
+        let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.yaml"), CONFIG).unwrap();
         install::install(&plane);
@@ -86,7 +77,7 @@ impl Lab {
         let mut lab = Self {
             server: None,
             port: free_port(),
-            gpus: Gpus::start(Arc::clone(&plane), controls, places),
+            gpus: Gpus::start(Way::of(plane.kubeconfig()), controls, places),
             account: plane.service_account_kubeconfig(HOME, NAME),
             plane,
             prometheus,
@@ -192,10 +183,7 @@ impl Lab {
 
     /// The replicas in the Deployment.
     pub(super) fn replicas(&self) -> u64 {
-        let said = self
-            .plane
-            .kubectl(&["get", "deploy", APP, "-n", TEAM, "-o", "json"]);
-        let said: Value = serde_json::from_str(&said).unwrap();
+        let said = self.plane.object(&["deploy", APP, "-n", TEAM]);
         said["spec"]["replicas"].as_u64().unwrap()
     }
 
@@ -227,21 +215,9 @@ impl Lab {
     /// Deploys another service, whose pods get GPUs too.
     pub(super) fn deploy_as(&self, name: &str, replicas: u32) {
         let labels = json!({"app": APP, "deployment": name});
-        self.plane.apply(&json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": name, "namespace": TEAM},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {"containers": [{
-                        "name": "main", "image": "none",
-                        "resources": {"limits": {"nvidia.com/gpu": 1}},
-                    }]},
-                },
-            },
-        }));
+        let limits = json!({"nvidia.com/gpu": 1});
+        self.plane
+            .apply(&deployment((TEAM, name), replicas, &labels, &limits));
     }
 
     /// An autoscaler from 1 to `most` replicas on these metrics, without delays.
@@ -251,24 +227,17 @@ impl Lab {
 
     /// An autoscaler with this stabilisation.
     pub(super) fn autoscale_after(&self, most: u32, metrics: &Value, stable: Duration) {
-        self.plane.apply(&json!({
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": APP, "namespace": TEAM},
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": APP},
-                "minReplicas": 1, "maxReplicas": most,
-                "metrics": metrics,
-                "behavior": {
-                    "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
-                    "scaleUp": {
-                        "stabilizationWindowSeconds": stable.as_secs(),
-                        // A period of 15 s would count changes by an earlier
-                        // autoscaler of the same name.
-                        "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
-                    },
-                },
+        let behavior = json!({
+            "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
+            "scaleUp": {
+                "stabilizationWindowSeconds": stable.as_secs(),
+                // A period of 15 s would count changes by an earlier autoscaler of the
+                // same name.
+                "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
             },
-        }));
+        });
+        self.plane
+            .apply(&autoscaler((TEAM, APP), APP, most, metrics, &behavior));
     }
 }
 

@@ -6,7 +6,6 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::lab::{APISERVICES, Lab, PATIENCE, TEAM};
-use super::scaling::SYNC;
 use crate::controlplane::parts;
 use crate::manual::commands;
 use crate::program::eventually;
@@ -42,7 +41,7 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
     let [install, wait, raw, sample, describe] = &commands[..] else {
         panic!("other commands than this test knows: {commands:?}");
     };
-    let lab = Lab::start(SYNC).await;
+    let lab = Lab::start().await;
     // It was done before, except for the pods, which are processes here. Repeating it
     // would direct the Service away from them.
     assert_eq!(install, "kubectl apply -k manifests");

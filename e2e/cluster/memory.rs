@@ -2,20 +2,19 @@
 //! real Prometheus with many GPUs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::Pod;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use simulator::live::{self, Controls};
-use simulator::{Fleet, Scenario};
+use simulator::Fleet;
 use tokio::sync::Semaphore;
 
 use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::scrapes;
+use crate::live::scene::Exporters;
 use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
@@ -39,20 +38,11 @@ fn wanted_pods() -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
-    let plane = ControlPlane::start(Extent::Api);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
-    let mut scenario = Scenario::clean(125, 8, 7).starting_at(epoch);
-    scenario.exporters.interval = SCRAPED;
-    scenario.scrape.interval = SCRAPED;
-    let fleet = Arc::new(Fleet::new(scenario));
-    let clock = cluster_state::clock::now;
-    let exporters = live::serve(Arc::clone(&fleet), Arc::new(Controls::default()), clock)
-        .await
-        .unwrap();
-    let prometheus = Engine::start(Storage::new(), &scrapes(&fleet, &exporters, SCRAPED)).await;
+    let plane = ControlPlane::lend(Extent::Api);
+    let exporters = Exporters::start(125, 8, SCRAPED).await;
+    let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
     let pods = wanted_pods();
-    let held = populate(&plane, &fleet, epoch, pods).await;
+    let held = populate(&plane, &exporters.fleet, pods).await;
 
     let server = Server::start(&plane, prometheus.url(), &[]);
     let all = ["ready", "every pod known", "every value served"];
@@ -142,7 +132,8 @@ impl Server {
 
 /// Creates the fleet's pods, and further pods up to `pods`, each owned by a
 /// ReplicaSet of a Deployment. Returns how many GPUs they hold.
-async fn populate(plane: &ControlPlane, fleet: &Fleet, epoch: Timestamp, pods: usize) -> usize {
+async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -> usize {
+    let epoch = fleet.scenario().epoch;
     let api = Api::connect(plane).await;
     let truth = fleet.inventory(epoch);
     for namespace in &truth.namespaces {

@@ -35,6 +35,12 @@ async fn prometheus_is_away(scene: &mut Scene) {
     // The load of the GPUs changes during the outage.
     scene.lab.gpus.work(AFTER);
     tokio::time::sleep(AWAY).await;
+    let ready = Way::straight(scene.lab.port, None).get("/readyz").await;
+    assert_eq!(
+        ready.code(),
+        Some(200),
+        "the server itself is well: {ready:?}"
+    );
     let silent = scene.trickle.now();
     scene.lab.prometheus.restart().await;
     let back = scene.trickle.now();
@@ -47,6 +53,13 @@ async fn prometheus_is_away(scene: &mut Scene) {
         silent - from,
         answers - back
     );
+    let server = scene.lab.server.as_ref().unwrap();
+    server.await_stderr("answers again after");
+    let log = server.stderr();
+    let told = log.matches("polling goes on, known values age").count();
+    // At most once for each reason: the running query breaks off, the port has no
+    // listener, and the new process is not ready.
+    assert!((1..=3).contains(&told), "{log}");
     scene.assert_answered(from, &[AVAILABLE]);
     for subject in NUMBERS {
         for seen in scene.trickle.since(from, subject) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::install::manifest;
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
-use super::scaling::{SYNC, on_pods};
+use super::workload::on_pods;
 use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
@@ -33,7 +33,7 @@ fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_its_user_may_see_and_says_what_not() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
     lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "50")]));

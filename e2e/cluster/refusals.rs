@@ -104,17 +104,9 @@ fn issue(authority: &Authority) -> Identity {
 
 /// Waits until the server's certificate is of this authority.
 async fn await_shown(port: u16, authority: &Authority) {
-    let begun = Instant::now();
-    loop {
-        // A new connection each time.
-        let came = Way::verified(port, &authority.pem()).get("/readyz").await;
-        match &came {
-            Came::Lost(_) => {}
-            Came::Body(_) | Came::Status(..) => return,
-        }
-        assert!(begun.elapsed() < PATIENCE, "{came:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    // A connection that failed is not used again.
+    let way = Way::verified(port, &authority.pem());
+    way.until("/readyz", &[], Came::code).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +152,7 @@ async fn s102_a_wrong_key_is_told_and_the_certificate_in_force_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     manifests(&plane, &["namespace", "secret", "apiservices"]);
     let account = plane.service_account_kubeconfig(HOME, NAME);
     let stand = Stand::start([&account; 3], &[OURS]);
@@ -207,34 +199,19 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
     manifests(&plane, &["rbac"]);
     stand.await_well("").await;
     let proxy = front_proxy(&plane, stand.port);
-    let begun = Instant::now();
-    loop {
-        // The user has no rights.
-        let came = ask_as(&proxy, "ada").await;
-        if came.code() == Some(403) {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{came:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    // The user has no rights.
+    proxy.until_code(&metric(), &AS_ADA, 403).await;
 }
 
 /// A server without the right to create reviews authorizes no request.
 async fn reviews_are_refused(plane: &ControlPlane, stand: &Stand) {
     let proxy = front_proxy(plane, stand.port);
-    let begun = Instant::now();
+    let failed = |came: &Came| match came {
+        Came::Status(500, body) => Some(body.clone()),
+        _ => None,
+    };
     // The right expires with kube-apiserver's own cache.
-    let came = loop {
-        let came = ask_as(&proxy, "ada").await;
-        if came.code() == Some(500) {
-            break came;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{came:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
-    let Came::Status(_, body) = came else {
-        panic!("no status");
-    };
+    let body = proxy.until(&metric(), &AS_ADA, failed).await;
     println!("a review that is refused: {body}");
     for secret in ["127.0.0.1", "serviceaccount", "subjectaccessreviews"] {
         assert!(!body.contains(secret), "{secret} in {body}");
@@ -259,9 +236,7 @@ fn front_proxy(plane: &ControlPlane, port: u16) -> Way {
     Way::straight(port, Some(identity((&certificate, &key))))
 }
 
-async fn ask_as(proxy: &Way, user: &str) -> Came {
-    proxy.get_with(&metric(), &[("X-Remote-User", user)]).await
-}
+const AS_ADA: [(&str, &str); 1] = [("X-Remote-User", "ada")];
 
 /// Applies files of `manifests/`.
 fn manifests(plane: &ControlPlane, names: &[&str]) {
@@ -273,7 +248,7 @@ fn manifests(plane: &ControlPlane, names: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_apiservice_of_another_server_is_left_alone_unless_it_shall_be_taken() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     manifests(&plane, &["namespace", "secret", "apiservices"]);
     let theirs = json!({"spec": {"service": {"namespace": "monitoring", "name": "adapter"}}});
     for name in APISERVICES {
@@ -318,8 +293,7 @@ async fn an_apiservice_of_another_server_is_left_alone_unless_it_shall_be_taken(
 }
 
 fn spec(plane: &ControlPlane, apiservice: &str) -> Value {
-    let said = plane.kubectl(&["get", "apiservice", apiservice, "-o", "json"]);
-    let mut said: Value = serde_json::from_str(&said).unwrap();
+    let mut said = plane.object(&["apiservice", apiservice]);
     said["spec"].take()
 }
 

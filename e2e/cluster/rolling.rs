@@ -31,7 +31,7 @@ enum First {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s101_a_rolling_update_under_load_loses_no_request() {
-    let mut lab = Lab::start(Duration::from_secs(15)).await;
+    let mut lab = Lab::start().await;
     lab.deploy(1);
     lab.gpus.work(50);
     let who = reader(&lab);
@@ -99,16 +99,8 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Load) {
 }
 
 async fn await_ready(port: u16, replica: &Program) {
-    let begun = Instant::now();
     let way = Way::straight(port, None);
-    loop {
-        let came = way.get("/readyz?verbose").await;
-        match came.code() {
-            Some(200) => break,
-            _ if begun.elapsed() > PATIENCE => panic!("{came:?}\n{}", replica.stderr()),
-            _ => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
+    way.until_code("/readyz?verbose", &[], 200).await;
     println!(
         "a new replica is ready {:.1?} after its start",
         replica.age()

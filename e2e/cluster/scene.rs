@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -46,8 +46,7 @@ impl Scene {
     /// Starts everything, and waits until the values are those of GPUs with this load
     /// for some time.
     pub(super) async fn start(percent: u32) -> Self {
-        // The autoscalers' sync period does not matter here.
-        let lab = Lab::start(Duration::from_secs(15)).await;
+        let lab = Lab::start().await;
         lab.deploy(REPLICAS);
         lab.gpus.work(percent);
         let reader = reader(&lab);
@@ -115,13 +114,7 @@ impl Scene {
     /// a minute if a slow machine scrapes irregularly.
     async fn await_ready(&self) {
         let way = Way::straight(self.lab.port, None);
-        let mut last = way.get("/readyz?verbose").await;
-        let began = Instant::now();
-        while last.code() != Some(200) {
-            assert!(began.elapsed() < PATIENCE, "not ready: {last:?}");
-            tokio::time::sleep(EVERY).await;
-            last = way.get("/readyz?verbose").await;
-        }
+        way.until_code("/readyz?verbose", &[], 200).await;
     }
 
     /// Waits until the last answer to each request is good.
@@ -222,16 +215,12 @@ pub(super) fn reader(lab: &Lab) -> Way {
 
 /// Waits until a path has this value.
 pub(super) async fn await_value(way: &Way, path: &str, value: &str) {
-    let begun = Instant::now();
     let wanted = format!("\"value\":\"{value}\"");
-    loop {
-        let came = way.get(path).await;
-        match &came {
-            Came::Body(body) if body.contains(&wanted) => return,
-            _ if begun.elapsed() > PATIENCE => panic!("not {value}: {came:?}"),
-            _ => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
+    let has = |came: &Came| match came {
+        Came::Body(body) => body.contains(&wanted).then_some(()),
+        _ => None,
+    };
+    way.until(path, &[], has).await;
 }
 
 /// Binds a ClusterRole to a subject.

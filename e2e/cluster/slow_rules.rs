@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 
 use super::asking::{Way, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::scaling::{Autoscaler, SYNC, on_pods};
+use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
 use super::trickle::{Seen, Subject, Trickle, some_values};
+use super::workload::{autoscaler, on_pods};
 use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
@@ -58,7 +59,7 @@ const GROUP: &str = "metrics-readers";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     let proxy = Proxy::before(lab.prometheus.url()).await;
     let reader = reader(&lab);
     lab.deploy(1);
@@ -174,21 +175,14 @@ fn autoscale_on_rule(lab: &Lab, place: usize) {
         "selector": {"matchExpressions": [{"key": "instance", "operator": "NotIn", "values": [name]}]},
     });
     let target = json!({"type": "Value", "value": "1"});
-    lab.plane.apply(&json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "namespace": TEAM},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": 1, "maxReplicas": 2,
-            "metrics": [{"type": "External", "external": {"metric": metric, "target": target}}],
-        },
-    }));
+    let metrics = json!([{"type": "External", "external": {"metric": metric, "target": target}}]);
+    lab.plane
+        .apply(&autoscaler((TEAM, &name), &name, 2, &metrics, &Value::Null));
 }
 
 /// The number of autoscalers with a condition that contains these words.
 fn conditions(lab: &Lab, words: &str) -> usize {
-    let said = lab.plane.kubectl(&["get", "hpa", "-n", TEAM, "-o", "json"]);
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let said = lab.plane.object(&["hpa", "-n", TEAM]);
     let all = said["items"].as_array().unwrap().iter();
     all.filter(|hpa| hpa["status"]["conditions"].to_string().contains(words))
         .count()

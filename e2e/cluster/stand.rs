@@ -2,12 +2,11 @@
 //! with invalid input.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::asking::{Came, Way};
-use super::lab::{PATIENCE, listening};
+use super::lab::listening;
 use crate::program::Program;
 use crate::prometheus::free_port;
 
@@ -41,69 +40,49 @@ impl Stand {
         }
     }
 
-    /// The answer of a readiness check.
-    pub(super) async fn check(&self, name: &str) -> Came {
-        self.operators.get(&format!("/readyz/{name}")).await
-    }
-
     /// Waits until a check fails with these words. Returns its text.
     pub(super) async fn await_failing(&self, name: &str, words: &[&str]) -> String {
-        let begun = Instant::now();
-        loop {
-            let came = self.check(name).await;
-            if let Came::Status(500, said) = &came
-                && words.iter().all(|word| said.contains(word))
-            {
-                return said.clone();
+        let path = format!("/readyz/{name}");
+        let failing = |came: &Came| match came {
+            Came::Status(500, said) => {
+                let is_it = words.iter().all(|word| said.contains(word));
+                is_it.then(|| said.clone())
             }
-            self.patient(begun, &format!("{name} with {words:?}"), &came);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            _ => None,
+        };
+        self.operators.until(&path, &[], failing).await
     }
 
     /// Waits until a check passes, or `readyz` with an empty name.
     pub(super) async fn await_well(&self, name: &str) {
-        let begun = Instant::now();
         let path = format!("/readyz/{name}");
-        loop {
-            let came = self.operators.get(path.trim_end_matches('/')).await;
-            if came.code() == Some(200) {
-                return;
-            }
-            self.patient(begun, name, &came);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let path = path.trim_end_matches('/');
+        self.operators.until_code(path, &[], 200).await;
     }
 
     /// The names of the failing readiness checks.
     pub(super) async fn unready(&self) -> Vec<String> {
-        let (Came::Body(said) | Came::Status(_, said)) =
-            self.operators.get("/readyz?verbose").await
-        else {
-            panic!("no answer");
-        };
-        let failing = said.lines().filter(|line| line.contains("failed: "));
-        let name = |line: &str| {
-            let name = line.strip_prefix("[-]")?.split_whitespace().next()?;
-            Some(name.to_owned())
-        };
-        failing.filter_map(name).collect()
+        self.operators.until("/readyz?verbose", &[], failing).await
     }
 
     /// Waits until exactly these checks fail.
     pub(super) async fn await_unready(&self, names: &[&str]) {
-        let begun = Instant::now();
-        while self.unready().await != names {
-            let came = self.operators.get("/readyz?verbose").await;
-            self.patient(begun, &format!("{names:?} alone"), &came);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let alone = |came: &Came| failing(came).filter(|failing| *failing == names);
+        self.operators.until("/readyz?verbose", &[], alone).await;
     }
+}
 
-    fn patient(&self, begun: Instant, what: &str, came: &Came) {
-        let log = || self.server.stderr();
-        assert!(begun.elapsed() < PATIENCE, "{what}: {came:?}\n{}", log());
-    }
+/// The names of the failing readiness checks in an answer.
+fn failing(came: &Came) -> Option<Vec<String>> {
+    let (Came::Body(said) | Came::Status(_, said)) = came else {
+        return None;
+    };
+    let failing = said.lines().filter(|line| line.contains("failed: "));
+    let name = |line: &str| {
+        let name = line.strip_prefix("[-]")?.split_whitespace().next()?;
+        Some(name.to_owned())
+    };
+    Some(failing.filter_map(name).collect())
 }
 
 /// A folder with a server certificate that clients do not verify: `--cert-dir`.

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
-use super::scaling::SYNC;
 use crate::program::eventually;
 
 const APISERVICE: &str = "v1beta1.metrics.k8s.io";
@@ -36,7 +35,7 @@ resourceRules:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     lab.plane
         .kubectl(&["apply", "-f", &manifest("optional/resource-metrics.yaml")]);
     let port = json!({"spec": {"service": {"port": lab.port}}});

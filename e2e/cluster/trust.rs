@@ -19,30 +19,25 @@ fn proxy(plane: &ControlPlane, port: u16) -> Way {
     Way::straight(port, Some(identity((&certificate, &key))))
 }
 
+const MASTER: [(&str, &str); 2] = [
+    ("X-Remote-User", "somebody"),
+    ("X-Remote-Group", "system:masters"),
+];
+
 async fn ask(proxy: &Way) -> Came {
-    let masters = [
-        ("X-Remote-User", "somebody"),
-        ("X-Remote-Group", "system:masters"),
-    ];
-    proxy.get_with(PATH, &masters).await
+    proxy.get_with(PATH, &MASTER).await
 }
 
 /// Repeats a request until the answer has this code. Returns how long that took.
 async fn await_code(proxy: &Way, code: u16) -> Duration {
     let begun = Instant::now();
-    loop {
-        let came = ask(proxy).await;
-        if came.code() == Some(code) {
-            return begun.elapsed();
-        }
-        assert!(begun.elapsed() < PATIENCE, "{came:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    proxy.until_code(PATH, &MASTER, code).await;
+    begun.elapsed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s073_a_front_proxy_counts_while_its_authority_is_published() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     let admin = plane.kubeconfig().to_owned();
     let (_dir, own) = certificates();
     let stand = Stand::start([&admin; 3], &[&own]);
@@ -77,7 +72,7 @@ async fn s073_a_front_proxy_counts_while_its_authority_is_published() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s074_what_cannot_be_read_of_the_config_map_changes_nothing() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     let admin = plane.kubeconfig().to_owned();
     let (_dir, own) = certificates();
     let stand = Stand::start([&admin; 3], &[&own]);

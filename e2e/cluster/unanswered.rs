@@ -21,7 +21,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::check::check;
 use super::lab::{Lab, PATIENCE};
-use super::scaling::SYNC;
 use crate::program::eventually;
 
 /// A status with a body, the part of the queries that it answers, the name that
@@ -54,7 +53,7 @@ const CONFIG: &str = "gpu: {window: 10s}\nprometheus: {timeout: 2s}\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_says_how_prometheus_fails_and_what_to_do() {
-    let mut lab = Lab::start(SYNC).await;
+    let mut lab = Lab::start().await;
     lab.deploy(1);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap();

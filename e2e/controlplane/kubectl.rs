@@ -48,6 +48,12 @@ impl ControlPlane {
         self.tell(kubeconfig, arguments, "")
     }
 
+    /// What `kubectl get` has of this, as the administrator.
+    pub(crate) fn object(&self, what: &[&str]) -> Value {
+        let said = self.kubectl(&[&["get", "--output=json"], what].concat());
+        serde_json::from_str(&said).unwrap()
+    }
+
     /// Applies an object, or a list of them, as the administrator.
     pub(crate) fn apply(&self, object: &Value) {
         let arguments = ["apply", "--filename=-"];

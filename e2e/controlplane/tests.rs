@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::kubectl::PUBLISHED;
 use super::process::{Part, Watchman};
 use super::{Authority, ControlPlane, Extent, Registration, parts};
+use crate::cluster::workload::deployment;
 use crate::program::eventually;
 use stand_in::StandIn;
 
@@ -24,7 +25,7 @@ fn json(text: &str) -> Value {
 
 #[test]
 fn kubectl_and_the_server_are_of_the_release_that_go_mod_names() {
-    let plane = ControlPlane::shared();
+    let plane = &ControlPlane::lend(Extent::CLUSTER);
     let versions = json(&plane.kubectl(&["version", "--output=json"]));
     for side in ["clientVersion", "serverVersion"] {
         let found = versions[side]["gitVersion"].as_str().unwrap();
@@ -40,30 +41,16 @@ fn kubectl_and_the_server_are_of_the_release_that_go_mod_names() {
 
 #[test]
 fn pods_of_a_deployment_get_gpus_and_become_ready() {
-    let plane = ControlPlane::shared();
-    let labels = json!({"app": "infer"});
-    let container = json!({
-        "name": "model",
-        "image": "nobody.invalid/model",
-        "resources": {"limits": {"nvidia.com/gpu": "1"}},
-    });
+    let plane = &ControlPlane::lend(Extent::CLUSTER);
     plane.kubectl(&["create", "namespace", "gpus"]);
-    plane.apply(&json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "infer", "namespace": "gpus"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }));
+    let (labels, limits) = (json!({"app": "infer"}), json!({"nvidia.com/gpu": 1}));
+    plane.apply(&deployment(("gpus", "infer"), 3, &labels, &limits));
     eventually("three ready pods", SOON, || {
         let said = plane.kubectl(&["get", "deploy", "infer", "-n", "gpus", "-o", "json"]);
         let ready = json(&said)["status"]["readyReplicas"].as_u64();
         (ready == Some(3)).then_some(()).ok_or(said)
     });
-    let pods = json(&plane.kubectl(&["get", "pods", "-n", "gpus", "-o", "json"]));
+    let pods = plane.object(&["pods", "-n", "gpus"]);
     for pod in pods["items"].as_array().unwrap() {
         assert_eq!(pod["spec"]["nodeName"], "gpu-node-0");
     }
@@ -71,7 +58,7 @@ fn pods_of_a_deployment_get_gpus_and_become_ready() {
 
 #[test]
 fn users_and_service_accounts_are_who_they_say() {
-    let plane = ControlPlane::shared();
+    let plane = &ControlPlane::lend(Extent::CLUSTER);
     let whoami = |kubeconfig: &Path| {
         let said = plane.kubectl_as(kubeconfig, &["auth", "whoami", "--output=json"]);
         let mut review = json(&said.unwrap());
@@ -110,7 +97,7 @@ fn users_and_service_accounts_are_who_they_say() {
 /// name, as a client with the front proxy's certificate.
 #[test]
 fn a_registered_process_is_asked_in_the_users_name() {
-    let plane = ControlPlane::shared();
+    let plane = &ControlPlane::lend(Extent::CLUSTER);
     let authority = Authority::new("serving-ca");
     let identity = authority.server(&["stand-in.lab.svc"]);
     let server = StandIn::start(&identity, &plane.front_proxy_ca());

@@ -11,17 +11,11 @@ use gpu_metrics::snapshot::{Snapshot, group_of, takes_formula};
 
 use super::promql::{Dialect, View};
 use super::sayable::{Named, Sayable, some_went};
-use super::stage::Stage;
+use super::stage::{AHEAD, LATE, Stage};
 use super::tally::Tally;
-
-/// Relative difference allowed.
-const TO_PROMQL: f64 = 1e-9;
 
 /// Allowed distance of a mean from the truth, in standard errors.
 const SIGMAS: f64 = 5.0;
-
-/// How far after now a window may end.
-const AHEAD_MS: i64 = 15_000;
 
 /// One moment of a stage, and the product's answers at it.
 pub(crate) struct Comparison<'a> {
@@ -31,21 +25,8 @@ pub(crate) struct Comparison<'a> {
     at: Timestamp,
     /// By window: devices whose series disagree whether there is a reading.
     disagreeing: BTreeMap<(i64, i64), BTreeSet<Named>>,
-    tally: Tally,
     /// All differences.
     wrong: Vec<String>,
-}
-
-/// Which questions Prometheus is asked: each costs it many passes over all series
-/// at every instant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    /// One in so many.
-    pub(crate) one_in: usize,
-    /// Where to begin: looks and seeds take turns.
-    pub(crate) first: usize,
-    /// Whether those are among them whose expressions are the longest.
-    pub(crate) heavy: bool,
 }
 
 /// An object by `namespace/name`, its devices and a value of it.
@@ -65,6 +46,17 @@ struct Question<'q> {
 }
 
 impl Question<'_> {
+    /// Whether it is about the first metric of pods, which is compared at each look.
+    fn is_flagship(&self) -> bool {
+        self.kind == "pods" && self.index == 0 && self.formula == Formula::MeanOfInstants
+    }
+
+    /// Metric, kind and formula.
+    fn what(&self) -> String {
+        let (metric, formula) = (&self.metric.name, self.formula.name());
+        format!("{metric} of {}, {formula}", self.kind)
+    }
+
     /// Whether one number is that of all objects.
     fn is_of_cluster(&self) -> bool {
         self.metric.measure == Measure::OriginalAverage || self.kind == "cluster"
@@ -73,40 +65,75 @@ impl Question<'_> {
 
 impl std::fmt::Display for Question<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { kind, window, .. } = self;
-        let (metric, formula) = (&self.metric.name, self.formula.name());
-        write!(f, "{metric} of {kind}, {formula}, {window:?}")
+        let Self { window, .. } = self;
+        let what = self.what();
+        write!(f, "{what}, {window:?}")
     }
 }
 
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(stage: &'a Stage, snapshot: &'a Snapshot, percent_as_ratio: bool) -> Self {
-        let scrape_ms = millis(stage.fleet.scenario().scrape.interval);
+    pub(crate) fn new(stage: &'a Stage, snapshot: &'a Snapshot) -> Self {
+        assert_eq!(snapshot.frame().step_ms(), stage.dialect.step_ms);
         Self {
             stage,
             snapshot,
             dialect: Dialect {
-                step_ms: snapshot.frame().step_ms(),
-                fresh_ms: (3 * scrape_ms).max(30_000),
-                percent_as_ratio,
                 some_went: some_went(snapshot),
+                ..stage.dialect.clone()
             },
             at: snapshot.frame().now(),
             disagreeing: BTreeMap::new(),
-            tally: Tally::default(),
             wrong: Vec::new(),
         }
     }
 
-    /// Compares what can be asked with this window.
-    pub(crate) async fn run(mut self, window: Duration, share: Share) -> Tally {
+    /// Compares the values of some questions: those of which the fewest were compared so
+    /// far. Prometheus needs many passes over all readings for an answer.
+    pub(crate) async fn run(mut self, window: Duration, many: usize, tally: &mut Tally) {
         let snapshot = self.snapshot;
-        let may_be_heavy = share.heavy && self.stage.fleet.devices().len() < 100;
-        let mut turn = share.first;
         let kinds = snapshot.layout().tables().iter();
         let kinds = kinds.map(|table| table.kind.resource.to_string());
         let kinds: Vec<String> = kinds.chain(["cluster".to_owned()]).collect();
-        for (index, metric) in snapshot.metrics().iter().enumerate() {
+        let mut asked = Vec::new();
+        for question in self.questions(&kinds, window) {
+            let served = self.served(&question);
+            if served.iter().any(|object| object.value.is_some()) {
+                let so_far = *tally.compared.entry(question.what()).or_default();
+                asked.push((so_far, question, served));
+            }
+        }
+        // Other questions come first at another time and in another fleet.
+        let turn = millis(window).unsigned_abs() + self.at.millis().unsigned_abs();
+        let turn = turn / 5_000 + self.stage.fleet.scenario().seed;
+        let count = asked.len();
+        asked.rotate_left(7 * usize::try_from(turn).unwrap() % count);
+        asked.sort_by_key(|(so_far, question, _)| (!question.is_flagship(), *so_far));
+        let mut left = 1 + many;
+        for (_, question, served) in &asked {
+            let before = tally.to_promql;
+            self.against_promql(question, served, tally).await;
+            left -= usize::from(tally.to_promql > before);
+            if left == 0 {
+                break;
+            }
+        }
+        let first: Vec<&String> = self.wrong.iter().take(20).collect();
+        assert!(first.is_empty(), "{} differ: {first:#?}", self.wrong.len());
+    }
+
+    /// What may be asked of these kinds of objects.
+    fn questions<'q>(&self, kinds: &'q [String], window: Duration) -> Vec<Question<'q>>
+    where
+        'a: 'q,
+    {
+        let devices = self.stage.fleet.devices().len();
+        // In large fleets those whose expressions are long are left out.
+        let is_heavy = |name: &str| ["gpu_memory_used_percent", "gpu_held_count"].contains(&name);
+        let is_light = |kind: &str, formula: Formula| {
+            ["pods", "namespaces", "cluster"].contains(&kind) && formula == Formula::MeanOfInstants
+        };
+        let mut questions = Vec::new();
+        for (index, metric) in self.snapshot.metrics().iter().enumerate() {
             let formulas = match takes_formula(&metric.measure) {
                 true => &Formula::ALL[..],
                 false => &Formula::ALL[..1],
@@ -115,30 +142,22 @@ impl<'a> Comparison<'a> {
             let original = metric.measure == Measure::OriginalAverage;
             let of_all = |kind: &&String| ["namespaces", "cluster"].contains(&kind.as_str());
             for kind in kinds.iter().filter(|kind| !original || of_all(kind)) {
-                for formula in formulas {
-                    let question = Question {
-                        kind,
-                        index,
-                        metric,
-                        formula: *formula,
-                        window,
-                    };
-                    let served = self.served(&question);
-                    turn += 1;
-                    let heavy =
-                        matches!(&*metric.name, "gpu_memory_used_percent" | "gpu_held_count");
-                    // Whatever the turn, pods' flagship is always asked for.
-                    let flagship =
-                        kind == "pods" && index == 0 && *formula == Formula::MeanOfInstants;
-                    if flagship || turn.is_multiple_of(share.one_in) && (may_be_heavy || !heavy) {
-                        self.against_promql(&question, &served).await;
-                    }
-                }
+                let of = |formula: &Formula| Question {
+                    kind,
+                    index,
+                    metric,
+                    formula: *formula,
+                    window,
+                };
+                let may_be = |formula: &&Formula| match devices {
+                    ..100 => true,
+                    100..500 => !is_heavy(&metric.name),
+                    500.. => !is_heavy(&metric.name) && is_light(kind, **formula),
+                };
+                questions.extend(formulas.iter().filter(may_be).map(of));
             }
         }
-        let first: Vec<&String> = self.wrong.iter().take(20).collect();
-        assert!(first.is_empty(), "{} differ: {first:#?}", self.wrong.len());
-        self.tally
+        questions
     }
 
     /// The objects of a kind, with their values of the default window and formula.
@@ -184,12 +203,17 @@ impl<'a> Comparison<'a> {
         served
     }
 
-    async fn against_promql(&mut self, question: &Question<'_>, served: &[Served<'a>]) {
+    async fn against_promql(
+        &mut self,
+        question: &Question<'_>,
+        served: &[Served<'a>],
+        tally: &mut Tally,
+    ) {
         let view = View::of(match question.is_of_cluster() {
             true => "cluster",
             false => question.kind,
         });
-        let windows = self.windows(question, served).await;
+        let windows = self.windows(question, served, tally).await;
         for ((last, instants), objects) in windows {
             let name = &question.metric.name;
             let expression = self
@@ -209,7 +233,10 @@ impl<'a> Comparison<'a> {
                     _ => &object.name,
                 };
                 let in_promql = values.get(name).copied();
-                if !self.agrees(object.value, in_promql) {
+                if object.value.is_some() {
+                    *tally.compared.entry(question.what()).or_default() += 1;
+                }
+                if !tally.agrees(object.value, in_promql) {
                     let (name, value, at) = (&object.name, object.value, self.at);
                     self.wrong.push(format!(
                         "{name} at {at}: {value:?}, in PromQL {in_promql:?}: {question}\n{expression}"
@@ -219,17 +246,6 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn agrees(&mut self, value: Option<Value>, in_promql: Option<f64>) -> bool {
-        let Some(value) = value else {
-            self.tally.without_value += 1;
-            return in_promql.is_none();
-        };
-        let off = difference(value.value, in_promql.unwrap_or(f64::NAN));
-        self.tally.to_promql += 1;
-        self.tally.worst_to_promql = self.tally.worst_to_promql.max(off);
-        off <= TO_PROMQL
-    }
-
     /// The objects whose numbers a query says, by the last instant and the number of
     /// instants of their windows: objects of later sources may have an earlier window.
     /// Of those without a value it says so where no device has a reading.
@@ -237,6 +253,7 @@ impl<'a> Comparison<'a> {
         &mut self,
         question: &Question<'_>,
         served: &'s [Served<'a>],
+        tally: &mut Tally,
     ) -> BTreeMap<(i64, i64), Vec<&'s Served<'a>>> {
         let asked = (question.metric, question.formula, question.window);
         let mut windows: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -252,7 +269,7 @@ impl<'a> Comparison<'a> {
             self.check_window(question, &of);
             let window = (of.last, of.instants);
             if of.is_beyond || !self.disagreeing(window).await.is_disjoint(&of.devices) {
-                self.tally.beyond_promql += usize::from(object.value.is_some());
+                tally.beyond_promql += usize::from(object.value.is_some());
             } else if object.value.is_some() || of.is_silent {
                 windows.entry(window).or_default().push(object);
             }
@@ -267,10 +284,13 @@ impl<'a> Comparison<'a> {
         let asked_ms = millis(question.window).max(4 * scrape_ms);
         assert_eq!(of.window_ms, asked_ms, "{question}");
         assert_eq!(of.instants, (asked_ms + step_ms - 1) / step_ms);
-        let end = |lag_ms: i64| (self.at.millis() - lag_ms + AHEAD_MS).div_euclid(step_ms);
+        let end = |lag_ms: i64| (self.at.millis() - lag_ms + millis(AHEAD)).div_euclid(step_ms);
         let sources = self.snapshot.frame().view().sources.iter();
         let mut ends = sources.map(|source| end(source.lag_ms));
         assert!(ends.any(|end| end == of.last), "{question}");
+        let first = (of.last - of.instants + 1) * step_ms;
+        let known = (self.at - question.window - LATE).millis();
+        assert!(first >= known, "readings before {known} are unknown");
     }
 
     /// Devices of which, at an instant of a window, one series has a reading and another
@@ -288,7 +308,7 @@ impl<'a> Comparison<'a> {
                 false => Vec::new(),
             };
             for expression in expressions {
-                for (labels, _) in self.stage.engine.query(&expression, &at).await {
+                for (labels, _) in self.stage.oracle.query(&expression, &at).await {
                     let text = |label: &str| labels[label].as_str().unwrap_or_default().to_owned();
                     devices.insert((text("uuid"), text("gpu_i_id")));
                 }
@@ -301,7 +321,7 @@ impl<'a> Comparison<'a> {
     /// What Prometheus answers at a time, by object.
     async fn ask(&self, expression: &str, view: &View, at_ms: i64) -> BTreeMap<String, f64> {
         let at = Timestamp::from_millis(at_ms).to_string();
-        let result = self.stage.engine.query(expression, &at).await;
+        let result = self.stage.oracle.query(expression, &at).await;
         let labels = view.labels();
         let mut values = BTreeMap::new();
         for (labels_of, value) in result {
@@ -372,13 +392,4 @@ pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), V
         values.extend(cluster.map(|value| ((metric.name.clone(), "cluster".to_owned()), value)));
     }
     values
-}
-
-/// Relative difference.
-fn difference(a: f64, b: f64) -> f64 {
-    if a == b {
-        0.0
-    } else {
-        (a - b).abs() / a.abs().max(b.abs())
-    }
 }

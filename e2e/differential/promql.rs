@@ -6,7 +6,9 @@
 //! 1. *Readings* of a field: of each series the newest sample, if it is valid
 //!    by its range and younger than F. A pair of vectors, values and sample
 //!    times, under canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for
-//!    the device, `ns` and `po` for the pod ([`Dialect::readings`]).
+//!    the device, `ns` and `po` for the pod. Expressions name a field's readings many
+//!    times, so Prometheus evaluates them once, at each instant ([`Dialect::sources`]).
+//!    Another Prometheus has the results as series, and the rest is asked of it.
 //! 2. A *view* keeps what counts for a kind of object and adds the labels
 //!    that name it ([`Dialect::placed`]). DCGM's series do not tell when a pod
 //!    started: `pod_started` replaces the pod watch, as kube-state-metrics would
@@ -70,23 +72,76 @@ pub(crate) struct Dialect {
     pub(crate) some_went: bool,
 }
 
-/// The names of a field; regular expressions are anchored.
-const MEM_COPY: &str = "DCGM_FI_DEV_MEM_COPY_UTIL|dcgm_mem_copy_utilization";
-const GPU_UTIL: &str = "DCGM_FI_DEV_GPU_UTIL(_RATIO)?|dcgm_gpu_utilization";
-const DRAM: &str = "DCGM_FI_PROF_DRAM_(ACTIVE|UTIL_RATIO)";
-const ENGINE: &str = "DCGM_FI_PROF_GR_ENGINE_(ACTIVE|UTIL_RATIO)";
-const USED: &str = "DCGM_FI_DEV_FB_USED|dcgm_fb_used";
-const FREE: &str = "DCGM_FI_DEV_FB_FREE|dcgm_fb_free";
-const RESERVED: &str = "DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved";
-const POWER: &str = "DCGM_FI_DEV_POWER_USAGE|dcgm_power_usage";
+/// A field of the exporter.
+struct Field {
+    /// The names of its series, an anchored regular expression.
+    names: &'static str,
+    /// The first word of the series of its readings.
+    word: &'static str,
+    range: Range,
+}
+
+/// Which samples are readings.
+enum Range {
+    Percent,
+    Ratio,
+    /// From 0 to below a limit.
+    Below(&'static str),
+}
+
+impl Field {
+    const fn new(word: &'static str, names: &'static str, range: Range) -> Self {
+        Self { names, word, range }
+    }
+
+    fn readings(&self) -> Readings {
+        Readings {
+            values: format!("{}_value", self.word),
+            times: format!("{}_time", self.word),
+        }
+    }
+}
+
+const FRAMEBUFFER: Range = Range::Below("1e8");
+static MEM_COPY: Field = Field::new(
+    "mem_copy",
+    "DCGM_FI_DEV_MEM_COPY_UTIL|dcgm_mem_copy_utilization",
+    Range::Percent,
+);
+static GPU_UTIL: Field = Field::new(
+    "gpu_util",
+    "DCGM_FI_DEV_GPU_UTIL(_RATIO)?|dcgm_gpu_utilization",
+    Range::Percent,
+);
+static DRAM: Field = Field::new(
+    "dram",
+    "DCGM_FI_PROF_DRAM_(ACTIVE|UTIL_RATIO)",
+    Range::Ratio,
+);
+static ENGINE: Field = Field::new(
+    "engine",
+    "DCGM_FI_PROF_GR_ENGINE_(ACTIVE|UTIL_RATIO)",
+    Range::Ratio,
+);
+static USED: Field = Field::new("used", "DCGM_FI_DEV_FB_USED|dcgm_fb_used", FRAMEBUFFER);
+static FREE: Field = Field::new("free", "DCGM_FI_DEV_FB_FREE|dcgm_fb_free", FRAMEBUFFER);
+static RESERVED: Field = Field::new(
+    "reserved",
+    "DCGM_FI_DEV_FB_RESERVED|dcgm_fb_reserved",
+    FRAMEBUFFER,
+);
+static POWER: Field = Field::new(
+    "power",
+    "DCGM_FI_DEV_POWER_USAGE|dcgm_power_usage",
+    Range::Below("1e6"),
+);
+static FIELDS: [&Field; 8] = [
+    &MEM_COPY, &GPU_UTIL, &DRAM, &ENGINE, &USED, &FREE, &RESERVED, &POWER,
+];
 
 /// A ratio, which may slightly exceed 1, as a percentage.
 fn ratio(field: &str) -> String {
     format!("100 * clamp_max((({field}) >= 0) <= 1.2, 1)")
-}
-
-fn amount(field: &str, below: &str) -> String {
-    format!("(({field}) >= 0) < {below}")
 }
 
 /// `to` gets the value of each existing label of `from`; the last one wins.
@@ -142,61 +197,43 @@ fn newest(readings: &Readings, key: &str) -> String {
 }
 
 impl Dialect {
-    fn readings(&self, names: &str, valid: impl Fn(&str) -> String) -> Readings {
-        let field = format!("{{__name__=~\"{names}\"}}");
-        let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
-        Readings {
-            values: canonical(&valid(&field)),
-            times: canonical(&fresh),
-        }
+    /// The series that Prometheus evaluates first, by name: readings, and [`POD_STARTED`].
+    pub(crate) fn sources(&self) -> Vec<(String, String)> {
+        let of_field = |field: &&Field| {
+            let sample = format!("{{__name__=~\"{}\"}}", field.names);
+            let valid = match field.range {
+                Range::Percent if !self.percent_as_ratio => format!("(({sample}) >= 0) <= 100"),
+                Range::Percent | Range::Ratio => ratio(&sample),
+                Range::Below(limit) => format!("(({sample}) >= 0) < {limit}"),
+            };
+            let fresh = format!("timestamp({sample}) > time() - {}", seconds(self.fresh_ms));
+            let Readings { values, times } = field.readings();
+            [(values, canonical(&valid)), (times, canonical(&fresh))]
+        };
+        let pods = (POD_STARTED.to_owned(), POD_STARTED.to_owned());
+        FIELDS.iter().flat_map(of_field).chain([pods]).collect()
     }
 
     /// A percentage of whole cards, or a ratio on MIG instances.
-    fn utilization(&self, percent: &str, of_instances: &str) -> Readings {
-        let whole = self.readings(percent, |field| self.percent(field));
-        let instances = self.readings(of_instances, ratio);
+    fn utilization(percent: &Field, of_instances: &Field) -> Readings {
+        let whole = percent.readings();
+        let instances = of_instances.readings();
         let whole = whole.map(|vector| without(vector, "gpu_i_id"));
         whole.or(&instances.map(|vector| with(vector, "gpu_i_id")))
-    }
-
-    fn percent(&self, field: &str) -> String {
-        if self.percent_as_ratio {
-            ratio(field)
-        } else {
-            format!("(({field}) >= 0) <= 100")
-        }
     }
 
     /// Devices of which, at an instant of a window, one series has a reading of a field and
     /// another one's newest sample is none: an expression for each field.
     pub(crate) fn disagreeing(&self, instants: i64) -> Vec<String> {
-        let percent = |field: &str| self.percent(field);
-        let framebuffer = |field: &str| amount(field, "1e8");
-        let watts = |field: &str| amount(field, "1e6");
-        type InRange<'a> = &'a dyn Fn(&str) -> String;
-        let fields: [(&str, InRange<'_>); 8] = [
-            (MEM_COPY, &percent),
-            (GPU_UTIL, &percent),
-            (DRAM, &ratio),
-            (ENGINE, &ratio),
-            (USED, &framebuffer),
-            (FREE, &framebuffer),
-            (RESERVED, &framebuffer),
-            (POWER, &watts),
-        ];
         let step_ms = self.step_ms;
         let over = format!("[{}ms:{step_ms}ms]", instants * step_ms - 1);
-        let expressions = fields.map(|(names, valid)| {
-            let field = format!("{{__name__=~\"{names}\"}}");
-            let fresh = format!("timestamp({field}) > time() - {}", seconds(self.fresh_ms));
+        let of_field = |field: &&Field| {
+            let Readings { values, times } = field.readings();
             let key = format!("{DEVICE}, ns, po");
-            let of = |word: &str| {
-                let vector = format!("(({fresh}) {word} ({}))", valid(&field));
-                format!("group by ({key}) ({})", canonical(&vector))
-            };
+            let of = |word: &str| format!("group by ({key}) ({times} {word} {values})");
             format!("max_over_time(({} and {}){over})", of("and"), of("unless"))
-        });
-        expressions.into()
+        };
+        FIELDS.iter().map(of_field).collect()
     }
 
     /// Readings of live GPU pods' devices since each pod's start.
@@ -281,22 +318,17 @@ impl Dialect {
         format!("({devices} unless on (uuid, gpu_i_id) max by (uuid) ({instances}))")
     }
 
-    /// An amount of cards and of their MIG instances.
-    fn amounts(&self, names: &str, below: &str, view: &View) -> String {
-        let readings = self.readings(names, |field| amount(field, below));
+    /// Framebuffer of cards and of their MIG instances.
+    fn memory_used(&self, view: &View) -> String {
+        let readings = USED.readings();
         let instances = with(&readings.present(), "gpu_i_id");
         Self::unshadowed(&self.devices(&readings, view), &instances)
     }
 
     /// Watts of each board, which its MIG instances repeat.
     fn watts(&self, view: &View) -> String {
-        let readings = self.readings(POWER, |field| amount(field, "1e6"));
         let board = view.device_key().replace(DEVICE, "uuid");
-        newest(&self.placed(&readings, view), &board)
-    }
-
-    fn framebuffer(&self, names: &str) -> Readings {
-        self.readings(names, |field| amount(field, "1e8"))
+        newest(&self.placed(&POWER.readings(), view), &board)
     }
 
     /// The expression of a metric for all objects of a kind, over a number of
@@ -311,20 +343,17 @@ impl Dialect {
         let over = format!("[{}ms:{}ms]", instants * self.step_ms - 1, self.step_ms);
         let key = view.key();
         let mean = |vector: &str| format!("avg_over_time(({vector}){over})");
-        let memory = || self.utilization(MEM_COPY, DRAM);
+        let memory = || Self::utilization(&MEM_COPY, &DRAM);
         match metric {
             "gpu_memory_utilization" => self.average(&memory(), formula, view, &over),
             "gpu_utilization" => {
-                self.average(&self.utilization(GPU_UTIL, ENGINE), formula, view, &over)
+                self.average(&Self::utilization(&GPU_UTIL, &ENGINE), formula, view, &over)
             }
             "gpu_memory_utilization_sum" => mean(&format!(
                 "sum by ({key}) ({})",
                 self.devices(&memory(), view)
             )),
-            "gpu_memory_used" => mean(&format!(
-                "sum by ({key}) {}",
-                self.amounts(USED, "1e8", view)
-            )),
+            "gpu_memory_used" => mean(&format!("sum by ({key}) {}", self.memory_used(view))),
             "gpu_power_usage" => mean(&format!("sum by ({key}) ({})", self.watts(view))),
             "gpu_memory_used_percent" => mean(&self.used_percent(view)),
             "gpu_held_count" => mean(&self.held_count(view)),
@@ -364,7 +393,7 @@ impl Dialect {
     /// lines of one pod, the one with the newest `used`.
     fn used_percent(&self, view: &View) -> String {
         let (row, device, key) = (view.row_key(), view.device_key(), view.key());
-        let fields = [USED, FREE, RESERVED].map(|names| self.framebuffer(names));
+        let fields = [&USED, &FREE, &RESERVED].map(Field::readings);
         let placed = fields.clone().map(|field| self.placed(&field, view));
         let [used, free, reserved] = placed.clone().map(|field| newest(&field, &row));
         let whole = format!("(({used} + {free} + ({reserved} or {free} * 0)) > 0)");
@@ -404,9 +433,9 @@ impl Dialect {
     fn held_count(&self, view: &View) -> String {
         let key = view.key();
         let fields = [
-            self.utilization(MEM_COPY, DRAM),
-            self.utilization(GPU_UTIL, ENGINE),
-            self.framebuffer(USED),
+            Self::utilization(&MEM_COPY, &DRAM),
+            Self::utilization(&GPU_UTIL, &ENGINE),
+            USED.readings(),
         ];
         let [memory, kernels, used] = fields.clone().map(|field| self.devices(&field, view));
         let instances = with(&fields[2].present(), "gpu_i_id");
@@ -421,7 +450,7 @@ impl Dialect {
 
     fn count_by_use(&self, view: &View, condition: &str) -> String {
         let key = view.key();
-        let memory = self.utilization(MEM_COPY, DRAM);
+        let memory = Self::utilization(&MEM_COPY, &DRAM);
         let devices = self.devices(&memory, view);
         let claims = self.claims(&memory, view);
         format!(
@@ -432,8 +461,7 @@ impl Dialect {
     /// The original exporter's value: each device once, without instants at which no
     /// device has a reading.
     fn original(&self, view: &View) -> String {
-        let readings = self.readings(MEM_COPY, |field| self.percent(field));
-        let devices = self.devices(&readings, view);
+        let devices = self.devices(&MEM_COPY.readings(), view);
         format!("avg({devices} != 0) or max({devices}) * 0")
     }
 }

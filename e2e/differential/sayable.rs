@@ -55,7 +55,8 @@ impl Sayable {
             is_beyond: misses(&metric.measure, &reasons)
                 || is_in_parts(&metric.measure, &reasons)
                 || reasons.devices.iter().any(|it| it.fresh_ms != fresh_ms)
-                || rows().any(|row| is_replaced(snapshot, row)),
+                || rows().any(|row| is_replaced(snapshot, row))
+                || is_count(&metric.measure) && rows().any(|row| has_lost_labels(snapshot, row)),
         })
     }
 }
@@ -127,6 +128,27 @@ fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let newest = heard(row.device).map(|heard| heard.newest).max();
     let mut rivals = layout.rivals_of(row.device).iter();
     rivals.any(|rival| heard(*rival).map(|heard| heard.first).min() > newest)
+}
+
+const fn is_count(measure: &Measure) -> bool {
+    matches!(
+        measure,
+        Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount
+    )
+}
+
+/// Whether a row's device was reported without a pod while a live one held it: it counts
+/// as held, and a query goes by the labels.
+fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
+    let layout = snapshot.layout();
+    let rows = layout.device_rows(row.device).iter();
+    let facts = rows.filter_map(|row| layout.fact(*row));
+    let of = |standing: Standing| facts.clone().filter(move |it| it.standing == standing);
+    let heard = |facts: &RowFacts| snapshot.frame().heard(facts.id);
+    let bare = of(Standing::Nobody).filter_map(|it| Some(heard(it)?.newest));
+    let held = of(Standing::Held).filter(|it| !it.row.per_process);
+    let held = held.filter_map(|it| Some(heard(it)?.first.max(it.started)));
+    held.min().is_some_and(|since| bare.max() >= Some(since))
 }
 
 /// Whether there are readings of pods that have gone.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,19 +16,27 @@ use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
 use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SignalQuery};
-use simulator::{Fleet, Scenario};
+use simulator::{Fleet, LabelScheme, Scenario};
 
-use super::promql::{POD_STARTED, owner_label};
+use super::promql::{Dialect, POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};
 
 /// How long before a look polls are made, in milliseconds: each target has a new
 /// sample four times. Usually the last poll brings none.
 const POLLS: [u64; 5] = [52_200, 36_200, 20_200, 4_200, 0];
 
+/// How much earlier than at a look a window may end, and how much later.
+pub(super) const LATE: Duration = Duration::from_secs(120);
+pub(super) const AHEAD: Duration = Duration::from_secs(15);
+
 /// A fleet with its samples in a real Prometheus.
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
     pub(crate) engine: Engine,
+    /// Has the readings at each instant as series ([`Dialect::sources`]).
+    pub(crate) oracle: Engine,
+    /// As if no pod had gone.
+    pub(crate) dialect: Dialect,
     source: Prometheus,
     /// The longest window that may be asked for.
     longest: Duration,
@@ -35,11 +44,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Has samples from a time on until another time, and none after it: a window may
-    /// end later than the newest sample.
+    /// end later than the newest sample. `window` is the one that is compared.
     pub(crate) async fn new(
         scenario: Scenario,
         (from, at): (Timestamp, Timestamp),
-        longest: Duration,
+        (window, longest): (Duration, Duration),
         hasher: KeyHasher,
     ) -> Self {
         let fleet = Fleet::new(scenario);
@@ -47,12 +56,16 @@ impl Stage {
         let inventory = inventory(&fleet, from, at);
         blocks(&storage, &inventory, |out| fleet.openmetrics(from, at, out));
         let engine = Engine::start(storage, "").await;
+        let dialect = dialect(fleet.scenario());
+        let oracle = oracle(&engine, &dialect, (at - window - LATE, at + AHEAD)).await;
         let mut settings = PrometheusSettings::new(engine.url().parse().unwrap());
         settings.timeout = Duration::from_secs(60);
         let source = Prometheus::new(settings, hasher).unwrap();
         Self {
             fleet,
             engine,
+            oracle,
+            dialect,
             source,
             longest,
         }
@@ -113,6 +126,49 @@ impl Stage {
         let inventory = Arc::new(self.fleet.inventory(at));
         pipeline.publish(&inventory, at)
     }
+}
+
+fn dialect(scenario: &Scenario) -> Dialect {
+    let schemes = &scenario.scrape.schemes;
+    let is_ratio = |scheme: &LabelScheme| *scheme == LabelScheme::RhoaiRatio;
+    Dialect {
+        step_ms: millis(Policy::default().step),
+        fresh_ms: (3 * millis(scenario.scrape.interval)).max(30_000),
+        percent_as_ratio: schemes.iter().all(is_ratio),
+        some_went: false,
+    }
+}
+
+/// A Prometheus with what an engine answers at each instant between two times.
+async fn oracle(engine: &Engine, dialect: &Dialect, span: (Timestamp, Timestamp)) -> Engine {
+    let step_ms = dialect.step_ms;
+    let grid = |at: Timestamp| Timestamp::from_millis(at.millis() / step_ms * step_ms).to_string();
+    let step = Timestamp::from_millis(step_ms).to_string();
+    let (start, end) = (grid(span.0), grid(span.1));
+    let mut text = String::new();
+    for (name, expression) in dialect.sources() {
+        let series = engine.query_range(&expression, (&start, &end, &step)).await;
+        let mut named = HashSet::new();
+        for (labels, values) in series {
+            let labels = labels.as_object().unwrap().iter();
+            let labels = labels.filter(|(label, _)| *label != "__name__");
+            let labels: Vec<String> = labels
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            let labels = labels.join(",");
+            for value in values.as_array().unwrap() {
+                let (at, value) = (&value[0], value[1].as_str().unwrap());
+                let _ = writeln!(text, "{name}{{{labels}}} {value} {at}");
+            }
+            assert!(
+                named.insert(labels),
+                "{name}: two series have the same labels"
+            );
+        }
+    }
+    let storage = Storage::of_instants();
+    blocks(&storage, &text, |out| out.write_all(b"# EOF\n"));
+    Engine::start(storage, "").await
 }
 
 /// The series of MIG instances, whatever the case of their labels.

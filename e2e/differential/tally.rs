@@ -1,8 +1,17 @@
 //! Counters of comparisons, and the largest differences.
 
+use std::collections::BTreeMap;
+
+use gpu_metrics::metric::Value;
+
+/// Relative difference allowed.
+const TO_PROMQL: f64 = 1e-9;
+
 /// Counters of comparisons, and the largest differences.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// How many values were compared with PromQL, by question.
+    pub(crate) compared: BTreeMap<String, usize>,
     pub(crate) to_promql: usize,
     /// Objects that have no value, in the product as in PromQL.
     pub(crate) without_value: usize,
@@ -13,13 +22,29 @@ pub(crate) struct Tally {
     pub(crate) worst_to_promql: f64,
 }
 
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.to_promql += other.to_promql;
-        self.without_value += other.without_value;
-        self.to_truth += other.to_truth;
-        self.beyond_promql += other.beyond_promql;
-        self.worst_to_promql = self.worst_to_promql.max(other.worst_to_promql);
+impl Tally {
+    /// Compares a value with PromQL's.
+    pub(crate) fn agrees(&mut self, value: Option<Value>, in_promql: Option<f64>) -> bool {
+        let Some(value) = value else {
+            self.without_value += 1;
+            return in_promql.is_none();
+        };
+        let off = difference(value.value, in_promql.unwrap_or(f64::NAN));
+        self.to_promql += 1;
+        self.worst_to_promql = self.worst_to_promql.max(off);
+        off <= TO_PROMQL
+    }
+
+    /// The number of questions of which a value was compared.
+    pub(crate) fn questions(&self) -> usize {
+        self.compared.values().filter(|count| **count > 0).count()
+    }
+
+    /// Asserts that values of all metrics, formulas and kinds of objects were compared.
+    pub(crate) fn assert_all_compared(&self) {
+        let left = self.compared.iter().filter(|(_, count)| **count == 0);
+        let left: Vec<_> = left.collect();
+        assert!(left.is_empty(), "never compared: {left:#?}");
     }
 }
 
@@ -27,12 +52,23 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} values equal PromQL (worst {:.1e}, {} beyond it, {} rightly absent), {} lie near the truth",
+            "{} values of {} of {} questions equal PromQL (worst {:.1e}, {} beyond it, {} rightly absent), {} lie near the truth",
             self.to_promql,
+            self.questions(),
+            self.compared.len(),
             self.worst_to_promql,
             self.beyond_promql,
             self.without_value,
             self.to_truth
         )
+    }
+}
+
+/// Relative difference.
+fn difference(a: f64, b: f64) -> f64 {
+    if a == b {
+        0.0
+    } else {
+        (a - b).abs() / a.abs().max(b.abs())
     }
 }

@@ -75,7 +75,7 @@ async fn monitoring(scene: &Scene) -> Engine {
            static_configs:\n  \
            - targets: [\"{address}\"]\n    \
              labels: {{namespace: gpu-metrics, pod: gpu-metrics-apiserver-0}}\n",
-        scene.scrapes
+        scene.exporters.scrapes()
     );
     Engine::start(storage, &config).await
 }

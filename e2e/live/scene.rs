@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use apimachinery::time::Timestamp;
 use simulator::live::{self, Controls, RunningExporter};
@@ -61,44 +61,32 @@ pub(super) struct Scene {
     pub(super) prometheus: Engine,
     pub(super) fleet: Arc<Fleet>,
     pub(super) controls: Arc<Controls>,
-    /// The scrape configuration for the exporters.
-    pub(super) scrapes: String,
     dir: TempDir,
-    _exporters: Vec<RunningExporter>,
+    pub(super) exporters: Exporters,
 }
 
 impl Scene {
     /// Starts everything, and waits until all values are there.
     pub(super) async fn start() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
-        let mut scenario = Scenario::clean(2, 4, 7).starting_at(epoch);
-        scenario.exporters.interval = SCRAPED;
-        let fleet = Arc::new(Fleet::new(scenario));
-        let controls = Arc::new(Controls::default());
+        let exporters = Exporters::start(2, 4, SCRAPED).await;
+        let controls = &exporters.controls;
         for (device, namespace, pod, percent) in HOLDERS {
             controls.reassign(device, namespace, pod);
             controls.force_value(device, percent);
         }
         controls.release(FREE);
         controls.force_value(FREE, 0.0);
-        let clock = cluster_state::clock::now;
-        let exporters = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock)
-            .await
-            .unwrap();
-        let scrapes = scrapes(&fleet, &exporters, SCRAPED);
-        let prometheus = Engine::start(Storage::new(), &scrapes).await;
+        let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
         let dir = tempfile::tempdir().unwrap();
         let (server, kubectl) = serve(&prometheus, &dir.path().join("main"), &of_window(WINDOW));
         let scene = Self {
             server,
             kubectl,
             prometheus,
-            fleet,
-            controls,
-            scrapes,
+            fleet: Arc::clone(&exporters.fleet),
+            controls: Arc::clone(controls),
             dir,
-            _exporters: exporters,
+            exporters,
         };
         scene.await_values(
             PODS_A,
@@ -227,24 +215,54 @@ fn serve(prometheus: &Engine, dir: &Path, text: &str) -> (Program, Kubectl) {
     (server, Kubectl { kubeconfig })
 }
 
-/// A configuration that gives targets the labels of the operator's ServiceMonitor.
-pub(crate) fn scrapes(fleet: &Fleet, exporters: &[RunningExporter], interval: Duration) -> String {
-    let interval = interval.as_secs();
-    let mut config = format!(
-        "global: {{scrape_interval: {interval}s, scrape_timeout: {interval}s}}\n\
-         scrape_configs:\n\
-         - job_name: nvidia-dcgm-exporter\n  \
-           honor_labels: false\n  \
-           static_configs:\n"
-    );
-    for running in exporters {
-        let pod = &fleet.exporters()[running.index].pod;
-        config.push_str(&format!(
-            "  - targets: [\"{}\"]\n    \
-                 labels: {{namespace: gpu-operator, pod: {pod}, container: nvidia-dcgm-exporter, \
-                 service: nvidia-dcgm-exporter, endpoint: gpu-metrics}}\n",
-            running.addr
-        ));
+/// Running exporters of nodes, with holders and readings set by the test.
+#[derive(Debug)]
+pub(crate) struct Exporters {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) controls: Arc<Controls>,
+    running: Vec<RunningExporter>,
+    interval: Duration,
+}
+
+impl Exporters {
+    /// Starts them. They renew their readings, and are to be scraped, at an interval.
+    pub(crate) async fn start(nodes: u32, gpus_per_node: u32, interval: Duration) -> Self {
+        let epoch = Timestamp::from_secs(cluster_state::clock::now().secs());
+        let mut scenario = Scenario::clean(nodes, gpus_per_node, 7).starting_at(epoch);
+        scenario.exporters.interval = interval;
+        scenario.scrape.interval = interval;
+        let fleet = Arc::new(Fleet::new(scenario));
+        let controls = Arc::new(Controls::default());
+        let clock = cluster_state::clock::now;
+        let running = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock);
+        Self {
+            running: running.await.unwrap(),
+            fleet,
+            controls,
+            interval,
+        }
     }
-    config
+
+    /// A configuration of Prometheus that gives targets the labels of the operator's
+    /// ServiceMonitor.
+    pub(crate) fn scrapes(&self) -> String {
+        let interval = self.interval.as_secs();
+        let mut config = format!(
+            "global: {{scrape_interval: {interval}s, scrape_timeout: {interval}s}}\n\
+             scrape_configs:\n\
+             - job_name: nvidia-dcgm-exporter\n  \
+               honor_labels: false\n  \
+               static_configs:\n"
+        );
+        for running in &self.running {
+            let pod = &self.fleet.exporters()[running.index].pod;
+            config.push_str(&format!(
+                "  - targets: [\"{}\"]\n    \
+                     labels: {{namespace: gpu-operator, pod: {pod}, container: nvidia-dcgm-exporter, \
+                     service: nvidia-dcgm-exporter, endpoint: gpu-metrics}}\n",
+                running.addr
+            ));
+        }
+        config
+    }
 }

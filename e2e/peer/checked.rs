@@ -19,6 +19,7 @@ use super::pair::{Scene, Side};
 use crate::chart::{self, migration};
 use crate::cluster::check::{check, check_with};
 use crate::cluster::lab::listening;
+use crate::cluster::workload::{self, on_pods};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::manual::{commands, shell};
 use crate::program::eventually;
@@ -33,7 +34,7 @@ const FULL: &str = "prometheus-adapter";
 #[tokio::test(flavor = "multi_thread")]
 async fn what_check_prints_mends_what_it_finds() {
     let migration = migration::Scene {
-        plane: ControlPlane::start(Extent::Api),
+        plane: ControlPlane::lend(Extent::Api),
     };
     let plane = &migration.plane;
     let prometheus = objects::prometheus().await;
@@ -207,18 +208,15 @@ fn an_apiservice_that_is_gone(plane: &ControlPlane) {
 
 /// An autoscaler without a value, with the controller's condition.
 fn autoscaler(plane: &ControlPlane) {
-    plane.apply(&json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "infer", "namespace": "default"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
-            "minReplicas": 1, "maxReplicas": 2,
-            "metrics": [{"type": "Pods", "pods": {
-                "metric": {"name": "gpu_memory_utilization"},
-                "target": {"type": "AverageValue", "averageValue": "50"},
-            }}],
-        },
-    }));
+    let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
+    let of = ("default", "infer");
+    plane.apply(&workload::autoscaler(
+        of,
+        "infer",
+        2,
+        &metrics,
+        &Value::Null,
+    ));
     let condition = json!({
         "type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric",
         "message": "no metrics", "lastTransitionTime": "2026-01-01T00:00:00Z",

@@ -18,6 +18,7 @@ use super::pair::{LOOKING, Scene, Side, adapter};
 use super::{compared, patterns, questions};
 use crate::chart;
 use crate::cluster::lab::listening;
+use crate::cluster::workload::deployment;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
@@ -37,8 +38,7 @@ const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const USAGE: &str = "/apis/metrics.k8s.io/v1beta1";
 
 fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
-    let said = plane.kubectl(&["get", kind, name, "-n", NAMESPACE, "-o", "json"]);
-    serde_json::from_str(&said).unwrap()
+    plane.object(&[kind, name, "-n", NAMESPACE])
 }
 
 /// The pod's process, with the Deployment's arguments and this machine's paths.
@@ -203,25 +203,17 @@ async fn all_compared(
 /// A Deployment whose pods hold a GPU each. Returns their names.
 fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     plane.kubectl(&["create", "namespace", "team"]);
-    let labels = json!({"app": "infer"});
-    plane.apply(&json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "infer", "namespace": "team"},
-        "spec": {
-            "replicas": 2, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
-                "name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}},
-            }]}},
-        },
-    }));
+    let (labels, limits) = (json!({"app": "infer"}), json!({"nvidia.com/gpu": 1}));
+    plane.apply(&deployment(("team", "infer"), 2, &labels, &limits));
     eventually("pods that run", PATIENCE, || {
-        let said = plane.kubectl(&["get", "pods", "-n", "team", "-o", "json"]);
-        let pods: Value = serde_json::from_str(&said).unwrap();
+        let pods = plane.object(&["pods", "-n", "team"]);
         let pods = pods["items"].as_array().unwrap().iter();
         let running = pods.filter(|pod| pod["status"]["phase"] == "Running");
         let names = running.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
         let names: Vec<String> = names.collect();
-        (names.len() == 2).then(|| names.clone()).ok_or(said)
+        (names.len() == 2)
+            .then(|| names.clone())
+            .ok_or_else(|| format!("{names:?}"))
     })
 }
 
@@ -281,9 +273,7 @@ fn apply_manifests(plane: &ControlPlane) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_manifests_need_another_image_and_nothing_else() {
-    let plane = ControlPlane::start(Extent::Cluster {
-        autoscaler_sync: Duration::from_secs(15),
-    });
+    let plane = ControlPlane::lend(Extent::CLUSTER);
     let pods = gpu_pods(&plane);
     let prometheus = holding(&series_of(&pods)).await;
     let scene = Scene {
@@ -346,7 +336,7 @@ async fn its_manifests_need_another_image_and_nothing_else() {
 /// Its chart grants no access to nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;
     let scene = Scene {

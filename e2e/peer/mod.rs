@@ -68,7 +68,7 @@ type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
-    let plane = ControlPlane::start(Extent::Api);
+    let plane = ControlPlane::lend(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;
     let scene = Scene {

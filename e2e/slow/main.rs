@@ -28,16 +28,19 @@ mod store;
 mod table;
 mod thanos;
 
-/// The module's name in the other tests.
+/// The modules' names in the other tests.
 mod live {
     pub(crate) use crate::live_scene as scene;
+}
+mod stores {
+    pub(crate) use crate::store;
 }
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use scene::{METRICS, Nodes, PERCENT, Reader, compare, difference};
+use scene::{METRICS, PERCENT, Reader, compare, difference, exporters};
 use store::Store;
 use table::Row;
 use thanos::Replicas;
@@ -60,7 +63,7 @@ fn built(name: &str) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_store_serves_what_its_own_promql_has() {
-    let nodes = Nodes::start().await;
+    let nodes = exporters().await;
     let mimir = mimir::start(&built("mimir")).await;
     let mut replicas = Replicas::start(&nodes, &mimir).await;
     let scrapes = nodes.scrapes();

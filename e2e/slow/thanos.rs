@@ -1,9 +1,9 @@
 //! Two Prometheus 3 that scrape the same exporters, and Thanos on top of them.
 
 use crate::built;
+use crate::live::scene::Exporters;
 use crate::mimir;
 use crate::prometheus::free_port;
-use crate::scene::Nodes;
 use crate::store::{Place, Process, Store};
 
 /// The replicas, their sidecars and the querier.
@@ -17,7 +17,7 @@ pub(crate) struct Replicas {
 
 impl Replicas {
     /// Starts all of it; the first replica also writes to Mimir.
-    pub(crate) async fn start(nodes: &Nodes, mimir: &Store) -> Self {
+    pub(crate) async fn start(nodes: &Exporters, mimir: &Store) -> Self {
         let program = built("prometheus");
         let config = |replica: &str| {
             let labels = format!("scrape_timeout: 1s, external_labels: {{replica: {replica}}}}}");

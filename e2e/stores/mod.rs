@@ -11,10 +11,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::kubectl::Served;
+use crate::live::scene::Exporters;
 use crate::program::eventually;
 
 use proxy::Proxy;
-use scene::{METRICS, Nodes, PATIENCE, Reader, agrees, compare};
+use scene::{METRICS, PATIENCE, Reader, agrees, compare, exporters};
 use store::Store;
 
 /// The window of these tests in seconds: ten instants.
@@ -24,7 +25,7 @@ const WINDOW: u64 = 10;
 const HOLD: u64 = 3;
 
 /// Debian's stores, which scrape the same exporters.
-async fn stores(nodes: &Nodes) -> [Store; 2] {
+async fn stores(nodes: &Exporters) -> [Store; 2] {
     let scrapes = nodes.scrapes();
     let prometheus = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
     [prometheus, Store::victoria_metrics(&scrapes).await]
@@ -44,7 +45,7 @@ fn await_full(reader: &Reader) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
-    let nodes = Nodes::start().await;
+    let nodes = exporters().await;
     let stores = stores(&nodes).await;
     let readers = stores
         .each_ref()
@@ -86,7 +87,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
 /// both, the previous reading is believed for the configured time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_scrape_ends_no_reading() {
-    let nodes = Nodes::start().await;
+    let nodes = exporters().await;
     let stores = stores(&nodes).await;
     let readers = stores
         .each_ref()
@@ -145,7 +146,7 @@ async fn await_scraped(store: &Store, after: f64) {
 /// catches up, the delayed samples count as if they had always been visible.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_stood_still_is_read_up() {
-    let nodes = Nodes::start().await;
+    let nodes = exporters().await;
     let [_, store] = stores(&nodes).await;
     let proxy = Proxy::before(&store.url).await;
     let reader = Reader::start(&proxy.url(), "{window: 1m}");

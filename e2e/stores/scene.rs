@@ -1,17 +1,13 @@
 //! Two nodes of four GPUs with readings set by the test, the program with a store,
 //! and the store's own results for the same samples.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use apimachinery::time::Timestamp;
-use simulator::live::{self, Controls, RunningExporter};
-use simulator::{Fleet, Scenario};
 use tempfile::TempDir;
 
 use super::store::Store;
 use crate::kubectl::{Answer, Kubectl, Served, is_lost};
-use crate::live::scene::{SCRAPED, milli, scrapes};
+use crate::live::scene::{Exporters, SCRAPED, milli};
 use crate::program::{Program, eventually};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -27,39 +23,15 @@ pub(crate) const METRICS: [(&str, &str); 2] = [
     ("cluster_gpu_memory_utilization_sum", "280"),
 ];
 
-/// The exporters of the nodes.
-#[derive(Debug)]
-pub(crate) struct Nodes {
-    fleet: Arc<Fleet>,
-    pub(crate) controls: Arc<Controls>,
-    running: Vec<RunningExporter>,
-}
-
-impl Nodes {
-    pub(crate) async fn start() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let epoch = Timestamp::from_secs(i64::try_from(now.as_secs()).unwrap());
-        let mut scenario = Scenario::clean(2, 4, 7).starting_at(epoch);
-        scenario.exporters.interval = SCRAPED;
-        let fleet = Arc::new(Fleet::new(scenario));
-        let controls = Arc::new(Controls::default());
-        for (device, percent) in PERCENT.into_iter().enumerate() {
-            controls.reassign(device, "team-a", &format!("train-{device}"));
-            controls.force_value(device, percent);
-        }
-        let clock = cluster_state::clock::now;
-        let running = live::serve(Arc::clone(&fleet), Arc::clone(&controls), clock);
-        Self {
-            running: running.await.unwrap(),
-            fleet,
-            controls,
-        }
+/// The exporters of the nodes, with the initial readings.
+pub(crate) async fn exporters() -> Exporters {
+    let exporters = Exporters::start(2, 4, SCRAPED).await;
+    for (device, percent) in PERCENT.into_iter().enumerate() {
+        let pod = format!("train-{device}");
+        exporters.controls.reassign(device, "team-a", &pod);
+        exporters.controls.force_value(device, percent);
     }
-
-    /// A configuration that scrapes them every second.
-    pub(crate) fn scrapes(&self) -> String {
-        scrapes(&self.fleet, &self.running, SCRAPED)
-    }
+    exporters
 }
 
 /// The program with a store.

@@ -1,5 +1,6 @@
 //! Stores as separate processes on the loopback interface.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,8 +18,7 @@ const START: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    name: String,
-    dir: TempDir,
+    place: Place,
 }
 
 /// A folder for a process, and its name.
@@ -49,14 +49,23 @@ impl Place {
     }
 
     /// Starts `program` here.
-    pub(crate) fn start<A: AsRef<str>>(
+    pub(crate) fn start<A: AsRef<OsStr>>(
         self,
         program: &Path,
         arguments: impl IntoIterator<Item = A>,
     ) -> Process {
+        let child = self.spawn(program, arguments);
+        Process { child, place: self }
+    }
+
+    fn spawn<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Child {
         let log = File::create(self.path("log")).unwrap();
-        let child = Command::new(program)
-            .args(arguments.into_iter().map(|text| text.as_ref().to_owned()))
+        Command::new(program)
+            .args(arguments)
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -67,16 +76,22 @@ impl Place {
                     "{} ({error}): these tests need the real one: make prerequisites",
                     program.display()
                 )
-            });
-        Process {
-            child,
-            name: self.name,
-            dir: self.dir,
-        }
+            })
     }
 }
 
 impl Process {
+    /// Starts a program again in the same folder.
+    pub(crate) fn restart(&mut self, program: &Path, arguments: &[String]) {
+        self.child = self.place.spawn(program, arguments);
+    }
+
+    /// The process id.
+    #[cfg(feature = "bench-peer")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
@@ -103,10 +118,10 @@ impl Process {
             }
             let ended = self.child.try_wait().unwrap();
             if ended.is_some() || begun.elapsed() > START {
-                let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
-                panic!("{} does not get ready ({ended:?}): {log}", self.name);
+                let log = std::fs::read_to_string(self.place.path("log")).unwrap();
+                panic!("{} does not get ready ({ended:?}): {log}", self.place.name);
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
