@@ -145,7 +145,7 @@ fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let facts = rows.filter_map(|row| layout.fact(*row));
     let of = |standing: Standing| facts.clone().filter(move |it| it.standing == standing);
     let heard = |facts: &RowFacts| snapshot.frame().heard(facts.id);
-    let bare = of(Standing::Nobody).filter_map(|it| Some(heard(it)?.newest));
+    let bare = of(Standing::Unheld).filter_map(|it| Some(heard(it)?.newest));
     let held = of(Standing::Held).filter(|it| !it.row.per_process);
     let held = held.filter_map(|it| Some(heard(it)?.first.max(it.started)));
     held.min().is_some_and(|since| bare.max() >= Some(since))

@@ -137,7 +137,7 @@ impl KindWatches {
         let found = ObjectKind::new(&resource, &kind.kind, &kind.api_version(), kind.namespaced);
         match self.shared.lock().tables.kinds.get_mut(name) {
             Some(followed) if kind.namespaced || followed.requested => {
-                followed.resource = Some(found)
+                followed.resource = Some(found);
             }
             _ => return false,
         }
