@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::error::{CallError, Garbage};
-use super::watch::WAIT_MOST;
+
+/// The longest pause after failures of a watch.
+pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
 /// The requested part of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::CallError;
 use super::health::Reporter;
-use super::store::{Store, Target};
+use super::store::{Store, Target, WAIT_MOST};
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
@@ -61,7 +61,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Pauses after failures.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
-pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
 /// The pause before a collection that is not served is asked for again.
 pub(super) const NOT_SERVED: Duration = Duration::from_secs(5);
