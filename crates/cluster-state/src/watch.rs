@@ -39,7 +39,7 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::CallError;
 use super::health::Reporter;
-use super::store::{Store, Target, WAIT_MOST};
+use super::store::{Store, Target};
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
