@@ -5,7 +5,7 @@
 
 /// Above this magnitude the thousandths no longer fit the autoscaler's 64-bit
 /// arithmetic, which wraps silently; such a value is dropped, never clamped.
-pub(crate) const MAX_MAGNITUDE: f64 = 9.2e15;
+pub const MAX_MAGNITUDE: f64 = 9.2e15;
 
 /// Suffixes of the powers of a thousand, from thousandths up.
 const SUFFIXES: [&[u8]; 7] = [b"m", b"", b"k", b"M", b"G", b"T", b"P"];

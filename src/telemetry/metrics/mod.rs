@@ -117,7 +117,7 @@ impl Metrics {
     /// [`catalog`] without a handle here; `values` are its label values, in order. The
     /// same values again replace the former reader. `read` must be quick and must not
     /// block.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         spec: &Spec,
         values: &[&str],

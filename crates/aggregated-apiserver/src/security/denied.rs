@@ -112,7 +112,7 @@ impl Denied {
 
     /// Details for the log only.
     #[must_use]
-    pub(crate) fn detail(&self) -> &str {
+    pub fn detail(&self) -> &str {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,
             Self::Forbidden { reason, .. } => reason,

@@ -246,7 +246,7 @@ impl Targets {
     /// whose series then leaves the divided one.
     ///
     /// `newest` is the newest sample of the device, which was read at `now`.
-    pub(crate) fn divide(
+    pub fn divide(
         &mut self,
         id: TargetId,
         (device, newest): (&Device, Timestamp),
