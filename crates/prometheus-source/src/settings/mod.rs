@@ -45,7 +45,7 @@ pub struct PrometheusSettings {
 impl PrometheusSettings {
     /// `prometheus.timeout`: an answer that takes longer than two default poll
     /// intervals is too late.
-    pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
     /// `prometheus.maxBodyBytes`: a quarter is enough for 80,000 GPUs at once
     /// (docs/limits.md, "Memory").
     pub(crate) const DEFAULT_MAX_BODY_BYTES: usize = 512 << 20;
