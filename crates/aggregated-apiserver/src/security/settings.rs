@@ -42,7 +42,7 @@ pub struct SecuritySettings {
     /// Requests in flight for values, of the front proxy's users.
     pub values_in_flight: usize,
     /// Requests in flight for values that are fetched, of the front proxy's users, for each
-    /// backend; half of them for one user.
+    /// backend; half of them for one user. Further backends share [`Self::values_in_flight`].
     pub fetched_in_flight: Vec<usize>,
     /// Requests in flight for discovery, of the front proxy's users; they must not wait
     /// behind values.

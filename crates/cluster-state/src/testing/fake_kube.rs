@@ -328,7 +328,10 @@ async fn answer(
     }
     if path == "/api" || path == "/apis" {
         let groups = if path == "/apis" { &*state.groups } else { &[] };
-        return Ok(whole(200, json!({"items": groups}).to_string()));
+        // Both forms of discovery. A kube-apiserver has the aggregation layer.
+        let plain = [json!({"name": "apiregistration.k8s.io", "versions": []})];
+        let document = json!({"items": groups, "groups": plain});
+        return Ok(whole(200, document.to_string()));
     }
     if !state.collections.contains_key(&path) {
         return Ok(refusal(
