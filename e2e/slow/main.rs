@@ -45,9 +45,6 @@ use store::Store;
 use table::Row;
 use thanos::Replicas;
 
-/// How long readings are believed with the given intervals: I + 2 × S.
-const HOLD: u64 = 3;
-
 /// How many times each program is queried while readings change.
 const ASKED: u32 = 40;
 
@@ -77,7 +74,7 @@ async fn every_store_serves_what_its_own_promql_has() {
     ];
     let readers = stores
         .each_ref()
-        .map(|store| Reader::start(&store.url, "{window: 10s}"));
+        .map(|store| Reader::start(&store.url, "{window: 30s}"));
     for (store, reader) in stores.iter().zip(&readers) {
         println!("{}", store.name);
         reader.await_values(&METRICS, |_| true);
@@ -86,14 +83,14 @@ async fn every_store_serves_what_its_own_promql_has() {
     for turn in 0..ASKED {
         nodes.controls.force_value(0, f64::from(turn * 37 % 100));
         nodes.controls.force_value(7, f64::from(turn * 61 % 100));
+        // By then each node is scraped again, and the window has both readings.
+        let scraped = kubectl::unix_seconds() as i64 + 3;
         for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
             for (metric, _) in METRICS {
-                let served = reader.value(metric).ok();
-                let off = match &served {
-                    Some(served) => difference(store, served, HOLD).await,
-                    None => None,
-                };
-                row.count(served.is_some(), off);
+                let is_there = reader.value(metric).is_ok();
+                let served = reader.value_since(metric, scraped);
+                let off = difference(store, &served).await;
+                row.count(is_there, off.unwrap_or(f64::INFINITY));
             }
         }
     }
@@ -103,7 +100,7 @@ async fn every_store_serves_what_its_own_promql_has() {
     }
     for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
         reader.await_values(&METRICS, |_| true);
-        compare(store, reader, HOLD).await;
+        compare(store, reader).await;
         row.agrees();
     }
     let mut rows = Vec::from(rows);
@@ -129,7 +126,7 @@ async fn outage(what: &str, reader: &Reader, mut begin: impl FnMut()) -> Row {
         if let Some(served) = &served {
             assert_eq!(&served.value, value, "{what}");
         }
-        row.count(served.is_some(), served.map(|_| 0.0));
+        row.count(served.is_some(), 0.0);
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
     row.agrees();

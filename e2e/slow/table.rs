@@ -24,10 +24,10 @@ impl Row {
     }
 
     /// Counts an answer, and its difference from the store's own.
-    pub(crate) fn count(&mut self, there: bool, off: Option<f64>) {
+    pub(crate) fn count(&mut self, there: bool, off: f64) {
         self.asked += 1;
         self.there += u32::from(there);
-        self.worst = self.worst.max(off.unwrap_or(0.0));
+        self.worst = self.worst.max(off);
     }
 
     /// Constant readings are served with the store's values.
@@ -42,7 +42,7 @@ const END: &str = "<!-- end -->";
 /// Replaces the table.
 pub(crate) fn write(rows: &[Row]) {
     let mut table = String::from(
-        "| store | values there | furthest from its PromQL while readings jump | readings that stand still |\n|---|---|---|---|\n",
+        "| store | values there | furthest from its PromQL after a jump | readings that stand still |\n|---|---|---|---|\n",
     );
     for row in rows {
         let Row {

@@ -11,9 +11,6 @@ use crate::kubectl::unix_seconds;
 const INTERVAL_MS: i64 = 6000;
 const BEHIND_MS: i64 = 1500;
 
-/// Long enough for both; readings are constant here.
-const HOLD: u64 = 15;
-
 /// Samples of both scrapers after `from` and up to `to`, as lines for
 /// VictoriaMetrics' import.
 fn lines(from: i64, to: i64) -> String {
@@ -69,6 +66,6 @@ async fn a_series_written_by_two_scrapers_has_a_steady_value() {
         assert_eq!(&served.value, value);
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
-    compare(&store, &reader, HOLD).await;
+    compare(&store, &reader).await;
     writer.abort();
 }
