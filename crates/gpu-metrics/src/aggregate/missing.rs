@@ -188,24 +188,25 @@ impl Evaluator<'_> {
     /// Whether a device is expected to answer at an instant: its pod is live, and either
     /// the device was heard before or the containers have run for a minute. Without a
     /// cluster it is unknown which pods are live: then only devices of silent exporters
-    /// are expected.
+    /// are expected, and those that were heard before and after the instant.
     fn is_expected(&self, facts: &RowFacts, instant: Timestamp) -> bool {
         if facts.standing != Standing::Held {
             return false;
         }
+        let heard = self.frame.heard(facts.id);
         let is_silent = |target: &TargetView| {
             let unheard_ms = instant.millis() - target.newest.millis();
             target.silent || unheard_ms >= target.fresh_ms
         };
         if self.layout.inventory().authority == InventoryOrigin::Series
             && !self.target(facts).is_some_and(is_silent)
+            && !heard.is_some_and(|heard| heard.newest > instant)
         {
             return false;
         }
         if self.is_of_predecessor(facts) {
             return false;
         }
-        let heard = self.frame.heard(facts.id);
         let heard = heard.is_some_and(|heard| heard.first.max(facts.started) <= instant);
         let grown = |since: Timestamp| since.millis() + GRACE_MS <= instant.millis();
         heard || facts.running_since.is_some_and(grown)
