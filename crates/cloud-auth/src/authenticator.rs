@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use http::{HeaderValue, header};
-use reqwest::Request;
+use reqwest::{Request, Url};
 
 use crate::aws::{self, AwsSettings};
 use crate::azure::{self, AzureSettings};
@@ -44,6 +44,8 @@ pub struct Stamp(u64);
 /// Authenticates requests to one store, for all its clients.
 pub struct Authenticator {
     method: AuthMethod,
+    /// The region of the store, for Amazon.
+    region: String,
     environment: Environment,
     http: Http,
     secret: Renewed<Secret>,
@@ -55,23 +57,24 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// Authenticators are equal where their settings are.
-impl PartialEq for Authenticator {
-    fn eq(&self, other: &Self) -> bool {
-        self.method == other.method
-    }
-}
-
-impl Eq for Authenticator {}
-
 impl Authenticator {
-    /// An authenticator without a secret. No request is sent.
+    /// An authenticator for the store at an address, without a secret. No request is sent.
     ///
     /// # Errors
-    /// When the machine has no certificate authorities for HTTPS.
-    pub fn new(method: AuthMethod, environment: Environment) -> Result<Self, CloudAuthError> {
+    /// When the region of a store at Amazon is not known, or the machine has no certificate
+    /// authorities for HTTPS.
+    pub fn new(
+        method: AuthMethod,
+        store: &Url,
+        environment: Environment,
+    ) -> Result<Self, CloudAuthError> {
+        let region = match &method {
+            AuthMethod::SigV4(settings) => aws::region(store, settings, &environment)?,
+            _ => String::new(),
+        };
         Ok(Self {
             method,
+            region,
             environment,
             http: Http::new()?,
             secret: Renewed::default(),
@@ -86,17 +89,15 @@ impl Authenticator {
     pub async fn authorize(&self, request: &mut Request) -> Result<Stamp, CloudAuthError> {
         let issue = || self.issue();
         let (secret, number) = self.secret.get(SystemTime::now, issue).await?;
-        match (&*secret, &self.method) {
-            (Secret::Token(value), _) => {
+        match &*secret {
+            Secret::Token(value) => {
                 let headers = request.headers_mut();
                 headers.insert(header::AUTHORIZATION, value.clone());
             }
-            (Secret::Keys(keys), AuthMethod::SigV4(settings)) => {
-                let scope = Scope::new(settings.region(), "aps", SystemTime::now());
+            Secret::Keys(keys) => {
+                let scope = Scope::new(&self.region, "aps", SystemTime::now());
                 sigv4::sign(request, keys, &scope);
             }
-            // Only Amazon issues keys.
-            (Secret::Keys(_), _) => {}
         }
         Ok(Stamp(number))
     }
@@ -110,7 +111,9 @@ impl Authenticator {
     async fn issue(&self) -> Result<Issued<Secret>, CloudAuthError> {
         let (environment, http, now) = (&self.environment, &self.http, SystemTime::now());
         match &self.method {
-            AuthMethod::SigV4(settings) => aws::keys(settings, environment, http, now).await,
+            AuthMethod::SigV4(settings) => {
+                aws::keys(settings, &self.region, environment, http, now).await
+            }
             AuthMethod::Google(settings) => google::token(settings, environment, http, now).await,
             AuthMethod::Azure(settings) => azure::token(settings, environment, http, now).await,
             AuthMethod::OAuth2(settings) => oauth2::token(settings, http, now).await,

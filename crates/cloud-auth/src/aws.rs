@@ -24,10 +24,12 @@ const SESSION: &str = "gpu-metrics-apiserver";
 const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// How requests to Amazon Managed Service for Prometheus are signed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AwsSettings {
-    region: String,
-    role: Option<AssumedRole>,
+    /// The region, where the store's address does not name it.
+    pub region: Option<String>,
+    /// A role to assume with the keys of the platform.
+    pub role: Option<AssumedRole>,
 }
 
 /// A role that is assumed with the keys of the platform.
@@ -39,29 +41,18 @@ pub struct AssumedRole {
     pub external_id: Option<String>,
 }
 
-impl AwsSettings {
-    /// The settings for a store. The region is that of the store's address, else the
-    /// configured one, else that of `AWS_REGION`.
-    ///
-    /// # Errors
-    /// When the region is not known: Amazon would refuse every request.
-    pub fn new(
-        store: &Url,
-        configured: Option<String>,
-        role: Option<AssumedRole>,
-        environment: &Environment,
-    ) -> Result<Self, CloudAuthError> {
-        let region = region_of(store)
-            .or(configured)
-            .or_else(|| environment.get("AWS_REGION"))
-            .or_else(|| environment.get("AWS_DEFAULT_REGION"))
-            .ok_or(CloudAuthError::NoRegion)?;
-        Ok(Self { region, role })
-    }
-
-    pub(crate) fn region(&self) -> &str {
-        &self.region
-    }
+/// The region of a store: that of its address, else the configured one, else that of the
+/// environment. Amazon would refuse every request without a region.
+pub(crate) fn region(
+    store: &Url,
+    settings: &AwsSettings,
+    environment: &Environment,
+) -> Result<String, CloudAuthError> {
+    region_of(store)
+        .or_else(|| settings.region.clone())
+        .or_else(|| environment.get("AWS_REGION"))
+        .or_else(|| environment.get("AWS_DEFAULT_REGION"))
+        .ok_or(CloudAuthError::NoRegion)
 }
 
 /// The region in `aps-workspaces.REGION.amazonaws.com`, also of a FIPS endpoint or a VPC
@@ -72,16 +63,17 @@ fn region_of(store: &Url) -> Option<String> {
     labels.next().map(str::to_owned)
 }
 
-/// Keys, with their end.
+/// Keys, with their end, for a store in `region`.
 pub(crate) async fn keys(
     settings: &AwsSettings,
+    region: &str,
     environment: &Environment,
     http: &Http,
     now: SystemTime,
 ) -> Result<Issued<Secret>, CloudAuthError> {
-    let region = environment.get("AWS_REGION");
+    let own = environment.get("AWS_REGION");
     let sts = Sts {
-        region: region.as_deref().unwrap_or(&settings.region),
+        region: own.as_deref().unwrap_or(region),
         environment,
         http,
     };

@@ -5,8 +5,7 @@
 //! secret from where the platform offers it, renews it ahead of its end, and adds it to
 //! requests. `prometheus-source` uses it.
 //!
-//! * [`AuthMethod`] says where the secret comes from. Everything that can be wrong with it
-//!   before a request is sent is an error of its constructors.
+//! * [`AuthMethod`] says where the secret comes from.
 //! * [`Authenticator`] holds the secret. All clients of one store share one.
 //!
 //! No log line and no error has a secret in it.
@@ -16,7 +15,8 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let method = AuthMethod::Google(GoogleSettings::default());
-//! let authenticator = Authenticator::new(method, Environment::of_process())?;
+//! let store = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus";
+//! let authenticator = Authenticator::new(method, &store.parse()?, Environment::of_process())?;
 //! // Before each request: authenticator.authorize(&mut request).await?
 //! # let _ = authenticator;
 //! # Ok(())

@@ -33,7 +33,8 @@ fn authenticator<const N: usize>(
     method: AuthMethod,
     variables: [(&'static str, String); N],
 ) -> Authenticator {
-    Authenticator::new(method, Environment::of(variables)).unwrap()
+    let store = "http://store.example".parse().unwrap();
+    Authenticator::new(method, &store, Environment::of(variables)).unwrap()
 }
 
 /// A file with this content.
