@@ -29,6 +29,19 @@ pub enum AuthMethod {
     OAuth2(OAuth2Settings),
 }
 
+impl AuthMethod {
+    /// The key of the method below `prometheus.auth`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::SigV4(_) => "sigv4",
+            Self::Google(_) => "google",
+            Self::Azure(_) => "azure",
+            Self::OAuth2(_) => "oauth2",
+        }
+    }
+}
+
 /// What authenticates a request.
 pub(crate) enum Secret {
     /// A bearer token, as the value of `Authorization`.
