@@ -8,7 +8,10 @@ use serde::Deserialize;
 
 use adapter_rules::labels::is_label;
 use adapter_rules::raw::Text;
-use prometheus_source::settings::Addresses;
+use cloud_auth::{
+    AssumedRole, AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
+};
+use prometheus_source::settings::{Addresses, parse_url};
 use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
 use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
 
@@ -115,12 +118,72 @@ impl Connection {
 #[serde(try_from = "AuthSection")]
 struct Authentication(Auth);
 
-/// `prometheus.auth`.
+/// `prometheus.auth`: one of these.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct AuthSection {
     bearer_token_file: Option<String>,
     basic: Option<Basic>,
+    sigv4: Option<SigV4>,
+    google: Option<Google>,
+    azure: Option<Azure>,
+    oauth2: Option<OAuth2>,
+}
+
+/// `prometheus.auth.sigv4`: Amazon Managed Service for Prometheus.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct SigV4 {
+    region: Option<String>,
+    role_arn: Option<String>,
+    external_id: Option<String>,
+}
+
+/// `prometheus.auth.google`: Google Cloud Managed Service for Prometheus.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Google {
+    credentials_file: Option<PathBuf>,
+}
+
+/// `prometheus.auth.azure`: Azure Monitor.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Azure {
+    cloud: Option<Scalar<AzureCloud>>,
+    client_id: Option<String>,
+}
+
+impl Choice for AzureCloud {
+    const WORDS: Words<Self> = &[
+        ("public", Self::Public),
+        ("government", Self::Government),
+        ("china", Self::China),
+    ];
+}
+
+/// `prometheus.auth.oauth2`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct OAuth2 {
+    client_id: String,
+    client_secret_file: PathBuf,
+    token_url: Scalar<TokenUrl>,
+    #[serde(default)]
+    scopes: Vec<String>,
+    #[serde(default)]
+    endpoint_params: BTreeMap<String, String>,
+}
+
+/// The address of a token endpoint.
+struct TokenUrl;
+
+impl Setting for TokenUrl {
+    type Value = url::Url;
+
+    fn parse(text: &str) -> Result<Self::Value, String> {
+        parse_url(text).map_err(|_| "is no URL: write https://host/path".to_owned())
+    }
 }
 
 /// `prometheus.auth.basic`.
@@ -153,14 +216,71 @@ impl TryFrom<AuthSection> for Authentication {
     type Error = &'static str;
 
     fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
-        match (section.bearer_token_file, section.basic) {
-            (Some(_), Some(_)) => Err("has both bearerTokenFile and basic: keep one of them"),
-            (None, None) => Err("is empty: write bearerTokenFile or basic, or leave it out"),
-            (Some(file), None) => Ok(Self(Auth::BearerTokenFile(file.into()))),
-            (None, Some(basic)) => Ok(Self(Auth::Basic {
-                username: basic.username.0.value,
-                password: Password::File(basic.password_file.into()),
-            })),
+        let sigv4 = section.sigv4.map(TryInto::try_into).transpose()?;
+        let oauth2 = section.oauth2.map(Into::into);
+        let ways = [
+            section
+                .bearer_token_file
+                .map(|it| Auth::BearerTokenFile(it.into())),
+            section.basic.map(Into::into),
+            sigv4.map(|it| Auth::Cloud(AuthMethod::SigV4(it))),
+            section.google.map(|it| {
+                let credentials_file = it.credentials_file;
+                Auth::Cloud(AuthMethod::Google(GoogleSettings { credentials_file }))
+            }),
+            section.azure.map(|it| {
+                Auth::Cloud(AuthMethod::Azure(AzureSettings {
+                    cloud: or(&it.cloud, AzureCloud::default()),
+                    client_id: it.client_id,
+                }))
+            }),
+            oauth2.map(|it| Auth::Cloud(AuthMethod::OAuth2(it))),
+        ];
+        let mut ways = ways.into_iter().flatten();
+        match (ways.next(), ways.next()) {
+            (Some(auth), None) => Ok(Self(auth)),
+            (None, _) => Err(
+                "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
+            ),
+            (Some(_), Some(_)) => Err(
+                "has more than one of bearerTokenFile, basic, sigv4, google, azure and oauth2: keep one of them",
+            ),
+        }
+    }
+}
+
+impl From<Basic> for Auth {
+    fn from(basic: Basic) -> Self {
+        Self::Basic {
+            username: basic.username.0.value,
+            password: Password::File(basic.password_file.into()),
+        }
+    }
+}
+
+impl TryFrom<SigV4> for AwsSettings {
+    type Error = &'static str;
+
+    fn try_from(section: SigV4) -> Result<Self, Self::Error> {
+        let role = match (section.role_arn, section.external_id) {
+            (None, Some(_)) => return Err("sigv4 has externalId without roleArn: name the role"),
+            (arn, external_id) => arn.map(|arn| AssumedRole { arn, external_id }),
+        };
+        Ok(Self {
+            region: section.region,
+            role,
+        })
+    }
+}
+
+impl From<OAuth2> for OAuth2Settings {
+    fn from(section: OAuth2) -> Self {
+        Self {
+            client_id: section.client_id,
+            client_secret_file: section.client_secret_file,
+            token_url: section.token_url.0.value,
+            scopes: section.scopes,
+            endpoint_params: section.endpoint_params.into_iter().collect(),
         }
     }
 }

@@ -105,10 +105,11 @@ fn of_prometheus(settings: &PrometheusSettings) -> Vec<(&'static str, String)> {
         [] => "none".to_owned(),
         names => format!("{} (values are not told)", names.join(", ")),
     };
-    let auth = match settings.auth {
+    let auth = match &settings.auth {
         Auth::None => "none",
         Auth::BearerTokenFile(_) | Auth::BearerToken(_) => "a bearer token",
         Auth::Basic { .. } => "user and password",
+        Auth::Cloud(method) => method.name(),
     };
     vec![
         (

@@ -4,6 +4,9 @@ mod hostile;
 mod refused;
 mod secrets;
 
+use cloud_auth::{
+    AssumedRole, AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
+};
 use gpu_metrics::policy::{
     Activity, ActivityCondition, DeviceValue, Formula, IdleValue, Measure, MigWeight, Over,
     Reducer, Shared,
@@ -270,6 +273,51 @@ fn every_setting_of_gpu_arrives() {
             .exporters
             .namespaces
             .contains(&"monitoring".to_owned())
+    );
+}
+
+#[test]
+fn a_cloud_authenticates_by_its_own_section() {
+    let method = |auth: &str| {
+        let text = format!("prometheus: {{url: 'http://h', auth: {auth}}}");
+        match load(&text).prometheus.unwrap().auth {
+            Auth::Cloud(method) => method,
+            other => panic!("{other:?}"),
+        }
+    };
+    let role = AssumedRole {
+        arn: "arn:aws:iam::1:role/r".to_owned(),
+        external_id: Some("x".to_owned()),
+    };
+    assert_eq!(
+        method("{sigv4: {region: eu-west-1, roleArn: 'arn:aws:iam::1:role/r', externalId: x}}"),
+        AuthMethod::SigV4(AwsSettings {
+            region: Some("eu-west-1".to_owned()),
+            role: Some(role)
+        })
+    );
+    assert_eq!(
+        method("{google: {}}"),
+        AuthMethod::Google(GoogleSettings::default())
+    );
+    assert_eq!(
+        method("{azure: {cloud: Government}}"),
+        AuthMethod::Azure(AzureSettings {
+            cloud: AzureCloud::Government,
+            client_id: None
+        })
+    );
+    let oauth2 = "{oauth2: {clientId: a, clientSecretFile: /s, tokenUrl: 'https://t/token', scopes: [x, y], \
+                  endpointParams: {audience: z}}}";
+    assert_eq!(
+        method(oauth2),
+        AuthMethod::OAuth2(OAuth2Settings {
+            client_id: "a".to_owned(),
+            client_secret_file: "/s".into(),
+            token_url: "https://t/token".parse().unwrap(),
+            scopes: vec!["x".to_owned(), "y".to_owned()],
+            endpoint_params: vec![("audience".to_owned(), "z".to_owned())],
+        })
     );
 }
 

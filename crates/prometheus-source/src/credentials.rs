@@ -53,7 +53,8 @@ pub(super) async fn authorize(
     request: RequestBuilder,
 ) -> Result<(RequestBuilder, Option<String>), Error> {
     let authorized = match auth {
-        Auth::None => request,
+        // The authenticator adds its headers to the finished request.
+        Auth::None | Auth::Cloud(_) => request,
         Auth::BearerTokenFile(path) => {
             let token = read_line(path).await?;
             let value = bearer(&token).ok_or_else(|| {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustls::{CertificateError, InvalidMessage};
 
 use apimachinery::duration::format_duration;
+use cloud_auth::CloudAuthError;
 pub use told::Told;
 
 /// Why a poll failed. Old samples stay, and age by their own timestamps.
@@ -49,6 +50,14 @@ pub enum Error {
         reason: String,
         /// The remedy.
         remedy: &'static str,
+    },
+    /// No signature or access token can be added to a request.
+    #[error("{address}: no credentials: {reason}")]
+    Unauthenticated {
+        /// The address that was to be asked.
+        address: String,
+        /// Why there are none.
+        reason: CloudAuthError,
     },
     /// An HTTP status other than 200.
     #[error("{address}: HTTP {status}: {text}{}", remedy(*.status, *.cause))]
@@ -273,7 +282,7 @@ pub enum ErrorKind {
     Timeout,
     /// TLS failed.
     Tls,
-    /// This server's credential files cannot be used.
+    /// This server has no credentials that can be used.
     Credentials,
     /// 401 or 403.
     Denied,
@@ -365,6 +374,7 @@ impl Error {
             | Self::NoRoom { .. }
             | Self::Tls { .. }
             | Self::Credentials { .. }
+            | Self::Unauthenticated { .. }
             | Self::Truncated { .. }
             | Self::NotAnAnswer { .. }
             | Self::Partial { .. }
@@ -380,7 +390,7 @@ impl Error {
             Self::Unreachable { .. } => ErrorKind::Unreachable,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Tls { .. } => ErrorKind::Tls,
-            Self::Credentials { .. } => ErrorKind::Credentials,
+            Self::Credentials { .. } | Self::Unauthenticated { .. } => ErrorKind::Credentials,
             Self::Status {
                 cause: Cause::Tenant,
                 ..

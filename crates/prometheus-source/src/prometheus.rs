@@ -66,7 +66,7 @@ impl Prometheus {
     /// # Errors
     /// When a certificate file cannot be used.
     pub fn new(settings: PrometheusSettings, hasher: KeyHasher) -> Result<Self, Error> {
-        let replicas = Arc::new(Replicas::new(&settings));
+        let replicas = Arc::new(Replicas::new(&settings)?);
         Ok(Self {
             names: Names::new(settings.name_matching),
             endpoint: Endpoint::new(settings, replicas)?,

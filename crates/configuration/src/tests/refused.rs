@@ -79,11 +79,23 @@ fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
         ),
         (
             "prometheus: {url: 'http://h', auth: {}}",
-            "prometheus.auth: is empty: write bearerTokenFile or basic, or leave it out",
+            "prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
         ),
         (
             "prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}",
-            "prometheus.auth: has both bearerTokenFile and basic: keep one of them",
+            "prometheus.auth: has more than one of bearerTokenFile, basic, sigv4",
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}",
+            "prometheus.auth: sigv4 has externalId without roleArn: name the role",
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}",
+            r#"prometheus.auth.azure.cloud: "mars" is not known: write public or government or china"#,
+        ),
+        (
+            "prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}",
+            "prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path",
         ),
         (
             "prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use http::header;
+use http::{StatusCode, header};
 use reqwest::{Client, Response};
 use tokio::time::Instant;
 use url::Url;
@@ -134,14 +134,17 @@ impl Endpoint {
         let asked = Instant::now();
         let (response, secrets) = self.send(replica, &replica.url, form).await?;
         let clock_skew = clock_skew(response.headers(), now, asked.elapsed());
-        if response.status() != reqwest::StatusCode::OK {
-            return Err(refusal(replica, response, &secrets).await);
-        }
-        if let Some(skew_ms) = clock_skew.filter(|skew| skew.abs() > MAX_SKEW_MS) {
+        let is_ok = response.status() == StatusCode::OK;
+        // A signature is refused where its time is wrong.
+        let may_tell = is_ok || self.replicas.authenticator.is_some();
+        if let Some(skew_ms) = clock_skew.filter(|skew| may_tell && skew.abs() > MAX_SKEW_MS) {
             return Err(Error::ClockSkew {
                 address: replica.address.clone(),
                 skew_ms,
             });
+        }
+        if !is_ok {
+            return Err(refusal(replica, response, &secrets).await);
         }
         let head = Head {
             clock_skew,
@@ -206,7 +209,7 @@ impl Endpoint {
         (kind, remedy): (Kind, &'static str),
     ) -> Result<Body, Error> {
         let (response, secrets) = self.send(replica, url(replica), form).await?;
-        if response.status() != reqwest::StatusCode::OK {
+        if response.status() != StatusCode::OK {
             return Err(refusal(replica, response, &secrets).await);
         }
         let budget = self.budget();
@@ -326,10 +329,28 @@ impl Endpoint {
             .header(header::ACCEPT_ENCODING, encoding)
             .headers(self.settings.headers.clone());
         let failed = |error| transport::failure(&replica.address, self.settings.timeout, &error);
-        let request = request.build().map_err(failed)?;
-        let secrets = Secrets::new(request.headers(), password);
-        let sent = self.client.execute(request).await;
-        Ok((sent.map_err(failed)?, secrets))
+        let mut request = request.build().map_err(failed)?;
+        let Some(authenticator) = &self.replicas.authenticator else {
+            let secrets = Secrets::new(request.headers(), password);
+            let sent = self.client.execute(request).await;
+            return Ok((sent.map_err(failed)?, secrets));
+        };
+        let unauthenticated = |reason| Error::Unauthenticated {
+            address: replica.address.clone(),
+            reason,
+        };
+        loop {
+            let stamp = authenticator.authorize(&mut request).await;
+            let stamp = stamp.map_err(unauthenticated)?;
+            let secrets = Secrets::new(request.headers(), None);
+            let again = request.try_clone();
+            let response = self.client.execute(request).await.map_err(failed)?;
+            let is_refused = matches!(response.status().as_u16(), 401 | 403);
+            match again {
+                Some(again) if is_refused && authenticator.refused(stamp) => request = again,
+                _ => return Ok((response, secrets)),
+            }
+        }
     }
 
     /// Reads the whole body, behind the content of `text`. The limit applies to both,

@@ -67,7 +67,7 @@ impl PromqlClient {
     /// As [`Self::new`].
     #[cfg(any(test, feature = "testing"))]
     pub fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
-        let replicas = Arc::new(Replicas::new(&settings));
+        let replicas = Arc::new(Replicas::new(&settings)?);
         Self::new(settings, replicas)
     }
 

@@ -11,7 +11,8 @@ use url::Url;
 use super::budget::Budget;
 use crate::error::{Cause, Error};
 use crate::query;
-use crate::settings::PrometheusSettings;
+use crate::settings::{Auth, PrometheusSettings};
+use cloud_auth::{Authenticator, Environment};
 
 /// One address.
 #[derive(Debug)]
@@ -23,13 +24,14 @@ pub(super) struct Replica {
     pub(super) address: String,
 }
 
-/// Shared by all clients of a Prometheus: its addresses, the one in use, and the
-/// memory for answers.
+/// Shared by all clients of a Prometheus: its addresses, the one in use, the secret of
+/// its cloud, and the memory for answers.
 #[derive(Debug)]
 pub struct Replicas {
     first: Replica,
     others: Vec<Replica>,
     asked: AtomicUsize,
+    pub(super) authenticator: Option<Authenticator>,
     pub(super) budget: Budget,
 }
 
@@ -48,14 +50,28 @@ impl Replica {
 
 impl Replicas {
     /// The addresses of `settings`; the first is asked first.
-    #[must_use]
-    pub(crate) fn new(settings: &PrometheusSettings) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// When the settings of a cloud cannot be used.
+    pub(crate) fn new(settings: &PrometheusSettings) -> Result<Self, Error> {
+        let authenticator = match &settings.auth {
+            Auth::Cloud(method) => {
+                let environment = Environment::of_process();
+                let made = Authenticator::new(method.clone(), &settings.url, environment);
+                Some(made.map_err(|reason| Error::Unauthenticated {
+                    address: Replica::new(&settings.url).address,
+                    reason,
+                })?)
+            }
+            _ => None,
+        };
+        Ok(Self {
             first: Replica::new(&settings.url),
             others: settings.others.iter().map(Replica::new).collect(),
             asked: AtomicUsize::new(0),
+            authenticator,
             budget: Budget::new(settings.max_body_bytes),
-        }
+        })
     }
 
     fn len(&self) -> usize {
@@ -173,6 +189,7 @@ fn is_of_address(error: &Error) -> bool {
         | Error::TooLarge { .. }
         | Error::TooMany { .. }
         | Error::NoRoom { .. }
-        | Error::Credentials { .. } => false,
+        | Error::Credentials { .. }
+        | Error::Unauthenticated { .. } => false,
     }
 }

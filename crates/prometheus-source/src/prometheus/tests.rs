@@ -1,6 +1,7 @@
 //! Every failure of a Prometheus, produced by a real server.
 
 mod budget;
+mod cloud;
 mod credentials;
 mod encoding;
 mod names;

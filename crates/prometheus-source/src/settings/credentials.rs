@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use cloud_auth::AuthMethod;
+
 /// Authentication to Prometheus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Auth {
@@ -21,6 +23,8 @@ pub enum Auth {
         /// The password.
         password: Password,
     },
+    /// A signature, or an access token that is renewed.
+    Cloud(AuthMethod),
 }
 
 /// Place of a password.

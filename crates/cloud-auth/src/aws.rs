@@ -1,0 +1,316 @@
+//! Keys for Amazon's services, from where the platform offers them: environment
+//! variables, a web identity (IRSA), EKS Pod Identity, or the instance's metadata.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use http::header;
+use reqwest::{RequestBuilder, Url};
+use serde::Deserialize;
+
+use crate::authenticator::Secret;
+use crate::environment::Environment;
+use crate::error::{CloudAuthError, Issuer};
+use crate::issuer::{Http, address, ask, element, form, read, time};
+use crate::renewal::Issued;
+use crate::sigv4::{self, Keys, Scope};
+
+/// The name of this program's sessions in the account's audit log.
+const SESSION: &str = "gpu-metrics-apiserver";
+
+/// Where plain HTTP may carry keys besides loopback: the agents of ECS and of EKS Pod
+/// Identity (Amazon's SDKs have the same list).
+const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
+
+/// How requests to Amazon Managed Service for Prometheus are signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AwsSettings {
+    /// The region, where the store's address does not name it.
+    pub region: Option<String>,
+    /// A role to assume with the keys of the platform.
+    pub role: Option<AssumedRole>,
+}
+
+/// A role that is assumed with the keys of the platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssumedRole {
+    /// Its ARN.
+    pub arn: String,
+    /// The external ID that its trust policy asks for.
+    pub external_id: Option<String>,
+}
+
+/// The region of a store: that of its address, else the configured one, else that of the
+/// environment. Amazon would refuse every request without a region.
+pub(crate) fn region(
+    store: &Url,
+    settings: &AwsSettings,
+    environment: &Environment,
+) -> Result<String, CloudAuthError> {
+    region_of(store)
+        .or_else(|| settings.region.clone())
+        .or_else(|| environment.get("AWS_REGION"))
+        .or_else(|| environment.get("AWS_DEFAULT_REGION"))
+        .ok_or(CloudAuthError::NoRegion)
+}
+
+/// The region in `aps-workspaces.REGION.amazonaws.com`, also of a FIPS endpoint or a VPC
+/// endpoint.
+fn region_of(store: &Url) -> Option<String> {
+    let mut labels = store.host_str()?.split('.');
+    labels.find(|label| matches!(*label, "aps-workspaces" | "aps-workspaces-fips"))?;
+    labels.next().map(str::to_owned)
+}
+
+/// Keys, with their end, for a store in `region`.
+pub(crate) async fn keys(
+    settings: &AwsSettings,
+    region: &str,
+    environment: &Environment,
+    http: &Http,
+    now: SystemTime,
+) -> Result<Issued<Secret>, CloudAuthError> {
+    let own = environment.get("AWS_REGION");
+    let sts = Sts {
+        region: own.as_deref().unwrap_or(region),
+        environment,
+        http,
+    };
+    let keys = of_platform(&sts, now).await?;
+    let keys = match &settings.role {
+        None => keys,
+        Some(role) => sts.assume(role, &keys.secret, now).await?,
+    };
+    Ok(Issued {
+        secret: Secret::Keys(keys.secret),
+        end: keys.end,
+    })
+}
+
+/// The first source that the environment names.
+async fn of_platform(sts: &Sts<'_>, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
+    let (environment, http) = (sts.environment, sts.http);
+    if let Some(id) = environment.get("AWS_ACCESS_KEY_ID") {
+        let secret = Keys {
+            id,
+            secret: environment.require("AWS_SECRET_ACCESS_KEY")?,
+            token: environment.get("AWS_SESSION_TOKEN"),
+        };
+        return Ok(Issued { secret, end: None });
+    }
+    if let Some(file) = environment.path("AWS_WEB_IDENTITY_TOKEN_FILE") {
+        return sts.of_web_identity(file, now).await;
+    }
+    if let Some(uri) = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+        return of_container(&uri, environment, http, now).await;
+    }
+    of_instance(environment, http, now).await
+}
+
+/// The Security Token Service of a region.
+struct Sts<'a> {
+    region: &'a str,
+    environment: &'a Environment,
+    http: &'a Http,
+}
+
+impl Sts<'_> {
+    /// The regional endpoint, or `AWS_ENDPOINT_URL_STS`.
+    fn url(&self) -> Result<Url, CloudAuthError> {
+        let region = self.region;
+        let china = if region.starts_with("cn-") { ".cn" } else { "" };
+        let regional = || format!("https://sts.{region}.amazonaws.com{china}/");
+        let url = self.environment.get("AWS_ENDPOINT_URL_STS");
+        let invalid = |_| CloudAuthError::Variable {
+            name: "AWS_ENDPOINT_URL_STS",
+            reason: "is no URL, or the region is no name of a region",
+        };
+        Url::parse(&url.unwrap_or_else(regional)).map_err(invalid)
+    }
+
+    fn post<'a>(
+        &self,
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<RequestBuilder, CloudAuthError> {
+        let version = [("Version", "2011-06-15"), ("RoleSessionName", SESSION)];
+        let pairs = version.into_iter().chain(pairs);
+        Ok(form(&self.http.internet, self.url()?, pairs))
+    }
+
+    async fn of_web_identity(
+        &self,
+        file: PathBuf,
+        now: SystemTime,
+    ) -> Result<Issued<Keys>, CloudAuthError> {
+        let token = read(&file).await?;
+        let role = self.environment.require("AWS_ROLE_ARN")?;
+        let request = self.post([
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("RoleArn", &role),
+            ("WebIdentityToken", &token),
+        ])?;
+        let text = ask(Issuer::Sts, request, &[&token]).await?;
+        self.keys_in(&text, now)
+    }
+
+    async fn assume(
+        &self,
+        role: &AssumedRole,
+        with: &Keys,
+        now: SystemTime,
+    ) -> Result<Issued<Keys>, CloudAuthError> {
+        let external_id = role.external_id.iter().map(|id| ("ExternalId", &**id));
+        let pairs = [("Action", "AssumeRole"), ("RoleArn", &role.arn)];
+        let pairs = pairs.into_iter().chain(external_id);
+        let (client, request) = self.post(pairs)?.build_split();
+        let mut request = request.map_err(|error| CloudAuthError::Client(error.to_string()))?;
+        sigv4::sign(&mut request, with, &Scope::new(self.region, "sts", now));
+        let request = RequestBuilder::from_parts(client, request);
+        let text = ask(Issuer::Sts, request, &[&with.secret]).await?;
+        self.keys_in(&text, now)
+    }
+
+    fn keys_in(&self, xml: &str, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
+        let own = |name| element(xml, name).map(str::to_owned);
+        let keys = KeysAnswer {
+            access_key_id: own("AccessKeyId").unwrap_or_default(),
+            secret_access_key: own("SecretAccessKey").unwrap_or_default(),
+            token: own("SessionToken"),
+            expiration: own("Expiration"),
+        };
+        keys.checked(Issuer::Sts, &self.url()?, now)
+    }
+}
+
+/// The answer of an agent or of the instance's metadata.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeysAnswer {
+    access_key_id: String,
+    secret_access_key: String,
+    token: Option<String>,
+    expiration: Option<String>,
+}
+
+impl KeysAnswer {
+    fn parse(
+        text: &str,
+        issuer: Issuer,
+        url: &Url,
+        now: SystemTime,
+    ) -> Result<Issued<Keys>, CloudAuthError> {
+        let unusable = |_| CloudAuthError::Unusable {
+            issuer,
+            address: address(url),
+            reason: "its answer is no JSON object with AccessKeyId and SecretAccessKey",
+        };
+        let answer: Self = serde_json::from_str(text).map_err(unusable)?;
+        answer.checked(issuer, url, now)
+    }
+
+    fn checked(
+        self,
+        issuer: Issuer,
+        url: &Url,
+        now: SystemTime,
+    ) -> Result<Issued<Keys>, CloudAuthError> {
+        let unusable = |reason| CloudAuthError::Unusable {
+            issuer,
+            address: address(url),
+            reason,
+        };
+        if self.access_key_id.is_empty() || self.secret_access_key.is_empty() {
+            return Err(unusable("its answer has no keys"));
+        }
+        let end = match self.expiration.as_deref().map(time) {
+            Some(None) => return Err(unusable("the end of its keys is no time")),
+            end => end.flatten(),
+        };
+        if end.is_some_and(|end| end <= now) {
+            return Err(unusable("its keys have ended: check the clock of the node"));
+        }
+        let secret = Keys {
+            id: self.access_key_id,
+            secret: self.secret_access_key,
+            token: self.token,
+        };
+        Ok(Issued { secret, end })
+    }
+}
+
+/// Keys from an agent on the node. Its token file is read each time, because it rotates.
+async fn of_container(
+    uri: &str,
+    environment: &Environment,
+    http: &Http,
+    now: SystemTime,
+) -> Result<Issued<Keys>, CloudAuthError> {
+    let wrong = |reason| CloudAuthError::Variable {
+        name: "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        reason,
+    };
+    let url = Url::parse(uri).map_err(|_| wrong("is no URL"))?;
+    let client = match url.scheme() {
+        "https" => &http.internet,
+        _ if is_of_node(&url) => &http.node,
+        _ => {
+            return Err(wrong(
+                "is plain HTTP to another host than loopback, 169.254.170.2, 169.254.170.23 or fd00:ec2::23",
+            ));
+        }
+    };
+    let token = match environment.path("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+        Some(file) => Some(read(&file).await?),
+        None => environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+    };
+    let mut request = client.get(url.clone());
+    if let Some(token) = &token {
+        request = request.header(header::AUTHORIZATION, token);
+    }
+    let secrets = token.as_deref().unwrap_or_default();
+    let text = ask(Issuer::PodIdentity, request, &[secrets]).await?;
+    KeysAnswer::parse(&text, Issuer::PodIdentity, &url, now)
+}
+
+pub(crate) fn is_of_node(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || AGENTS.contains(&host),
+        Err(_) => host == "localhost",
+    }
+}
+
+/// Keys of the node's role, by version 2 of the metadata service.
+async fn of_instance(
+    environment: &Environment,
+    http: &Http,
+    now: SystemTime,
+) -> Result<Issued<Keys>, CloudAuthError> {
+    const ENDPOINT: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+    const ROLES: &str = "latest/meta-data/iam/security-credentials/";
+    let endpoint = environment.get(ENDPOINT);
+    let base = endpoint.as_deref().unwrap_or("http://169.254.169.254");
+    let at = |path: &str| {
+        let url = Url::parse(&format!("{}/{path}", base.trim_end_matches('/')));
+        url.map_err(|_| CloudAuthError::Variable {
+            name: ENDPOINT,
+            reason: "is no URL",
+        })
+    };
+    let issuer = Issuer::InstanceMetadata;
+    let request = http.node.put(at("latest/api/token")?);
+    let request = request.header("X-aws-ec2-metadata-token-ttl-seconds", "300");
+    let token = ask(issuer, request, &[]).await?;
+    let get = |url: Url| {
+        let request = http.node.get(url);
+        request.header("X-aws-ec2-metadata-token", token.trim())
+    };
+    let secrets = [token.trim()];
+    let roles = ask(issuer, get(at(ROLES)?), &secrets).await?;
+    let role = roles.lines().next().unwrap_or_default().trim();
+    let url = at(&format!("{ROLES}{role}"))?;
+    let text = ask(issuer, get(url.clone()), &secrets).await?;
+    KeysAnswer::parse(&text, issuer, &url, now)
+}

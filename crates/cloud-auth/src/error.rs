@@ -1,0 +1,140 @@
+//! Why a request cannot be authenticated. No text has a secret in it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a request cannot be authenticated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloudAuthError {
+    /// The region of an Amazon service is not known.
+    #[error(
+        "the region is unknown: the address does not name it (aps-workspaces.REGION.amazonaws.com): set \
+         prometheus.auth.sigv4.region or AWS_REGION"
+    )]
+    NoRegion,
+    /// An environment variable is missing or cannot be used.
+    #[error("the environment variable {name} {reason}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A file cannot be read or used.
+    #[error("{}: {reason}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An issuer does not answer.
+    #[error("{issuer} at {address} does not answer: {reason}: {}", .issuer.if_silent())]
+    Unanswered {
+        /// The issuer.
+        issuer: Issuer,
+        /// Its address, without parameters.
+        address: String,
+        /// The cause.
+        reason: String,
+    },
+    /// An issuer refuses.
+    #[error("{issuer} at {address} answers HTTP {status}{text}: {}", .issuer.if_refused())]
+    Refused {
+        /// The issuer.
+        issuer: Issuer,
+        /// Its address, without parameters.
+        address: String,
+        /// The HTTP status.
+        status: u16,
+        /// Its reason, after `: `, if it gives one.
+        text: String,
+    },
+    /// The answer of an issuer cannot be used.
+    #[error("{issuer} at {address}: {reason}")]
+    Unusable {
+        /// The issuer.
+        issuer: Issuer,
+        /// Its address, without parameters.
+        address: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// TLS cannot be set up for requests to issuers.
+    #[error("no client for HTTPS: {0}")]
+    Client(String),
+}
+
+/// Who issues a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Issuer {
+    /// Amazon's Security Token Service.
+    Sts,
+    /// The agent of EKS Pod Identity.
+    PodIdentity,
+    /// The metadata service of an EC2 instance.
+    InstanceMetadata,
+    /// The metadata server of Google Cloud.
+    GoogleMetadata,
+    /// Google's token endpoint.
+    Google,
+    /// Microsoft Entra ID.
+    Entra,
+    /// The metadata service of an Azure machine.
+    AzureMetadata,
+    /// The token endpoint of an OAuth 2.0 server.
+    OAuth2,
+}
+
+impl fmt::Display for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sts => "the Security Token Service",
+            Self::PodIdentity => "the EKS Pod Identity Agent",
+            Self::InstanceMetadata => "the instance metadata service",
+            Self::GoogleMetadata => "the metadata server",
+            Self::Google => "Google's token endpoint",
+            Self::Entra => "Microsoft Entra ID",
+            Self::AzureMetadata => "the Azure Instance Metadata Service",
+            Self::OAuth2 => "the token endpoint",
+        })
+    }
+}
+
+impl Issuer {
+    const fn if_silent(self) -> &'static str {
+        match self {
+            Self::InstanceMetadata => {
+                "no other credentials are configured: give the service account an IAM role (IRSA or EKS Pod \
+                 Identity), or raise the hop limit of the node's metadata service to 2"
+            }
+            Self::PodIdentity => "check that the eks-pod-identity-agent runs on this node",
+            Self::GoogleMetadata => {
+                "check that the pod runs on Google Cloud with workload identity, or set \
+                 prometheus.auth.google.credentialsFile"
+            }
+            Self::AzureMetadata => {
+                "set up workload identity (label azure.workload.identity/use: \"true\" on the pod), or give the \
+                 node a managed identity"
+            }
+            Self::Sts | Self::Google | Self::Entra => "check the network policies and the proxy",
+            Self::OAuth2 => "check prometheus.auth.oauth2.tokenUrl",
+        }
+    }
+
+    const fn if_refused(self) -> &'static str {
+        match self {
+            Self::Sts => {
+                "check the trust policy of the IAM role, and its ARN on the service account"
+            }
+            Self::PodIdentity => "check the pod identity association of the service account",
+            Self::InstanceMetadata => "check that the node has an IAM role",
+            Self::GoogleMetadata | Self::Google => {
+                "check the service account's binding, and its role roles/monitoring.viewer"
+            }
+            Self::Entra => "check the client ID and its federated credential",
+            Self::AzureMetadata => "check that the node has this managed identity",
+            Self::OAuth2 => "check clientId, clientSecretFile and scopes in prometheus.auth.oauth2",
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Requests to issuers of secrets.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
+use reqwest::{Client, RequestBuilder, Url};
+use serde::Deserialize;
+
+use crate::authenticator::Secret;
+use crate::error::{CloudAuthError, Issuer};
+use crate::renewal::Issued;
+use limits::file;
+
+/// How long an issuer may take for one answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Larger than any answer with a secret, in bytes.
+const MOST_BYTES: usize = 256 << 10;
+
+/// How much of a reason is repeated, in characters.
+const MOST_REASON: usize = 300;
+
+/// The clients for issuers. Neither follows a redirect, which could lead a secret
+/// elsewhere.
+pub(crate) struct Http {
+    /// For issuers on the node, never through a proxy.
+    pub(crate) node: Client,
+    /// For issuers on the internet, over HTTPS.
+    pub(crate) internet: Client,
+}
+
+impl Http {
+    pub(crate) fn new() -> Result<Self, CloudAuthError> {
+        // reqwest uses the process's provider; installing it twice has no effect.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let builder = || {
+            Client::builder()
+                .user_agent(concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION")))
+                .redirect(reqwest::redirect::Policy::none())
+                .timeout(TIMEOUT)
+        };
+        let failed = |error: reqwest::Error| CloudAuthError::Client(error.to_string());
+        let node = builder().no_proxy().tls_certs_only([]);
+        Ok(Self {
+            node: node.build().map_err(failed)?,
+            internet: builder().build().map_err(failed)?,
+        })
+    }
+}
+
+/// A form that is posted to an issuer.
+pub(crate) fn form<'a>(
+    client: &Client,
+    url: Url,
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> RequestBuilder {
+    let body = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(pairs)
+        .finish();
+    let kind = "application/x-www-form-urlencoded";
+    let request = client.post(url);
+    request.header(header::CONTENT_TYPE, kind).body(body)
+}
+
+/// Sends a request to an issuer, and returns the answer's text. `secrets` are cut from a
+/// reason that the issuer gives.
+pub(crate) async fn ask(
+    issuer: Issuer,
+    request: RequestBuilder,
+    secrets: &[&str],
+) -> Result<String, CloudAuthError> {
+    let (client, request) = request.build_split();
+    let no_request = |error: reqwest::Error| CloudAuthError::Client(error.to_string());
+    let request = request.map_err(no_request)?;
+    let address = address(request.url());
+    let unanswered = |error: &reqwest::Error| CloudAuthError::Unanswered {
+        issuer,
+        address: address.clone(),
+        reason: reason_of(error),
+    };
+    let mut response = client
+        .execute(request)
+        .await
+        .map_err(|it| unanswered(&it))?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|it| unanswered(&it))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MOST_BYTES {
+            let reason = "its answer is too long";
+            return Err(CloudAuthError::Unusable {
+                issuer,
+                address,
+                reason,
+            });
+        }
+    }
+    let text = String::from_utf8_lossy(&body).into_owned();
+    if status == StatusCode::OK {
+        return Ok(text);
+    }
+    Err(CloudAuthError::Refused {
+        issuer,
+        address,
+        status: status.as_u16(),
+        text: stated_reason(&text, secrets),
+    })
+}
+
+/// The address without its parameters, for messages.
+pub(crate) fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.to_string()
+}
+
+/// The innermost cause: the outer ones repeat the address.
+fn reason_of(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return format!("not within {} s", TIMEOUT.as_secs());
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// The reason in an error's body: `error` and `error_description` of OAuth 2.0, `error`
+/// of Google's APIs, or `Code` and `Message` of Amazon.
+fn stated_reason(body: &str, secrets: &[&str]) -> String {
+    let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let words = |at: &str| json.pointer(at).and_then(serde_json::Value::as_str);
+    let json = ["/error", "/error_description", "/error/message", "/message"];
+    let mut parts: Vec<&str> = json.iter().filter_map(|at| words(at)).collect();
+    parts.extend(
+        ["Code", "Message"]
+            .iter()
+            .filter_map(|name| element(body, name)),
+    );
+    let mut text: String = parts.iter().map(|part| format!(": {part}")).collect();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        text = text.replace(secret, "***");
+    }
+    text.retain(|c| !c.is_control());
+    text.chars().take(MOST_REASON).collect()
+}
+
+/// The text of the first XML element of this name that has no attributes.
+pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (value, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(value.trim())
+}
+
+/// A successful answer of a token endpoint.
+#[derive(Deserialize)]
+struct TokenAnswer {
+    access_token: String,
+    /// Seconds; the Azure Instance Metadata Service writes it as text.
+    #[serde(default)]
+    expires_in: serde_json::Value,
+}
+
+/// Asks a token endpoint for an access token. A token without an end counts as valid for
+/// an hour: every cloud's lives that long.
+pub(crate) async fn access_token(
+    issuer: Issuer,
+    request: RequestBuilder,
+    (secrets, now): (&[&str], SystemTime),
+) -> Result<Issued<Secret>, CloudAuthError> {
+    let (client, request) = request.build_split();
+    let request = request.map_err(|error| CloudAuthError::Client(error.to_string()))?;
+    let address = address(request.url());
+    let request = RequestBuilder::from_parts(client, request);
+    let text = ask(issuer, request, secrets).await?;
+    let unusable = |reason| CloudAuthError::Unusable {
+        issuer,
+        address: address.clone(),
+        reason,
+    };
+    let answer: TokenAnswer = serde_json::from_str(&text)
+        .map_err(|_| unusable("its answer is no JSON object with access_token"))?;
+    let life = match &answer.expires_in {
+        serde_json::Value::Number(seconds) => seconds.as_u64(),
+        serde_json::Value::String(seconds) => seconds.parse().ok(),
+        _ => None,
+    };
+    let end = now.checked_add(Duration::from_secs(life.unwrap_or(3600)));
+    bearer(&answer.access_token, end)
+        .filter(|issued| issued.end.is_none_or(|end| now < end))
+        .ok_or_else(|| unusable("its token has ended, or is no text for a header"))
+}
+
+/// A bearer token; `None`: it cannot be a header's value.
+pub(crate) fn bearer(token: &str, end: Option<SystemTime>) -> Option<Issued<Secret>> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
+    value.set_sensitive(true);
+    let secret = Secret::Token(value);
+    Some(Issued { secret, end })
+}
+
+/// The time of a text such as `2026-11-26T01:00:00Z`.
+pub(crate) fn time(text: &str) -> Option<SystemTime> {
+    text.parse::<Timestamp>().ok().map(SystemTime::from)
+}
+
+/// A file with one secret, read each time: the platform rotates it.
+pub(crate) async fn read(path: &Path) -> Result<String, CloudAuthError> {
+    let broken = |reason: String| CloudAuthError::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let from = path.to_owned();
+    let read = file::aside(move || file::read(&from)).await;
+    let bytes = read
+        .and_then(|read| read)
+        .map_err(|why| broken(format!("cannot be read: {why}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| broken("is no text".to_owned()))?;
+    match text.trim() {
+        "" => Err(broken("is empty".to_owned())),
+        secret => Ok(secret.to_owned()),
+    }
+}

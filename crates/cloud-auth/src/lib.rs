@@ -1,0 +1,45 @@
+//! Authenticates requests to the managed Prometheus services of clouds.
+//!
+//! A client of such a service needs a secret that ends: keys that sign each request
+//! (Amazon), or an access token (Google, Azure, any OAuth 2.0 server). This crate gets the
+//! secret from where the platform offers it, renews it ahead of its end, and adds it to
+//! requests. `prometheus-source` uses it.
+//!
+//! * [`AuthMethod`] says where the secret comes from.
+//! * [`Authenticator`] holds the secret. All clients of one store share one.
+//!
+//! No log line and no error has a secret in it.
+//!
+//! ```
+//! use cloud_auth::{AuthMethod, Authenticator, Environment, GoogleSettings};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let method = AuthMethod::Google(GoogleSettings::default());
+//! let store = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus";
+//! let authenticator = Authenticator::new(method, &store.parse()?, Environment::of_process())?;
+//! // Before each request: authenticator.authorize(&mut request).await?
+//! # let _ = authenticator;
+//! # Ok(())
+//! # }
+//! ```
+
+mod authenticator;
+mod aws;
+mod azure;
+mod environment;
+mod error;
+mod google;
+mod issuer;
+mod oauth2;
+mod renewal;
+mod sigv4;
+#[cfg(test)]
+mod tests;
+
+pub use authenticator::{AuthMethod, Authenticator, Stamp};
+pub use aws::{AssumedRole, AwsSettings};
+pub use azure::{AzureCloud, AzureSettings};
+pub use environment::Environment;
+pub use error::{CloudAuthError, Issuer};
+pub use google::GoogleSettings;
+pub use oauth2::OAuth2Settings;

@@ -1,0 +1,236 @@
+use super::*;
+
+const STORE: &str = "https://aps-workspaces.eu-central-1.amazonaws.com/workspaces/ws-1";
+
+const KEYS: &str = r#"{"Code": "Success", "AccessKeyId": "AKID", "SecretAccessKey": "hunter2",
+    "Token": "session", "Expiration": "2100-01-01T00:00:00Z"}"#;
+
+fn sts_answer(end: &str) -> String {
+    format!(
+        "<AssumeRoleResponse><Credentials>\n<AccessKeyId>AKID</AccessKeyId>\
+         <SecretAccessKey>hunter2</SecretAccessKey><SessionToken>session</SessionToken>\
+         <Expiration>{end}</Expiration></Credentials></AssumeRoleResponse>"
+    )
+}
+
+fn method(role: Option<AssumedRole>) -> AuthMethod {
+    AuthMethod::SigV4(AwsSettings {
+        region: Some("eu-central-1".to_owned()),
+        role,
+    })
+}
+
+/// A signature by the key AKID for the region of the store.
+fn assert_signed(authorization: &str) {
+    let (before, after) = authorization.split_once("AKID/").unwrap();
+    assert_eq!(before, "AWS4-HMAC-SHA256 Credential=");
+    assert!(
+        after.contains(
+            "/eu-central-1/aps/aws4_request, SignedHeaders=host;x-amz-date;x-amz-security-token,"
+        ),
+        "{after}"
+    );
+}
+
+#[test]
+fn the_region_is_the_addresss_then_the_configured_one_and_never_empty() {
+    let region = |store: &str, configured: Option<&str>, variable: &str| {
+        let environment = Environment::of([("AWS_REGION", variable.to_owned())]);
+        let settings = AwsSettings {
+            region: configured.map(str::to_owned),
+            role: None,
+        };
+        let region = aws::region(&store.parse().unwrap(), &settings, &environment);
+        region.map_err(|error| error.to_string())
+    };
+    let vpc = "https://vpce-1.aps-workspaces.us-west-2.vpce.amazonaws.com/workspaces/w";
+    assert_eq!(
+        region(STORE, Some("other"), "another").unwrap(),
+        "eu-central-1"
+    );
+    assert_eq!(region(vpc, None, "").unwrap(), "us-west-2");
+    assert_eq!(
+        region("http://proxy:8080", Some("eu-west-1"), "another").unwrap(),
+        "eu-west-1"
+    );
+    assert_eq!(
+        region("http://proxy:8080", None, "eu-north-1").unwrap(),
+        "eu-north-1"
+    );
+    let error = region("http://proxy:8080", None, "").unwrap_err();
+    assert!(error.contains("prometheus.auth.sigv4.region"), "{error}");
+}
+
+#[tokio::test]
+async fn a_web_identity_is_exchanged_at_the_security_token_service() {
+    let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
+    let token = file("web-token");
+    let variables = [
+        ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r".to_owned()),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
+    ];
+    assert_signed(
+        &authorization(&authenticator(method(None), variables))
+            .await
+            .unwrap(),
+    );
+    let asked = sts.asked().pop().unwrap();
+    assert_eq!(
+        (&*asked.method, asked.path()),
+        ("POST", "/"),
+        "no token in an address"
+    );
+    assert_eq!(asked.param("Action").unwrap(), "AssumeRoleWithWebIdentity");
+    assert_eq!(asked.param("RoleArn").unwrap(), "arn:aws:iam::1:role/r");
+    assert_eq!(asked.param("WebIdentityToken").unwrap(), "web-token");
+}
+
+#[tokio::test]
+async fn pod_identity_is_asked_with_the_token_of_the_file_as_it_is_now() {
+    let agent = FakeIssuer::start(|_| (200, KEYS.to_owned())).await;
+    let token = file("agent-1");
+    let method = method(None);
+    for content in ["agent-1", "agent-2"] {
+        std::fs::write(token.path(), content).unwrap();
+        let variables = [
+            (
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                format!("{}/v1/credentials", agent.url),
+            ),
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path(&token)),
+        ];
+        assert_signed(
+            &authorization(&authenticator(method.clone(), variables))
+                .await
+                .unwrap(),
+        );
+        let asked = agent.asked().pop().unwrap();
+        assert_eq!(asked.headers["authorization"], content);
+    }
+}
+
+#[tokio::test]
+async fn plain_http_carries_keys_from_the_node_alone() {
+    for (uri, is_of_node) in [
+        ("http://169.254.170.23/v1/credentials", true),
+        ("http://[fd00:ec2::23]/v1/credentials", true),
+        ("http://169.254.170.2/v2", true),
+        ("http://169.254.169.254/", false),
+        ("http://10.0.0.1/", false),
+        ("http://localhost.example/", false),
+        ("ftp://a/", false),
+    ] {
+        assert_eq!(aws::is_of_node(&uri.parse().unwrap()), is_of_node, "{uri}");
+    }
+    let variables = [(
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "http://10.0.0.1/".to_owned(),
+    )];
+    let error = authorization(&authenticator(method(None), variables))
+        .await
+        .unwrap_err();
+    assert!(error.contains("is plain HTTP to another host"), "{error}");
+}
+
+#[tokio::test]
+async fn the_role_of_the_node_is_read_with_a_token() {
+    let metadata = FakeIssuer::start(|asked| {
+        let has_token = asked
+            .headers
+            .get("x-aws-ec2-metadata-token")
+            .is_some_and(|it| it == "imds");
+        match (&*asked.method, asked.path()) {
+            ("PUT", "/latest/api/token") => (200, "imds\n".to_owned()),
+            ("GET", "/latest/meta-data/iam/security-credentials/") if has_token => {
+                (200, "role-1\n".to_owned())
+            }
+            ("GET", "/latest/meta-data/iam/security-credentials/role-1") if has_token => {
+                (200, KEYS.to_owned())
+            }
+            _ => (401, String::new()),
+        }
+    })
+    .await;
+    let variables = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url.clone())];
+    assert_signed(
+        &authorization(&authenticator(method(None), variables))
+            .await
+            .unwrap(),
+    );
+}
+
+#[tokio::test]
+async fn a_role_is_assumed_with_the_keys_of_the_platform() {
+    let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
+    let role = AssumedRole {
+        arn: "arn:aws:iam::2:role/other".to_owned(),
+        external_id: Some("outside".to_owned()),
+    };
+    let variables = [
+        ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
+        ("AWS_ACCESS_KEY_ID", "FIRST".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "first-secret".to_owned()),
+    ];
+    assert_signed(
+        &authorization(&authenticator(method(Some(role)), variables))
+            .await
+            .unwrap(),
+    );
+    let asked = sts.asked().pop().unwrap();
+    assert_eq!(asked.param("ExternalId").unwrap(), "outside");
+    let signature = &asked.headers["authorization"];
+    assert!(
+        signature.contains("Credential=FIRST/")
+            && signature.contains("/eu-central-1/sts/aws4_request"),
+        "{signature}"
+    );
+}
+
+#[tokio::test]
+async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
+    let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not authorized for web-token</Message></Error></ErrorResponse>";
+    for (status, body, words) in [
+        (
+            403,
+            denied.to_owned(),
+            "HTTP 403: AccessDenied: Not authorized for ***: check the trust policy",
+        ),
+        (
+            200,
+            sts_answer("2001-01-01T00:00:00Z"),
+            "its keys have ended",
+        ),
+        (200, sts_answer("soon"), "the end of its keys is no time"),
+        (200, "<html>".to_owned(), "has no keys"),
+        (200, "x".repeat(300 << 10), "is too long"),
+    ] {
+        let sts = FakeIssuer::start(move |_| (status, body.clone())).await;
+        let token = file("web-token");
+        let variables = [
+            ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
+            ("AWS_ROLE_ARN", "arn".to_owned()),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
+        ];
+        let error = authorization(&authenticator(method(None), variables))
+            .await
+            .unwrap_err();
+        assert!(error.contains(words), "{error}");
+        assert!(
+            !error.contains("web-token") && !error.contains("hunter2"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_incomplete_environment_is_named() {
+    let variables = [("AWS_ACCESS_KEY_ID", "AKID".to_owned())];
+    let error = authorization(&authenticator(method(None), variables))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error,
+        "the environment variable AWS_SECRET_ACCESS_KEY is not set"
+    );
+}

@@ -1,0 +1,140 @@
+use aws_lc_rs::signature::{
+    KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::*;
+
+const TOKEN: &str = r#"{"access_token": "google", "expires_in": 3599, "token_type": "Bearer"}"#;
+
+fn with_file(file: &tempfile::NamedTempFile) -> Authenticator {
+    let settings = GoogleSettings {
+        credentials_file: Some(file.path().to_owned()),
+    };
+    authenticator(AuthMethod::Google(settings), [])
+}
+
+#[tokio::test]
+async fn the_metadata_server_is_asked_until_it_is_ready() {
+    let mut starting = 2;
+    let issuer = FakeIssuer::start(move |_| {
+        if starting > 0 {
+            starting -= 1;
+            return (503, String::new());
+        }
+        (200, TOKEN.to_owned())
+    })
+    .await;
+    let method = AuthMethod::Google(GoogleSettings::default());
+    let authenticator = authenticator(method, [("GCE_METADATA_HOST", issuer.host())]);
+    assert_eq!(
+        authorization(&authenticator).await.unwrap(),
+        "Bearer google"
+    );
+    let asked = issuer.asked();
+    assert_eq!(asked.len(), 3);
+    assert_eq!(
+        asked[2].path(),
+        "/computeMetadata/v1/instance/service-accounts/default/token"
+    );
+    assert_eq!(asked[2].headers["metadata-flavor"], "Google");
+    assert!(
+        asked[2]
+            .param("scopes")
+            .unwrap()
+            .ends_with("/auth/monitoring.read")
+    );
+}
+
+#[tokio::test]
+async fn a_service_account_signs_its_assertion() {
+    let issuer = FakeIssuer::start(|_| (200, TOKEN.to_owned())).await;
+    let key = RsaKeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
+    let der: aws_lc_rs::encoding::Pkcs8V1Der<'_> =
+        aws_lc_rs::encoding::AsDer::as_der(&key).unwrap();
+    let pem = STANDARD.encode(der.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----\n");
+    let uri = format!("{}/token", issuer.url);
+    let account = json!({"type": "service_account", "client_email": "reader@p", "private_key": pem,
+        "private_key_id": "k1", "token_uri": uri, "project_id": "p"});
+    let file = file(&account.to_string());
+    assert_eq!(
+        authorization(&with_file(&file)).await.unwrap(),
+        "Bearer google"
+    );
+    let asked = issuer.asked().pop().unwrap();
+    let assertion = asked.param("assertion").unwrap();
+    let (signed, signature) = assertion.rsplit_once('.').unwrap();
+    let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public_key().as_ref());
+    let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+    public.verify(signed.as_bytes(), &signature).unwrap();
+    let (_, claims) = signed.split_once('.').unwrap();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+    assert_eq!(
+        (&claims["iss"], &claims["aud"]),
+        (&json!("reader@p"), &json!(uri))
+    );
+}
+
+#[tokio::test]
+async fn a_federated_identity_impersonates_a_service_account() {
+    let issuer = FakeIssuer::start(|asked| match asked.path() {
+        "/sts" => (200, TOKEN.to_owned()),
+        _ => (
+            200,
+            r#"{"accessToken": "of-account", "expireTime": "2100-01-01T00:00:00Z"}"#.to_owned(),
+        ),
+    })
+    .await;
+    let subject = file(r#"{"id_token": "subject-1"}"#);
+    let account = json!({
+        "type": "external_account", "audience": "//iam.googleapis.com/pool",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": format!("{}/sts", issuer.url),
+        "service_account_impersonation_url": format!("{}/impersonate", issuer.url),
+        "credential_source": {"file": path(&subject),
+            "format": {"type": "json", "subject_token_field_name": "id_token"}},
+    });
+    let file = file(&account.to_string());
+    assert_eq!(
+        authorization(&with_file(&file)).await.unwrap(),
+        "Bearer of-account"
+    );
+    let asked = issuer.asked();
+    assert_eq!(asked[0].param("subject_token").unwrap(), "subject-1");
+    assert_eq!(
+        asked[0].param("audience").unwrap(),
+        "//iam.googleapis.com/pool"
+    );
+    assert_eq!(asked[1].headers["authorization"], "Bearer google");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_named_without_its_content() {
+    let http = json!({"type": "service_account", "client_email": "a", "private_key": "hunter2",
+        "token_uri": "https://oauth2.example/token"});
+    let external = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
+        "token_url": "http://sts.example/", "credential_source": {"file": "/etc/hostname"}});
+    for (content, words) in [
+        (
+            "hunter2".to_owned(),
+            "is neither the key of a service account",
+        ),
+        (
+            json!({"type": "authorized_user", "refresh_token": "hunter2"}).to_string(),
+            "is neither",
+        ),
+        (http.to_string(), "its private_key is no RSA key"),
+        (external.to_string(), "names an address without https"),
+    ] {
+        let file = file(&content);
+        let error = authorization(&with_file(&file)).await.unwrap_err();
+        assert!(
+            error.contains(words) && error.contains(&path(&file)),
+            "{error}"
+        );
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

@@ -1,0 +1,101 @@
+use super::*;
+
+fn settings(issuer: &FakeIssuer, secret: &tempfile::NamedTempFile) -> AuthMethod {
+    AuthMethod::OAuth2(OAuth2Settings {
+        client_id: "reader:1".to_owned(),
+        client_secret_file: secret.path().to_owned(),
+        token_url: format!("{}/token", issuer.url).parse().unwrap(),
+        scopes: vec!["metrics".to_owned(), "read".to_owned()],
+        endpoint_params: vec![("audience".to_owned(), "store".to_owned())],
+    })
+}
+
+#[tokio::test]
+async fn a_token_is_requested_by_client_credentials_and_kept() {
+    let issuer = FakeIssuer::start(|_| {
+        (
+            200,
+            r#"{"access_token": "t1", "expires_in": 3600}"#.to_owned(),
+        )
+    })
+    .await;
+    let secret = file("hun ter\n");
+    let authenticator = authenticator(settings(&issuer, &secret), []);
+    for _ in 0..3 {
+        assert_eq!(authorization(&authenticator).await.unwrap(), "Bearer t1");
+    }
+    let [asked] = &issuer.asked()[..] else {
+        panic!("{:?}", issuer.asked());
+    };
+    assert_eq!(asked.param("grant_type").unwrap(), "client_credentials");
+    assert_eq!(asked.param("scope").unwrap(), "metrics read");
+    assert_eq!(asked.param("audience").unwrap(), "store");
+    // reader%3A1:hun+ter, encoded as RFC 6749 asks.
+    assert_eq!(
+        asked.headers["authorization"],
+        "Basic cmVhZGVyJTNBMTpodW4rdGVy"
+    );
+    assert_eq!(asked.param("client_secret"), None);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_the_client_among_the_parameters_gets_it_there() {
+    let issuer = FakeIssuer::start(|asked| match asked.param("client_secret") {
+        Some(_) => (200, r#"{"access_token": "t1"}"#.to_owned()),
+        None => (401, r#"{"error": "invalid_client"}"#.to_owned()),
+    })
+    .await;
+    let secret = file("hunter2");
+    let authenticator = authenticator(settings(&issuer, &secret), []);
+    assert_eq!(authorization(&authenticator).await.unwrap(), "Bearer t1");
+    assert_eq!(issuer.asked()[1].param("client_id").unwrap(), "reader:1");
+}
+
+#[tokio::test]
+async fn refusals_and_garbage_are_named_without_the_secret() {
+    let answers = [
+        (
+            400,
+            r#"{"error": "invalid_scope", "error_description": "no hunter2 here"}"#,
+            "HTTP 400: invalid_scope: no *** here: check clientId",
+        ),
+        (200, "<html>", "no JSON object with access_token"),
+        (
+            200,
+            r#"{"access_token": "t1", "expires_in": 0}"#,
+            "has ended",
+        ),
+        (
+            200,
+            r#"{"access_token": "a\nb"}"#,
+            "is no text for a header",
+        ),
+        (302, "", "HTTP 302"),
+    ];
+    for (status, body, words) in answers {
+        let issuer = FakeIssuer::start(move |_| (status, body.to_owned())).await;
+        let secret = file("hunter2");
+        let error = authorization(&authenticator(settings(&issuer, &secret), []))
+            .await
+            .unwrap_err();
+        assert!(error.contains(words) && error.contains("/token"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_gets_a_new_token_once() {
+    let mut number = 0;
+    let issuer = FakeIssuer::start(move |_| {
+        number += 1;
+        (200, format!(r#"{{"access_token": "t{number}"}}"#))
+    })
+    .await;
+    let secret = file("hunter2");
+    let authenticator = authenticator(settings(&issuer, &secret), []);
+    let stamp = authenticator.authorize(&mut request()).await.unwrap();
+    assert!(authenticator.refused(stamp));
+    assert_eq!(authorization(&authenticator).await.unwrap(), "Bearer t2");
+    let stamp = authenticator.authorize(&mut request()).await.unwrap();
+    assert!(!authenticator.refused(stamp));
+}

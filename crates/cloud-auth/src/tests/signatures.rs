@@ -1,0 +1,159 @@
+//! The cases of Amazon's signing test suite (awslabs/aws-c-auth 495329c,
+//! `tests/aws-signing-test-suite/v4`): requests, and the signatures in a header.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+
+use super::*;
+use crate::sigv4::{Keys, Parts, Scope, canonical_path, encoded_path};
+
+/// 2015-08-30T12:36:00Z, the time of all cases.
+const SIGNED_AT: u64 = 1_440_938_160;
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    body: String,
+    normalize: bool,
+    sign_body: bool,
+    token: Option<String>,
+    omit_token: bool,
+    signature: String,
+}
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn keys(token: Option<String>) -> Keys {
+    Keys {
+        id: "AKIDEXAMPLE".to_owned(),
+        secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned(),
+        token,
+    }
+}
+
+#[test]
+fn every_case_of_amazons_suite_has_its_signature() {
+    let cases: Vec<Case> = include_str!("sigv4.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(cases.len(), 38);
+    for case in cases {
+        let (path, query) = case.target.split_once('?').unwrap_or((&case.target, ""));
+        let mut headers = case.headers;
+        headers.push(("X-Amz-Date".to_owned(), "20150830T123600Z".to_owned()));
+        if let Some(token) = case.token.clone().filter(|_| !case.omit_token) {
+            headers.push(("X-Amz-Security-Token".to_owned(), token));
+        }
+        if case.sign_body {
+            let hash = sigv4::sha256(case.body.as_bytes());
+            headers.push(("X-Amz-Content-Sha256".to_owned(), hash));
+        }
+        let lower = |(name, value): (String, String)| (name.to_lowercase(), value);
+        let parts = Parts {
+            method: &case.method,
+            path: match case.normalize {
+                true => canonical_path(path),
+                false => encoded_path(path),
+            },
+            query,
+            headers: headers.into_iter().map(lower).collect(),
+            body: if case.sign_body {
+                case.body.as_bytes()
+            } else {
+                b""
+            },
+        };
+        let scope = Scope::new("us-east-1", "service", at(SIGNED_AT));
+        let authorization = sigv4::authorization(parts, &keys(case.token), &scope);
+        let signature = format!("Signature={}", case.signature);
+        assert!(
+            authorization.ends_with(&signature),
+            "{}: {authorization}",
+            case.name
+        );
+    }
+}
+
+/// What a store that recomputes the signature finds for a request as it arrived.
+pub(super) fn is_signed(asked: &Asked, region: &str, keys: &Keys) -> bool {
+    let authorization = &asked.headers["authorization"];
+    let (_, signed) = authorization.split_once("SignedHeaders=").unwrap();
+    let (signed, _) = signed.split_once(',').unwrap();
+    let headers = signed.split(';');
+    let headers = headers.map(|name| (name.to_owned(), asked.headers[name].clone()));
+    let time: jiff::civil::DateTime =
+        jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", &asked.headers["x-amz-date"]).unwrap();
+    let time = time.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
+    let parts = Parts {
+        method: &asked.method,
+        path: canonical_path(asked.path()),
+        query: asked.target.split_once('?').map_or("", |(_, query)| query),
+        headers: headers.collect(),
+        body: asked.body.as_bytes(),
+    };
+    let scope = Scope::new(region, "aps", SystemTime::from(time));
+    *authorization == sigv4::authorization(parts, keys, &scope)
+}
+
+#[tokio::test]
+async fn a_store_that_recomputes_the_signature_accepts_a_get_and_a_form() {
+    let store = FakeIssuer::start(|_| (200, String::new())).await;
+    let url = format!("{}/workspaces/ws-1/api/v1/query", store.url);
+    let settings = AwsSettings {
+        region: Some("eu-west-1".to_owned()),
+        role: None,
+    };
+    let authenticator = authenticator(
+        AuthMethod::SigV4(settings),
+        [
+            ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", keys(None).secret),
+            ("AWS_SESSION_TOKEN", "session/token==".to_owned()),
+        ],
+    );
+    let client = reqwest::Client::builder()
+        .tls_certs_only([])
+        .build()
+        .unwrap();
+    let get = client.get(format!("{url}?query=a%7Bb%3D%22c%22%7D+%2B+1&time=1.5"));
+    let form = client
+        .post(&url)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body("query=up+1");
+    for request in [get, form] {
+        // Neither is signed: a proxy may change them.
+        let request = request
+            .header("accept-encoding", "gzip")
+            .header("x-scope-orgid", "team");
+        let mut request = request.build().unwrap();
+        authenticator.authorize(&mut request).await.unwrap();
+        client.execute(request).await.unwrap();
+    }
+    let asked = store.asked();
+    for asked in &asked {
+        assert!(
+            is_signed(
+                asked,
+                "eu-west-1",
+                &keys(Some("session/token==".to_owned()))
+            ),
+            "{asked:?}"
+        );
+        assert_eq!(asked.headers["x-amz-security-token"], "session/token==");
+    }
+    assert_eq!(asked[0].param("query").unwrap(), "a{b=\"c\"} + 1");
+    let mut altered = asked[1].clone();
+    altered.body.push('2');
+    assert!(!is_signed(
+        &altered,
+        "eu-west-1",
+        &keys(Some("session/token==".to_owned()))
+    ));
+}

@@ -1,0 +1,117 @@
+//! Access tokens that are renewed; the crate `cloud-auth` tests each issuer.
+
+use cloud_auth::{AuthMethod, OAuth2Settings};
+
+use super::*;
+use crate::prometheus::promql::PromqlClient;
+use crate::settings::{Auth, Pem};
+use aggregated_apiserver::testing::authority::TestAuthority;
+
+/// A token endpoint, and the settings of a store that uses its tokens.
+struct Tokens {
+    issuer: FakePrometheus,
+    secret: tempfile::NamedTempFile,
+}
+
+impl Tokens {
+    async fn start() -> Self {
+        let tokens = Self {
+            issuer: FakePrometheus::start().await,
+            secret: tempfile::NamedTempFile::new().unwrap(),
+        };
+        std::fs::write(tokens.secret.path(), "hunter2").unwrap();
+        tokens.issue("token-1");
+        tokens
+    }
+
+    fn issue(&self, token: &str) {
+        let answer = format!(r#"{{"access_token": "{token}", "expires_in": 3600}}"#);
+        self.issuer.answer(answer);
+    }
+
+    fn settings(&self, store: &FakePrometheus) -> PrometheusSettings {
+        let mut settings = settings(&store.url());
+        settings.auth = Auth::Cloud(AuthMethod::OAuth2(OAuth2Settings {
+            client_id: "reader".to_owned(),
+            client_secret_file: self.secret.path().to_owned(),
+            token_url: format!("{}/token", self.issuer.url()).parse().unwrap(),
+            scopes: Vec::new(),
+            endpoint_params: Vec::new(),
+        }));
+        settings
+    }
+}
+
+/// The tokens of a store's requests.
+fn tokens_at(store: &FakePrometheus) -> Vec<String> {
+    let requests = store.requests();
+    let headers = requests.iter().map(|it| it.header("authorization"));
+    headers
+        .map(|it| it.unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn one_token_serves_both_clients_until_the_store_refuses_it() {
+    let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
+    let settings = tokens.settings(&store);
+    let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
+    let promql = PromqlClient::new(settings, source.replicas()).unwrap();
+    let source = Source::Prometheus(Box::new(source));
+    let batch = Batch::new(SignalId(0), Bytes::new());
+    let mut probe = Probe { source, batch };
+    store.answer(ONE);
+    probe.fetch().await.unwrap();
+    store.answer(r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
+    promql.query("up", now()).await.unwrap();
+    assert_eq!(tokens_at(&store), ["Bearer token-1", "Bearer token-1"]);
+    assert_eq!(tokens.issuer.requests().len(), 1);
+    tokens.issue("token-2");
+    store.answer_with(403, &[], "token-2 has no rights");
+    let text = probe.fails(ErrorKind::Denied).await;
+    assert!(text.contains("*** has no rights"), "{text}");
+    promql.query("up", now()).await.unwrap_err();
+    // Asked again once, with another token.
+    assert_eq!(
+        tokens_at(&store)[2..],
+        ["Bearer token-1", "Bearer token-2", "Bearer token-2"]
+    );
+    assert_eq!(tokens.issuer.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_without_a_token() {
+    let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
+    tokens
+        .issuer
+        .answer_with(401, &[], r#"{"error": "invalid_client"}"#);
+    let mut probe = Probe::new(tokens.settings(&store));
+    let text = probe.fails(ErrorKind::Credentials).await;
+    assert!(
+        text.contains("invalid_client") && text.contains("prometheus.auth.oauth2"),
+        "{text}"
+    );
+    assert!(store.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_authorities_for_the_store_stay() {
+    let authority = TestAuthority::new("store");
+    let store = FakePrometheus::start_tls(authority.server(None)).await;
+    let tokens = Tokens::start().await;
+    let mut settings = tokens.settings(&store);
+    Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), authority.pem()).unwrap();
+    settings.tls.ca = Some(Pem::File(file.path().to_owned()));
+    Probe::new(settings).fetch().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refusal_for_a_wrong_clock_names_the_clock() {
+    let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
+    let date = [("date", "Mon, 01 Jan 2024 00:00:00 GMT")];
+    store.answer_with(403, &date, "Signature not yet current");
+    let mut probe = Probe::new(tokens.settings(&store));
+    probe.fails(ErrorKind::ClockSkew).await;
+}
