@@ -126,14 +126,10 @@ mod tests {
     use super::*;
     use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
     use crate::certificates::{CertificateStatus, Serving, serving};
+    use crate::testing::test_server::validity;
 
-    fn issued(authority: &CertificateAuthority, days: u64) -> Issued {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now - Duration::from_secs(3600),
-            not_after: now + Duration::from_secs(24 * 3600 * days),
-        };
-        authority.serving(&["localhost"], &[], validity).unwrap()
+    fn issued(authority: &CertificateAuthority) -> Issued {
+        authority.serving(&["localhost"], &[], validity()).unwrap()
     }
 
     /// A folder with a task that follows its files.
@@ -147,11 +143,6 @@ mod tests {
 
     impl Scene {
         fn start() -> Self {
-            let now = SystemTime::now();
-            let validity = Validity {
-                not_before: now - Duration::from_secs(3600),
-                not_after: now + Duration::from_secs(3600),
-            };
             let folder = tempfile::tempdir().unwrap();
             let (publisher, serving) = serving();
             let files = Files {
@@ -161,7 +152,7 @@ mod tests {
             let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
-                authority: CertificateAuthority::new("test", validity).unwrap(),
+                authority: CertificateAuthority::new("test", validity()).unwrap(),
                 serving,
                 stop,
                 task: tokio::spawn(run(files, publisher, SystemTime::now, stopped)),
@@ -174,7 +165,7 @@ mod tests {
         }
 
         fn good(&self) -> Issued {
-            let issued = issued(&self.authority, 1);
+            let issued = issued(&self.authority);
             self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
             issued
         }
@@ -240,7 +231,7 @@ mod tests {
         scene.until_served(&first).await;
         let second = scene.good();
         scene.until_served(&second).await;
-        let other = issued(&scene.authority, 1);
+        let other = issued(&scene.authority);
         scene.write(other.certificate_pem.as_bytes(), second.key_pem.as_bytes());
         scene
             .until_failing("this is not the key of the certificate")

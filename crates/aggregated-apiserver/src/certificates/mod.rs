@@ -36,8 +36,6 @@ use pair::Pair;
 pub struct PairInForce(ArcSwapOption<Pair>);
 
 impl PairInForce {
-    /// The pair.
-    #[must_use]
     pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.0.load_full()
     }
@@ -75,7 +73,6 @@ pub struct Trouble {
 
 impl Trouble {
     /// One that lasts until an operator acts; the message says how.
-    #[must_use]
     pub(crate) fn lasting(text: String) -> Self {
         Self {
             text,
@@ -186,8 +183,6 @@ pub fn serving() -> (Publisher, Serving) {
 }
 
 impl Publisher {
-    /// The pair in force.
-    #[must_use]
     pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.in_force.pair()
     }

@@ -75,7 +75,6 @@ impl ManagedSettings {
         }
     }
 
-    /// The APIServices to manage now.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = self.apiservices.clone();
         if self.serves_resources.load(Ordering::Relaxed) {
