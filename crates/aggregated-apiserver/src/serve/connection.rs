@@ -58,7 +58,6 @@ pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infal
 /// Whether a connection belongs to a verified front proxy.
 pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
-/// The state shared by a listener's connections.
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) refuse: Refuse,
@@ -67,7 +66,6 @@ pub(super) struct Shared {
     pub(super) service: Service,
 }
 
-/// A connection and its context.
 pub(super) struct Connection {
     pub(super) address: SocketAddr,
     pub(super) slot: Slot,
@@ -189,7 +187,6 @@ impl Connection {
             () = peer.hung_up() => {}
             _ = self.stop.wait_for(|stop| *stop) => {}
         }
-        activity.close();
         End::Graceful
     }
 }
