@@ -1,7 +1,6 @@
 //! What is known of a request: read once, before anything is decided, and the
 //! same for each layer.
 
-use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use http::request::Parts;
@@ -10,8 +9,7 @@ use tokio::time::Instant;
 
 use super::negotiate::Manner;
 use super::response;
-use crate::security::authenticate::User;
-use crate::security::identity::ANONYMOUS;
+use crate::security::identity::{ANONYMOUS, User};
 use crate::security::peer::Peer;
 use crate::security::reviewer::Access;
 
@@ -70,12 +68,6 @@ impl RequestContext {
     pub fn user_name(&self) -> &str {
         let user = self.user.get();
         user.map_or(ANONYMOUS, |user| &user.identity.user)
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.peer.as_ref().map(|peer| peer.address)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Discovery: groups, their versions and resources (docs/protocol.md, "Discovery
 //! documents").
 
-use serde::Serialize;
-
 use super::messages::{
     ApiGroup, ApiGroupList, ApiResource, ApiResourceList, GroupVersionForDiscovery, Verbs,
 };
 use super::negotiate::Format;
+use super::object::Typed;
 use super::{json, object, protobuf};
 
 /// A group that the server serves.
@@ -32,17 +31,6 @@ pub struct Resource {
     pub kind: &'static str,
     /// The verbs that are served.
     pub verbs: &'static [&'static str],
-}
-
-/// An `APIResourceList` in JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Marked<'l> {
-    kind: &'static str,
-    api_version: &'static str,
-    server: &'static str,
-    #[serde(flatten)]
-    list: &'l ApiResourceList,
 }
 
 /// `GET /apis`.
@@ -82,11 +70,11 @@ pub fn resources(
     };
     let kind = "APIResourceList";
     match format {
-        Format::Json => json::document(&Marked {
+        Format::Json => json::document(&Typed {
             kind,
             api_version: "v1",
-            server,
-            list: &list,
+            server: Some(server),
+            object: &list,
         }),
         Format::Protobuf => protobuf::document("v1", kind, &list),
     }

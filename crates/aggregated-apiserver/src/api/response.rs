@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use apimachinery::time::Timestamp;
 
-use crate::security::audit::AlreadyLogged;
 use crate::security::denied::Denied;
 
 use super::documents::{EncodedDocument, Tagged, compress};
@@ -22,8 +21,11 @@ use super::{json, object};
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// The longest Audit-Id that is echoed.
 const MAX_AUDIT_ID: usize = 64;
-/// A year, in seconds.
 const YEAR: i64 = 365 * 24 * 3600;
+
+/// Marks an answer whose reason is in the log already, once for all such answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AlreadyLogged;
 
 /// A success.
 #[must_use]

@@ -136,7 +136,6 @@ impl Peer {
 
     /// What the certificate proves now under `trust`. Computed once a second per
     /// connection and trust.
-    #[must_use]
     pub(crate) fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
         let generation = trust.map(|trust| trust.generation);
         let mut known = self

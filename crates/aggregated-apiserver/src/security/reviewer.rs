@@ -75,7 +75,6 @@ impl Access {
     }
 
     /// Size in bytes of its text, which a client chose.
-    #[must_use]
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Resource {
