@@ -99,7 +99,6 @@ impl fmt::Debug for Issued {
 
 impl Issued {
     /// The private key.
-    #[must_use]
     pub fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()))
     }
@@ -147,7 +146,6 @@ impl CertificateAuthority {
     }
 
     /// The private key as PEM (PKCS #8).
-    #[must_use]
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -158,13 +156,11 @@ impl CertificateAuthority {
     }
 
     /// The authority's certificate.
-    #[must_use]
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.anchor.certificate.clone()
     }
 
     /// The authority's certificate as PEM, for a `caBundle`.
-    #[must_use]
     pub fn certificate_pem(&self) -> String {
         x509::to_pem(&self.anchor.certificate)
     }

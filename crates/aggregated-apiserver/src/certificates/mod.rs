@@ -123,7 +123,6 @@ impl CertificateStatus {
 
     /// Why a restart would find no certificate, where a pair is in force and its source
     /// is lost for longer than a moment.
-    #[must_use]
     pub fn lost(&self) -> Option<&Trouble> {
         let trouble = self.condition.state().reason();
         trouble.filter(|trouble| !trouble.passes && self.not_after.is_some())
@@ -171,7 +170,6 @@ pub struct Publisher {
 }
 
 /// A certificate's channel, empty so far.
-#[must_use]
 pub fn serving() -> (Publisher, Serving) {
     let in_force = Arc::new(PairInForce::default());
     let (sender, status) = watch::channel(CertificateStatus::default());

@@ -42,7 +42,6 @@ pub struct ByName {
 
 impl ByName {
     /// Named pairs before a default one.
-    #[must_use]
     pub const fn new(named: Vec<Named>, default: Arc<PairInForce>) -> Self {
         Self { named, default }
     }

@@ -157,7 +157,6 @@ impl Pair {
     }
 
     /// The DNS names.
-    #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }

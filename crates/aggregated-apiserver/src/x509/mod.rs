@@ -79,7 +79,6 @@ impl<'der> Certificate<'der> {
     }
 
     /// Its validity.
-    #[must_use]
     pub fn validity(&self) -> Validity {
         let validity = self.0.validity();
         Validity {
@@ -94,7 +93,6 @@ impl<'der> Certificate<'der> {
     }
 
     /// The whole subject, as `O=name, CN=name`.
-    #[must_use]
     pub fn subject(&self) -> String {
         self.0.subject().to_string()
     }

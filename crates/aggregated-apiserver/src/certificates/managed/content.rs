@@ -63,7 +63,6 @@ pub struct Content {
 
 impl Content {
     /// The Secret's values.
-    #[must_use]
     pub fn data(&self, now: SystemTime) -> Data {
         let bundle = bundle(self.authorities.trusted(now));
         let (chain, key) = self.pair.texts();

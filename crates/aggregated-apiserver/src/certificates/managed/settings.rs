@@ -63,7 +63,6 @@ pub struct ManagedSettings {
 
 impl ManagedSettings {
     /// Default settings for a Service.
-    #[must_use]
     pub fn new(service: ServiceName) -> Self {
         Self {
             service,
@@ -94,7 +93,6 @@ pub(super) fn remedy_of_absence(name: &str) -> &'static str {
 }
 
 /// The DNS names of a Service; kube-apiserver verifies the first.
-#[must_use]
 pub fn service_names(service: &ServiceName) -> Vec<String> {
     let ServiceName { namespace, name } = service;
     vec![

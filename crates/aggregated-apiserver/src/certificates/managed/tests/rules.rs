@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::RESOURCE_APISERVICE;
 use super::super::content::{self, FoundContent, anchors};
-use super::super::store::ServiceName;
+use super::super::store::{Entry, ServiceName};
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
 use crate::certificates::authority::{CertificateAuthority, Validity};
@@ -113,16 +113,6 @@ fn a_pair_of_a_new_authority_is_served_only_when_every_bundle_holds_it() {
 }
 
 #[test]
-fn an_emptied_bundle_is_filled_again_and_the_pair_stays() {
-    let (world, mut replica) = scene();
-    let leaf = replica.leaf();
-    world.apply(NAME, Some(ours()));
-    replica.pass(start());
-    assert!(!world.entry(NAME).bundle.is_empty());
-    assert_eq!(replica.leaf(), leaf);
-}
-
-#[test]
 fn an_apiservice_of_another_server_is_left_alone_and_said() {
     let (world, mut replica) = scene();
     world.apply(NAME, Some(other()));
@@ -190,18 +180,6 @@ fn the_apiservice_of_resource_metrics_is_looked_after_while_they_are_served() {
 }
 
 #[test]
-fn one_that_trusts_anybody_trusts_us_alone_afterwards() {
-    let (world, mut replica) = scene();
-    world.change_entry(NAME, |entry| {
-        entry.insecure = true;
-        entry.bundle.clear();
-    });
-    replica.pass(start());
-    let entry = world.entry(NAME);
-    assert!(!entry.insecure && !entry.bundle.is_empty());
-}
-
-#[test]
 fn an_apiservice_that_cert_manager_writes_is_left_to_it() {
     let (world, mut replica) = scene();
     world.change_entry(NAME, |entry| {
@@ -218,15 +196,27 @@ fn an_apiservice_that_cert_manager_writes_is_left_to_it() {
 }
 
 #[test]
-fn authorities_of_others_do_not_stay_in_a_bundle() {
+fn every_changed_bundle_is_mended_and_the_pair_stays() {
     let (world, mut replica) = scene();
+    let leaf = replica.leaf();
     let foreign = foreign_authority();
-    world.change_entry(NAME, |entry| entry.bundle.extend(foreign.as_bytes()));
-    replica.pass(start());
-    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
-    world.change_entry(NAME, |entry| entry.bundle = b"garbage".to_vec());
-    replica.pass(start());
-    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
+    let changes: [&dyn Fn(&mut Entry); 4] = [
+        &|entry| entry.bundle.clear(),
+        &|entry| entry.bundle = b"garbage".to_vec(),
+        &|entry| entry.bundle.extend(foreign.as_bytes()),
+        &|entry| {
+            entry.insecure = true;
+            entry.bundle.clear();
+        },
+    ];
+    for change in changes {
+        world.change_entry(NAME, change);
+        replica.pass(start());
+        let entry = world.entry(NAME);
+        assert_eq!(anchors(&entry.bundle).unwrap().len(), 1);
+        assert!(!entry.insecure);
+        assert_eq!(replica.leaf(), leaf);
+    }
 }
 
 #[test]
