@@ -39,7 +39,6 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// A request for `access`; `pretty` is the query's wish for indentation.
-    #[must_use]
     pub fn new(
         request: &Parts,
         access: Access,
@@ -64,7 +63,6 @@ impl RequestContext {
     }
 
     /// The user's name.
-    #[must_use]
     pub fn user_name(&self) -> &str {
         let user = self.user.get();
         user.map_or(ANONYMOUS, |user| &user.identity.user)
@@ -74,7 +72,6 @@ impl RequestContext {
 /// The verb to authorize (kubernetes/apiserver
 /// `pkg/endpoints/request/requestinfo.go`). `reading` is that of a GET; `name` is that of
 /// the object, empty for a list.
-#[must_use]
 pub fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
     match method.as_str() {
         "GET" | "HEAD" => reading,

@@ -34,21 +34,18 @@ pub struct Resource {
 }
 
 /// `GET /apis`.
-#[must_use]
 pub fn groups(served: &[ServedGroup], format: Format) -> Vec<u8> {
     let groups = served.iter().map(described).collect();
     object::encode(format, "APIGroupList", &ApiGroupList { groups })
 }
 
 /// `GET /apis/<group>`.
-#[must_use]
 pub fn group(group: &ServedGroup, format: Format) -> Vec<u8> {
     object::encode(format, "APIGroup", &described(group))
 }
 
 /// `GET /apis/<group>/<version>`. In JSON it names the `server`, so that a client can
 /// tell it from another one. Clients ignore unknown fields.
-#[must_use]
 pub fn resources(
     group: &ServedGroup,
     version: &str,

@@ -77,7 +77,6 @@ impl Forms {
     }
 
     /// The form for this client.
-    #[must_use]
     pub fn of(&self, manner: Manner) -> &EncodedDocument {
         match manner.format {
             Format::Protobuf => &self.protobuf,
@@ -100,7 +99,6 @@ pub struct Tagged {
 
 impl Tagged {
     /// Any hash that all replicas compute alike will do: clients only compare it.
-    #[must_use]
     pub fn new(body: Vec<u8>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(&body);

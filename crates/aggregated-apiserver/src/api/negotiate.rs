@@ -17,7 +17,6 @@ impl Format {
     const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
     /// The media type without parameters.
-    #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -78,7 +77,6 @@ impl Aggregated {
     }
 
     /// The media type with its parameters.
-    #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",

@@ -24,7 +24,6 @@ pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serial
 }
 
 /// Encodes an object of a group and version.
-#[must_use]
 pub fn encode_as(
     api_version: &str,
     format: Format,

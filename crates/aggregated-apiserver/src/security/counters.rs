@@ -33,7 +33,6 @@ pub struct Counters {
 
 impl Counters {
     /// The number of requests refused for a reason: one of [`Denied::WORDS`].
-    #[must_use]
     pub fn refusals(&self, word: &str) -> u64 {
         self.count(word)
             .map_or(0, |count| count.load(Ordering::Relaxed))

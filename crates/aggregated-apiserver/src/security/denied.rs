@@ -69,7 +69,6 @@ impl Denied {
     }
 
     /// Details for the log only.
-    #[must_use]
     pub fn detail(&self) -> &str {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,

@@ -46,7 +46,6 @@ pub struct User {
 
 impl Identity {
     /// The user of requests without credentials.
-    #[must_use]
     pub fn anonymous() -> Self {
         Self {
             user: ANONYMOUS.to_owned(),
@@ -60,7 +59,6 @@ impl Identity {
     }
 
     /// Whether the user belongs to the group.
-    #[must_use]
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

@@ -59,7 +59,6 @@ impl fmt::Debug for Security {
 impl Security {
     /// Reviews by `reviewer` and trusts `trust`, which another task fills and updates;
     /// `clock` gives the time.
-    #[must_use]
     pub fn new(
         trust: Arc<TrustStore>,
         reviewer: Arc<dyn Reviewer>,

@@ -125,7 +125,6 @@ struct Known {
 
 impl Peer {
     /// A connection whose client showed these certificates.
-    #[must_use]
     pub fn new(address: SocketAddr, certificates: &[CertificateDer<'static>]) -> Self {
         Self {
             address,
@@ -161,7 +160,6 @@ impl Peer {
     }
 
     /// Whether the certificate is a front proxy's under `trust`.
-    #[must_use]
     pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }

@@ -102,7 +102,6 @@ impl SecuritySettings {
 
     /// Until when reviews must have ended. The rest of the time is for the answer of a
     /// request whose review did not end.
-    #[must_use]
     pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
         began + self.time_limit(access) * 9 / 10
     }

@@ -197,9 +197,7 @@ async fn stopping_finishes_what_was_begun_and_ends_in_time() {
     let idle = server.connect().await;
     let mut busy = server.connect().await;
     busy.write_all(GET).await.unwrap();
-    while count.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("a request", async || count.load(Ordering::SeqCst) > 0).await;
     server.stop.send(true).unwrap();
     assert_eq!(read_answer(&mut busy).await.status, 200);
     tokio::time::timeout(Duration::from_secs(7), server.task)
@@ -219,9 +217,7 @@ async fn stopping_cuts_what_takes_too_long() {
     let (server, count) = start(limits, Duration::from_secs(3600)).await;
     let mut busy = server.connect().await;
     busy.write_all(GET).await.unwrap();
-    while count.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("a request", async || count.load(Ordering::SeqCst) > 0).await;
     server.stop.send(true).unwrap();
     assert_eq!(read_answer(&mut busy).await.status, 0);
     server.task.await.unwrap();
@@ -231,9 +227,7 @@ async fn stopping_cuts_what_takes_too_long() {
 async fn stopping_says_goodbye_on_http2() {
     let (server, count) = start(Limits::default(), Duration::from_millis(300)).await;
     let request = tokio::spawn(server.http2().get(server.url("/")).send());
-    while count.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("a request", async || count.load(Ordering::SeqCst) > 0).await;
     server.stop.send(true).unwrap();
     assert_eq!(request.await.unwrap().unwrap().status(), 200);
     server.task.await.unwrap();
@@ -301,7 +295,7 @@ async fn garbage_in_place_of_a_handshake_hurts_nobody() {
 async fn a_port_without_tls_speaks_http1_until_it_stops() {
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
-    let plain = Listener::without_tls(tcp, Limits::default(), crate::testing::test_server::refusal);
+    let plain = Listener::without_tls(tcp, Limits::default());
     let service = BoxCloneSyncService::new(service(Duration::ZERO, &Arc::default()));
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(plain.run(service, stopped));

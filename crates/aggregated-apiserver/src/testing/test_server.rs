@@ -4,9 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http::{Response, StatusCode};
-use http_body_util::Full;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,17 +16,6 @@ use tokio_rustls::client::TlsStream;
 use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
 use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
-
-/// The answer to a request that the listener refuses: a `Status` with the code alone.
-pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
-    let body = serde_json::json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": "BadRequest", "code": code.as_u16(),
-    });
-    let mut response = Response::new(Full::from(body.to_string()));
-    *response.status_mut() = code;
-    response
-}
 
 /// The validity of a test's certificates, longer than any test.
 pub fn validity() -> Validity {
@@ -69,8 +55,8 @@ impl TestServer {
             tls::server_config(vec![issued.certificate.clone()], issued.key(), clients).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let listener = Listener::new(tcp, config, limits, refusal)
-            .front_proxies(|peer| !peer.certificates.is_empty());
+        let listener =
+            Listener::new(tcp, config, limits).front_proxies(|peer| !peer.certificates.is_empty());
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(listener.run(service, stopped));
         Self {
