@@ -58,7 +58,7 @@ pub async fn run(
             let pair = files.pair(&texts, clock());
             served = pair.is_ok();
             match pair {
-                Ok(pair) if !shows(&publisher, &pair) => publisher.serve(&pair),
+                Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
                 Ok(_) => publisher.well(),
                 // One file is always written before the other: once a pair is in force,
                 // only a fault that stays is reported.
@@ -77,11 +77,6 @@ pub async fn run(
         () = following => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
-}
-
-fn shows(publisher: &Publisher, pair: &Pair) -> bool {
-    let shown = publisher.pair();
-    shown.is_some_and(|shown| shown.chain() == pair.chain())
 }
 
 impl Files {

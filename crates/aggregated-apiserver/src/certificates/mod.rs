@@ -185,6 +185,11 @@ impl Publisher {
         self.in_force.pair()
     }
 
+    /// Whether this pair is in force.
+    pub(crate) fn serves(&self, pair: &Pair) -> bool {
+        self.pair().is_some_and(|it| it.chain() == pair.chain())
+    }
+
     /// Puts a pair in force: handshakes from now on show it.
     pub(crate) fn serve(&self, pair: &Pair) {
         let not_after = pair.validity().not_after;

@@ -40,7 +40,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// Every [`Denied::word`], a closed set: a label of counters.
+    /// The words of all refusals, a closed set: a label of counters.
     pub const WORDS: [&str; 9] = [
         "unauthenticated",
         "impersonation",

@@ -172,14 +172,14 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
             self.publisher.failing(&trouble);
             return;
         }
-        let served = self.publisher.pair();
-        if served.as_ref().is_some_and(|it| it.chain() == pair.chain()) {
+        if self.publisher.serves(pair) {
             self.publisher.well();
             return;
         }
         // A replica without a certificate has just written the bundles. The others
         // wait until the bundles were read back, a pass later: kube-apiserver
         // has heard of them by then.
+        let served = self.publisher.pair();
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
         let anchor = known.authorities.current.anchor();
         if nothing_to_lose || trusted_everywhere(bundles, anchor) {
