@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use aggregated_apiserver::certificates::CertificateStatus;
 use aggregated_apiserver::security::counters::{Counters, ReviewCounts};
-use aggregated_apiserver::security::denied::DeniedKind;
+use aggregated_apiserver::security::denied::Denied;
 use cluster_state::health::{WatchHealth, WatchRegistry};
 use prometheus_source::answers::{AnswerCache, Counts};
 use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for kind in DeniedKind::ALL {
+    for word in Denied::WORDS {
         let counters = Arc::clone(counters);
-        metrics.read(&catalog::REFUSED, &[kind.word()], move || {
-            Some(counters.refusals(kind) as f64)
+        metrics.read(&catalog::REFUSED, &[word], move || {
+            Some(counters.refusals(word) as f64)
         });
     }
     for (kind, counts) in [("token", &counters.tokens), ("access", &counters.accesses)] {

@@ -32,7 +32,6 @@ use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
-use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
@@ -201,7 +200,7 @@ pub(crate) async fn run(
             connections: OPERATORS,
             ..Limits::default()
         };
-        let listener = Listener::without_tls(tcp, limits, refusal);
+        let listener = Listener::without_tls(tcp, limits);
         let mut routes = router::operators(&api);
         if let Some(pages) = settings.pages {
             let own = Client::of_service(router::open(&api));
@@ -225,7 +224,7 @@ pub(crate) async fn run(
     let routes = router::routes(&api);
     let service = into_service(router::secured(routes, &api, &Arc::new(security)));
     let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
-    let listener = Listener::new(settings.tcp, tls, Limits::default(), refusal)
+    let listener = Listener::new(settings.tcp, tls, Limits::default())
         .front_proxies(move |peer| {
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
         })

@@ -9,7 +9,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
-use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
@@ -42,7 +41,7 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
         || Timestamp::from_secs(0),
         telemetry.clone(),
     );
-    let listener = Listener::new(tcp, config, Limits::default(), refusal)
+    let listener = Listener::new(tcp, config, Limits::default())
         .leaving(shutdown.leaving())
         .run(into_service(router::open(&api)), shutdown.draining());
     TestServer {

@@ -4,7 +4,6 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink};
-use aggregated_apiserver::security::denied::DeniedKind;
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
@@ -215,7 +214,7 @@ async fn a_panic_is_our_fault_and_a_status() {
     let server = TestServer::start(open(&api)).await;
     let body = status(&server.get("/apis").await);
     assert_eq!(body["code"], 500);
-    let refused = api.counters().refusals(DeniedKind::Panicked);
+    let refused = api.counters().refusals("panicked");
     assert_eq!(refused, 1, "counted once");
     // Counting a request for values asks the provider for the countable names.
     let values = format!("{V2}/namespaces/ns/pods/a/m");

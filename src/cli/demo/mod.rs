@@ -19,7 +19,6 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
@@ -137,7 +136,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
         drain: DRAIN,
         ..Limits::default()
     };
-    let listener = Listener::new(tcp, identity.tls()?, limits, refusal);
+    let listener = Listener::new(tcp, identity.tls()?, limits);
     let serving = tokio::spawn(listener.run(server, stopped.clone()));
     let showing = tokio::spawn(show::run(
         Arc::clone(&provider),

@@ -11,7 +11,6 @@ use super::json;
 use super::negotiate::Aggregated;
 
 /// The document for these groups.
-#[must_use]
 pub fn document(served: &[ServedGroup], version: Aggregated) -> Vec<u8> {
     let group = |group: &ServedGroup| {
         let resources = resources(group);

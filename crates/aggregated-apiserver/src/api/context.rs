@@ -1,7 +1,6 @@
 //! What is known of a request: read once, before anything is decided, and the
 //! same for each layer.
 
-use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use http::request::Parts;
@@ -10,8 +9,7 @@ use tokio::time::Instant;
 
 use super::negotiate::Manner;
 use super::response;
-use crate::security::authenticate::User;
-use crate::security::identity::ANONYMOUS;
+use crate::security::identity::{ANONYMOUS, User};
 use crate::security::peer::Peer;
 use crate::security::reviewer::Access;
 
@@ -41,7 +39,6 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// A request for `access`; `pretty` is the query's wish for indentation.
-    #[must_use]
     pub fn new(
         request: &Parts,
         access: Access,
@@ -66,23 +63,15 @@ impl RequestContext {
     }
 
     /// The user's name.
-    #[must_use]
     pub fn user_name(&self) -> &str {
         let user = self.user.get();
         user.map_or(ANONYMOUS, |user| &user.identity.user)
-    }
-
-    /// The client's address.
-    #[must_use]
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.peer.as_ref().map(|peer| peer.address)
     }
 }
 
 /// The verb to authorize (kubernetes/apiserver
 /// `pkg/endpoints/request/requestinfo.go`). `reading` is that of a GET; `name` is that of
 /// the object, empty for a list.
-#[must_use]
 pub fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
     match method.as_str() {
         "GET" | "HEAD" => reading,

@@ -1,12 +1,11 @@
 //! Discovery: groups, their versions and resources (docs/protocol.md, "Discovery
 //! documents").
 
-use serde::Serialize;
-
 use super::messages::{
     ApiGroup, ApiGroupList, ApiResource, ApiResourceList, GroupVersionForDiscovery, Verbs,
 };
 use super::negotiate::Format;
+use super::object::Typed;
 use super::{json, object, protobuf};
 
 /// A group that the server serves.
@@ -34,33 +33,19 @@ pub struct Resource {
     pub verbs: &'static [&'static str],
 }
 
-/// An `APIResourceList` in JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Marked<'l> {
-    kind: &'static str,
-    api_version: &'static str,
-    server: &'static str,
-    #[serde(flatten)]
-    list: &'l ApiResourceList,
-}
-
 /// `GET /apis`.
-#[must_use]
 pub fn groups(served: &[ServedGroup], format: Format) -> Vec<u8> {
     let groups = served.iter().map(described).collect();
     object::encode(format, "APIGroupList", &ApiGroupList { groups })
 }
 
 /// `GET /apis/<group>`.
-#[must_use]
 pub fn group(group: &ServedGroup, format: Format) -> Vec<u8> {
     object::encode(format, "APIGroup", &described(group))
 }
 
 /// `GET /apis/<group>/<version>`. In JSON it names the `server`, so that a client can
 /// tell it from another one. Clients ignore unknown fields.
-#[must_use]
 pub fn resources(
     group: &ServedGroup,
     version: &str,
@@ -82,11 +67,11 @@ pub fn resources(
     };
     let kind = "APIResourceList";
     match format {
-        Format::Json => json::document(&Marked {
+        Format::Json => json::document(&Typed {
             kind,
             api_version: "v1",
-            server,
-            list: &list,
+            server: Some(server),
+            object: &list,
         }),
         Format::Protobuf => protobuf::document("v1", kind, &list),
     }

@@ -39,7 +39,6 @@ pub struct EncodedDocument {
 
 impl EncodedDocument {
     /// A document that is compressed when the first client asks for that.
-    #[must_use]
     pub(crate) fn new(plain: Vec<u8>) -> Self {
         Self {
             plain: plain.into(),
@@ -47,15 +46,12 @@ impl EncodedDocument {
         }
     }
 
-    /// The document as it is.
-    #[must_use]
     pub(crate) fn plain(&self) -> &Bytes {
         &self.plain
     }
 
     /// The compressed form for a client that accepts gzip; `None` if the document is too
     /// small.
-    #[must_use]
     pub(crate) fn compressed(&self) -> Option<&Bytes> {
         let compressed = self.compressed.get_or_init(|| compress(&self.plain));
         compressed.as_ref()
@@ -81,7 +77,6 @@ impl Forms {
     }
 
     /// The form for this client.
-    #[must_use]
     pub fn of(&self, manner: Manner) -> &EncodedDocument {
         match manner.format {
             Format::Protobuf => &self.protobuf,
@@ -104,7 +99,6 @@ pub struct Tagged {
 
 impl Tagged {
     /// Any hash that all replicas compute alike will do: clients only compare it.
-    #[must_use]
     pub fn new(body: Vec<u8>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(&body);
@@ -116,13 +110,10 @@ impl Tagged {
     }
 
     /// The tag as a quoted header.
-    #[must_use]
     pub(crate) fn etag(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
     }
 
-    /// Whether the client has this edition already.
-    #[must_use]
     pub(crate) fn is_known(&self, headers: &HeaderMap) -> bool {
         headers
             .get_all(IF_NONE_MATCH)

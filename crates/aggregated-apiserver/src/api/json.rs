@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 /// Encodes a rarely requested document, with the newline that ends Go's.
-#[must_use]
 pub fn document(value: &impl Serialize) -> Vec<u8> {
     // These documents have string keys and no values that can fail.
     let mut out = serde_json::to_vec(value).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The layers around a server's handlers, one function each. [`crate::security`] decides
-//! which requests pass.
+//! The layers around a server's handlers. [`crate::security`] decides which requests pass.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,61 +10,45 @@ use axum::{Extension, Router};
 use futures_util::FutureExt as _;
 use tower::ServiceBuilder;
 
+use super::audit::Audit;
 use super::context::RequestContext;
 use super::response;
 use super::status::RequestFailure;
 use crate::security::Security;
-use crate::security::audit::RequestOutcome;
+use crate::security::authenticate::impersonates;
 use crate::security::counters::Counters;
 use crate::security::denied::Denied;
 
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
 
-/// Lets authorized requests through to `routes`. The layers from the outermost to the
-/// innermost have the order of kube-apiserver's library (kubernetes/apiserver
+/// Lets authorized requests through to `routes`. The order of the layers, and of the steps
+/// of the innermost, is that of kube-apiserver's library (kubernetes/apiserver
 /// `pkg/server/config.go`): the audit sees every refusal, also of what is cut off or
 /// panics; the user is known before the requests of that user are counted. Before them
 /// the listener has limited connections and bodies.
 ///
 /// A layer around this one inserts an `Arc<RequestContext>` as an extension.
 pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
-    let state = || Arc::clone(security);
+    let logged = Arc::new(Audit::new(security.settings.audit_lines));
+    let counters = Arc::clone(&security.counters);
     routes.layer(
         ServiceBuilder::new()
-            .layer(from_fn_with_state(state(), audit))
-            .layer(from_fn_with_state(
-                Arc::clone(&security.counters),
-                catch_panic,
-            ))
-            .layer(from_fn_with_state(state(), time_limit))
-            .layer(from_fn_with_state(state(), header_limit))
-            .layer(from_fn_with_state(state(), authenticate))
-            .layer(from_fn_with_state(state(), in_flight))
-            .layer(from_fn_with_state(state(), authorize)),
+            .layer(from_fn_with_state(logged, audit))
+            .layer(from_fn_with_state(counters, catch_panic))
+            .layer(from_fn_with_state(Arc::clone(security), admit)),
     )
 }
 
 /// Logs each request that was refused or failed.
 async fn audit(
-    State(security): State<Arc<Security>>,
+    State(audit): State<Arc<Audit>>,
     Extension(context): Context,
     request: Request,
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    let user = context.user.get().map(|user| user.identity.user.as_str());
-    security.audit.write(&RequestOutcome {
-        code: response.status(),
-        denied: response.extensions().get(),
-        told: response.extensions().get(),
-        access: &context.access,
-        user,
-        method: context.method.as_str(),
-        path: context.uri.path(),
-        audit_id: context.audit_id.as_ref().and_then(|id| id.to_str().ok()),
-        address: context.address(),
-    });
+    audit.write(&context, &response);
     response
 }
 
@@ -85,104 +68,56 @@ pub async fn catch_panic(
     }
 }
 
-/// Ends requests that exceed the time limit.
-async fn time_limit(
+/// Lets authorized requests through, within their time limit.
+async fn admit(
     State(security): State<Arc<Security>>,
     Extension(context): Context,
     request: Request,
     next: Next,
 ) -> Response {
     let limit = security.settings.time_limit(&context.access);
-    match tokio::time::timeout(limit, next.run(request)).await {
+    let answered = tokio::time::timeout(limit, answer(&security, &context, request, next));
+    match answered.await.unwrap_or(Err(Denied::TimedOut)) {
         Ok(response) => response,
-        Err(_) => refuse(&security.counters, &context, Denied::TimedOut),
+        Err(denied) => refuse(&security.counters, &context, denied),
     }
 }
 
-/// Refuses requests with too many or too long header lines.
-async fn header_limit(
-    State(security): State<Arc<Security>>,
-    Extension(context): Context,
-    request: Request,
-    next: Next,
-) -> Response {
-    if security.settings.head_fits(request.headers()) {
-        next.run(request).await
-    } else {
-        refuse(&security.counters, &context, Denied::HeadersTooLarge)
-    }
-}
-
-/// Authenticates the request and removes its identity headers.
-async fn authenticate(
-    State(security): State<Arc<Security>>,
-    Extension(context): Context,
+/// The answer to a request within the limits of its header and of requests in flight, from
+/// an authenticated and authorized user. Its identity headers are removed.
+async fn answer(
+    security: &Security,
+    context: &RequestContext,
     mut request: Request,
     next: Next,
-) -> Response {
-    let until = security
-        .settings
-        .review_until(&context.access, context.began);
-    let version = request.version();
-    let peer = context.peer.as_ref();
-    let found = security
-        .authenticate
-        .user(peer, version, request.headers_mut(), until);
-    let found = found.await;
-    match found.user {
-        Ok(user) => {
-            let _ = context.user.set(user);
-            if found.impersonates {
-                refuse(&security.counters, &context, Denied::Impersonation)
-            } else {
-                next.run(request).await
-            }
-        }
-        Err(denied) => refuse(&security.counters, &context, denied),
+) -> Result<Response, Denied> {
+    let settings = &security.settings;
+    if !settings.head_fits(request.headers()) {
+        return Err(Denied::HeadersTooLarge);
     }
-}
-
-/// Refuses requests when too many are in flight. The answer holds the permit until it has
-/// been written.
-async fn in_flight(
-    State(security): State<Arc<Security>>,
-    Extension(context): Context,
-    request: Request,
-    next: Next,
-) -> Response {
-    let user = context.user.get();
+    let (peer, version) = (context.peer.as_ref(), request.version());
+    let until = settings.review_until(&context.access, context.began);
+    let user = security.authenticate(peer, version, request.headers_mut(), until);
+    let user = user.await?;
+    let user = context.user.get_or_init(|| user);
+    if impersonates(request.headers()) {
+        return Err(Denied::Impersonation);
+    }
     let permit = security
         .in_flight
-        .permit(user, &context.access, context.backend);
-    let permit = match permit {
-        Ok(permit) => permit,
-        Err(denied) => return refuse(&security.counters, &context, denied),
-    };
-    let mut response = next.run(request).await;
-    response.extensions_mut().insert(permit);
-    response
-}
-
-/// Lets authorized requests through.
-async fn authorize(
-    State(security): State<Arc<Security>>,
-    Extension(context): Context,
-    request: Request,
-    next: Next,
-) -> Response {
-    let until = security
-        .settings
-        .review_until(&context.access, context.began);
-    let user = context.user.get();
-    match security.authorize.check(user, &context.access, until).await {
+        .permit(user, &context.access, context.backend)?;
+    let mut response = match security.authorize(user, &context.access, until).await {
         Ok(()) => next.run(request).await,
-        Err(denied) => refuse(&security.counters, &context, denied),
-    }
+        Err(denied) => refuse(&security.counters, context, denied),
+    };
+    // Held until the answer, or the refusal, has been written.
+    response.extensions_mut().insert(permit);
+    Ok(response)
 }
 
 /// The answer to a refused request, counted, and marked for the audit.
 fn refuse(counters: &Counters, context: &RequestContext, denied: Denied) -> Response {
-    counters.refused(denied.kind());
+    counters.refused(&denied);
     let failure = RequestFailure::Denied(Box::new(denied.clone()));
     let mut response = response::failure(failure, context.manner).into_response();
     response.extensions_mut().insert(denied);

@@ -10,18 +10,7 @@ use serde::Serialize;
 
 /// `metav1.ListMeta`: no field is ever set.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListMeta {
-    #[serde(skip)]
-    #[prost(string, optional, tag = "1")]
-    pub self_link: Option<String>,
-    #[serde(skip)]
-    #[prost(string, optional, tag = "2")]
-    pub resource_version: Option<String>,
-    #[serde(skip)]
-    #[prost(string, optional, tag = "3")]
-    pub continue_token: Option<String>,
-}
+pub struct ListMeta {}
 
 /// `metav1.Status`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]

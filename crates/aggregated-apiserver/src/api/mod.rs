@@ -7,6 +7,7 @@
 //! and the codes of failures are those of kube-apiserver's library.
 
 mod aggregated;
+mod audit;
 pub mod context;
 mod denied;
 pub mod discovery;

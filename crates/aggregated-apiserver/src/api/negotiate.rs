@@ -17,7 +17,6 @@ impl Format {
     const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
     /// The media type without parameters.
-    #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -43,7 +42,6 @@ pub struct Manner {
 
 impl Manner {
     /// JSON, if the client's wish cannot be met.
-    #[must_use]
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
             format: format(headers).unwrap_or(Format::Json),
@@ -71,7 +69,6 @@ impl Aggregated {
     pub const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
 
     /// The version of `apidiscovery.k8s.io`.
-    #[must_use]
     pub(crate) const fn version(self) -> &'static str {
         match self {
             Self::V2 => "v2",
@@ -80,7 +77,6 @@ impl Aggregated {
     }
 
     /// The media type with its parameters.
-    #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -103,7 +99,6 @@ enum Transform {
 struct Clause {
     range: String,
     quality: u16,
-    /// The transformation requested, if any.
     transform: Option<Transform>,
 }
 
@@ -124,14 +119,12 @@ pub fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
 }
 
 fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAcceptable> {
-    let Some(clauses) = clauses(headers) else {
-        return Ok(Format::Json);
-    };
-    clauses
-        .iter()
-        .filter(|clause| clause.transform.is_none())
-        .find_map(|clause| plain(clause, &clauses, offered))
-        .ok_or(NotAcceptable)
+    pick(headers, Format::Json, |clause, clauses| {
+        match clause.transform {
+            Some(_) => None,
+            None => plain(clause, clauses, offered),
+        }
+    })
 }
 
 /// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
@@ -140,17 +133,11 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
-    let Some(clauses) = clauses(headers) else {
-        return Ok(None);
-    };
-    clauses
-        .iter()
-        .find_map(|clause| match clause.transform {
-            Some(Transform::Aggregated(version)) => clause.takes_json().then_some(Some(version)),
-            Some(Transform::Table) => None,
-            None => plain(clause, &clauses, &Format::ALL).map(|_| None),
-        })
-        .ok_or(NotAcceptable)
+    pick(headers, None, |clause, clauses| match clause.transform {
+        Some(Transform::Aggregated(version)) => clause.takes_json().then_some(Some(version)),
+        Some(Transform::Table) => None,
+        None => plain(clause, clauses, &Format::ALL).map(|_| None),
+    })
 }
 
 /// Picks the form of a document that also has a table: `None` for a `Table`, always in
@@ -159,17 +146,29 @@ pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptab
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
-    let Some(clauses) = clauses(headers) else {
-        return Ok(Some(Format::Json));
-    };
-    clauses
-        .iter()
-        .find_map(|clause| match clause.transform {
+    pick(
+        headers,
+        Some(Format::Json),
+        |clause, clauses| match clause.transform {
             Some(Transform::Table) => clause.takes_json().then_some(None),
             Some(Transform::Aggregated(_)) => None,
-            None => plain(clause, &clauses, &Format::ALL).map(Some),
-        })
-        .ok_or(NotAcceptable)
+            None => plain(clause, clauses, &Format::ALL).map(Some),
+        },
+    )
+}
+
+/// The form that the best clause gives which can be met; `default` without an Accept
+/// header.
+fn pick<T>(
+    headers: &HeaderMap,
+    default: T,
+    form: impl Fn(&Clause, &[Clause]) -> Option<T>,
+) -> Result<T, NotAcceptable> {
+    let Some(clauses) = clauses(headers) else {
+        return Ok(default);
+    };
+    let mut forms = clauses.iter().filter_map(|clause| form(clause, &clauses));
+    forms.next().ok_or(NotAcceptable)
 }
 
 impl Clause {
@@ -255,7 +254,6 @@ fn thousandths(text: &str) -> u16 {
     }
 }
 
-/// Whether the client accepts gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)

@@ -9,21 +9,21 @@ use super::{json, protobuf};
 /// In JSON, kind and version are beside the fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Typed<'o, T> {
-    kind: &'o str,
-    api_version: &'o str,
+pub(super) struct Typed<'o, T> {
+    pub(super) kind: &'o str,
+    pub(super) api_version: &'o str,
+    /// Names the server, where clients tell it from another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<&'static str>,
     #[serde(flatten)]
-    object: &'o T,
+    pub(super) object: &'o T,
 }
 
-/// Encodes an object of `v1`.
-#[must_use]
 pub(crate) fn encode(format: Format, kind: &str, object: &(impl Message + Serialize)) -> Vec<u8> {
     encode_as("v1", format, kind, object)
 }
 
 /// Encodes an object of a group and version.
-#[must_use]
 pub fn encode_as(
     api_version: &str,
     format: Format,
@@ -34,6 +34,7 @@ pub fn encode_as(
         Format::Json => json::document(&Typed {
             kind,
             api_version,
+            server: None,
             object,
         }),
         Format::Protobuf => protobuf::document(api_version, kind, object),

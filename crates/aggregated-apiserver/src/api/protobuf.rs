@@ -12,7 +12,6 @@ pub const GAP: usize = 128;
 pub const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// Encodes a rarely requested message in its envelope.
-#[must_use]
 pub fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8> {
     let raw = message.encode_to_vec();
     let mut out = envelope_head(api_version, kind, raw.len());
@@ -22,7 +21,6 @@ pub fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8
 }
 
 /// The beginning of a document, before its message of `raw_len` bytes.
-#[must_use]
 pub fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
     let mut type_meta = Vec::with_capacity(GAP);
     field(1, api_version.as_bytes(), &mut type_meta);
@@ -40,7 +38,6 @@ pub const VARINT: u8 = 0;
 pub const LENGTH: u8 = 2;
 
 /// The bytes before a field's content: number and wire type.
-#[must_use]
 pub const fn tag(number: u8, wire: u8) -> u8 {
     (number << 3) | wire
 }
@@ -59,7 +56,6 @@ const fn varint_len(value: usize) -> usize {
 }
 
 /// The bytes of a field of a one-byte tag with `content` bytes.
-#[must_use]
 pub const fn field_len(content: usize) -> usize {
     1 + varint_len(content) + content
 }

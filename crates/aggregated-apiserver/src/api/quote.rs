@@ -5,7 +5,6 @@ const MAX_SHOWN: usize = 256;
 
 /// Quotes as Go's `%q` does and escapes `& < >`, as apiserver
 /// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
-#[must_use]
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -34,7 +33,6 @@ pub fn quote(text: &str) -> String {
 
 /// A harmless name as it is, another one quoted: the reference prints metric and object
 /// names bare.
-#[must_use]
 pub fn bare(name: &str) -> String {
     let harmless = |byte: u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':' | b'*' | b'|')

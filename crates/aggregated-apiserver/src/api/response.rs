@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use apimachinery::time::Timestamp;
 
-use crate::security::audit::AlreadyLogged;
 use crate::security::denied::Denied;
 
 use super::documents::{EncodedDocument, Tagged, compress};
@@ -22,11 +21,13 @@ use super::{json, object};
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// The longest Audit-Id that is echoed.
 const MAX_AUDIT_ID: usize = 64;
-/// A year, in seconds.
 const YEAR: i64 = 365 * 24 * 3600;
 
+/// Marks an answer whose reason is in the log already, once for all such answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AlreadyLogged;
+
 /// A success.
-#[must_use]
 pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     let body = dress(body, manner);
     let compressed = manner.gzip.then(|| compress(&body)).flatten();
@@ -35,7 +36,6 @@ pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
 
 /// A document that is the same for all clients: compressed once, for clients that
 /// accept that.
-#[must_use]
 pub fn shared(
     media_type: &'static str,
     document: &EncodedDocument,
@@ -68,7 +68,6 @@ pub enum Keep {
 }
 
 /// A document that clients cache, or 304 when the client has it.
-#[must_use]
 pub fn kept(
     document: &Tagged,
     media_type: &'static str,
@@ -116,7 +115,6 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 }
 
 /// A failure as a `Status`, never compressed.
-#[must_use]
 pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, RequestFailure::MethodNotAllowed);
     let is_told = matches!(failure, RequestFailure::Unlisted(_));
@@ -188,8 +186,7 @@ fn is_audit_id(id: &HeaderValue) -> bool {
 /// The answer to a request that did not reach the API: refused by the listener for its
 /// framing (400), its slowness (408), its body (413) or its length (414), or ended by a
 /// panic before its context was read (500).
-#[must_use]
-pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
+pub(crate) fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
     let refused = match code {
         StatusCode::PAYLOAD_TOO_LARGE => RequestFailure::BodyTooLarge,
         StatusCode::REQUEST_TIMEOUT => RequestFailure::TooSlow,

@@ -78,65 +78,60 @@ impl RequestFailure {
     }
 
     fn row(self) -> Row {
-        let (code, message) = match self {
-            Self::Malformed(text) => return (StatusCode::BAD_REQUEST, text, None),
-            Self::NoValue(text) => return (StatusCode::NOT_FOUND, text, None),
+        let plain = |code, message: &str| (code, message.to_owned(), None);
+        match self {
+            Self::Malformed(text) => (StatusCode::BAD_REQUEST, text, None),
+            Self::NoValue(text) => (StatusCode::NOT_FOUND, text, None),
             Self::NotReady(what) => {
                 let message = format!("no data yet: {what}");
-                return (StatusCode::SERVICE_UNAVAILABLE, message, None);
+                (StatusCode::SERVICE_UNAVAILABLE, message, None)
             }
-            Self::Saturated(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
-            Self::Denied(denied) => return denied::row(&denied),
-            Self::WatchNotSupported { group, resource } => return no_watch(group, resource),
-            Self::NoSuchPath => {
-                let message = "the server could not find the requested resource".to_owned();
-                return (
-                    StatusCode::NOT_FOUND,
-                    message,
-                    Some(StatusDetails::default()),
-                );
-            }
-            Self::MethodNotAllowed => {
-                let message = "the server does not allow this method on the requested resource";
-                let details = Some(StatusDetails::default());
-                return (StatusCode::METHOD_NOT_ALLOWED, message.to_owned(), details);
-            }
-            Self::TooMuchWork => {
-                let message = "too many questions with selectors at once: try again later";
-                return (
-                    StatusCode::TOO_MANY_REQUESTS,
-                    message.to_owned(),
-                    retry_later(),
-                );
-            }
-            Self::Unlisted(what) | Self::Unavailable(what) => return internal(what),
-            Self::NotAcceptable => (
+            Self::Saturated(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why),
+            Self::Denied(denied) => denied::row(&denied),
+            Self::WatchNotSupported { group, resource } => no_watch(group, resource),
+            Self::NoSuchPath => (
+                StatusCode::NOT_FOUND,
+                "the server could not find the requested resource".to_owned(),
+                Some(StatusDetails::default()),
+            ),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "the server does not allow this method on the requested resource".to_owned(),
+                Some(StatusDetails::default()),
+            ),
+            Self::TooMuchWork => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many questions with selectors at once: try again later".to_owned(),
+                retry_later(),
+            ),
+            // Worded as by Go's API servers.
+            Self::Unlisted(what) | Self::Unavailable(what) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("Internal error occurred: {what}"),
+                None,
+            ),
+            Self::NotAcceptable => plain(
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json, \
                  application/vnd.kubernetes.protobuf",
             ),
-            Self::JsonOnly => (
+            Self::JsonOnly => plain(
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
             ),
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here"),
-            Self::TooSlow => (
+            Self::BodyTooLarge => {
+                plain(StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here")
+            }
+            Self::TooSlow => plain(
                 StatusCode::REQUEST_TIMEOUT,
                 "the request did not arrive in time",
             ),
-            Self::TargetTooLong => (
+            Self::TargetTooLong => plain(
                 StatusCode::URI_TOO_LONG,
                 "the request's path and query are too long",
             ),
-        };
-        (code, message.to_owned(), None)
+        }
     }
-}
-
-/// Worded as by Go's API servers.
-fn internal(what: &str) -> Row {
-    let message = format!("Internal error occurred: {what}");
-    (StatusCode::INTERNAL_SERVER_ERROR, message, None)
 }
 
 fn no_watch(group: &str, resource: String) -> Row {

@@ -49,10 +49,6 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Reads a certificate.
-    ///
-    /// # Errors
-    /// When it is no certificate, or not an authority's.
     pub(crate) fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
         let read = Certificate::read(&certificate)?;
         if !read.is_authority() {
@@ -66,7 +62,6 @@ impl Anchor {
     }
 }
 
-/// Anchors are equal when their certificates are.
 impl PartialEq for Anchor {
     fn eq(&self, other: &Self) -> bool {
         self.certificate == other.certificate
@@ -104,7 +99,6 @@ impl fmt::Debug for Issued {
 
 impl Issued {
     /// The private key.
-    #[must_use]
     pub fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()))
     }
@@ -152,25 +146,21 @@ impl CertificateAuthority {
     }
 
     /// The private key as PEM (PKCS #8).
-    #[must_use]
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
     /// The authority's certificate, as clients trust it.
-    #[must_use]
     pub(crate) const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
     /// The authority's certificate.
-    #[must_use]
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.anchor.certificate.clone()
     }
 
     /// The authority's certificate as PEM, for a `caBundle`.
-    #[must_use]
     pub fn certificate_pem(&self) -> String {
         x509::to_pem(&self.anchor.certificate)
     }
@@ -217,7 +207,8 @@ impl CertificateAuthority {
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    fn sign(
+    /// Issues a certificate with a new key.
+    pub(crate) fn sign(
         &self,
         mut params: CertificateParams,
         purpose: ExtendedKeyUsagePurpose,
@@ -255,17 +246,11 @@ fn params(common_name: &str, validity: Validity) -> CertificateParams {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::testing::test_server::validity;
 
     fn authority() -> CertificateAuthority {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now,
-            not_after: now + Duration::from_secs(60),
-        };
-        CertificateAuthority::new("test", validity).unwrap()
+        CertificateAuthority::new("test", validity()).unwrap()
     }
 
     #[test]
@@ -279,6 +264,14 @@ mod tests {
         let read = CertificateAuthority::from_pem(pem.as_bytes(), &made.key_pem()).unwrap();
         assert_eq!(read.certificate(), made.certificate());
         assert_eq!(read.key_pem(), made.key_pem());
+    }
+
+    #[test]
+    fn names_are_dns_names_and_keys_are_not_shown() {
+        let authority = authority();
+        assert!(authority.serving(&["né"], &[], validity()).is_err());
+        let issued = authority.serving(&["localhost"], &[], validity()).unwrap();
+        assert!(!format!("{issued:?}{authority:?}").contains("PRIVATE"));
     }
 
     #[test]
@@ -300,13 +293,8 @@ mod tests {
 
     #[test]
     fn a_name_too_long_for_a_common_name_is_an_alternative_name_all_the_same() {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now,
-            not_after: now + Duration::from_secs(60),
-        };
         let long = format!("{}.{}.svc", "s".repeat(63), "n".repeat(63));
-        let issued = authority().serving(&[&long], &[], validity).unwrap();
+        let issued = authority().serving(&[&long], &[], validity()).unwrap();
         let read = Certificate::read(&issued.certificate).unwrap();
         assert_eq!(read.subject(), "CN=gpu-metrics-apiserver");
         assert_eq!(read.dns_names().unwrap(), [long]);

@@ -58,7 +58,7 @@ pub async fn run(
             let pair = files.pair(&texts, clock());
             served = pair.is_ok();
             match pair {
-                Ok(pair) if !shows(&publisher, &pair) => publisher.serve(&pair),
+                Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
                 Ok(_) => publisher.well(),
                 // One file is always written before the other: once a pair is in force,
                 // only a fault that stays is reported.
@@ -79,14 +79,8 @@ pub async fn run(
     }
 }
 
-fn shows(publisher: &Publisher, pair: &Pair) -> bool {
-    let shown = publisher.pair();
-    shown.is_some_and(|shown| shown.chain() == pair.chain())
-}
-
 impl Files {
     /// Two files, read at the default interval.
-    #[must_use]
     pub fn new(certificate: PathBuf, key: PathBuf) -> Self {
         Self {
             certificate,
@@ -126,14 +120,10 @@ mod tests {
     use super::*;
     use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
     use crate::certificates::{CertificateStatus, Serving, serving};
+    use crate::testing::test_server::validity;
 
-    fn issued(authority: &CertificateAuthority, days: u64) -> Issued {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now - Duration::from_secs(3600),
-            not_after: now + Duration::from_secs(24 * 3600 * days),
-        };
-        authority.serving(&["localhost"], &[], validity).unwrap()
+    fn issued(authority: &CertificateAuthority) -> Issued {
+        authority.serving(&["localhost"], &[], validity()).unwrap()
     }
 
     /// A folder with a task that follows its files.
@@ -147,11 +137,6 @@ mod tests {
 
     impl Scene {
         fn start() -> Self {
-            let now = SystemTime::now();
-            let validity = Validity {
-                not_before: now - Duration::from_secs(3600),
-                not_after: now + Duration::from_secs(3600),
-            };
             let folder = tempfile::tempdir().unwrap();
             let (publisher, serving) = serving();
             let files = Files {
@@ -161,7 +146,7 @@ mod tests {
             let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
-                authority: CertificateAuthority::new("test", validity).unwrap(),
+                authority: CertificateAuthority::new("test", validity()).unwrap(),
                 serving,
                 stop,
                 task: tokio::spawn(run(files, publisher, SystemTime::now, stopped)),
@@ -174,7 +159,7 @@ mod tests {
         }
 
         fn good(&self) -> Issued {
-            let issued = issued(&self.authority, 1);
+            let issued = issued(&self.authority);
             self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
             issued
         }
@@ -240,13 +225,15 @@ mod tests {
         scene.until_served(&first).await;
         let second = scene.good();
         scene.until_served(&second).await;
-        let other = issued(&scene.authority, 1);
+        let other = issued(&scene.authority);
         scene.write(other.certificate_pem.as_bytes(), second.key_pem.as_bytes());
         scene
             .until_failing("this is not the key of the certificate")
             .await;
         scene.write(b"garbage", other.key_pem.as_bytes());
         scene.until_failing("no certificate chain").await;
+        scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
+        scene.until_failing("more than 1048576 bytes").await;
         let over = Validity {
             not_before: SystemTime::UNIX_EPOCH,
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
@@ -265,36 +252,6 @@ mod tests {
         assert!(status.ready(SystemTime::now()).is_ok());
         scene.write(second.certificate_pem.as_bytes(), second.key_pem.as_bytes());
         scene.until_served(&second).await;
-        scene.end().await;
-    }
-
-    #[tokio::test]
-    async fn what_is_no_regular_file_is_no_certificate() {
-        let mut scene = Scene::start();
-        let first = scene.good();
-        scene.until_served(&first).await;
-        let path = scene.folder.path().join("tls.crt");
-        fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        scene.until_failing("not a regular file").await;
-        fs::remove_file(&path).unwrap();
-        scene.until_failing("No such file").await;
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.unwrap().success(), "mkfifo of coreutils is needed");
-        scene.until_failing("not a regular file").await;
-        fs::remove_file(&path).unwrap();
-        let second = scene.good();
-        scene.until_served(&second).await;
-        scene.end().await;
-    }
-
-    #[tokio::test]
-    async fn a_large_file_is_no_certificate() {
-        let mut scene = Scene::start();
-        let first = scene.good();
-        scene.until_served(&first).await;
-        scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
-        scene.until_failing("more than 1048576 bytes").await;
         scene.end().await;
     }
 

@@ -36,8 +36,6 @@ use pair::Pair;
 pub struct PairInForce(ArcSwapOption<Pair>);
 
 impl PairInForce {
-    /// The pair.
-    #[must_use]
     pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.0.load_full()
     }
@@ -75,7 +73,6 @@ pub struct Trouble {
 
 impl Trouble {
     /// One that lasts until an operator acts; the message says how.
-    #[must_use]
     pub(crate) fn lasting(text: String) -> Self {
         Self {
             text,
@@ -126,7 +123,6 @@ impl CertificateStatus {
 
     /// Why a restart would find no certificate, where a pair is in force and its source
     /// is lost for longer than a moment.
-    #[must_use]
     pub fn lost(&self) -> Option<&Trouble> {
         let trouble = self.condition.state().reason();
         trouble.filter(|trouble| !trouble.passes && self.not_after.is_some())
@@ -174,7 +170,6 @@ pub struct Publisher {
 }
 
 /// A certificate's channel, empty so far.
-#[must_use]
 pub fn serving() -> (Publisher, Serving) {
     let in_force = Arc::new(PairInForce::default());
     let (sender, status) = watch::channel(CertificateStatus::default());
@@ -186,10 +181,13 @@ pub fn serving() -> (Publisher, Serving) {
 }
 
 impl Publisher {
-    /// The pair in force.
-    #[must_use]
     pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
         self.in_force.pair()
+    }
+
+    /// Whether this pair is in force.
+    pub(crate) fn serves(&self, pair: &Pair) -> bool {
+        self.pair().is_some_and(|it| it.chain() == pair.chain())
     }
 
     /// Puts a pair in force: handshakes from now on show it.

@@ -42,7 +42,6 @@ pub struct ByName {
 
 impl ByName {
     /// Named pairs before a default one.
-    #[must_use]
     pub const fn new(named: Vec<Named>, default: Arc<PairInForce>) -> Self {
         Self { named, default }
     }
@@ -84,20 +83,14 @@ impl ResolvesServerCert for ByName {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
-    use crate::certificates::authority::{CertificateAuthority, Validity};
+    use crate::certificates::authority::CertificateAuthority;
     use crate::certificates::serving;
+    use crate::testing::test_server::validity;
 
     fn in_force(names: &[&str]) -> Arc<PairInForce> {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now - Duration::from_secs(60),
-            not_after: now + Duration::from_secs(60),
-        };
-        let authority = CertificateAuthority::new("test", validity).unwrap();
-        let issued = authority.serving(names, &[], validity).unwrap();
+        let authority = CertificateAuthority::new("test", validity()).unwrap();
+        let issued = authority.serving(names, &[], validity()).unwrap();
         let texts = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
         let pair = Pair::read((texts.0, "a"), (texts.1, "b")).unwrap();
         let (publisher, serving) = serving();

@@ -22,6 +22,8 @@ pub struct Pair {
     names: Arc<[String]>,
     validity: Validity,
     place: Arc<str>,
+    /// Chain and key as PEM.
+    texts: Arc<(Vec<u8>, Vec<u8>)>,
 }
 
 impl fmt::Debug for Pair {
@@ -56,6 +58,7 @@ impl Pair {
                  certificate as PEM, not encrypted"
             )
         };
+        let texts = Arc::new((chain.to_vec(), key.to_vec()));
         let chain = x509::from_pem(chain).map_err(|error| unreadable(error.to_string()))?;
         let leaf = chain
             .first()
@@ -90,6 +93,7 @@ impl Pair {
             names: names.into(),
             validity,
             place: place.into(),
+            texts,
         })
     }
 
@@ -118,9 +122,6 @@ impl Pair {
 
     /// Whether a client that trusts these authorities accepts the pair for a name, as
     /// kube-apiserver does for `SERVICE.NAMESPACE.svc`.
-    ///
-    /// # Errors
-    /// When it does not, and why.
     pub(crate) fn verify<'a>(
         &self,
         trusted: impl IntoIterator<Item = &'a Anchor>,
@@ -141,26 +142,25 @@ impl Pair {
         verified.map(drop).map_err(text)
     }
 
-    /// For rustls.
-    #[must_use]
     pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
 
     /// The certificates, the leaf first.
-    #[must_use]
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }
 
+    /// The texts it was read from: chain and key.
+    pub(crate) fn texts(&self) -> (&[u8], &[u8]) {
+        (&self.texts.0, &self.texts.1)
+    }
+
     /// The DNS names.
-    #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Its validity.
-    #[must_use]
     pub(crate) const fn validity(&self) -> Validity {
         self.validity
     }

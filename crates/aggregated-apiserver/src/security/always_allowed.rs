@@ -6,8 +6,7 @@ use super::reviewer::Access;
 /// spellings match.
 pub(crate) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Whether a request is a health probe.
-pub(super) fn is_health(what: &Access) -> bool {
+pub(crate) fn is_health(what: &Access) -> bool {
     match what {
         Access::NonResource { path, .. } => HEALTH.contains(&path.as_str()),
         Access::Resource { .. } => false,
@@ -20,10 +19,8 @@ pub(super) fn is_health(what: &Access) -> bool {
 /// apiserver `pkg/authorization/path/path.go`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlwaysAllowed {
-    /// Exact paths, without their leading slash.
-    exact: Vec<String>,
-    /// Prefixes, without their leading slash.
-    beginnings: Vec<String>,
+    /// Without their leading slash; one that ends in `*` is a prefix.
+    paths: Vec<String>,
 }
 
 /// A star that is not at the end of a path.
@@ -36,8 +33,7 @@ pub struct MisplacedStar {
 impl Default for AlwaysAllowed {
     fn default() -> Self {
         Self {
-            exact: HEALTH.map(|path| without_slash(path).to_owned()).into(),
-            beginnings: Vec::new(),
+            paths: HEALTH.map(|path| without_slash(path).to_owned()).into(),
         }
     }
 }
@@ -49,32 +45,28 @@ impl AlwaysAllowed {
     /// # Errors
     /// When a star is not at the end.
     pub fn parse(paths: &[String]) -> Result<Self, MisplacedStar> {
-        let mut all = Self {
-            exact: Vec::new(),
-            beginnings: Vec::new(),
-        };
-        for path in paths {
+        let read = |path: &String| {
             let text = without_slash(path);
-            let (text, list) = match text.strip_suffix('*') {
-                Some(beginning) => (beginning, &mut all.beginnings),
-                None => (text, &mut all.exact),
-            };
-            if text.contains('*') {
+            if text.strip_suffix('*').unwrap_or(text).contains('*') {
                 return Err(MisplacedStar { path: path.clone() });
             }
-            list.push(text.to_owned());
-        }
-        Ok(all)
+            Ok(text.to_owned())
+        };
+        let paths = paths.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { paths })
     }
 
-    /// Whether a request needs no review.
     pub(super) fn holds(&self, what: &Access) -> bool {
         let Access::NonResource { path, .. } = what else {
             return false;
         };
         let path = without_slash(path);
-        let begins = |beginning: &String| path.starts_with(beginning.as_str());
-        self.exact.iter().any(|exact| exact == path) || self.beginnings.iter().any(begins)
+        self.paths
+            .iter()
+            .any(|allowed| match allowed.strip_suffix('*') {
+                Some(beginning) => path.starts_with(beginning),
+                None => allowed == path,
+            })
     }
 }
 

@@ -5,67 +5,33 @@
 //! A request whose credentials are all bad is refused, also where none are needed. A
 //! request without credentials is anonymous.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use http::{HeaderMap, Version};
 use tokio::time::Instant;
 
 use super::denied::Denied;
 use super::front_proxy;
-use super::identity::{Identity, Via};
+use super::identity::{Identity, User, Via};
 use super::peer::{Origin, Peer};
-use super::reviews::Reviews;
-use super::tokens::{self, TokenFailure};
-use super::trust::{Trust, TrustStore};
+use super::reviewer::TokenVerdict;
+use super::reviews::NoAnswer;
+use super::trust::Trust;
+use super::{Security, tokens};
 
 /// The prefix of the headers that ask for impersonation.
 const IMPERSONATE: &str = "impersonate-";
 
-/// Gives the time, by which certificates expire.
-pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-
-/// The user of a request.
-#[derive(Clone, Debug)]
-pub struct User {
-    /// The user.
-    pub identity: Arc<Identity>,
-    /// How the request came.
-    pub via: Via,
-}
-
-/// The result of authenticating a request.
-#[derive(Debug)]
-pub struct Authenticated {
-    /// The user, or why the credentials are refused.
-    pub user: Result<User, Denied>,
-    /// Whether the request asks for impersonation.
-    pub impersonates: bool,
-}
-
-/// Authenticates requests.
-pub struct Authenticate {
-    pub(super) trust: Arc<TrustStore>,
-    pub(super) reviews: Arc<Reviews>,
-    pub(super) clock: Clock,
-}
-
-impl fmt::Debug for Authenticate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authenticate").finish_non_exhaustive()
-    }
-}
-
-impl Authenticate {
-    /// The user of a request on this connection. Identity headers are removed. Reviews end at `until`.
-    pub(crate) async fn user(
+impl Security {
+    /// The user of a request on this connection. Identity headers are removed. Reviews
+    /// end at `until`.
+    pub(crate) async fn authenticate(
         &self,
         peer: Option<&Peer>,
         version: Version,
         headers: &mut HeaderMap,
         until: Instant,
-    ) -> Authenticated {
+    ) -> Result<User, Denied> {
         let trust = self.trust.current();
         let trust = trust.as_deref();
         let origin = match peer {
@@ -80,13 +46,14 @@ impl Authenticate {
         {
             peer.hang_up();
         }
-        let mut names = headers.keys();
-        let impersonates = names.any(|name| name.as_str().starts_with(IMPERSONATE));
-        let user = identified.map(|identity| User {
+        let via = match *origin {
+            Origin::FrontProxy { .. } => Via::FrontProxy,
+            Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
+        };
+        identified.map(|identity| User {
             identity: Arc::new(identity),
-            via: via(&origin),
-        });
-        Authenticated { user, impersonates }
+            via,
+        })
     }
 
     async fn identify(
@@ -104,10 +71,20 @@ impl Authenticate {
         }
         match tokens::bearer_token(headers) {
             Ok(None) => {}
-            Ok(Some(token)) => match tokens::owner(&self.reviews, &token, until).await {
-                Ok(identity) => return Ok(identity.with_authenticated_group()),
-                Err(TokenFailure::Busy) => return Err(Denied::Busy),
-                Err(TokenFailure::Refused(why)) => wrong.push(why),
+            Ok(Some(token)) => match self.reviews.token(&token, until).await {
+                Ok(TokenVerdict::Authenticated(identity)) if identity.user.is_empty() => {
+                    wrong.push("the token's review names no user".to_owned());
+                }
+                Ok(TokenVerdict::Authenticated(identity)) => {
+                    return Ok(identity.with_authenticated_group());
+                }
+                Ok(TokenVerdict::Refused(reason)) => {
+                    wrong.push(format!("the token is refused: {reason}"));
+                }
+                Err(NoAnswer::Busy) => return Err(Denied::Busy),
+                Err(NoAnswer::Failed(error)) => {
+                    wrong.push(format!("the token could not be reviewed: {error}"));
+                }
             },
             Err(why) => wrong.push(why),
         }
@@ -118,6 +95,11 @@ impl Authenticate {
             Err(Denied::Unauthenticated { why })
         }
     }
+}
+
+pub(crate) fn impersonates(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys();
+    names.any(|name| name.as_str().starts_with(IMPERSONATE))
 }
 
 /// The user that the certificate stands for; `None` when none was shown.
@@ -153,12 +135,5 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, D
         (Origin::FrontProxy { .. }, _) => false,
         (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),
         (_, Err(_)) => true,
-    }
-}
-
-fn via(origin: &Origin) -> Via {
-    match origin {
-        Origin::FrontProxy { .. } => Via::FrontProxy,
-        Origin::Anonymous | Origin::Client(_) | Origin::Unverified(_) => Via::Direct,
     }
 }

@@ -1,46 +1,25 @@
 //! Authorizes users (docs/protocol.md, "Authorization").
 
-use std::fmt;
-use std::sync::Arc;
-
 use tokio::time::Instant;
 
-use super::always_allowed::AlwaysAllowed;
-use super::authenticate::User;
+use super::Security;
 use super::denied::Denied;
-use super::identity::MASTERS;
+use super::identity::{MASTERS, User};
 use super::reviewer::{Access, AccessVerdict};
-use super::reviews::{NoAnswer, Reviews};
+use super::reviews::NoAnswer;
 
-/// Lets authorized requests through.
-pub struct Authorize {
-    pub(super) reviews: Arc<Reviews>,
-    pub(super) always_allowed: AlwaysAllowed,
-}
-
-impl fmt::Debug for Authorize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorize").finish_non_exhaustive()
-    }
-}
-
-impl Authorize {
+impl Security {
     /// Whether kube-apiserver allows the access; the review ends at `until`.
     ///
     /// # Errors
     /// When the access is forbidden, or could not be reviewed.
-    pub async fn check(
+    pub async fn authorize(
         &self,
-        user: Option<&User>,
+        user: &User,
         what: &Access,
         until: Instant,
     ) -> Result<(), Denied> {
-        let Some(user) = user else {
-            return Err(Denied::Unauthenticated {
-                why: "the request was not authenticated".to_owned(),
-            });
-        };
-        if user.identity.is_in(MASTERS) || self.always_allowed.holds(what) {
+        if user.identity.is_in(MASTERS) || self.settings.always_allowed.holds(what) {
             return Ok(());
         }
         let who = &user.identity;

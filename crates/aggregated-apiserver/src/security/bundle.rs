@@ -10,7 +10,6 @@ use rustls::server::WebPkiClientVerifier;
 
 use crate::x509::{self, Certificate, Validity};
 
-/// The implementation of cryptography.
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
@@ -28,10 +27,7 @@ struct TrustedAnchor {
 }
 
 impl Bundle {
-    /// Reads PEM certificates, one or more.
-    ///
-    /// # Errors
-    /// When there is none, or one is broken: then no part of the bundle is used.
+    /// Reads PEM certificates, one or more. If one is broken, no part of the bundle is used.
     pub(crate) fn parse(pem: &str) -> Result<Self, String> {
         let certificates = x509::from_pem(pem.as_bytes())
             .map_err(|error| format!("the PEM text is broken: {error}"))?;
@@ -48,9 +44,6 @@ impl Bundle {
     }
 
     /// Verifies that an authority, valid now, signed the leaf for a client.
-    ///
-    /// # Errors
-    /// When no authority did, and why.
     pub(crate) fn verify(
         &self,
         leaf: &CertificateDer<'static>,
@@ -79,7 +72,6 @@ impl Bundle {
     }
 
     /// Whether a key is in both bundles, whatever the certificates.
-    #[must_use]
     pub(crate) fn shares_a_key_with(&self, other: &Self) -> bool {
         let keys = |bundle: &Self, key: &[u8]| {
             bundle.anchors.iter().any(|anchor| anchor.public_key == key)

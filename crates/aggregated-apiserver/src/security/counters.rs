@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::denied::DeniedKind;
+use super::denied::Denied;
 
 /// Counts of one kind of review.
 #[derive(Debug, Default)]
@@ -28,23 +28,25 @@ pub struct Counters {
     pub tokens: Arc<ReviewCounts>,
     /// SubjectAccessReviews.
     pub accesses: Arc<ReviewCounts>,
-    refused: [AtomicU64; DeniedKind::ALL.len()],
+    refused: [AtomicU64; Denied::WORDS.len()],
 }
 
 impl Counters {
-    /// The number of requests refused for this reason.
-    #[must_use]
-    pub fn refusals(&self, kind: DeniedKind) -> u64 {
-        self.refused
-            .get(kind as usize)
+    /// The number of requests refused for a reason: one of [`Denied::WORDS`].
+    pub fn refusals(&self, word: &str) -> u64 {
+        self.count(word)
             .map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Counts a refused request.
-    pub(crate) fn refused(&self, kind: DeniedKind) {
-        if let Some(count) = self.refused.get(kind as usize) {
+    pub(crate) fn refused(&self, denied: &Denied) {
+        if let Some(count) = self.count(denied.word()) {
             add(count);
         }
+    }
+
+    fn count(&self, word: &str) -> Option<&AtomicU64> {
+        let mut counts = Denied::WORDS.iter().zip(&self.refused);
+        counts.find_map(|(known, count)| (*known == word).then_some(count))
     }
 }
 
@@ -55,15 +57,33 @@ pub(super) fn add(count: &AtomicU64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::security::reviewer::Access;
 
     #[test]
-    fn every_kind_has_a_counter_of_its_own() {
+    fn every_refusal_has_a_counter_of_its_own() {
+        let why = String::new;
+        let all = [
+            Denied::Unauthenticated { why: why() },
+            Denied::Impersonation,
+            Denied::Forbidden {
+                user: String::new(),
+                what: Box::new(Access::all_pods()),
+                reason: String::new(),
+            },
+            Denied::ReviewFailed { why: why() },
+            Denied::Busy,
+            Denied::Saturated,
+            Denied::HeadersTooLarge,
+            Denied::TimedOut,
+            Denied::Panicked,
+        ];
         let counters = Counters::default();
-        for kind in DeniedKind::ALL {
-            counters.refused(kind);
+        for denied in &all {
+            counters.refused(denied);
         }
-        for kind in DeniedKind::ALL {
-            assert_eq!(counters.refusals(kind), 1, "{}", kind.word());
+        for (denied, word) in all.iter().zip(Denied::WORDS) {
+            assert_eq!(denied.word(), word);
+            assert_eq!(counters.refusals(word), 1, "{word}");
         }
     }
 }

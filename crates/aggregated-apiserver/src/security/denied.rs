@@ -39,51 +39,27 @@ pub enum Denied {
     Panicked,
 }
 
-/// The kinds of [`Denied`], a closed set: a label of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeniedKind {
-    /// [`Denied::Unauthenticated`].
-    Unauthenticated,
-    /// [`Denied::Impersonation`].
-    Impersonation,
-    /// [`Denied::Forbidden`].
-    Forbidden,
-    /// [`Denied::ReviewFailed`].
-    ReviewFailed,
-    /// [`Denied::Busy`].
-    Busy,
-    /// [`Denied::Saturated`].
-    Saturated,
-    /// [`Denied::HeadersTooLarge`].
-    HeadersTooLarge,
-    /// [`Denied::TimedOut`].
-    TimedOut,
-    /// [`Denied::Panicked`].
-    Panicked,
-}
-
-impl DeniedKind {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Unauthenticated,
-        Self::Impersonation,
-        Self::Forbidden,
-        Self::ReviewFailed,
-        Self::Busy,
-        Self::Saturated,
-        Self::HeadersTooLarge,
-        Self::TimedOut,
-        Self::Panicked,
+impl Denied {
+    /// The words of all refusals, a closed set: a label of counters.
+    pub const WORDS: [&str; 9] = [
+        "unauthenticated",
+        "impersonation",
+        "forbidden",
+        "review_failed",
+        "busy",
+        "saturated",
+        "headers_too_large",
+        "timed_out",
+        "panicked",
     ];
 
     /// The word for logs and labels.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
-            Self::Unauthenticated => "unauthenticated",
+            Self::Unauthenticated { .. } => "unauthenticated",
             Self::Impersonation => "impersonation",
-            Self::Forbidden => "forbidden",
-            Self::ReviewFailed => "review_failed",
+            Self::Forbidden { .. } => "forbidden",
+            Self::ReviewFailed { .. } => "review_failed",
             Self::Busy => "busy",
             Self::Saturated => "saturated",
             Self::HeadersTooLarge => "headers_too_large",
@@ -91,27 +67,8 @@ impl DeniedKind {
             Self::Panicked => "panicked",
         }
     }
-}
-
-impl Denied {
-    /// Which kind this is.
-    #[must_use]
-    pub(crate) const fn kind(&self) -> DeniedKind {
-        match self {
-            Self::Unauthenticated { .. } => DeniedKind::Unauthenticated,
-            Self::Impersonation => DeniedKind::Impersonation,
-            Self::Forbidden { .. } => DeniedKind::Forbidden,
-            Self::ReviewFailed { .. } => DeniedKind::ReviewFailed,
-            Self::Busy => DeniedKind::Busy,
-            Self::Saturated => DeniedKind::Saturated,
-            Self::HeadersTooLarge => DeniedKind::HeadersTooLarge,
-            Self::TimedOut => DeniedKind::TimedOut,
-            Self::Panicked => DeniedKind::Panicked,
-        }
-    }
 
     /// Details for the log only.
-    #[must_use]
     pub fn detail(&self) -> &str {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,

@@ -17,9 +17,6 @@ const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
 /// The user that the headers name; `None` when they name none.
-///
-/// # Errors
-/// When a value is not UTF-8.
 pub(super) fn identity(
     proxy: &FrontProxy,
     headers: &HeaderMap,

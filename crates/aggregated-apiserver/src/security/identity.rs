@@ -1,6 +1,7 @@
 //! The users that requests come from.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The user of a request without credentials.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
@@ -34,9 +35,17 @@ pub struct Identity {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+/// The user of a request.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// The user.
+    pub identity: Arc<Identity>,
+    /// How the request came.
+    pub via: Via,
+}
+
 impl Identity {
     /// The user of requests without credentials.
-    #[must_use]
     pub fn anonymous() -> Self {
         Self {
             user: ANONYMOUS.to_owned(),
@@ -45,21 +54,17 @@ impl Identity {
         }
     }
 
-    /// Whether this is the anonymous user.
-    #[must_use]
     pub(crate) fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS
     }
 
     /// Whether the user belongs to the group.
-    #[must_use]
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
 
     /// Adds the group that every authenticated user has (apiserver
     /// `pkg/authentication/group/authenticated_group_adder.go`).
-    #[must_use]
     pub(crate) fn with_authenticated_group(mut self) -> Self {
         let has_one = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
         if !self.is_anonymous() && !has_one {
@@ -69,7 +74,6 @@ impl Identity {
     }
 
     /// Approximate size in bytes; it bounds caches.
-    #[must_use]
     pub(crate) fn size(&self) -> usize {
         let texts = self.groups.iter().chain(self.extra.values().flatten());
         let texts = texts.chain(self.extra.keys()).chain(&self.uid);

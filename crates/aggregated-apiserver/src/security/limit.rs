@@ -7,9 +7,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::always_allowed::is_health;
-use super::authenticate::User;
 use super::denied::Denied;
-use super::identity::{MASTERS, Via};
+use super::identity::{MASTERS, User, Via};
 use super::reviewer::Access;
 use super::settings::SecuritySettings;
 use limits::permits::Permits;
@@ -19,7 +18,7 @@ use limits::permits::Permits;
 /// has its own semaphore: direct and anonymous clients take no permits from the front
 /// proxy's users.
 #[derive(Debug)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     values: Arc<Semaphore>,
     /// By backend.
     fetched: Vec<Permits>,
@@ -31,7 +30,7 @@ pub struct InFlight {
 /// A request's permit, kept in the answer's extensions until the answer has been written.
 /// Empty for requests without limit.
 #[derive(Clone, Debug, Default)]
-pub struct InFlightPermit {
+pub(crate) struct InFlightPermit {
     _held: Option<Arc<dyn Debug + Send + Sync>>,
 }
 
@@ -52,12 +51,9 @@ impl InFlight {
     /// A permit for a request. `backend` is the index of the backend that the values are
     /// fetched from. A fetch may take long, so each backend has permits of its own, of which
     /// one user gets half. Requests for values in memory then never lack one.
-    ///
-    /// # Errors
-    /// [`Denied::Busy`] or [`Denied::Saturated`] when too many are in flight.
     pub(crate) fn permit(
         &self,
-        user: Option<&User>,
+        user: &User,
         what: &Access,
         backend: Option<usize>,
     ) -> Result<InFlightPermit, Denied> {
@@ -65,8 +61,8 @@ impl InFlight {
             return Ok(InFlightPermit::default());
         };
         let fetched = backend.and_then(|backend| self.fetched.get(backend));
-        let held: Arc<dyn Debug + Send + Sync> = match (user, fetched) {
-            (Some(user), Some(permits)) if Arc::ptr_eq(semaphore, &self.values) => {
+        let held: Arc<dyn Debug + Send + Sync> = match fetched {
+            Some(permits) if Arc::ptr_eq(semaphore, &self.values) => {
                 let permit = permits.try_take(&user.identity.user);
                 Arc::new(permit.ok_or(Denied::Saturated)?)
             }
@@ -79,14 +75,13 @@ impl InFlight {
     }
 
     /// The semaphore that limits these requests; `None`: no limit.
-    fn semaphore(&self, user: Option<&User>, what: &Access) -> Option<&Arc<Semaphore>> {
-        let is_master = user.is_some_and(|user| user.identity.is_in(MASTERS));
-        if is_health(what) || is_master {
+    fn semaphore(&self, user: &User, what: &Access) -> Option<&Arc<Semaphore>> {
+        if is_health(what) || user.identity.is_in(MASTERS) {
             return None;
         }
-        let Some(user) = user.filter(|user| !user.identity.is_anonymous()) else {
+        if user.identity.is_anonymous() {
             return Some(&self.anonymous);
-        };
+        }
         Some(match (user.via, what) {
             (Via::Direct, _) => &self.direct,
             (Via::FrontProxy, Access::Resource { .. }) => &self.values,
@@ -116,7 +111,7 @@ mod tests {
                 identity: Arc::new(identity),
                 via: Via::FrontProxy,
             };
-            limit.permit(Some(&user), &what, backend)
+            limit.permit(&user, &what, backend)
         };
         let held = ["bob", "eve"].map(|user| permit(user, Some(0)).unwrap());
         let refused = permit("ann", Some(0));

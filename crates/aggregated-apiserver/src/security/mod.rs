@@ -1,14 +1,13 @@
-//! Authentication and authorization. Each part decides one thing about a request; the
-//! layers that call them are in [`crate::api::layers`].
+//! Authentication and authorization. Each file decides one thing about a request; the
+//! layer that calls them is in [`crate::api::layers`].
 //!
 //! This module cannot reach the data: a fault in it refuses requests and never leaks
 //! values. Reviews go out through the [`reviewer::Reviewer`] trait, and trusted
 //! authorities come in through a [`trust::TrustStore`].
 
 pub mod always_allowed;
-pub mod audit;
-pub mod authenticate;
-pub mod authorize;
+pub(crate) mod authenticate;
+mod authorize;
 mod bundle;
 pub mod counters;
 pub mod denied;
@@ -23,39 +22,43 @@ mod subject;
 mod tokens;
 pub mod trust;
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use audit::Audit;
-use authenticate::{Authenticate, Clock};
-use authorize::Authorize;
 use counters::Counters;
-pub use limit::{InFlight, InFlightPermit};
+use limit::InFlight;
+pub(crate) use limit::InFlightPermit;
 use reviewer::Reviewer;
 use reviews::Reviews;
 use settings::SecuritySettings;
 use trust::TrustStore;
 
-/// The parts that decide about requests.
-#[derive(Debug)]
+/// Gives the time, by which certificates expire.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
+
+/// Decides about requests: who asks (`authenticate`), whether too many are in flight
+/// (`limit`), and whether the user may (`authorize`).
 pub struct Security {
     /// Limits and times.
     pub settings: SecuritySettings,
-    /// Authentication.
-    pub authenticate: Authenticate,
-    /// Limits requests in flight.
-    pub in_flight: InFlight,
-    /// Authorization.
-    pub authorize: Authorize,
-    /// Logs refused requests.
-    pub audit: Audit,
     /// Counts refusals and reviews.
-    pub counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) in_flight: InFlight,
+    trust: Arc<TrustStore>,
+    reviews: Reviews,
+    clock: Clock,
+}
+
+impl fmt::Debug for Security {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Security").finish_non_exhaustive()
+    }
 }
 
 impl Security {
     /// Reviews by `reviewer` and trusts `trust`, which another task fills and updates;
     /// `clock` gives the time.
-    #[must_use]
     pub fn new(
         trust: Arc<TrustStore>,
         reviewer: Arc<dyn Reviewer>,
@@ -63,20 +66,12 @@ impl Security {
         settings: SecuritySettings,
         counters: &Arc<Counters>,
     ) -> Self {
-        let reviews = Arc::new(Reviews::new(reviewer, &settings, counters));
         Self {
-            authenticate: Authenticate {
-                trust,
-                reviews: Arc::clone(&reviews),
-                clock,
-            },
-            in_flight: InFlight::new(&settings),
-            authorize: Authorize {
-                reviews,
-                always_allowed: settings.always_allowed.clone(),
-            },
-            audit: Audit::new(&settings),
             counters: Arc::clone(counters),
+            in_flight: InFlight::new(&settings),
+            trust,
+            reviews: Reviews::new(reviewer, &settings, counters),
+            clock,
             settings,
         }
     }

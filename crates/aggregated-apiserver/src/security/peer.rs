@@ -125,7 +125,6 @@ struct Known {
 
 impl Peer {
     /// A connection whose client showed these certificates.
-    #[must_use]
     pub fn new(address: SocketAddr, certificates: &[CertificateDer<'static>]) -> Self {
         Self {
             address,
@@ -136,7 +135,6 @@ impl Peer {
 
     /// What the certificate proves now under `trust`. Computed once a second per
     /// connection and trust.
-    #[must_use]
     pub(crate) fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
         let generation = trust.map(|trust| trust.generation);
         let mut known = self
@@ -162,7 +160,6 @@ impl Peer {
     }
 
     /// Whether the certificate is a front proxy's under `trust`.
-    #[must_use]
     pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }

@@ -60,7 +60,6 @@ pub enum Access {
 
 impl Access {
     /// The access to the pods of all namespaces by name.
-    #[must_use]
     pub fn all_pods() -> Self {
         let [verb, group, version, resource] = ["list", "", "v1", "pods"].map(str::to_owned);
         Self::Resource {
@@ -75,7 +74,6 @@ impl Access {
     }
 
     /// Size in bytes of its text, which a client chose.
-    #[must_use]
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Resource {

@@ -19,13 +19,12 @@ mod permits;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::digest::{SHA256, digest};
 use tokio::time::Instant;
 
 use self::cache::{CacheLifetimes, ReviewCache};
 use self::permits::ReviewPermits;
-use super::counters::{Counters, ReviewCounts};
+use super::counters::Counters;
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::SecuritySettings;
@@ -39,7 +38,6 @@ const ACCESS_BYTES: usize = 4 << 10;
 /// `plugin/pkg/authorizer/webhook/webhook.go`).
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum NoAnswer {
     /// No permit came free within the time limit.
@@ -48,9 +46,8 @@ pub(super) enum NoAnswer {
     Failed(ReviewError),
 }
 
-/// The HMAC-SHA-256 of a token, with a key that lives as long as the process. Tokens are
-/// not kept.
-type TokenDigest = [u8; 32];
+/// The SHA-256 of a token. Tokens are not kept.
+type TokenDigest = Box<[u8]>;
 
 /// The user and the access: an answer is for exactly this.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,11 +56,9 @@ struct Question {
     what: Access,
 }
 
-/// Reviews tokens and accesses, and caches the answers.
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     audiences: Arc<[String]>,
-    digest_key: Option<hmac::Key>,
     tokens: ReviewCache<TokenDigest, TokenVerdict>,
     accesses: ReviewCache<Question, AccessVerdict>,
     token_permits: ReviewPermits,
@@ -81,9 +76,29 @@ impl Reviews {
         Self {
             reviewer,
             audiences: settings.audiences.as_slice().into(),
-            digest_key: hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok(),
-            tokens: token_cache(settings, counters.tokens.clone()),
-            accesses: access_cache(settings, counters.accesses.clone()),
+            tokens: ReviewCache::new(
+                CacheLifetimes {
+                    allowed: settings.token_life,
+                    denied: settings.token_life,
+                    is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
+                },
+                |_, verdict| match verdict {
+                    TokenVerdict::Authenticated(identity) => identity.size().max(TOKEN_BYTES),
+                    TokenVerdict::Refused(reason) => reason.len().max(TOKEN_BYTES),
+                },
+                settings.token_budget,
+                counters.tokens.clone(),
+            ),
+            accesses: ReviewCache::new(
+                CacheLifetimes {
+                    allowed: settings.allowed_life,
+                    denied: settings.denied_life,
+                    is_allowed: |verdict| *verdict == AccessVerdict::Allowed,
+                },
+                |question, _| (question.who.size() + question.what.size()).max(ACCESS_BYTES),
+                settings.access_budget,
+                counters.accesses.clone(),
+            ),
             token_permits: ReviewPermits::new(settings.token_reviews, least),
             proxied_permits: ReviewPermits::new(settings.proxied_access_reviews, Duration::ZERO),
             direct_permits: ReviewPermits::new(settings.direct_access_reviews, least),
@@ -96,7 +111,7 @@ impl Reviews {
         token: &Token,
         until: Instant,
     ) -> Result<TokenVerdict, NoAnswer> {
-        let key = self.digest(token).map_err(NoAnswer::Failed)?;
+        let key: TokenDigest = digest(&SHA256, token.0.as_bytes()).as_ref().into();
         let (reviewer, audiences) = (self.reviewer.clone(), self.audiences.clone());
         let token = token.clone();
         let review = async move { reviewer.token(&token, &audiences).await };
@@ -125,42 +140,4 @@ impl Reviews {
         let key = (what.size() < MAX_REMEMBERED).then_some(question);
         self.accesses.get(key, permits, until, review).await
     }
-
-    fn digest(&self, token: &Token) -> Result<TokenDigest, ReviewError> {
-        let key = self.digest_key.as_ref();
-        let digest = key.map(|key| hmac::sign(key, token.0.as_bytes()));
-        let digest = digest.and_then(|digest| digest.as_ref().try_into().ok());
-        digest.ok_or_else(|| ReviewError("the system gives no random numbers".to_owned()))
-    }
-}
-
-fn token_cache(
-    settings: &SecuritySettings,
-    counts: Arc<ReviewCounts>,
-) -> ReviewCache<TokenDigest, TokenVerdict> {
-    let lifetimes = CacheLifetimes {
-        allowed: settings.token_life,
-        denied: settings.token_life,
-        is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
-    };
-    let bytes = |_: &TokenDigest, verdict: &TokenVerdict| match verdict {
-        TokenVerdict::Authenticated(identity) => identity.size().max(TOKEN_BYTES),
-        TokenVerdict::Refused(reason) => reason.len().max(TOKEN_BYTES),
-    };
-    ReviewCache::new(lifetimes, bytes, settings.token_budget, counts)
-}
-
-fn access_cache(
-    settings: &SecuritySettings,
-    counts: Arc<ReviewCounts>,
-) -> ReviewCache<Question, AccessVerdict> {
-    let lifetimes = CacheLifetimes {
-        allowed: settings.allowed_life,
-        denied: settings.denied_life,
-        is_allowed: |verdict| *verdict == AccessVerdict::Allowed,
-    };
-    let bytes = |question: &Question, _: &AccessVerdict| {
-        (question.who.size() + question.what.size()).max(ACCESS_BYTES)
-    };
-    ReviewCache::new(lifetimes, bytes, settings.access_budget, counts)
 }

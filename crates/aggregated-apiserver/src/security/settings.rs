@@ -93,8 +93,6 @@ impl Default for SecuritySettings {
 }
 
 impl SecuritySettings {
-    /// The time limit of a request.
-    #[must_use]
     pub(crate) fn time_limit(&self, access: &Access) -> Duration {
         match access {
             Access::Resource { .. } => self.values_time,
@@ -104,14 +102,12 @@ impl SecuritySettings {
 
     /// Until when reviews must have ended. The rest of the time is for the answer of a
     /// request whose review did not end.
-    #[must_use]
     pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
         began + self.time_limit(access) * 9 / 10
     }
 
     /// Whether the header is within the limits; its bytes are counted as in RFC 9113
     /// §6.5.2.
-    #[must_use]
     pub(crate) fn head_fits(&self, headers: &HeaderMap) -> bool {
         let bytes = headers.iter().fold(0, |sum, (name, value)| {
             sum + name.as_str().len() + value.len() + 32

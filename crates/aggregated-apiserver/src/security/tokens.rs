@@ -1,26 +1,11 @@
-//! Bearer tokens of requests, and their users.
+//! Bearer tokens of requests.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tokio::time::Instant;
 
-use super::identity::Identity;
-use super::reviewer::{Token, TokenVerdict};
-use super::reviews::{NoAnswer, Reviews};
-
-/// Why a token names no user.
-#[derive(Debug)]
-pub(super) enum TokenFailure {
-    /// It is invalid, or could not be reviewed; the reason, for the log.
-    Refused(String),
-    /// Too many tokens are under review.
-    Busy,
-}
+use super::reviewer::Token;
 
 /// The token that a request shows; `None` when it shows none.
-///
-/// # Errors
-/// When it is not text.
 pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);
@@ -37,26 +22,6 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String>
     match str::from_utf8(token) {
         Ok(token) => Ok(Some(Token(token.to_owned()))),
         Err(_) => Err("the bearer token is not text".to_owned()),
-    }
-}
-
-/// The user of the token; waits until `until`.
-pub(super) async fn owner(
-    reviews: &Reviews,
-    token: &Token,
-    until: Instant,
-) -> Result<Identity, TokenFailure> {
-    let refused = |why: String| Err(TokenFailure::Refused(why));
-    match reviews.token(token, until).await {
-        Ok(TokenVerdict::Authenticated(identity)) if identity.user.is_empty() => {
-            refused("the token's review names no user".to_owned())
-        }
-        Ok(TokenVerdict::Authenticated(identity)) => Ok(identity),
-        Ok(TokenVerdict::Refused(reason)) => refused(format!("the token is refused: {reason}")),
-        Err(NoAnswer::Busy) => Err(TokenFailure::Busy),
-        Err(NoAnswer::Failed(error)) => {
-            refused(format!("the token could not be reviewed: {error}"))
-        }
     }
 }
 

@@ -57,7 +57,6 @@ pub enum TrustError {
 impl TrustError {
     /// Whether it concerns the front proxy. Without one no request through
     /// kube-apiserver is authenticated.
-    #[must_use]
     pub fn is_of_front_proxy(&self) -> bool {
         match self {
             Self::Missing { .. } => false,
@@ -112,7 +111,6 @@ pub struct TrustStore {
 impl TrustStore {
     /// A store that trusts nothing yet. With `believe_overlap` a front proxy is trusted
     /// despite [`TrustError::Overlap`].
-    #[must_use]
     pub fn new(believe_overlap: bool) -> Self {
         Self {
             current: ArcSwapOption::empty(),
@@ -122,7 +120,6 @@ impl TrustStore {
     }
 
     /// What is trusted; `None` before anything was read.
-    #[must_use]
     pub fn current(&self) -> Option<Arc<Trust>> {
         self.current.load_full()
     }

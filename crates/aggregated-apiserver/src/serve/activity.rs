@@ -15,7 +15,6 @@ use super::limits::Limits;
 const MOST_CANCELLED: (u32, u32) = (25, 100);
 const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
-/// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// After the requests under way.
@@ -24,19 +23,17 @@ pub(super) enum End {
     Now,
 }
 
-/// The stages of a connection. When slots run out, connections in the first stage end
-/// first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    /// It had no answer yet, or it is closing: no answer is lost with it.
-    New,
-    /// Answered before, without a request now.
-    Idle,
-    /// With a request that has no written answer yet.
-    Busy,
+/// What a connection counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pool {
+    /// Its handshake has not ended.
+    Handshakes,
+    /// It belongs to a verified front proxy.
+    FrontProxies,
+    /// Any other.
+    Others,
 }
 
-/// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ActivityState>,
@@ -45,8 +42,7 @@ pub(super) struct Activity {
 
 #[derive(Debug)]
 struct ActivityState {
-    front_proxy: bool,
-    closing: bool,
+    pool: Pool,
     /// Requests whose answers are not written yet.
     requests: u32,
     /// Answers that are not written yet.
@@ -72,13 +68,11 @@ pub(super) struct InProgress {
 }
 
 impl Activity {
-    /// The activity of a newly accepted connection.
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
             state: Mutex::new(ActivityState {
-                front_proxy: false,
-                closing: false,
+                pool: Pool::Handshakes,
                 requests: 0,
                 unwritten: 0,
                 answered: false,
@@ -95,35 +89,22 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the end of the handshake.
-    pub(super) fn handshake_done(&self, front_proxy: bool) {
+    pub(super) fn handshake_done(&self, pool: Pool) {
         let mut state = self.state();
-        state.front_proxy = front_proxy;
+        state.pool = pool;
         state.since = Instant::now();
     }
 
-    /// Whether it belongs to a verified front proxy.
-    pub(super) fn is_front_proxy(&self) -> bool {
-        self.state().front_proxy
+    pub(super) fn pool(&self) -> Pool {
+        self.state().pool
     }
 
-    /// Records that the connection ends after its requests.
-    pub(super) fn close(&self) {
-        self.state().closing = true;
-    }
-
-    /// The stage, and its beginning.
-    pub(super) fn stage(&self) -> (Stage, Instant) {
+    /// Whether requests are under way, and since when, or since when not.
+    pub(super) fn busy_since(&self) -> (bool, Instant) {
         let state = self.state();
-        let stage = match (state.closing, state.requests > 0, state.answered) {
-            (true, _, _) | (false, false, false) => Stage::New,
-            (false, true, _) => Stage::Busy,
-            (false, false, true) => Stage::Idle,
-        };
-        (stage, state.since)
+        (state.requests > 0, state.since)
     }
 
-    /// Tells the connection to end.
     pub(super) fn end(&self, end: End) {
         self.end.send_replace(Some(end));
     }
@@ -138,7 +119,6 @@ impl Activity {
         self.end.subscribe()
     }
 
-    /// Records a request.
     pub(super) fn begin(self: &Arc<Self>) -> InProgress {
         let mut state = self.state();
         state.requests += 1;
@@ -173,10 +153,9 @@ impl ActivityState {
     fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {
         if self.unwritten > 0 {
             // Other users of a front proxy may have requests under way.
-            let end = if self.front_proxy {
-                End::Graceful
-            } else {
-                End::Now
+            let end = match self.pool {
+                Pool::FrontProxies => End::Graceful,
+                Pool::Handshakes | Pool::Others => End::Now,
             };
             Some((self.taken + limits.stall, end))
         } else if self.requests > 0 {
@@ -197,7 +176,7 @@ impl ActivityState {
         self.cancelled += 1;
         let (before, after) = MOST_CANCELLED;
         let most = if self.answered { after } else { before };
-        !self.front_proxy && self.cancelled > most
+        self.pool != Pool::FrontProxies && self.cancelled > most
     }
 }
 

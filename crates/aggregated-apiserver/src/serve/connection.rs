@@ -22,11 +22,12 @@ use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
-use super::activity::{Activity, End};
+use super::activity::{End, InProgress};
 use super::body::{self, Unfit, Unwritten};
 use super::limits::Limits;
 use super::refusals::Refusals;
 use super::slots::Slot;
+use crate::api::response::refusal;
 use crate::security::peer::Peer;
 
 /// Most header lines and bytes of a request: half as much again as the security layers
@@ -48,26 +49,19 @@ const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs
 /// Encrypted bytes kept for a client that reads slowly.
 const TLS_BUFFER: usize = 64 * 1024;
 
-/// Builds the refusal of a request that does not reach the service: 400 for ambiguous
-/// framing, 408 for a slow body, 413 for a large one, 414 for a long target.
-pub type Refuse = fn(StatusCode) -> Response<Full<Bytes>>;
-
 /// What a listener serves: requests without their bodies.
 pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
 /// Whether a connection belongs to a verified front proxy.
 pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
-/// The state shared by a listener's connections.
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    pub(super) refuse: Refuse,
     pub(super) refusals: Refusals,
     pub(super) is_front_proxy: IsFrontProxy,
     pub(super) service: Service,
 }
 
-/// A connection and its context.
 pub(super) struct Connection {
     pub(super) address: SocketAddr,
     pub(super) slot: Slot,
@@ -136,13 +130,11 @@ impl Connection {
             true => STREAMS_OF_FRONT_PROXY,
             false => STREAMS,
         };
-        let handler = Handler {
-            peer: peer.clone(),
-            activity: Arc::clone(&self.slot.activity),
-            shared: Arc::clone(&self.shared),
-        };
         let builder = builder(http2, streams, &limits);
-        let on_request = service_fn(|request| handler.clone().respond(request));
+        let (activity, shared) = (Arc::clone(&self.slot.activity), Arc::clone(&self.shared));
+        let on_request = service_fn(|request| {
+            respond(request, peer.clone(), activity.begin(), Arc::clone(&shared))
+        });
         let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), on_request));
         let end = tokio::select! {
             result = connection.as_mut() => {
@@ -189,52 +181,40 @@ impl Connection {
             () = peer.hung_up() => {}
             _ = self.stop.wait_for(|stop| *stop) => {}
         }
-        activity.close();
         End::Graceful
     }
 }
 
-/// Answers the requests of one connection.
-#[derive(Clone)]
-struct Handler {
+async fn respond(
+    request: Request<Incoming>,
     peer: Peer,
-    activity: Arc<Activity>,
+    mut in_progress: InProgress,
     shared: Arc<Shared>,
-}
-
-impl Handler {
-    async fn respond(
-        self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Full<Unwritten>>, Infallible> {
-        let (shared, refuse) = (&self.shared, self.shared.refuse);
-        let version = request.version();
-        let mut in_progress = self.activity.begin();
-        let response = match body::receive(request, &shared.limits).await {
-            Ok(mut request) => {
-                request.extensions_mut().insert(self.peer);
-                shared.service.clone().oneshot(request).await?
+) -> Result<Response<Full<Unwritten>>, Infallible> {
+    let version = request.version();
+    let response = match body::receive(request, &shared.limits).await {
+        Ok(mut request) => {
+            request.extensions_mut().insert(peer);
+            shared.service.clone().oneshot(request).await?
+        }
+        Err(Unfit::Cancelled) => {
+            // No client gets this answer.
+            let response = refusal(StatusCode::BAD_REQUEST);
+            return Ok(Unwritten::answer(response, in_progress));
+        }
+        Err(Unfit::Refused(code, why)) => {
+            shared.refusals.answered(code, why, peer.address);
+            let mut response = refusal(code);
+            // The bytes that follow on this connection cannot be interpreted.
+            if version < Version::HTTP_2 {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
             }
-            Err(Unfit::Cancelled) => {
-                // No client gets this answer.
-                let response = refuse(StatusCode::BAD_REQUEST);
-                return Ok(Unwritten::answer(response, in_progress));
-            }
-            Err(Unfit::Refused(code, why)) => {
-                let from = self.peer.address;
-                shared.refusals.answered(code, why, from);
-                let mut response = refuse(code);
-                // The bytes that follow on this connection cannot be interpreted.
-                if version < Version::HTTP_2 {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(header::CONNECTION, close);
-                }
-                response
-            }
-        };
-        in_progress.answered();
-        Ok(Unwritten::answer(response, in_progress))
-    }
+            response
+        }
+    };
+    in_progress.answered();
+    Ok(Unwritten::answer(response, in_progress))
 }
 
 /// The handshake negotiated the protocol: guessing it from the first bytes would let a

@@ -5,8 +5,10 @@ use std::time::Duration;
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections, without those of front proxies. Above this, the one that has
-    /// idled longest ends.
+    /// Connections in their handshake. Above this, the oldest of them ends.
+    pub handshakes: u32,
+    /// Connections after their handshake, without those of front proxies. Above this, the
+    /// one that has idled longest ends.
     pub connections: u32,
     /// Connections of verified front proxies. Those above count as other clients': a
     /// kube-apiserver has one over HTTP/2, and 25 idle ones over HTTP/1.1.
@@ -33,6 +35,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            handshakes: 512,
             connections: 1024,
             front_proxies: 128,
             handshake: Duration::from_secs(3),

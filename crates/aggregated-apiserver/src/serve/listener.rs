@@ -20,7 +20,7 @@ use super::connection::{Connection, IsFrontProxy, Shared};
 use super::refusals::Refusals;
 use super::slots::Slots;
 
-pub use super::connection::{Refuse, Service};
+pub use super::connection::Service;
 pub use super::limits::Limits;
 /// What the client of a connection proved, an extension of every request.
 pub use crate::security::peer::Peer;
@@ -30,7 +30,6 @@ pub struct Listener {
     tcp: TcpListener,
     tls: Option<TlsAcceptor>,
     limits: Limits,
-    refuse: Refuse,
     is_front_proxy: IsFrontProxy,
     slots: Arc<Slots>,
     leaving: Option<watch::Receiver<bool>>,
@@ -47,22 +46,19 @@ impl fmt::Debug for Listener {
 
 impl Listener {
     /// Listens on `tcp` with TLS.
-    #[must_use]
-    pub fn new(tcp: TcpListener, tls: Arc<ServerConfig>, limits: Limits, refuse: Refuse) -> Self {
+    pub fn new(tcp: TcpListener, tls: Arc<ServerConfig>, limits: Limits) -> Self {
         Self {
             tls: Some(tls.into()),
-            ..Self::without_tls(tcp, limits, refuse)
+            ..Self::without_tls(tcp, limits)
         }
     }
 
     /// Listens on `tcp` with HTTP/1.1 and without TLS.
-    #[must_use]
-    pub fn without_tls(tcp: TcpListener, limits: Limits, refuse: Refuse) -> Self {
+    pub fn without_tls(tcp: TcpListener, limits: Limits) -> Self {
         Self {
             tcp,
             tls: None,
             limits,
-            refuse,
             is_front_proxy: Arc::new(|_| false),
             slots: Arc::new(Slots::new(&limits)),
             leaving: None,
@@ -103,7 +99,6 @@ impl Listener {
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
         let shared = Arc::new(Shared {
             limits: self.limits,
-            refuse: self.refuse,
             refusals: Refusals::default(),
             is_front_proxy: Arc::clone(&self.is_front_proxy),
             service,

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_rustls::client::TlsStream;
 
 use tokio::net::TcpStream;
 
-use super::test_server::TestServer;
+use super::test_server::{TestServer, until};
 use crate::certificates::authority::Issued;
 
 pub const DATA: u8 = 0;
@@ -25,9 +24,6 @@ const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
-
-/// Longer than any finite wait.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Frames {
     stream: WriteHalf<TlsStream<TcpStream>>,
@@ -149,13 +145,16 @@ impl Frames {
     /// Waits until `count` answers have begun.
     pub async fn began(&self, count: usize) {
         let seen = &self.seen;
-        until("heads of answers", || seen.began.load(SeqCst) >= count).await;
+        until("heads of answers", async || {
+            seen.began.load(SeqCst) >= count
+        })
+        .await;
     }
 
     /// Waits until `count` streams have ended.
     pub async fn answered(&self, count: usize) {
         let seen = &self.seen;
-        until("answers", || {
+        until("answers", async || {
             seen.ended.load(SeqCst) >= count || self.is_closed()
         })
         .await;
@@ -164,7 +163,7 @@ impl Frames {
 
     /// Waits until the server closes.
     pub async fn closed(&self) {
-        until("the server closes", || self.is_closed()).await;
+        until("the server closes", async || self.is_closed()).await;
     }
 }
 
@@ -185,14 +184,4 @@ async fn read(mut stream: ReadHalf<TlsStream<TcpStream>>, seen: Arc<Seen>) {
         }
     }
     seen.closed.store(true, SeqCst);
-}
-
-/// Waits until something holds.
-pub async fn until(what: &str, holds: impl Fn() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait).await.expect(what);
 }

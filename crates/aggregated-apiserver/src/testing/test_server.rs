@@ -4,10 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use http::{Response, StatusCode};
-use http_body_util::Full;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,17 +16,6 @@ use tokio_rustls::client::TlsStream;
 use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
 use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
-
-/// The answer to a request that the listener refuses: a `Status` with the code alone.
-pub fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
-    let body = serde_json::json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": "BadRequest", "code": code.as_u16(),
-    });
-    let mut response = Response::new(Full::from(body.to_string()));
-    *response.status_mut() = code;
-    response
-}
 
 /// The validity of a test's certificates, longer than any test.
 pub fn validity() -> Validity {
@@ -69,8 +55,8 @@ impl TestServer {
             tls::server_config(vec![issued.certificate.clone()], issued.key(), clients).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let listener = Listener::new(tcp, config, limits, refusal)
-            .front_proxies(|peer| !peer.certificates.is_empty());
+        let listener =
+            Listener::new(tcp, config, limits).front_proxies(|peer| !peer.certificates.is_empty());
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(listener.run(service, stopped));
         Self {
@@ -82,8 +68,22 @@ impl TestServer {
     }
 
     pub fn client_config(&self, client: Option<&Issued>, alpn: &[&str]) -> ClientConfig {
-        let identity = client.map(|issued| (vec![issued.certificate.clone()], issued.key()));
-        client_config(&self.authority, identity, alpn)
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.certificate()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match client {
+            Some(issued) => {
+                let chain = vec![issued.certificate.clone()];
+                builder.with_client_auth_cert(chain, issued.key()).unwrap()
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config
     }
 
     /// A TLS connection that speaks HTTP/1.1.
@@ -145,26 +145,6 @@ impl TestServer {
     }
 }
 
-fn client_config(
-    authority: &CertificateAuthority,
-    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-    alpn: &[&str],
-) -> ClientConfig {
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.certificate()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let mut config = match identity {
-        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
-        None => builder.with_no_client_auth(),
-    };
-    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    config
-}
-
 /// Reads until the other end closes, with or without a TLS shutdown.
 pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> TestResponse {
     let mut bytes = Vec::new();
@@ -183,15 +163,15 @@ pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> TestResponse {
     TestResponse::parse(&bytes)
 }
 
-/// Waits until a condition holds, with a generous limit.
-pub async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    for _ in 0..300 {
-        if so().await {
-            return;
+/// Waits until a condition holds, longer than any finite wait.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("in half a minute it did not happen that {what}");
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), wait).await;
+    waited.unwrap_or_else(|_| panic!("in a minute it did not happen: {what}"));
 }
 
 /// An answer; status 0 when the connection ended without one.

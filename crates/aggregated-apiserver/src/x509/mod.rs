@@ -23,13 +23,11 @@ pub struct Validity {
 
 impl Validity {
     /// Whether a time is within it.
-    #[must_use]
     pub(crate) fn holds(&self, now: SystemTime) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 
     /// Whether two thirds of it are over, when a certificate is renewed.
-    #[must_use]
     pub(crate) fn is_old(&self, now: SystemTime) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now >= self.not_before + life.unwrap_or_default() * 2 / 3
@@ -45,7 +43,6 @@ pub fn from_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
 }
 
 /// A certificate as PEM text (RFC 7468).
-#[must_use]
 pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
     let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     let block = pem::Pem::new("CERTIFICATE", certificate.as_ref());
@@ -53,14 +50,11 @@ pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
 }
 
 /// A time for webpki; a time before 1970 is 1970.
-#[must_use]
 pub(crate) fn unix_time(at: SystemTime) -> UnixTime {
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     UnixTime::since_unix_epoch(since.unwrap_or_default())
 }
 
-/// A time as text.
-#[must_use]
 pub(crate) fn moment(at: SystemTime) -> String {
     jiff::Timestamp::try_from(at).map_or_else(
         |_| "a moment beyond the calendar".to_owned(),
@@ -85,7 +79,6 @@ impl<'der> Certificate<'der> {
     }
 
     /// Its validity.
-    #[must_use]
     pub fn validity(&self) -> Validity {
         let validity = self.0.validity();
         Validity {
@@ -95,47 +88,31 @@ impl<'der> Certificate<'der> {
     }
 
     /// Its public key with the algorithm, as DER.
-    #[must_use]
     pub(crate) fn public_key(&self) -> &[u8] {
         self.0.public_key().raw
     }
 
     /// The whole subject, as `O=name, CN=name`.
-    #[must_use]
     pub fn subject(&self) -> String {
         self.0.subject().to_string()
     }
 
     /// The subject's common name; the last of several, as in Go. An empty name is `None`.
-    ///
-    /// # Errors
-    /// When a name is no text.
     pub(crate) fn common_name(&self) -> Result<Option<String>, String> {
         let names = texts(self.0.subject().iter_common_name())?;
         Ok(names.into_iter().next_back().filter(|it| !it.is_empty()))
     }
 
-    /// The subject's organizations.
-    ///
-    /// # Errors
-    /// When one is no text.
     pub(crate) fn organizations(&self) -> Result<Vec<String>, String> {
         texts(self.0.subject().iter_organization())
     }
 
-    /// The subject's attributes of a type.
-    ///
-    /// # Errors
-    /// When one is no text.
     pub(crate) fn attributes(&self, kind: &[u64]) -> Result<Vec<String>, String> {
         let kind = Oid::from(kind).map_err(|_| "no object identifier".to_owned())?;
         texts(self.0.subject().iter_by_oid(&kind))
     }
 
     /// Its alternative names that are DNS names.
-    ///
-    /// # Errors
-    /// When the extension is broken.
     pub(crate) fn dns_names(&self) -> Result<Vec<String>, String> {
         let extension = self.0.subject_alternative_name();
         let extension = extension.map_err(|error| format!("subjectAltName: {error}"))?;
@@ -148,16 +125,12 @@ impl<'der> Certificate<'der> {
     }
 
     /// Whether it may sign other certificates.
-    #[must_use]
     pub(crate) fn is_authority(&self) -> bool {
         self.0.is_ca()
     }
 
     /// Whether clients accept it from a server. Without a list of usages every usage is
     /// allowed.
-    ///
-    /// # Errors
-    /// When the extension is broken.
     pub(crate) fn is_for_servers(&self) -> Result<bool, String> {
         let extension = self.0.extended_key_usage();
         let extension = extension.map_err(|error| format!("extendedKeyUsage: {error}"))?;

@@ -95,7 +95,7 @@ async fn values_of_others_in_the_secret_stay() {
     let (kube, client) = applied().await;
     kube.put(
         SECRET,
-        json!({"metadata": {"labels": {"a": "b"}}, "data": {"theirs": "eA==", "next.key": "eA=="}}),
+        json!({"metadata": {"labels": {"a": "b"}}, "data": {"theirs": "eA==", "ca.key": "eA=="}}),
     );
     let secret = secret(&client);
     let stored = secret.read().await.unwrap();

@@ -36,7 +36,6 @@ use maud::{Markup, html};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use aggregated_apiserver::api::response::refusal;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
@@ -155,7 +154,7 @@ impl Local {
             connections: CONNECTIONS,
             ..Limits::default()
         };
-        let listener = Listener::without_tls(self.tcp, limits, refusal);
+        let listener = Listener::without_tls(self.tcp, limits);
         listener.run(into_service(pages), stop).await;
     }
 }

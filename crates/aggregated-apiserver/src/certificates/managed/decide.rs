@@ -1,15 +1,15 @@
 //! Decides what to do with the Secret, without I/O and clock.
 //!
-//! A new authority comes into force in three steps, each seen by all replicas before the
-//! next: it is announced (`next.crt`), every APIService trusts it, it signs. The old one
-//! stays trusted until it expires, and no certificate outlives the authority that signed
-//! it. So whatever certificate a replica serves, current or old, each bundle that a
-//! replica wrote trusts it.
+//! A new authority signs at once. A replica serves its certificate only when it has read
+//! that every APIService trusts the authority (`replica`). The old authority stays trusted
+//! until it expires, and no certificate outlives the authority that signed it. So whatever
+//! certificate a replica serves, current or old, each bundle that a replica wrote trusts
+//! it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::content::{Authorities, Content, FoundContent, Leaf, anchors};
+use super::content::{Authorities, Content, FoundContent, anchors, pair};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
 use super::settings::{ManagedSettings, service_names};
 use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
@@ -60,21 +60,19 @@ impl Reason {
 
 /// Decides what to do.
 ///
-/// `memory` is the content that this replica read or wrote last; `bundles` are those of
-/// the server's APIServices, read before the Secret.
+/// `memory` is the content that this replica read or wrote last.
 ///
 /// # Errors
 /// When the system provides no randomness, or a name is no DNS name.
 pub fn decide(
     found: FoundContent,
     memory: Option<&Content>,
-    bundles: &[Vec<u8>],
     wanted: &ManagedSettings,
     now: SystemTime,
 ) -> Result<SecretStep, CertError> {
     let known = memory.filter(|known| !is_over(&known.authorities.current, now));
     let lost = match found {
-        FoundContent::Whole(content) => return wanted.tend(content, bundles, now),
+        FoundContent::Whole(content) => return wanted.tend(content, now),
         FoundContent::Leafless(authorities, _) if is_over(&authorities.current, now) => {
             return wanted.begin(Some(&authorities), now, Reason::expired());
         }
@@ -92,7 +90,7 @@ pub fn decide(
     // A content whose certificate has expired is old: other replicas may have dropped its
     // authorities since.
     let before = known.map(|known| &known.authorities);
-    let known = known.filter(|known| known.leaf.pair.validity().not_after > now);
+    let known = known.filter(|known| known.pair.validity().not_after > now);
     if let Some(known) = known {
         let reason = Reason::alarming(&lost, "written again as it was before");
         return Ok(SecretStep::Write(known.clone(), reason));
@@ -103,56 +101,26 @@ pub fn decide(
 
 impl ManagedSettings {
     /// Renews what is due in a complete content.
-    fn tend(
-        &self,
-        content: Content,
-        bundles: &[Vec<u8>],
-        now: SystemTime,
-    ) -> Result<SecretStep, CertError> {
-        let Content { authorities, leaf } = content;
-        let current = &authorities.current;
-        let next = authorities.next.iter().find(|next| !is_over(next, now));
-        if let Some(next) = next
-            // An expired authority is trusted nowhere, so its replacement need not wait.
-            && (trusted_everywhere(bundles, next.anchor()) || is_over(current, now))
-        {
-            let promoted = Authorities {
-                current: Arc::clone(next),
-                next: None,
-                retired: retired(&authorities, now),
-            };
-            let reason = Reason::usual("the new authority signs from now on");
-            return self.issue(promoted, &[], now, reason);
-        }
-        if is_over(current, now) {
+    fn tend(&self, content: Content, now: SystemTime) -> Result<SecretStep, CertError> {
+        let Content { authorities, pair } = content;
+        if is_over(&authorities.current, now) {
             return self.begin(Some(&authorities), now, Reason::expired());
         }
-        let pair = &leaf.pair;
+        if authorities.current.anchor().validity.is_old(now) {
+            let reason = Reason::usual("a new authority signs from now on");
+            return self.begin(Some(&authorities), now, reason);
+        }
         let names = service_names(&self.service);
         if names.iter().any(|name| !pair.names().contains(name)) {
             let others = pair.names().to_vec();
             let reason = Reason::usual("the serving certificate got our Service's names");
             return self.issue(authorities, &others, now, reason);
         }
-        // At the end of its authority's life, a new certificate would live no longer.
-        let last = self.leaf_validity(now, current.anchor()).not_after;
-        if pair.validity().is_old(now) && last > pair.validity().not_after + self.lifetimes.skew {
+        if pair.validity().is_old(now) {
             let reason = Reason::usual("the serving certificate was renewed");
             return self.issue(authorities, &[], now, reason);
         }
-        if current.anchor().validity.is_old(now) && next.is_none() {
-            let announced = Authorities {
-                next: Some(self.authority(now)?),
-                ..authorities
-            };
-            let content = Content {
-                authorities: announced,
-                leaf,
-            };
-            let reason = Reason::usual("a new authority was announced");
-            return Ok(SecretStep::Write(content, reason));
-        }
-        Ok(SecretStep::Keep(Content { authorities, leaf }))
+        Ok(SecretStep::Keep(Content { authorities, pair }))
     }
 
     /// Starts a new authority, which signs at once; former ones stay trusted.
@@ -164,7 +132,6 @@ impl ManagedSettings {
     ) -> Result<SecretStep, CertError> {
         let authorities = Authorities {
             current: self.authority(now)?,
-            next: None,
             retired: before.map_or_else(Vec::new, |before| retired(before, now)),
         };
         self.issue(authorities, &[], now, reason)
@@ -184,8 +151,11 @@ impl ManagedSettings {
         let others: Vec<String> = others.take(MOST_NAMES).cloned().collect();
         names.extend(others);
         let by = &authorities.current;
-        let leaf = Leaf::make(by, &names, self.leaf_validity(now, by.anchor()))?;
-        Ok(SecretStep::Write(Content { authorities, leaf }, reason))
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let issued = by.serving(&names, &[], self.leaf_validity(now, by.anchor()))?;
+        let (chain, key) = (issued.certificate_pem, issued.key_pem);
+        let pair = pair(chain.as_bytes(), key.as_bytes()).map_err(CertError::Unreadable)?;
+        Ok(SecretStep::Write(Content { authorities, pair }, reason))
     }
 
     /// The validity of a new certificate, within its authority's.
@@ -212,9 +182,9 @@ fn is_over(authority: &CertificateAuthority, now: SystemTime) -> bool {
 
 /// The authorities that stay trusted when another one signs.
 fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
-    let trusted = before.trusted(now);
-    let fresh = trusted.filter(|anchor| anchor.validity.not_after >= now);
-    fresh.take(MOST_AUTHORITIES).cloned().collect()
+    let fresh = |anchor: &&Anchor| anchor.validity.not_after >= now;
+    let trusted = before.trusted(now).filter(fresh);
+    trusted.take(MOST_AUTHORITIES).cloned().collect()
 }
 
 /// Whether all bundles hold the authority.

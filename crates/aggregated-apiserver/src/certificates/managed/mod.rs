@@ -35,7 +35,7 @@ use replica::Replica;
 pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICE, service_names};
 use store::{ApiServiceStore, SecretStore};
 
-/// Wait after a write: the next step needs no other replica.
+/// Wait after a write, or after another replica was faster.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Keeps certificate and registration until `stop`.
@@ -50,8 +50,8 @@ pub async fn run<S: SecretStore, R: ApiServiceStore>(
     let mut replica = Replica::new(settings, secret, registry, publisher);
     let passes = async {
         loop {
-            let wrote = replica.pass(clock()).await;
-            tokio::time::sleep(if wrote { SOON.min(every) } else { every }).await;
+            let soon = replica.pass(clock()).await;
+            tokio::time::sleep(if soon { SOON.min(every) } else { every }).await;
         }
     };
     // A pass can be cancelled at any point: each of its writes is complete in itself.

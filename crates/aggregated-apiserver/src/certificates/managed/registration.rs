@@ -15,7 +15,6 @@ pub(super) const AUTHORITY_NAME: &str = "gpu-metrics-apiserver authority";
 /// The most authorities in a bundle, more than their rotation needs.
 pub(super) const MOST_AUTHORITIES: usize = 8;
 
-/// The decision about an APIService.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Leave it; its state.

@@ -3,14 +3,11 @@
 use std::time::SystemTime;
 
 use super::content::{self, Content, FoundContent};
-use super::decide::{SecretStep, decide, trusted_everywhere};
+use super::decide::{Reason, SecretStep, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
 use super::settings::ManagedSettings;
 use super::store::{ApiServiceStore, Entry, SecretStore, WriteError};
 use crate::certificates::{Publisher, Registration, Trouble};
-
-/// The most conflicts in a row in one pass.
-const TRIES: usize = 5;
 
 /// One of several replicas.
 pub(super) struct Replica<S, R> {
@@ -23,7 +20,6 @@ pub(super) struct Replica<S, R> {
     pub(super) registrations: Vec<(String, Registration)>,
 }
 
-/// The result of reading an APIService.
 type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
@@ -43,33 +39,24 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         }
     }
 
-    /// Makes a pass, again after conflicts; returns whether the Secret was written.
-    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
-        let mut wrote = false;
-        for _ in 0..TRIES {
-            let (secret, contended) = self.attempt(now).await;
-            wrote |= secret;
-            if !contended {
-                break;
-            }
-        }
-        wrote
-    }
-
-    /// One pass, while no other replica writes. Gives whether the Secret was written,
-    /// and whether another writer was faster at an APIService.
+    /// Makes a pass; returns whether the next one is due soon: something was written, or
+    /// another replica wrote first.
     ///
     /// The APIServices are read before the Secret. So a bundle replaces only one that is
     /// older than the Secret it is made of, and an authority that every bundle was seen
     /// to hold stays in each of them.
-    async fn attempt(&mut self, now: SystemTime) -> (bool, bool) {
+    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
         self.look_after(self.settings.names());
         let mut read: Vec<Read> = Vec::new();
         for (name, _) in &self.registrations {
             read.push(self.registry.read(name).await);
         }
         let bundles = self.bundles(&read);
-        let kept = self.keep_secret(&bundles, now).await;
+        let kept = match self.keep_secret(now).await {
+            Ok(wrote) => Ok(wrote),
+            Err(WriteError::Conflict) => return true,
+            Err(WriteError::Failed(trouble)) => Err(trouble),
+        };
         let contended = match self.memory.clone() {
             Some(known) => self.register(read, &known, now).await,
             None => false,
@@ -79,7 +66,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
             Ok(_) if contended => {}
             Ok(_) => self.adopt(&bundles, now),
         }
-        (kept.unwrap_or(false), contended)
+        contended || kept.unwrap_or(false)
     }
 
     /// APIServices that were managed before keep their state.
@@ -104,47 +91,36 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
     }
 
     /// Reads the Secret and repairs it; returns whether it was written.
-    async fn keep_secret(&mut self, bundles: &[Vec<u8>], now: SystemTime) -> Result<bool, Trouble> {
+    async fn keep_secret(&mut self, now: SystemTime) -> Result<bool, WriteError> {
         let place = self.secret.place();
-        let own = |text: String| Trouble::lasting(format!("{place}: {text}"));
-        for _ in 0..TRIES {
-            let stored = self.secret.read().await?;
-            let found = content::read(&stored.data);
-            let step = decide(found, self.memory.as_ref(), bundles, &self.settings, now);
-            let (content, reason) = match step.map_err(|error| own(error.to_string()))? {
-                SecretStep::Keep(content) => {
-                    self.memory = Some(content);
-                    return Ok(false);
-                }
-                SecretStep::Write(content, reason) => (content, reason),
-            };
-            match self.secret.write(&stored.version, &content.data(now)).await {
-                Ok(()) => {
-                    let text = reason.text;
-                    if reason.alarming {
-                        tracing::warn!("{place}: {text}");
-                    } else {
-                        tracing::info!("{place}: {text}");
-                    }
-                    self.memory = Some(content);
-                    return Ok(true);
-                }
-                Err(WriteError::Conflict) => {}
-                Err(WriteError::Failed(trouble)) => {
-                    // The stored content is served while it is valid.
-                    if let FoundContent::Whole(content) = content::read(&stored.data) {
-                        self.memory = Some(content);
-                    }
-                    return Err(trouble);
-                }
+        let stored = self.secret.read().await.map_err(WriteError::Failed)?;
+        let found = content::read(&stored.data);
+        let step = decide(found, self.memory.as_ref(), &self.settings, now)
+            .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
+        let (content, Reason { text, alarming }) = match step {
+            SecretStep::Keep(content) => {
+                self.memory = Some(content);
+                return Ok(false);
             }
+            SecretStep::Write(content, reason) => (content, reason),
+        };
+        let written = self.secret.write(&stored.version, &content.data(now)).await;
+        if let Err(error) = written {
+            // The stored content is served while it is valid.
+            if let (WriteError::Failed(_), FoundContent::Whole(content)) =
+                (&error, content::read(&stored.data))
+            {
+                self.memory = Some(content);
+            }
+            return Err(error);
         }
-        Err(Trouble {
-            passes: true,
-            ..own(format!(
-                "{TRIES} times another replica wrote first; trying again"
-            ))
-        })
+        if alarming {
+            tracing::warn!("{place}: {text}");
+        } else {
+            tracing::info!("{place}: {text}");
+        }
+        self.memory = Some(content);
+        Ok(true)
     }
 
     /// Repairs the APIServices; returns whether a write conflicted.
@@ -189,21 +165,21 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
     /// Puts the Secret's pair into force, if its clients trust it.
     fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
         let Some(known) = &self.memory else { return };
-        let pair = &known.leaf.pair;
+        let pair = &known.pair;
         if let Err(error) = pair.check(now) {
             let place = self.secret.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
             return;
         }
-        let served = self.publisher.pair();
-        if served.as_ref().is_some_and(|it| it.chain() == pair.chain()) {
+        if self.publisher.serves(pair) {
             self.publisher.well();
             return;
         }
         // A replica without a certificate has just written the bundles. The others
         // wait until the bundles were read back, a pass later: kube-apiserver
         // has heard of them by then.
+        let served = self.publisher.pair();
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
         let anchor = known.authorities.current.anchor();
         if nothing_to_lose || trusted_everywhere(bundles, anchor) {

@@ -63,7 +63,6 @@ pub struct ManagedSettings {
 
 impl ManagedSettings {
     /// Default settings for a Service.
-    #[must_use]
     pub fn new(service: ServiceName) -> Self {
         Self {
             service,
@@ -75,7 +74,6 @@ impl ManagedSettings {
         }
     }
 
-    /// The APIServices to manage now.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = self.apiservices.clone();
         if self.serves_resources.load(Ordering::Relaxed) {
@@ -95,7 +93,6 @@ pub(super) fn remedy_of_absence(name: &str) -> &'static str {
 }
 
 /// The DNS names of a Service; kube-apiserver verifies the first.
-#[must_use]
 pub fn service_names(service: &ServiceName) -> Vec<String> {
     let ServiceName { namespace, name } = service;
     vec![

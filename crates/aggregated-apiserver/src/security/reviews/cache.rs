@@ -91,10 +91,12 @@ where
         until: Instant,
         review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
     ) -> Result<V, NoAnswer> {
-        if let Some(key) = &key
-            && let Some(known) = self.remembered(key).await
-        {
-            return Ok(known);
+        if let Some(key) = &key {
+            if let Some(known) = self.answers.get(key).await {
+                add(&self.counts.hits);
+                return Ok(known);
+            }
+            add(&self.counts.misses);
         }
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
@@ -109,15 +111,6 @@ where
             Ok(Err(_)) => Err(failed("the review broke off")),
             Err(_) => Err(failed("no answer in time")),
         }
-    }
-
-    async fn remembered(&self, key: &K) -> Option<V> {
-        let known = self.answers.get(key).await;
-        add(match known {
-            Some(_) => &self.counts.hits,
-            None => &self.counts.misses,
-        });
-        known
     }
 
     /// Reviews, unless the same review is under way, and caches the answer.

@@ -9,22 +9,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
+use crate::testing::frames::Frames;
 
 const KEEP: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-const HOUR: Duration = Duration::from_secs(3600);
 /// Longer than any finite wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Limits under which nothing ends by time alone.
-fn patient() -> Limits {
-    Limits {
-        handshake: HOUR,
-        read: HOUR,
-        idle: HOUR,
-        age: HOUR,
-        ..Limits::default()
-    }
-}
 
 /// Sends a request on a connection that stays open; returns whether it was answered.
 async fn ask(stream: &mut TlsStream<TcpStream>) -> bool {
@@ -129,20 +118,9 @@ async fn s095_rapid_resets_end_their_connection_and_no_other() {
         other.get(server.url("/")).send().await.unwrap().status(),
         200
     );
-    let config = server.client_config(None, &["h2"]);
-    let mut stream = server.connect_with(config).await.unwrap();
-    let mut attack = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-    for stream in (0..10_000_u32).map(|index| 2 * index + 1) {
-        // HEADERS: GET / over https at x; then RST_STREAM, CANCEL.
-        attack.extend([0, 0, 6, 1, 5]);
-        attack.extend(stream.to_be_bytes());
-        attack.extend([0x82, 0x84, 0x87, 0x41, 1, b'x']);
-        attack.extend([0, 0, 4, 3, 0]);
-        attack.extend(stream.to_be_bytes());
-        attack.extend([0, 0, 0, 8]);
-    }
-    let _ = stream.write_all(&attack).await;
-    closed(&mut stream).await;
+    let mut attacker = Frames::connect(&server, 1 << 20).await;
+    attacker.get_and_cancel("/", 10_000).await;
+    attacker.closed().await;
     assert!(count.load(Ordering::SeqCst) < 1000);
     assert_eq!(
         other.get(server.url("/")).send().await.unwrap().status(),

@@ -1,9 +1,9 @@
 //! Verified front proxies: other clients do not affect them, and they have wider limits.
 //! In these tests any client certificate makes a front proxy.
 
-use super::unread::{cancel, patient, start};
+use super::unread::{cancel, start};
 use super::*;
-use crate::testing::frames::{Frames, until};
+use crate::testing::frames::Frames;
 
 async fn front_proxy(server: &TestServer) -> Frames {
     let shown = server.authority.client("proxy", None, validity()).unwrap();
@@ -62,7 +62,7 @@ async fn only_a_front_proxy_has_many_requests_at_a_time() {
             client.get("/never").await.unwrap();
         }
         let came = || alive.asked.load(Ordering::SeqCst) - before;
-        until("requests", || came() >= most).await;
+        until("requests", async || came() >= most).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(came(), most);
     }

@@ -1,7 +1,6 @@
 //! Refusals of the listener are logged.
 
 use super::*;
-use crate::testing::frames::until;
 use crate::testing::log::{Log, logging};
 
 fn refusals(log: &Log) -> Vec<String> {
@@ -51,7 +50,7 @@ async fn what_is_refused_before_the_service_has_a_line() {
         if words.starts_with("code") {
             assert_eq!(answer.json()["code"], status);
         }
-        until("a line", || refusals(&log).len() > count).await;
+        until("a line", async || refusals(&log).len() > count).await;
         let lines = refusals(&log);
         assert_eq!(lines.len(), count + 1, "{lines:?}");
         let line = lines.last().unwrap();

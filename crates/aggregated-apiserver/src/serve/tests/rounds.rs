@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::unread::{Alive, cancel, start};
 use super::*;
-use crate::testing::frames::{CONTINUATION, DATA, END_HEADERS, Frames, PING, SETTINGS, until};
+use crate::testing::frames::{CONTINUATION, DATA, END_HEADERS, Frames, PING, SETTINGS};
 
 const FIVE_MINUTES: Duration = Duration::from_secs(5);
 
@@ -128,7 +128,7 @@ async fn s107_tasks_answers_and_descriptors_stay_few_in_five_minutes_of_hostile_
     while began.elapsed() < FIVE_MINUTES || rounds < 2 {
         round(&server, &alive).await;
         rounds += 1;
-        until("all is given back", || {
+        until("all is given back", async || {
             let tasks = Handle::current().metrics().num_alive_tasks();
             (tasks, alive.now.load(SeqCst), descriptors(&server)) == (before, 0, 0)
         })

@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
-use crate::testing::frames::{Frames, until};
+use crate::testing::frames::Frames;
 
-const HOUR: Duration = Duration::from_secs(3600);
 const LARGE: usize = 64 * 1024;
 /// More than all buffers on the way hold.
 const HUGE: usize = 32 << 20;
@@ -63,16 +62,6 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
     (server, alive)
 }
 
-/// Limits under which nothing ends by time alone.
-pub(super) fn patient() -> Limits {
-    Limits {
-        read: HOUR,
-        idle: HOUR,
-        stall: HOUR,
-        ..Limits::default()
-    }
-}
-
 #[tokio::test]
 async fn a_connection_whose_answers_do_not_move_ends() {
     let limits = Limits {
@@ -86,13 +75,13 @@ async fn a_connection_whose_answers_do_not_move_ends() {
         client.get("/").await.unwrap();
     }
     client.closed().await;
-    until("let go of", || alive.now.load(SeqCst) == 0).await;
+    until("let go of", async || alive.now.load(SeqCst) == 0).await;
     // The same over HTTP/1.1.
     let mut silent = server.connect().await;
     let request = b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n";
     silent.write_all(request).await.unwrap();
-    until("answers", || alive.now.load(SeqCst) > 0).await;
-    until("let go of", || alive.now.load(SeqCst) == 0).await;
+    until("answers", async || alive.now.load(SeqCst) > 0).await;
+    until("let go of", async || alive.now.load(SeqCst) == 0).await;
     let mut known = server.connect().await;
     known.write_all(GET).await.unwrap();
     assert_eq!(read_answer(&mut known).await.status, 200);
@@ -125,7 +114,7 @@ pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> 
         let Some(stream) = client.get("/never").await else {
             return false;
         };
-        until("the request arrives", || {
+        until("the request arrives", async || {
             alive.asked.load(SeqCst) > before || client.is_closed()
         })
         .await;
