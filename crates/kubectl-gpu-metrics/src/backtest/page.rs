@@ -74,8 +74,6 @@ fn rows(table: &[Vec<String>]) -> Markup {
     }
 }
 
-type ReadTick = fn(&Tick) -> Option<f64>;
-
 fn line<'a>(
     name: &'a str,
     class: &'a str,
@@ -171,7 +169,7 @@ fn demand(report: &Report) -> Markup {
 
 fn replicas(report: &Report) -> Markup {
     let [recorded, simulated] = &report.ticks;
-    let read: ReadTick = |tick| Some(f64::from(tick.replicas));
+    let read = |tick: &Tick| Some(f64::from(tick.replicas));
     let (min, max) = (report.plan.hpa.min, report.plan.hpa.max);
     let description = format!("Ordered, between minReplicas {min} and maxReplicas {max}.");
     let chart = Lines {

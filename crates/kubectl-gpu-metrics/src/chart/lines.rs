@@ -141,11 +141,8 @@ fn step(highest: f64) -> f64 {
 
 fn ticks(top: f64) -> Vec<f64> {
     let step = step(top);
-    let mut ticks = vec![0.0];
-    while let Some(last) = ticks.last().filter(|last| **last + step <= top * 1.001) {
-        ticks.push(last + step);
-    }
-    ticks
+    let ticks = (0..).map(|place: u32| f64::from(place) * step);
+    ticks.take_while(|tick| *tick <= top * 1.001).collect()
 }
 
 /// Round times, and their text (UTC).

@@ -134,12 +134,7 @@ async fn of_cluster(
 ) -> Result<String, Failure> {
     let unknown = |why: String| Failure::Usage(format!("{name} is no built-in metric{why}"));
     let built_in = built_in.iter().map(AsRef::as_ref);
-    let asked = async {
-        let cluster = cluster.connect().await?;
-        served(&cluster)
-            .await
-            .map_err(|error| Failure::Failed(error.to_string()))
-    };
+    let asked = async { Ok::<_, Failure>(served(&cluster.connect().await?).await?) };
     let served = asked.await.map_err(|error| {
         let meant = hint(name, built_in.clone());
         unknown(format!(

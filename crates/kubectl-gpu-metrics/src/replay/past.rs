@@ -128,10 +128,8 @@ impl Past {
     /// The share of moments with a known demand in which it was a lower bound.
     pub(crate) fn censored(&self) -> f64 {
         let known = self.moments.iter().filter(|it| it.demand.is_some());
-        let (censored, all) = known.fold((0_u32, 0_u32), |(censored, all), it| {
-            (censored + u32::from(it.censored), all + 1)
-        });
-        f64::from(censored) / f64::from(all.max(1))
+        let censored = known.clone().filter(|it| it.censored).count();
+        censored as f64 / known.count().max(1) as f64
     }
 
     /// Applies another measure of the demand to the moments in which GPUs were

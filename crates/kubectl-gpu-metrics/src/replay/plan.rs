@@ -149,9 +149,7 @@ impl Plan {
                 _ => None,
             }
         });
-        let most = each.fold(None, |most: Option<f64>, next| {
-            Some(most.map_or(next, |most| most.max(next)))
-        })?;
+        let most = each.reduce(f64::max)?;
         // A demand that is met exactly must not need another replica by a rounding
         // error.
         let replicas = (most - 1e-9).ceil().max(1.0) as i32;

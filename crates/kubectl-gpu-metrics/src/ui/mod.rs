@@ -289,22 +289,17 @@ struct Ask {
 
 impl Ask {
     fn new(source: &Source, uri: &Uri) -> Self {
-        let Source {
-            client,
-            namespace,
-            name,
-        } = source;
         let query = Query::of(uri);
-        let asked = match query.get("namespace") {
+        let namespace = match query.get("namespace") {
             Some("") => None,
             Some(name) => Some(name.to_owned()),
-            None => namespace.clone(),
+            None => source.namespace.clone(),
         };
         Self {
-            cluster: Cluster::of(client.clone(), asked.as_deref()),
-            namespace: asked,
+            cluster: Cluster::of(source.client.clone(), namespace.as_deref()),
+            namespace,
             query,
-            cluster_name: Arc::clone(name),
+            cluster_name: Arc::clone(&source.name),
             trouble: None,
         }
     }

@@ -157,28 +157,18 @@ async fn selection(
         Labels::from_pairs(labels.map(|(name, value)| (name.as_str(), value.as_str())))
     };
     let labels: Vec<Labels> = pods.iter().map(of_pod).collect();
-    let mut autoscalers = Vec::new();
-    let targets = all.iter().map(|other| async move {
+    let labels = &labels;
+    let reads = all.iter().map(|other| async move {
         let scaled = &other.spec.as_ref()?.scale_target_ref;
-        Target::of(cluster, namespace, scaled).await.ok()
+        let Target { selector, .. } = Target::of(cluster, namespace, scaled).await.ok()?;
+        let theirs = Parsed::parse(&selector).ok()?;
+        let takes = !selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
+        let name = other.metadata.name.clone().unwrap_or_default();
+        takes.then(|| (namespace.to_owned(), name))
     });
-    let targets: Vec<_> = targets.collect();
-    let targets = stream::iter(targets).buffered(SIDE_BY_SIDE);
-    let targets: Vec<_> = targets.collect().await;
-    for (other, target) in all.iter().zip(targets) {
-        let Some(target) = target else {
-            continue;
-        };
-        let Ok(theirs) = Parsed::parse(&target.selector) else {
-            continue;
-        };
-        let takes =
-            !target.selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
-        if takes {
-            let name = other.metadata.name.clone().unwrap_or_default();
-            autoscalers.push((namespace.to_owned(), name));
-        }
-    }
+    let reads: Vec<_> = reads.collect();
+    let reads = stream::iter(reads).buffered(SIDE_BY_SIDE);
+    let autoscalers: Vec<_> = reads.filter_map(std::future::ready).collect().await;
     match autoscalers.len() {
         0 | 1 => Selection::Clear,
         _ => Selection::Ambiguous {
