@@ -78,7 +78,7 @@ impl Plan {
     /// simulated.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// When one of its metrics, or its number of replicas, cannot be simulated.
     pub fn read(mut hpa: Hpa, namespace: &str) -> Result<Self, Refused> {
         if hpa.max.max(hpa.min) > MOST_REPLICAS {
             return Err(Refused::Replicas(hpa.max.max(hpa.min)));
