@@ -12,10 +12,8 @@ use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use cluster_state::client::Client;
 use cluster_state::clock;
-use cluster_state::error::CallError;
-use findings::Report;
 use findings::codes::{Code, GM202, GM504};
-use kubectl_gpu_metrics::inspect::{Look, OF_APISERVICES, OF_HPAS};
+use kubectl_gpu_metrics::inspect::{OF_APISERVICES, OF_HPAS, look};
 
 /// The first round waits for the APIServices to be written.
 const FIRST: Duration = Duration::from_secs(20);
@@ -49,12 +47,6 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
     }
 }
 
-async fn look(client: &Client) -> Result<Report, CallError> {
-    let mut look = Look::new(client);
-    look.cluster(None, false).await?;
-    Ok(look.done())
-}
-
 fn codes() -> Vec<&'static Code> {
     [&OF_APISERVICES[..], &[&GM202], &OF_HPAS].concat()
 }
@@ -66,6 +58,7 @@ mod tests {
     use super::*;
     use cluster_state::client::ClusterAccess;
     use cluster_state::testing::fake_kube::{FakeKube, Fault};
+    use findings::Report;
 
     const PATH: &str = "/apis/autoscaling/v2/horizontalpodautoscalers";
 

@@ -68,6 +68,18 @@ impl ControllerFlags {
             pod_level_requests: minor >= 34,
         }
     }
+
+    /// The tolerances in force for an autoscaler.
+    #[must_use]
+    pub fn tolerances(&self, hpa: &Hpa) -> Tolerances {
+        let behavior = hpa.behavior.as_ref();
+        let own = behavior.filter(|_| self.configurable_tolerance);
+        let or_flag = |own: Option<f64>| own.unwrap_or(self.tolerance);
+        Tolerances {
+            down: or_flag(own.and_then(|own| own.down.tolerance)),
+            up: or_flag(own.and_then(|own| own.up.tolerance)),
+        }
+    }
 }
 
 /// The scale of the target.
@@ -119,18 +131,6 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
-    /// The tolerances in force for this autoscaler.
-    #[must_use]
-    pub(crate) fn tolerances(&self) -> Tolerances {
-        let flag = self.flags.tolerance;
-        let behavior = self.hpa.behavior.as_ref();
-        let own = behavior.filter(|_| self.flags.configurable_tolerance);
-        Tolerances {
-            down: own.and_then(|own| own.down.tolerance).unwrap_or(flag),
-            up: own.and_then(|own| own.up.tolerance).unwrap_or(flag),
-        }
-    }
-
     /// Computes one sync.
     #[must_use]
     pub fn sync(&self) -> Trace {

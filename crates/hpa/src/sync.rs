@@ -2,7 +2,6 @@
 
 use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
-use super::ratio::Tolerances;
 use super::stabilise::{PastReplicas, Stabilised};
 use super::trace::{Hold, HpaCondition, Proposal, Shortcut, Trace};
 use super::{Selection, Situation, TargetScale};
@@ -113,7 +112,7 @@ impl Trace {
     /// were needed.
     fn propose(&mut self, scale: &TargetScale, situation: &Situation<'_>) -> Option<(i32, String)> {
         let metrics = &situation.hpa.metrics;
-        let tolerances: Tolerances = situation.tolerances();
+        let tolerances = situation.flags.tolerances(situation.hpa);
         let mut best: Option<(usize, i32)> = None;
         let mut invalid = Vec::new();
         for (index, metric) in metrics.iter().enumerate() {

@@ -1,18 +1,14 @@
 //! Access of the commands to a cluster: with the user's own rights, as kubectl has
 //! it.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::error::CallError;
-
-pub(super) use crate::inspect::encode;
 
 use super::Failure;
 
@@ -37,8 +33,6 @@ pub struct Cluster {
     pub(super) client: Client,
     /// The namespace for names without one.
     pub(super) namespace: String,
-    /// The resources of API versions, each read once.
-    resources: Mutex<HashMap<String, Arc<APIResourceList>>>,
 }
 
 impl ClusterArgs {
@@ -60,32 +54,44 @@ impl Cluster {
         Self {
             namespace: namespace.unwrap_or_else(|| client.namespace()).to_owned(),
             client,
-            resources: Mutex::default(),
         }
     }
 
-    /// An object or a list, as JSON.
     pub(super) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         self.client.object(path).await
-    }
-
-    /// The resources of an API version, by its path.
-    pub(super) async fn resources(&self, path: &str) -> Result<Arc<APIResourceList>, CallError> {
-        let known = || {
-            self.resources
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        if let Some(list) = known().get(path) {
-            return Ok(Arc::clone(list));
-        }
-        let list: Arc<APIResourceList> = Arc::new(self.read(path).await?);
-        known().insert(path.to_owned(), Arc::clone(&list));
-        Ok(list)
     }
 
     /// `ns/name`, or a name in the default namespace.
     pub(super) fn split<'n>(&'n self, name: &'n str) -> (&'n str, &'n str) {
         name.split_once('/').unwrap_or((&self.namespace, name))
     }
+}
+
+/// A segment of a path, or a value of a query.
+#[must_use]
+pub(super) fn encode(text: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'*')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// The part of a path before a resource: of a namespace, or of all.
+pub(super) fn within(namespace: Option<&str>) -> String {
+    namespace.map_or_else(String::new, |name| format!("namespaces/{}/", encode(name)))
+}
+
+/// The path of the autoscalers of a namespace, or of all.
+pub(super) fn autoscalers(namespace: Option<&str>) -> String {
+    let place = within(namespace);
+    format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers")
+}
+
+/// The path of the pods of a namespace that a selector matches.
+pub(super) fn pods(namespace: &str, selector: &str) -> String {
+    let (place, selector) = (within(Some(namespace)), encode(selector));
+    format!("/api/v1/{place}pods?labelSelector={selector}")
 }

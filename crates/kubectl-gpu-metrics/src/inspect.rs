@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -25,7 +24,9 @@ use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 
-pub use registration::{Home, RegisteredServers};
+use crate::cluster::{autoscalers, encode, within};
+
+pub(crate) use registration::{Home, RegisteredServers};
 
 /// The codes about APIServices.
 pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
@@ -49,19 +50,26 @@ const PAGE: usize = 100;
 const MOST_OBJECTS: usize = 5_000;
 const MOST_PAGES: usize = 100;
 
+/// The checks that the server makes of all namespaces, with the rights of this client.
+///
+/// # Errors
+/// When kube-apiserver does not answer, or does not accept the credentials.
+pub async fn look(client: &Client) -> Result<Report, CallError> {
+    let mut look = Look::new(client);
+    look.cluster(None, false).await?;
+    Ok(look.done())
+}
+
 /// The result of a read.
 #[derive(Debug)]
-pub enum ReadAnswer<T> {
-    /// The object exists.
+pub(crate) enum ReadAnswer<T> {
     Found(T),
-    /// The object does not exist.
     Absent,
-    /// The read was skipped, and the report says so.
+    /// The report says so.
     Skipped,
 }
 
 impl<T> ReadAnswer<T> {
-    /// The object, if it was found.
     pub(crate) fn found(self) -> Option<T> {
         match self {
             Self::Found(it) => Some(it),
@@ -73,16 +81,14 @@ impl<T> ReadAnswer<T> {
 /// An inspection of a cluster. Every read fails when kube-apiserver does not answer, or
 /// does not accept the credentials.
 #[derive(Debug)]
-pub struct Look<'c> {
+pub(crate) struct Look<'c> {
     client: &'c Client,
     /// The findings so far.
-    pub report: Report,
+    pub(crate) report: Report,
 }
 
 impl<'c> Look<'c> {
-    /// An inspection that has read nothing yet.
-    #[must_use]
-    pub fn new(client: &'c Client) -> Self {
+    pub(crate) fn new(client: &'c Client) -> Self {
         Self {
             client,
             report: Report::default(),
@@ -91,9 +97,6 @@ impl<'c> Look<'c> {
 
     /// Reads an object or a short list. A read that is forbidden, or fails alone, is
     /// recorded as skipped.
-    ///
-    /// # Errors
-    /// See [`Look`].
     pub(crate) async fn read<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -160,10 +163,7 @@ impl<'c> Look<'c> {
     /// The checks that the server and its users make: of the APIServices, of the rights
     /// of the HPA controller, and of the autoscalers of a namespace, or of all. `pre`:
     /// before the server is installed.
-    ///
-    /// # Errors
-    /// See [`Look`].
-    pub async fn cluster(
+    pub(crate) async fn cluster(
         &mut self,
         namespace: Option<&str>,
         pre: bool,
@@ -179,8 +179,7 @@ impl<'c> Look<'c> {
     }
 
     /// The report, sorted and with plain names.
-    #[must_use]
-    pub fn done(mut self) -> Report {
+    pub(crate) fn done(mut self) -> Report {
         self.report.make_plain();
         self.report.sort();
         self.report
@@ -188,9 +187,6 @@ impl<'c> Look<'c> {
 
     /// The metrics that are served; `None`: they cannot be read. The APIServices
     /// `of_others` are known to lead to another server.
-    ///
-    /// # Errors
-    /// See [`Look`].
     pub(crate) async fn served(
         &mut self,
         of_others: &[&str],
@@ -254,20 +250,13 @@ impl<'c> Look<'c> {
 
     /// Findings from the HPAs of a namespace, or of all, and from the VPAs there. Returns
     /// the HPAs that ask for metrics of this server.
-    ///
-    /// # Errors
-    /// See [`Look`].
     pub(crate) async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
         served: Option<&ServedMetrics>,
     ) -> Result<Vec<Hpa>, CallError> {
-        let place = namespace.map(|name| format!("namespaces/{}/", encode(name)));
-        let (place, whose) = (
-            place.unwrap_or_default(),
-            namespace.unwrap_or("all namespaces"),
-        );
-        let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
+        let whose = namespace.unwrap_or("all namespaces");
+        let path = autoscalers(namespace);
         let what = format!("HorizontalPodAutoscalers of {whose}");
         let keep = |object: HorizontalPodAutoscaler| {
             Hpa::try_from(&object).map_err(|error| {
@@ -297,7 +286,7 @@ impl<'c> Look<'c> {
         // Where they are not installed, no right to them is missing.
         let group_served = self.resources(group, &what, &READ_VPAS).await?;
         if group_served.found().is_some() {
-            let path = format!("{group}/{place}verticalpodautoscalers");
+            let path = format!("{group}/{}verticalpodautoscalers", within(namespace));
             vpas = self.list(&path, &what, &READ_VPAS, keep).await?;
         }
         let found = &mut self.report.findings;
@@ -316,16 +305,4 @@ impl<'c> Look<'c> {
 fn resources_of(name: &str) -> String {
     let (version, group) = name.split_once('.').unwrap_or_default();
     format!("/apis/{group}/{version}")
-}
-
-/// A segment of a path, or a value of a query.
-#[must_use]
-pub(crate) fn encode(text: &str) -> String {
-    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
-        .remove(b'*')
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~');
-    utf8_percent_encode(text, KEPT).to_string()
 }

@@ -101,6 +101,12 @@ impl Failure {
     }
 }
 
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl From<FlagError> for Failure {
     fn from(error: FlagError) -> Self {
         Self::Usage(error.to_string())

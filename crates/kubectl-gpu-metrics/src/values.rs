@@ -20,7 +20,6 @@ pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespa
 /// The use of pods in namespaces.
 pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
 
-/// A list of any kind.
 #[derive(Debug, Deserialize)]
 pub(super) struct List<T> {
     pub(super) items: Vec<T>,
@@ -30,14 +29,12 @@ pub(super) struct List<T> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
-    /// Of a custom metric.
     pub(super) described_object: Option<Named>,
     pub(super) timestamp: Option<String>,
     pub(super) window_seconds: Option<u64>,
     pub(super) value: String,
 }
 
-/// An object's name.
 #[derive(Debug, Deserialize)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -104,10 +101,17 @@ pub(super) async fn served(
     Ok(served)
 }
 
-/// The names of the objects that have a value.
 pub(super) fn names(items: Vec<Item>) -> Vec<String> {
     let described = items.into_iter().filter_map(|item| item.described_object);
     described.map(|of| of.name).collect()
+}
+
+/// A resource with the group of its API version: `deployments.apps`.
+pub(super) fn grouped(version: &str, plural: &str) -> String {
+    match version.split_once('/') {
+        Some((group, _)) => format!("{plural}.{group}"),
+        None => plural.to_owned(),
+    }
 }
 
 /// The path of a metric of an object, or of all objects with the name `*`. For a

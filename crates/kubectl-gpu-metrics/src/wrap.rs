@@ -1,4 +1,6 @@
-//! Text wrapped at 80 columns.
+//! Text for a terminal: wrapped at 80 columns, and printed.
+
+use std::io::{self, Write};
 
 use apimachinery::letters::escaped;
 
@@ -43,6 +45,11 @@ pub(super) fn wrapped(text: &str, hang: usize) -> String {
 pub fn shown(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(escaped).collect();
     lines.join("\n")
+}
+
+/// Prints text as [`shown`]. Returns whether its reader is still there.
+pub(super) fn print(text: &str) -> bool {
+    writeln!(io::stdout(), "{}", shown(text)).is_ok()
 }
 
 #[cfg(test)]

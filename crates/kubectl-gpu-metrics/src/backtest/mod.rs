@@ -5,7 +5,6 @@ mod print;
 mod read;
 mod when;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde::Serialize;
 
 use ::hpa::ControllerFlags;
+use ::hpa::ratio::Tolerances;
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::time::{Timestamp, millis};
 use cluster_state::clock;
@@ -22,16 +22,14 @@ use configuration::clients::Clients;
 use configuration::flags::PrometheusFlags;
 use findings::{self, Severity};
 
-use crate::replay::figures::minutes;
+use crate::replay::past::{self, SATURATED};
 use crate::replay::sweep::{self, Variant, VariantFigures};
-use crate::replay::{
-    Conservation, FigureParameters, Figures, MOST_CENSORED, Past, Plan, Sweep, Tick, Trial,
-};
+use crate::replay::{Conservation, Figures, MOST_CENSORED, Past, Plan, Sweep, Tick, Trial};
 
 use super::Failure;
 use super::check::files;
 use super::explain::hpa::{self, a_second_or_more};
-use super::wrap::shown;
+use super::wrap;
 
 /// Two years of scrapes at 15 s.
 const MOST_MOMENTS: usize = 5_000_000;
@@ -114,17 +112,14 @@ fn price(text: &str) -> Result<f64, String> {
     price.ok_or_else(|| "write a number such as 2.5".to_owned())
 }
 
-/// The result for one autoscaler.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     namespace: String,
     name: String,
-    /// What it scales.
     target: String,
     from: String,
     to: String,
-    /// Sync period in seconds.
     sync_seconds: f64,
     gpus_per_pod: f64,
     ready_after_seconds: f64,
@@ -149,7 +144,7 @@ struct Report {
     #[serde(skip)]
     past: Past,
     #[serde(skip)]
-    tolerances: (f64, f64),
+    tolerances: Tolerances,
 }
 
 /// Computes what the autoscalers would have done and prints it.
@@ -179,17 +174,8 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
                 format_duration(longest)
             )));
         }
-        let same = plans.iter().find(|(_, other)| {
-            (
-                &other.hpa.scaled.kind,
-                &other.hpa.scaled.name,
-                &other.hpa.namespace,
-            ) == (
-                &plan.hpa.scaled.kind,
-                &plan.hpa.scaled.name,
-                &plan.hpa.namespace,
-            )
-        });
+        let mut others = plans.iter();
+        let same = others.find(|(_, other)| target(other) == target(&plan));
         if let Some((_, other)) = same {
             let what = format!(
                 "{other} and {plan} scale the same {} {}: the controller follows neither; try one \
@@ -214,13 +200,17 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     }
     let text = match args.output {
         BacktestOutput::Text => print::text(&reports),
-        BacktestOutput::Json => serde_json::to_string_pretty(&reports)
-            .map_err(|error| Failure::Failed(error.to_string()))?,
+        BacktestOutput::Json => serde_json::to_string_pretty(&reports)?,
         BacktestOutput::Html => page::html(&reports).into_string(),
     };
-    // The reader of the output may have closed it.
-    let _ = writeln!(io::stdout(), "{}", shown(text.trim_end()));
+    wrap::print(text.trim_end());
     Ok(())
+}
+
+/// Namespace, kind and name of the scaled object.
+fn target(plan: &Plan) -> [&str; 3] {
+    let scaled = &plan.hpa.scaled;
+    [&plan.hpa.namespace, &scaled.kind, &scaled.name]
 }
 
 fn report(
@@ -244,19 +234,11 @@ fn report(
     let found = findings::hpa::check(&plan.hpa, None).into_iter();
     let found = found.filter(|it| it.severity != Severity::Info);
     warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
-    let flap = plan.hpa.behavior.as_ref().and_then(|it| it.down.window);
-    let flag = flags.downscale_stabilisation.as_secs();
-    let measure = FigureParameters {
-        plan: &plan,
-        gpus_per_pod: past.gpus_per_pod,
-        tick_minutes: minutes(flags.sync_period),
-        flap_seconds: flap.map_or(i64::try_from(flag).unwrap_or(i64::MAX), i64::from),
-        price: args.gpu_hour_price,
-    };
+    let figures = |ticks: &[Tick]| trial.figures(ticks, args.gpu_hour_price);
     let (recorded, simulated) = (trial.recorded(), trial.run());
     let sweep = args.sweep.then(|| {
         let withheld = withheld(conservation.as_ref(), censored);
-        sweep(&trial, object, (&measure, &simulated), withheld)
+        sweep(&trial, object, (figures, &simulated), withheld)
     });
     let mut notes = read.notes;
     notes.extend(assumed(args, &flags));
@@ -273,28 +255,17 @@ fn report(
         warnings,
         censored,
         conservation,
-        recorded: measure.of(&recorded),
-        simulated: measure.of(&simulated),
-        clairvoyant: trial.clairvoyant().map(|ticks| measure.of(&ticks)),
+        recorded: figures(&recorded),
+        simulated: figures(&simulated),
+        clairvoyant: trial.clairvoyant().map(|ticks| figures(&ticks)),
         recorded_replicas: changes(&recorded),
         simulated_replicas: changes(&simulated),
         sweep,
-        tolerances: tolerances(&plan, &flags),
+        tolerances: flags.tolerances(&plan.hpa),
         ticks: [recorded, simulated],
         plan,
         past,
     })
-}
-
-/// Tolerances below and above 1: the manifest's, or else the controller's.
-fn tolerances(plan: &Plan, flags: &ControllerFlags) -> (f64, f64) {
-    let own = plan.hpa.behavior.as_ref();
-    let down = own.and_then(|own| own.down.tolerance);
-    let up = own.and_then(|own| own.up.tolerance);
-    (
-        down.unwrap_or(flags.tolerance),
-        up.unwrap_or(flags.tolerance),
-    )
 }
 
 fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
@@ -315,18 +286,11 @@ fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
     ]
 }
 
-/// Time and number of each change.
 fn changes(ticks: &[Tick]) -> Vec<(String, i32)> {
-    let mut changes: Vec<(String, i32)> = Vec::new();
-    for tick in ticks {
-        if changes
-            .last()
-            .is_none_or(|(_, last)| *last != tick.replicas)
-        {
-            changes.push((tick.at.date(), tick.replicas));
-        }
-    }
+    let changes = past::changes(ticks).into_iter();
     changes
+        .map(|(at, replicas)| (at.date(), replicas))
+        .collect()
 }
 
 fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> Vec<String> {
@@ -344,7 +308,7 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
             "in {:.1} % of the time most GPUs were at {} % or more: the demand was at least what is \
              shown; --demand tells more",
             100.0 * censored,
-            crate::replay::past::SATURATED
+            SATURATED
         ));
     }
     match conservation {
@@ -359,7 +323,6 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
     warnings
 }
 
-/// Why no recommendation is given.
 fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String> {
     if censored > MOST_CENSORED {
         return Some(format!(
@@ -376,17 +339,16 @@ fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String
 fn sweep(
     trial: &Trial<'_>,
     object: &HorizontalPodAutoscaler,
-    (measure, simulated): (&FigureParameters<'_>, &[Tick]),
+    (figures, simulated): (impl Fn(&[Tick]) -> Figures + Sync, &[Tick]),
     withheld: Option<String>,
 ) -> Sweep {
     let variants = sweep::variants(trial.plan, trial.past.gpus_per_pod);
-    let figures = |ticks: &[Tick]| measure.of(ticks);
     let row = |variant: &Variant| {
         let trial = Trial {
             plan: &variant.plan,
             ..*trial
         };
-        VariantFigures::of(Some(variant), figures, &trial.run())
+        VariantFigures::of(Some(variant), &figures, &trial.run())
     };
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = variants.len().div_ceil(workers).max(1);
@@ -398,7 +360,7 @@ fn sweep(
         let done = parts.into_iter().filter_map(|part| part.join().ok());
         done.flatten().collect()
     });
-    let as_it_is = VariantFigures::of(None, figures, simulated);
+    let as_it_is = VariantFigures::of(None, &figures, simulated);
     Sweep::judge(as_it_is, rows, withheld).with_patch(object, &variants)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use apimachinery::time::Timestamp;
-use hpa::hpa::MetricTarget;
+use hpa::ratio::Tolerances;
 
 use crate::chart::lines::{Line, Lines};
 use crate::replay::Tick;
@@ -74,8 +74,6 @@ fn rows(table: &[Vec<String>]) -> Markup {
     }
 }
 
-type ReadTick = fn(&Tick) -> Option<f64>;
-
 fn line<'a>(
     name: &'a str,
     class: &'a str,
@@ -141,17 +139,12 @@ fn demand(report: &Report) -> Markup {
     let gpus = report.gpus_per_pod;
     let capacity = |tick: &Tick| Some(f64::from(tick.ready) * gpus);
     let past = &report.past;
-    let mut marked: Vec<(Timestamp, Timestamp)> = Vec::new();
-    for (place, _) in past
-        .moments
-        .iter()
-        .enumerate()
-        .filter(|(_, it)| it.censored)
-    {
-        let (from, to) = (past.time(place), past.time(place + 1));
-        match marked.last_mut().filter(|(_, end)| *end == from) {
-            Some((_, end)) => *end = to,
-            None => marked.push((from, to)),
+    let (mut marked, mut end) = (Vec::new(), 0);
+    for run in past.moments.chunk_by(|a, b| a.censored == b.censored) {
+        let start = end;
+        end += run.len();
+        if run.iter().any(|it| it.censored) {
+            marked.push((past.time(start), past.time(end)));
         }
     }
     let chart = Lines {
@@ -176,7 +169,7 @@ fn demand(report: &Report) -> Markup {
 
 fn replicas(report: &Report) -> Markup {
     let [recorded, simulated] = &report.ticks;
-    let read: ReadTick = |tick| Some(f64::from(tick.replicas));
+    let read = |tick: &Tick| Some(f64::from(tick.replicas));
     let (min, max) = (report.plan.hpa.min, report.plan.hpa.max);
     let description = format!("Ordered, between minReplicas {min} and maxReplicas {max}.");
     let chart = Lines {
@@ -194,14 +187,9 @@ fn replicas(report: &Report) -> Markup {
 
 fn metric(report: &Report) -> Markup {
     let [_, simulated] = &report.ticks;
-    let target = report.plan.hpa.metrics.first().map(|metric| metric.target);
-    let target = match target {
-        Some(MetricTarget::Value(milli) | MetricTarget::AverageValue(milli)) => {
-            milli.0 as f64 / 1000.0
-        }
-        Some(MetricTarget::Utilization(_)) | None => 0.0,
-    };
-    let (down, up) = report.tolerances;
+    let first = report.plan.hpa.metrics.first();
+    let target = first.map_or(0.0, |metric| metric.target.number());
+    let Tolerances { down, up } = report.tolerances;
     let description = format!(
         "As the controller read it and kubectl shows it; the band is the target, {target}, with its \
          tolerance: within it nothing changes."

@@ -1,6 +1,6 @@
 //! The figures side by side, as text.
 
-use crate::replay::{Conservation, Figures, Sweep};
+use crate::replay::{Conservation, Sweep};
 use crate::table::lines;
 use crate::wrap::wrapped;
 
@@ -12,22 +12,21 @@ pub(super) fn number(value: f64, decimals: usize) -> String {
 
 /// Names and cells of the columns; an unknown value is a dash.
 pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
+    let heading = ["", "recorded", "simulated", "clairvoyant"].map(str::to_owned);
     let columns = [
-        ("recorded", Some(report.recorded)),
-        ("simulated", Some(report.simulated)),
-        ("clairvoyant", report.clairvoyant),
+        Some(report.recorded),
+        Some(report.simulated),
+        report.clairvoyant,
     ];
-    let heading = columns.iter().map(|(name, _)| (*name).to_owned());
-    let mut rows = vec![std::iter::once(String::new()).chain(heading).collect()];
+    let columns = columns.map(|figures| figures.map(|it| it.rows()));
+    let mut rows = vec![heading.to_vec()];
     for (place, (name, ..)) in report.recorded.rows().into_iter().enumerate() {
-        let cell = |figures: &Option<Figures>| {
-            let row = figures.and_then(|it| it.rows().get(place).copied());
-            row.map_or_else(
-                || "–".to_owned(),
-                |(_, value, decimals)| number(value, decimals),
-            )
-        };
-        let cells = columns.iter().map(|(_, figures)| cell(figures));
+        let cells = columns
+            .iter()
+            .map(|rows| match rows.as_ref().and_then(|it| it.get(place)) {
+                Some((_, value, decimals)) => number(*value, *decimals),
+                None => "–".to_owned(),
+            });
         rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
     }
     rows
@@ -88,18 +87,16 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
             }
         }
     }
-    let line = |(settings, figures, others): ([String; SETTINGS], [String; 6], usize)| {
+    let rows = rows.into_iter().map(|(settings, figures, others)| {
         let others = if others > 0 {
             others.to_string()
         } else {
             String::new()
         };
-        let cells = settings.into_iter().chain(figures);
-        cells.chain([others]).collect::<Vec<String>>()
-    };
-    let heading = heading.map(str::to_owned).to_vec();
-    std::iter::once(heading)
-        .chain(rows.into_iter().map(line))
+        [&settings[..], &figures, &[others]].concat()
+    });
+    std::iter::once(heading.map(str::to_owned).to_vec())
+        .chain(rows)
         .collect()
 }
 
@@ -108,7 +105,6 @@ fn decimals(minutes: f64) -> usize {
     if minutes < 10.0 { 2 } else { 0 }
 }
 
-/// The command that applies the best setting.
 pub(super) fn command(report: &Report) -> Option<String> {
     let patch = report.sweep.as_ref()?.patch.as_ref()?;
     Some(format!(

@@ -51,7 +51,6 @@ const LOOKS: usize = 8;
 /// Longer names may be truncated in the names of pods.
 const WHOLE_NAME: usize = 45;
 
-/// The Prometheus to read, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store<'a> {
     pub(super) promql: &'a PromqlClient,
@@ -215,7 +214,8 @@ impl Store<'_> {
     ) -> Result<HashSet<String>, Failure> {
         let matchers = self.matchers();
         let namespace = quote(&plan.hpa.namespace);
-        let kind = quote(&plan.hpa.scaled.kind);
+        let scaled = &plan.hpa.scaled;
+        let kind = quote(&scaled.kind);
         let day = format_duration(DAY);
         let owned = |metric: &str, by: &str, kind: &str, name: &str| {
             format!(
@@ -225,7 +225,7 @@ impl Store<'_> {
         };
         let end_ms = start.millis() + millis(step).saturating_mul(count as i64);
         let days = (end_ms - start.millis()) / millis(DAY);
-        let exact = any_of([&plan.hpa.scaled.name]);
+        let exact = any_of([&scaled.name]);
         let mut pods = HashSet::new();
         for ago in 0..=days {
             let at = Timestamp::from_millis(end_ms - ago * millis(DAY));
@@ -233,7 +233,7 @@ impl Store<'_> {
                 let values = samples.iter().filter_map(|sample| sample.labels.get(label));
                 values.map(str::to_owned).collect()
             };
-            let query = match plan.hpa.scaled.kind.as_str() {
+            let query = match scaled.kind.as_str() {
                 "Deployment" => {
                     let sets = owned("kube_replicaset_owner", "replicaset", &kind, &exact);
                     let sets = label(self.vector(&sets, at).await?, "replicaset");
@@ -266,27 +266,23 @@ impl Store<'_> {
             progress(done, count);
             let range = done..count.min(done + length);
             let over = [time(range.start), time(range.end - 1)];
-            match self.promql.range(promql, over, step).await {
-                Ok(batch)
-                    if batch.series_len().saturating_mul(range.len()) > MOST_CELLS
-                        && length > LEAST_POINTS =>
-                {
-                    length = (length / 4).max(LEAST_POINTS);
-                }
-                Ok(batch) => {
-                    take(&batch, range.clone());
-                    done = range.end;
-                }
-                Err(
+            let answer = self.promql.range(promql, over, step).await;
+            let is_too_long = match &answer {
+                Ok(batch) => batch.series_len().saturating_mul(range.len()) > MOST_CELLS,
+                Err(error) => matches!(
+                    error,
                     Error::TooLarge { .. }
-                    | Error::Query { .. }
-                    | Error::Timeout { .. }
-                    | Error::Status { .. },
-                ) if length > LEAST_POINTS => {
-                    length = (length / 4).max(LEAST_POINTS);
-                }
-                Err(error) => return Err(failed(&error)),
+                        | Error::Query { .. }
+                        | Error::Timeout { .. }
+                        | Error::Status { .. }
+                ),
+            };
+            if is_too_long && length > LEAST_POINTS {
+                length = (length / 4).max(LEAST_POINTS);
+                continue;
             }
+            done = range.end;
+            take(&answer.map_err(|error| failed(&error))?, range);
         }
         progress(count, count);
         Ok(())
@@ -302,11 +298,9 @@ impl Store<'_> {
     ) -> Result<Read, Failure> {
         let seen = gather.ready_after();
         let span = gather.span();
-        let (kind, label) = (
-            plan.hpa.scaled.kind.to_ascii_lowercase(),
-            quote(&plan.hpa.scaled.name),
-        );
-        let field = match plan.hpa.scaled.kind.as_str() {
+        let scaled = &plan.hpa.scaled;
+        let (kind, label) = (scaled.kind.to_ascii_lowercase(), quote(&scaled.name));
+        let field = match scaled.kind.as_str() {
             "StatefulSet" => "replicas",
             _ => "spec_replicas",
         };

@@ -17,13 +17,11 @@ const BOTTOM: f64 = 24.0;
 /// The most columns that are distinguishable.
 const COLUMNS: usize = 440;
 
-/// The desired number of ticks on an axis.
 const TICKS: f64 = 4.0;
 
 /// A line; times without a value break it.
 #[derive(Clone, Debug)]
 pub(crate) struct Line<'a> {
-    /// The name in the legend.
     pub(crate) name: &'a str,
     /// The class that styles it.
     pub(crate) class: &'a str,
@@ -40,13 +38,10 @@ pub(crate) struct Lines<'a> {
     pub(crate) description: &'a str,
     /// The lines, the last one in front.
     pub(crate) lines: Vec<Line<'a>>,
-    /// The band of good values.
     pub(crate) band: Option<(f64, f64)>,
-    /// The beginning and end of each marked period.
     pub(crate) marked: Vec<(Timestamp, Timestamp)>,
 }
 
-/// Maps times and values to places.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     from: i64,
@@ -67,8 +62,6 @@ impl Scale {
 }
 
 impl Lines<'_> {
-    /// The drawing as SVG.
-    #[must_use]
     pub(crate) fn svg(&self) -> Markup {
         let scale = self.scale();
         let values = ticks(scale.top);
@@ -105,7 +98,6 @@ impl Lines<'_> {
     }
 
     /// The names of the lines, each with a sample of the line.
-    #[must_use]
     pub(crate) fn legend(&self) -> Markup {
         html! {
             p.legend {
@@ -149,11 +141,8 @@ fn step(highest: f64) -> f64 {
 
 fn ticks(top: f64) -> Vec<f64> {
     let step = step(top);
-    let mut ticks = vec![0.0];
-    while let Some(last) = ticks.last().filter(|last| **last + step <= top * 1.001) {
-        ticks.push(last + step);
-    }
-    ticks
+    let ticks = (0..).map(|place: u32| f64::from(place) * step);
+    ticks.take_while(|tick| *tick <= top * 1.001).collect()
 }
 
 /// Round times, and their text (UTC).
@@ -176,7 +165,6 @@ fn times(from: i64, to: i64) -> Vec<(Timestamp, String)> {
         .collect()
 }
 
-/// A number with few digits.
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

@@ -10,7 +10,6 @@ const EDGE: f64 = 4.0;
 
 /// The numbers in order of time, from 0 to the larger of `ceiling` and the largest
 /// number. An unknown number is a gap, never a 0.
-#[must_use]
 pub(crate) fn sparkline(title: &str, numbers: &[Option<f64>], ceiling: f64) -> Markup {
     let top = known(numbers).fold(ceiling.max(f64::MIN_POSITIVE), f64::max);
     let steps = numbers.len().saturating_sub(1).max(1) as f64;
@@ -68,7 +67,6 @@ fn runs(numbers: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     runs.filter(|run| !run.is_empty()).map(known).collect()
 }
 
-/// A description of the line.
 fn described(numbers: &[Option<f64>]) -> String {
     let unknown = numbers.len() - known(numbers).count();
     let Some(newest) = known(numbers).next_back() else {

@@ -46,7 +46,6 @@ pub(super) struct File {
 /// Facts of all files that each one is checked against.
 #[derive(Default)]
 struct KnownOf<'f> {
-    /// Each HPA with its file.
     hpas: Vec<(Hpa, &'f str)>,
     /// The longest window that any configuration among them allows.
     longest: Option<Duration>,
@@ -127,21 +126,21 @@ pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut
     let mut known_of = KnownOf::default();
     for file in files {
         let before = report.findings.len();
-        let mut known = 0;
+        let mut is_known = false;
         for document in &file.documents {
-            known += usize::from(document_of(file, document, report, &mut known_of));
+            is_known |= document_of(file, document, report, &mut known_of);
         }
         for finding in &mut report.findings[before..] {
             finding.file = Some(file.path.clone());
         }
-        if known == 0 {
+        if !is_known {
             report.skipped.insert(Skipped::new(
                 &*file.path,
                 "has nothing that is looked at",
                 "name files with HorizontalPodAutoscalers, or a configuration",
             ));
         }
-        report.looked |= known > 0;
+        report.looked |= is_known;
     }
     let KnownOf { hpas, longest } = known_of;
     if !hpas.is_empty() {
@@ -179,33 +178,28 @@ fn document_of<'f>(
     report: &mut Report,
     known: &mut KnownOf<'f>,
 ) -> bool {
+    let found = &mut report.findings;
     match document["kind"].as_str() {
         None if SECTIONS.iter().any(|key| document.get(key).is_some()) => {
             let object = format!("File {}", file.path);
-            report
-                .findings
-                .extend(known.configuration(&object, &file.path, &file.text));
+            found.extend(known.configuration(&object, &file.path, &file.text));
             true
         }
-        Some("HorizontalPodAutoscaler") => {
-            match autoscaler(document) {
-                Ok((_, hpa)) => {
-                    let namespace = match hpa.namespace.as_str() {
-                        "" => "default",
-                        given => given,
-                    };
-                    let namespace = namespace.to_owned();
-                    known.hpas.push((Hpa { namespace, ..hpa }, &file.path));
+        Some("HorizontalPodAutoscaler") => match autoscaler(document) {
+            Ok((_, mut hpa)) => {
+                if hpa.namespace.is_empty() {
+                    "default".clone_into(&mut hpa.namespace);
                 }
-                Err(reason) => {
-                    let what = format!("{} in {}", object(document), file.path);
-                    let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
-                    report.skipped.insert(Skipped::new(what, reason, remedy));
-                    return false;
-                }
+                known.hpas.push((hpa, &file.path));
+                true
             }
-            true
-        }
+            Err(reason) => {
+                let what = format!("{} in {}", object(document), file.path);
+                let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
+                report.skipped.insert(Skipped::new(what, reason, remedy));
+                false
+            }
+        },
         Some("ConfigMap") => {
             let data = document["data"].as_object().into_iter().flatten();
             let texts = data.filter_map(|(_, text)| text.as_str());
@@ -213,22 +207,20 @@ fn document_of<'f>(
                 let parsed = yaml::first_document::<Value>(text);
                 parsed.is_ok_and(|(it, _)| SECTIONS.iter().any(|key| it.get(key).is_some()))
             });
-            let configs: Vec<&str> = configs.collect();
             let object = object(document);
-            for text in &configs {
-                report
-                    .findings
-                    .extend(known.configuration(&object, &object, text));
+            let mut any = false;
+            for text in configs {
+                found.extend(known.configuration(&object, &object, text));
+                any = true;
             }
-            !configs.is_empty()
+            any
         }
         Some(_) => {
             let words = words(document, is_named);
-            let (_, sentences) = retired::take_out(words.clone());
-            report
-                .findings
-                .extend(config::flags(&object(document), &sentences));
-            !words.is_empty()
+            let is_ours = !words.is_empty();
+            let (_, sentences) = retired::take_out(words);
+            found.extend(config::flags(&object(document), &sentences));
+            is_ours
         }
         None => false,
     }
@@ -268,6 +260,14 @@ impl KnownOf<'_> {
     }
 }
 
+/// The value of a flag on a command line, in the same word or the next one.
+pub(super) fn value<'w>(words: &'w [OsString], flag: &str) -> Option<&'w str> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    let word = words.find(|word| word.split('=').next() == Some(flag))?;
+    let value = word.split_once('=').map(|(_, value)| value);
+    value.or_else(|| words.next())
+}
+
 /// Whether an image has the name of this server or of prometheus-adapter.
 fn is_named(image: &str) -> bool {
     IMAGES.iter().any(|name| image.contains(name))
@@ -284,7 +284,6 @@ pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
     }
 }
 
-/// The command line of the containers with these images.
 fn words(document: &Value, is_ours: impl Fn(&str) -> bool) -> Vec<OsString> {
     let containers = document.pointer("/spec/template/spec/containers");
     let containers = containers.and_then(Value::as_array).into_iter().flatten();

@@ -16,10 +16,11 @@ use findings::{Finding, Report, Skipped, codes, config, source};
 use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
-use crate::cluster::Cluster;
-use crate::inspect::{Home, Look, ReadAnswer, encode};
+use crate::cluster::{Cluster, within};
+use crate::inspect::{Home, Look, ReadAnswer};
 use crate::values::{FindingList, List};
 
+use super::files::{value, words_behind};
 use super::{CheckArgs, network, targets};
 
 static READ_DEPLOYMENTS: ReadRight =
@@ -126,7 +127,7 @@ pub(super) async fn served_for_files(
 /// The Deployments that make the pods which the server's Service selects.
 async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
     let namespace = &home.namespace;
-    let path = format!("/apis/apps/v1/namespaces/{}/deployments", encode(namespace));
+    let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
     let what = format!("Deployments of {namespace}");
     let found = look
         .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
@@ -158,7 +159,7 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
 async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let name = deployment.metadata.name.as_deref().unwrap_or("?");
     let object = format!("Deployment {}/{name}", home.namespace);
-    let words = super::files::words_behind(deployment);
+    let words = words_behind(deployment);
     let secret = secret(&words);
     let (_, sentences) = retired::take_out(words);
     let found = config::flags(&object, &sentences);
@@ -172,13 +173,7 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
 /// The Secret in which a server with this command line keeps its own certificates;
 /// `None`: certificates are given to it.
 pub(super) fn secret(words: &[OsString]) -> Option<String> {
-    let value = |flag: &str| {
-        let mut words = words.iter().filter_map(|word| word.to_str());
-        let word = words.find(|word| word.split('=').next() == Some(flag))?;
-        word.split_once('=')
-            .map(|(_, value)| value)
-            .or_else(|| words.next())
-    };
+    let value = |flag| value(words, flag);
     let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
     let secret = value("--certificate-secret").unwrap_or(CERTIFICATE_SECRET);
     (!is_given).then(|| secret.to_owned())

@@ -6,10 +6,10 @@ mod network;
 pub(super) mod print;
 mod targets;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use apimachinery::duration::parse_duration;
@@ -17,7 +17,7 @@ use findings::{Report, Severity, codes};
 
 use super::Failure;
 use super::cluster::ClusterArgs;
-use super::wrap::shown;
+use super::wrap;
 
 /// How often the cluster is asked again with `--wait`.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -55,8 +55,8 @@ pub struct CheckArgs {
     #[arg(long, short, value_enum, default_value = "text")]
     output: CheckOutput,
     /// Lowest severity of a finding that makes the exit code 1
-    #[arg(long, value_enum, default_value = "error")]
-    fail_on: Level,
+    #[arg(long, default_value = "error", value_parser = severity())]
+    fail_on: Severity,
     /// Print the page of a code, and check nothing
     #[arg(long, value_name = "CODE", exclusive = true)]
     explain: Option<String>,
@@ -76,21 +76,12 @@ enum CheckOutput {
     Github,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Level {
-    Error,
-    Warning,
-    Info,
-}
-
-impl Level {
-    const fn severity(self) -> Severity {
-        match self {
-            Self::Error => Severity::Error,
-            Self::Warning => Severity::Warning,
-            Self::Info => Severity::Info,
-        }
-    }
+fn severity() -> impl TypedValueParser<Value = Severity> {
+    let names = PossibleValuesParser::new(Severity::ALL.map(Severity::name));
+    names.map(|name| {
+        let mut all = Severity::ALL.into_iter();
+        all.find(|it| it.name() == name).unwrap_or(Severity::Error)
+    })
 }
 
 /// Runs the checks and prints the findings.
@@ -106,11 +97,10 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     } else {
         files(&args).await?
     };
-    let level = args.fail_on.severity();
+    let level = args.fail_on;
     let success = report.looked && !report.has(level);
     let page = print::page(&report, args.output, success);
-    // The reader of the output may have closed it.
-    let _ = writeln!(io::stdout(), "{}", shown(&page));
+    wrap::print(&page);
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
         (false, true) => Ok(()),
@@ -128,8 +118,7 @@ fn explain(id: &str) -> Result<(), Failure> {
             "{id} is no code: there are {known}"
         )));
     };
-    // The reader of the output may have closed it.
-    let _ = write!(io::stdout(), "{}", code.page);
+    wrap::print(code.page.trim_end());
     Ok(())
 }
 
@@ -137,7 +126,7 @@ async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
     let until = tokio::time::Instant::now() + args.wait;
     loop {
         let outcome = live::look(args).await;
-        let is_well = |report: &Report| report.looked && !report.has(args.fail_on.severity());
+        let is_well = |report: &Report| report.looked && !report.has(args.fail_on);
         let over = tokio::time::Instant::now() + AGAIN > until;
         if over || outcome.as_ref().is_ok_and(is_well) {
             return outcome;

@@ -12,10 +12,11 @@ use findings::codes::GM301;
 use findings::network::{self, ConnectingPods, LabelMap};
 use findings::rights::{ReadRight, right};
 
-use crate::inspect::{Look, encode};
+use crate::cluster::{encode, within};
+use crate::inspect::Look;
 use crate::values::List;
 
-use super::files::words_behind;
+use super::files::{value, words_behind};
 use super::targets;
 
 // The finding that Prometheus does not answer stands without them.
@@ -48,8 +49,8 @@ pub(super) async fn check(
         let client = client(look, namespace, deployment).await?;
         let (selector, pods) = pods(look, &of, &service).await?;
         let path = format!(
-            "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-            encode(&of)
+            "/apis/networking.k8s.io/v1/{}networkpolicies",
+            within(Some(&of))
         );
         let what = format!("NetworkPolicies{WHY}");
         let policies = look.read::<List<NetworkPolicy>>(&path, &what, &READ_POLICIES);
@@ -72,11 +73,8 @@ pub(super) async fn check(
 /// Name and namespace of the Service at `--prometheus-url`: `NAME`,
 /// `NAME.NAMESPACE`, `NAME.NAMESPACE.svc` and longer.
 fn prometheus(deployment: &Deployment, namespace: &str) -> Option<(String, String)> {
-    let url = words_behind(deployment).into_iter().find_map(|word| {
-        let word = word.into_string().ok()?;
-        Some(word.strip_prefix("--prometheus-url=")?.to_owned())
-    })?;
-    let url = Url::parse(&url).ok()?;
+    let words = words_behind(deployment);
+    let url = Url::parse(value(&words, "--prometheus-url")?).ok()?;
     let mut parts = url.domain()?.split('.');
     let service = parts.next()?;
     let of = parts.next().unwrap_or(namespace);
@@ -106,7 +104,6 @@ pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&LabelMap> {
     template.metadata.as_ref()?.labels.as_ref()
 }
 
-/// The selector of a Service, and the labels of its pods.
 async fn pods(
     look: &mut Look<'_>,
     namespace: &str,

@@ -16,7 +16,6 @@ pub(crate) const fn mark(severity: Severity) -> &'static str {
     }
 }
 
-/// The whole report.
 pub(super) fn page(report: &Report, output: CheckOutput, success: bool) -> String {
     match output {
         CheckOutput::Json => {
@@ -33,7 +32,6 @@ pub(super) fn page(report: &Report, output: CheckOutput, success: bool) -> Strin
     }
 }
 
-/// The object, and its file.
 fn place(finding: &Finding) -> String {
     match &finding.file {
         Some(file) => format!("{} in {file}", finding.object),

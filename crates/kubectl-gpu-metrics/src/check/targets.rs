@@ -11,7 +11,8 @@ use findings::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
-use crate::inspect::{Look, encode};
+use crate::cluster::{self, encode, within};
+use crate::inspect::Look;
 use crate::values::List;
 
 static READ_WORKLOADS: ReadRight = right(
@@ -24,15 +25,10 @@ static READ_WORKLOADS: ReadRight = right(
 static READ_PODS: ReadRight = right("list", "", "v1", "pods").checks(&[&GM508]);
 static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]);
 
-/// The codes about what an HPA scales.
 pub(super) static OF_TARGETS: [&Code; 3] = [&GM508, &GM511, &GM513];
 
-/// The checked kinds, and their names in paths.
-const KINDS: [(&str, &str); 3] = [
-    ("Deployment", "deployments"),
-    ("StatefulSet", "statefulsets"),
-    ("ReplicaSet", "replicasets"),
-];
+/// The checked kinds. Their names in paths are regular plurals.
+const KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 
 pub(super) async fn check(
     look: &mut Look<'_>,
@@ -65,21 +61,18 @@ pub(super) async fn check(
 
 async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkload>, CallError> {
     let target = &hpa.scaled;
-    let kind = KINDS.iter().find(|(kind, _)| *kind == target.kind);
+    let kind = target.kind.as_str();
     let what = format!("what {hpa} scales");
-    let Some((_, plural)) = kind else {
-        let kind = &target.kind;
+    if !KINDS.contains(&kind) {
         let reason = format!("{kind} is no Deployment, StatefulSet or ReplicaSet");
         let remedy = "nothing: its pods, who sets its replicas and its GPUs are not looked at";
         let skipped = Skipped::new(what, reason, remedy);
         look.report.skipped.insert(skipped.of(&OF_TARGETS));
         return Ok(None);
-    };
-    let namespace = encode(&hpa.namespace);
-    let path = format!(
-        "/apis/apps/v1/namespaces/{namespace}/{plural}/{}",
-        encode(&target.name)
-    );
+    }
+    let place = within(Some(&hpa.namespace));
+    let plural = format!("{}s", kind.to_lowercase());
+    let path = format!("/apis/apps/v1/{place}{plural}/{}", encode(&target.name));
     Ok(look.read(&path, &what, &READ_WORKLOADS).await?.found())
 }
 
@@ -105,11 +98,7 @@ pub(super) async fn pods(
     selector: &Selector,
     why: &str,
 ) -> Result<Option<Vec<Pod>>, CallError> {
-    let path = format!(
-        "/api/v1/namespaces/{}/pods?labelSelector={}",
-        encode(namespace),
-        encode(&selector.to_string())
-    );
+    let path = cluster::pods(namespace, &selector.to_string());
     let what = format!("Pods of {namespace}{why}");
     let list = look.read::<List<Pod>>(&path, &what, &READ_PODS).await?;
     Ok(list.found().map(|it| it.items))

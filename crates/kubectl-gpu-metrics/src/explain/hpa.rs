@@ -5,7 +5,6 @@ mod flags;
 pub(crate) mod read;
 mod values;
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
@@ -19,7 +18,7 @@ use hpa::{History, Situation, Trace};
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::wrap::{shown, wrapped};
+use crate::wrap::{print, wrapped};
 
 use super::{ExplainArgs, ExplainOutput};
 pub(crate) use flags::{FlagArgs, a_second_or_more};
@@ -34,18 +33,16 @@ pub struct Decision {
     /// When its input was read.
     at: String,
     /// What the controller's last sync wrote; `None`: it has never computed one.
-    pub written_desired_replicas: Option<i32>,
-    /// The result of this computation.
+    pub(crate) written_desired_replicas: Option<i32>,
     desired_replicas: Option<i32>,
     /// Flags of the controller, as given.
     given: Vec<String>,
-    /// What the computation assumes.
-    pub assumed: Vec<String>,
+    pub(crate) assumed: Vec<String>,
     /// The steps of the computation.
     pub trace: Trace,
     /// Conditions that differ from what the controller wrote.
     #[serde(skip)]
-    pub otherwise: Option<String>,
+    pub(crate) otherwise: Option<String>,
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
@@ -66,12 +63,10 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
         }
         let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
         let text = match args.output {
-            ExplainOutput::Json => serde_json::to_string_pretty(&decision)
-                .map_err(|error| Failure::Failed(error.to_string()))?,
+            ExplainOutput::Json => serde_json::to_string_pretty(&decision)?,
             ExplainOutput::Text => decision.text(args.follow, is_first),
         };
-        // The reader of the output may have closed it.
-        if writeln!(io::stdout(), "{}", shown(&text)).is_err() || !args.follow {
+        if !print(&text) || !args.follow {
             return Ok(());
         }
         decision.trace.recommend(remembered, &reading.flags, now);

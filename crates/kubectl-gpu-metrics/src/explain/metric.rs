@@ -1,18 +1,17 @@
 //! `explain metric`: what a metric means and what it is good for.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use findings::names::hint;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{fields_of, meaning};
-use gpu_metrics::external::{ExternalMetrics, Reach};
+use gpu_metrics::external::{CLUSTER_PREFIX, ExternalMetrics, Reach};
 use gpu_metrics::policy::{Formula, MetricSpec};
 
 use crate::Failure;
 use crate::cluster::ClusterArgs;
 use crate::values::{EXTERNALLY, served};
-use crate::wrap::wrapped;
+use crate::wrap::{print, wrapped};
 
 const PERCENT: &str = "percent, 0 to 100";
 
@@ -81,8 +80,7 @@ pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure
         (None, Some((_, unit))) => of_resource(name, unit),
         (None, None) => of_cluster(cluster, name, &known.names()).await?,
     };
-    // The reader of the output may have closed it.
-    let _ = write!(io::stdout(), "{}", wrapped(&text, HANG));
+    print(wrapped(&text, HANG).trim_end());
     Ok(())
 }
 
@@ -96,23 +94,19 @@ fn describe(spec: &MetricSpec, reach: Reach) -> String {
     let (meaning, formula) = meaning
         .split_once("; ")
         .unwrap_or((&meaning, "docs/numbers.md"));
-    let (prefix, asked) = match reach {
-        Reach::Prefixed => (
-            "cluster_",
-            "as an External metric in any namespace: all GPUs of the cluster",
-        ),
-        Reach::Fleet => (
-            "",
-            "as an External metric in any namespace: all GPUs of the cluster, for two minutes",
-        ),
-        Reach::Cluster => (
-            "",
-            "of namespaces, or as an External metric: one number for the cluster",
-        ),
-        Reach::Namespace => (
-            "",
-            "of pods, workloads, services, namespaces and nodes (custom metrics), of the namespace (external)",
-        ),
+    let prefix = match reach {
+        Reach::Prefixed => CLUSTER_PREFIX,
+        Reach::Fleet | Reach::Cluster | Reach::Namespace => "",
+    };
+    let asked = match reach {
+        Reach::Prefixed => "as an External metric in any namespace: all GPUs of the cluster",
+        Reach::Fleet => {
+            "as an External metric in any namespace: all GPUs of the cluster, for two minutes"
+        }
+        Reach::Cluster => "of namespaces, or as an External metric: one number for the cluster",
+        Reach::Namespace => {
+            "of pods, workloads, services, namespaces and nodes (custom metrics), of the namespace (external)"
+        }
     };
     format!(
         "{prefix}{}\n  means     {meaning}\n  unit      {unit}\n  formula   {formula}\n  read from {}\n  \
@@ -140,12 +134,7 @@ async fn of_cluster(
 ) -> Result<String, Failure> {
     let unknown = |why: String| Failure::Usage(format!("{name} is no built-in metric{why}"));
     let built_in = built_in.iter().map(AsRef::as_ref);
-    let asked = async {
-        let cluster = cluster.connect().await?;
-        served(&cluster)
-            .await
-            .map_err(|error| Failure::Failed(error.to_string()))
-    };
+    let asked = async { Ok::<_, Failure>(served(&cluster.connect().await?).await?) };
     let served = asked.await.map_err(|error| {
         let meant = hint(name, built_in.clone());
         unknown(format!(

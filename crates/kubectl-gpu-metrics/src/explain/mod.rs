@@ -4,7 +4,6 @@ pub mod hpa;
 mod metric;
 pub(super) mod text;
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -18,7 +17,7 @@ use super::Failure;
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::kinds::{self, AUTOSCALERS};
 use super::values::{self, EXTERNAL, Item, List, of_object};
-use super::wrap::shown;
+use super::wrap::print;
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.
@@ -82,11 +81,10 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     let path = asked.path(args.selector.as_deref());
     let said = asked.read(&cluster, &path).await?;
     let text = match args.output {
-        ExplainOutput::Json => serde_json::to_string_pretty(&said).unwrap_or_default(),
+        ExplainOutput::Json => serde_json::to_string_pretty(&said)?,
         ExplainOutput::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
     };
-    // The reader of the output may have closed it.
-    let _ = writeln!(io::stdout(), "{}", shown(&text));
+    print(&text);
     Ok(())
 }
 
@@ -117,12 +115,8 @@ fn external<'a>(
         Some(metric) => (&args.name, metric),
         None => (&cluster.namespace, &args.name),
     };
-    if args
-        .cluster
-        .namespace
-        .as_ref()
-        .is_some_and(|named| named != namespace)
-    {
+    let named = args.cluster.namespace.as_ref();
+    if named.is_some_and(|named| named != namespace) {
         let what = format!("explain external: {namespace} or --namespace, which of the two?");
         return Err(Failure::Usage(what));
     }

@@ -1,6 +1,6 @@
 //! An explanation as text, readable at 80 columns.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use gpu_metrics::explain::{ExplainedDevice, ExplainedReading, Explanation, ReadingOutcome};
 
@@ -11,21 +11,28 @@ use crate::wrap::wrapped;
 const IN_COLUMNS: usize = 3;
 
 pub(super) fn of(explanation: &Explanation) -> String {
-    let words = |write: fn(&mut String, &Explanation) -> fmt::Result| {
-        let mut text = String::new();
-        // Writing to a String does not fail.
-        let _ = write(&mut text, explanation);
-        wrapped(&text, 2)
-    };
-    let mut out = words(head);
-    let _ = instants(&mut out, explanation);
-    out += &words(devices);
-    out += &words(notes);
-    if let Some(promql) = &explanation.promql {
-        let _ = writeln!(out, "\nThe same in PromQL, at time {}:", promql.time);
-        for line in promql.query.lines() {
-            let _ = writeln!(out, "  {line}");
+    let mut out = wrapped(&head(explanation).join("\n"), 2);
+    let rows = rows(explanation, IN_COLUMNS);
+    if rows.len() > 1 {
+        out.push('\n');
+        out.extend(indented(table::lines(&rows)));
+    }
+    for device in &explanation.devices {
+        let mut about = about(device);
+        if explanation.devices.len() > IN_COLUMNS {
+            let last = device.readings.last();
+            about.extend(last.map(|last| format!("at the last instant: {}", cell(last))));
         }
+        let about: String = indented(about).collect();
+        out += &wrapped(&format!("\n{}\n{about}", named(device)), 2);
+    }
+    if !explanation.notes.is_empty() {
+        let notes: String = indented(&explanation.notes).collect();
+        out += &wrapped(&format!("\nTo know:\n{notes}"), 2);
+    }
+    if let Some(promql) = &explanation.promql {
+        out += &format!("\nThe same in PromQL, at time {}:\n", promql.time);
+        out.extend(indented(promql.query.lines()));
         if let Some(left_out) = &promql.leaves_out {
             out +=
                 &wrapped(&format!("  # does not know of {left_out}"), 0).replace("\n  ", "\n  # ");
@@ -34,33 +41,35 @@ pub(super) fn of(explanation: &Explanation) -> String {
     out.trim_end().to_owned()
 }
 
-fn head(out: &mut String, explanation: &Explanation) -> fmt::Result {
-    writeln!(out, "{} of {}", explanation.metric, explanation.of)?;
-    writeln!(out, "  {}", explanation.meaning)?;
-    match (&explanation.value, &explanation.no_value) {
+fn indented(lines: impl IntoIterator<Item = impl fmt::Display>) -> impl Iterator<Item = String> {
+    lines.into_iter().map(|line| format!("  {line}\n"))
+}
+
+fn head(explanation: &Explanation) -> Vec<String> {
+    let value = match (&explanation.value, &explanation.no_value) {
         (Some(value), _) => {
-            write!(
-                out,
-                "\nValue {}, newest sample {} ({} s old)",
+            let until = value.served_until.as_ref();
+            let until = until.map_or_else(String::new, |until| format!(", served until {until}"));
+            format!(
+                "Value {}, newest sample {} ({} s old){until}",
                 number(value.number),
                 value.timestamp,
                 number(value.age_seconds)
-            )?;
-            match &value.served_until {
-                Some(until) => writeln!(out, ", served until {until}")?,
-                None => writeln!(out)?,
-            }
+            )
         }
         (None, Some(reason)) => match reason.strip_prefix("no value ") {
-            Some(of_what) => writeln!(out, "\nNo value {of_what}")?,
-            None => writeln!(out, "\nNo value: {reason}")?,
+            Some(of_what) => format!("No value {of_what}"),
+            None => format!("No value: {reason}"),
         },
-        (None, None) => writeln!(out, "\nNo value")?,
-    }
-    for sentence in window(explanation) {
-        writeln!(out, "{sentence}")?;
-    }
-    Ok(())
+        (None, None) => "No value".to_owned(),
+    };
+    let mut lines = vec![
+        format!("{} of {}", explanation.metric, explanation.of),
+        format!("  {}\n", explanation.meaning),
+        value,
+    ];
+    lines.extend(window(explanation));
+    lines
 }
 
 /// The window: a sentence each.
@@ -81,18 +90,6 @@ pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
             explanation.instants.len()
         ),
     ]
-}
-
-fn instants(out: &mut String, explanation: &Explanation) -> fmt::Result {
-    let rows = rows(explanation, IN_COLUMNS);
-    if rows.len() < 2 {
-        return Ok(());
-    }
-    writeln!(out)?;
-    for line in table::lines(&rows) {
-        writeln!(out, "  {line}")?;
-    }
-    Ok(())
 }
 
 /// The instants as rows, their heading first, with a column for each device where there
@@ -121,30 +118,6 @@ pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
     rows
 }
 
-fn notes(out: &mut String, explanation: &Explanation) -> fmt::Result {
-    for (place, note) in explanation.notes.iter().enumerate() {
-        let heading = if place == 0 { "\nTo know:\n" } else { "" };
-        writeln!(out, "{heading}  {note}")?;
-    }
-    Ok(())
-}
-
-fn devices(out: &mut String, explanation: &Explanation) -> fmt::Result {
-    for device in &explanation.devices {
-        writeln!(out, "\n{}", named(device))?;
-        for sentence in about(device) {
-            writeln!(out, "  {sentence}")?;
-        }
-        if explanation.devices.len() > IN_COLUMNS
-            && let Some(last) = device.readings.last()
-        {
-            writeln!(out, "  at the last instant: {}", cell(last))?;
-        }
-    }
-    Ok(())
-}
-
-/// The device's name and place.
 pub(crate) fn named(device: &ExplainedDevice) -> String {
     let part = |before: &str, text: Option<&String>, after: &str| {
         text.map_or_else(String::new, |text| format!("{before}{text}{after}"))

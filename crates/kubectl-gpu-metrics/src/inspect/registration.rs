@@ -14,34 +14,34 @@ use findings::codes::GM101;
 use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{ReadRight, right};
 
-use super::{Look, OF_APISERVICES, ReadAnswer, encode, resources_of};
+use crate::cluster::{encode, within};
+
+use super::{Look, OF_APISERVICES, ReadAnswer, resources_of};
 
 static READ_APISERVICES: ReadRight =
     right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
 static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
 /// The servers that the APIServices lead to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RegisteredServers {
+#[derive(Debug)]
+pub(crate) struct RegisteredServers {
     /// The Service of this server; `None`: none leads to it.
-    pub home: Option<Home>,
+    pub(crate) home: Option<Home>,
     /// The APIServices that lead to another server.
-    pub of_others: Vec<&'static str>,
+    pub(crate) of_others: Vec<&'static str>,
 }
 
 /// The Service of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Home {
+#[derive(Debug)]
+pub(crate) struct Home {
     /// The APIServices that lead there; the first one is used to identify the server.
-    pub apiservices: Vec<&'static str>,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub service: String,
+    pub(crate) apiservices: Vec<&'static str>,
+    pub(crate) namespace: String,
+    pub(crate) service: String,
     /// Namespace and name of its Helm release.
     release: Option<[String; 2]>,
     /// The labels of the pods behind it.
-    pub selector: BTreeMap<String, String>,
+    pub(crate) selector: BTreeMap<String, String>,
 }
 
 impl Home {
@@ -71,9 +71,6 @@ impl Home {
 
 impl Look<'_> {
     /// The APIServices, and findings about them. `pre`: before the server is installed.
-    ///
-    /// # Errors
-    /// See [`Look`].
     pub(crate) async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
         let mut all = Vec::new();
         for name in APISERVICES {
@@ -113,16 +110,13 @@ impl Look<'_> {
     }
 
     /// A Service, if it can be read.
-    ///
-    /// # Errors
-    /// See [`Look`].
     pub(crate) async fn service(
         &mut self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<Service>, CallError> {
-        let (at, of) = (encode(namespace), encode(name));
-        let path = format!("/api/v1/namespaces/{at}/services/{of}");
+        let place = within(Some(namespace));
+        let path = format!("/api/v1/{place}services/{}", encode(name));
         let what = format!("Service {namespace}/{name}");
         let read = self.read(&path, &what, &READ_SERVICES).await?;
         Ok(read.found())

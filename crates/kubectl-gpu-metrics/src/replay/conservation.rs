@@ -17,17 +17,16 @@ const LEAST: usize = 3;
 /// How the sum of the utilisation followed the replicas: it grew with the replicas to
 /// the power of `alpha`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Conservation {
+pub(crate) struct Conservation {
     /// 0: conserved; 1: each replica is as busy as before, whatever their number.
-    pub alpha: f64,
+    pub(crate) alpha: f64,
     /// The number of changes in the result.
-    pub events: usize,
+    pub(crate) events: usize,
 }
 
 impl Conservation {
     /// From isolated changes: without another one in the two minutes before, and in
     /// two minutes after the new replicas serve. `None`: too few.
-    #[must_use]
     pub(crate) fn of(past: &Past, ready_after: Duration) -> Option<Self> {
         let step_ms = millis(past.step).max(1);
         let places = |ms: i64| usize::try_from(ms.div_euclid(step_ms)).unwrap_or(0).max(1);
@@ -58,13 +57,11 @@ impl Conservation {
     }
 
     /// Whether replicas share the work, so that a target can be met.
-    #[must_use]
     pub(crate) fn holds(&self) -> bool {
         self.alpha < 0.7
     }
 
     /// The meaning of `alpha`, in a sentence.
-    #[must_use]
     pub(crate) const fn sentence(&self) -> &'static str {
         match self.alpha {
             alpha if alpha < 0.3 => "demand is conserved: replicas share it",

@@ -6,23 +6,23 @@
 //! The server's windows make values from the readings, and the controller's
 //! arithmetic makes replicas from the values (docs/backtest.md).
 
-pub mod conservation;
-pub mod figures;
-pub mod past;
-pub mod plan;
-pub mod simulate;
-pub mod sweep;
+mod conservation;
+mod figures;
+pub(crate) mod past;
+mod plan;
+mod simulate;
+pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
 mod window;
 
-pub use conservation::Conservation;
-pub use figures::{FigureParameters, Figures};
-pub use past::Tick;
-pub use past::{Gather, Moment, Past, Whose};
-pub use plan::{Plan, Refused};
+pub(crate) use conservation::Conservation;
+pub(crate) use figures::Figures;
+pub use past::{Gather, Whose};
+pub(crate) use past::{Moment, Past, Tick};
+pub use plan::Plan;
 pub use simulate::Trial;
-pub use sweep::Sweep;
+pub(crate) use sweep::Sweep;
 
 /// If the demand is a lower bound in a larger share of moments, nothing is
 /// recommended.

@@ -23,28 +23,25 @@ pub(crate) const SATURATED: f64 = 95.0;
 /// (`gpu.minDevices`).
 const ANSWERING: f64 = 0.9;
 
-/// One moment in the past.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// The demand in GPUs: the sum of the workload's utilisation; `None`: unknown.
-    pub demand: Option<f64>,
+    pub(crate) demand: Option<f64>,
     /// The workload's pods that held a GPU.
-    pub pods: u32,
+    pub(crate) pods: u32,
     /// Their GPUs.
-    pub gpus: u32,
+    pub(crate) gpus: u32,
     /// Whether most of them were saturated: the demand was higher.
-    pub censored: bool,
+    pub(crate) censored: bool,
     /// The ordered replicas, if recorded.
-    pub ordered: Option<i32>,
+    pub(crate) ordered: Option<i32>,
     /// The sum of the utilisation of the namespace's other GPUs.
-    pub rest: f64,
+    pub(crate) rest: f64,
     /// The number of other GPUs that were active.
-    pub rest_active: u32,
+    pub(crate) rest_active: u32,
 }
 
 impl Moment {
-    /// The replicas.
-    #[must_use]
     pub(crate) fn replicas(&self) -> i32 {
         let seen = i32::try_from(self.pods).unwrap_or(i32::MAX);
         self.ordered.unwrap_or(seen)
@@ -54,36 +51,43 @@ impl Moment {
 /// The state after a sync.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// Time of the sync.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
     /// The demand in GPUs; `None`: unknown.
-    pub demand: Option<f64>,
+    pub(crate) demand: Option<f64>,
     /// The load of the namespace's other GPUs, in GPUs.
-    pub rest: f64,
+    pub(crate) rest: f64,
     /// Replicas ordered.
     pub replicas: i32,
     /// Replicas that serve.
-    pub ready: i32,
+    pub(crate) ready: i32,
     /// The first metric's value for the controller, as kubectl shows it.
-    pub shown: Option<f64>,
+    pub(crate) shown: Option<f64>,
 }
 
-/// A period of the past as a series of moments.
+/// Each change of the replicas, including the first.
+pub(crate) fn changes(ticks: &[Tick]) -> Vec<(Timestamp, i32)> {
+    let mut changes: Vec<(Timestamp, i32)> = Vec::new();
+    for tick in ticks {
+        let last = changes.last();
+        if last.is_none_or(|(_, last)| *last != tick.replicas) {
+            changes.push((tick.at, tick.replicas));
+        }
+    }
+    changes
+}
+
+/// A period of the past.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// The first moment.
-    pub start: Timestamp,
+    pub(crate) start: Timestamp,
     /// The time between moments.
-    pub step: Duration,
-    /// The moments.
-    pub moments: Vec<Moment>,
+    pub(crate) step: Duration,
+    pub(crate) moments: Vec<Moment>,
     /// The number of GPUs that each pod holds: the most common one.
-    pub gpus_per_pod: f64,
+    pub(crate) gpus_per_pod: f64,
 }
 
 impl Past {
-    /// The time of a moment.
-    #[must_use]
     pub(crate) fn time(&self, index: usize) -> Timestamp {
         let index = i64::try_from(index).unwrap_or(i64::MAX);
         let offset = millis(self.step).saturating_mul(index);
@@ -91,13 +95,11 @@ impl Past {
     }
 
     /// The end of the last moment.
-    #[must_use]
     pub(crate) fn end(&self) -> Timestamp {
         self.time(self.moments.len())
     }
 
     /// The moment that contains a time.
-    #[must_use]
     pub(crate) fn at(&self, at: Timestamp) -> Option<&Moment> {
         let offset = at.millis() - self.start.millis();
         let index = usize::try_from(offset / millis(self.step).max(1)).ok()?;
@@ -124,13 +126,10 @@ impl Past {
     }
 
     /// The share of moments with a known demand in which it was a lower bound.
-    #[must_use]
     pub(crate) fn censored(&self) -> f64 {
         let known = self.moments.iter().filter(|it| it.demand.is_some());
-        let (censored, all) = known.fold((0_u32, 0_u32), |(censored, all), it| {
-            (censored + u32::from(it.censored), all + 1)
-        });
-        f64::from(censored) / f64::from(all.max(1))
+        let censored = known.clone().filter(|it| it.censored).count();
+        censored as f64 / known.count().max(1) as f64
     }
 
     /// Applies another measure of the demand to the moments in which GPUs were
@@ -170,7 +169,6 @@ pub struct Whose {
 
 impl Whose {
     /// Whether a pod of the namespace is the workload's.
-    #[must_use]
     pub(crate) fn owns(&self, pod: &str) -> bool {
         if !self.pods.is_empty() {
             return self.pods.contains(pod);
@@ -239,7 +237,6 @@ impl Gather {
     }
 
     /// The first moment, the time between moments, and their number.
-    #[must_use]
     pub(crate) fn span(&self) -> (Timestamp, Duration, usize) {
         (self.past.start, self.past.step, self.past.moments.len())
     }
@@ -362,7 +359,6 @@ impl Gather {
 
     /// How long pods took from their first reading to activity: the median of the
     /// pods that started in this time, and their number.
-    #[must_use]
     pub(crate) fn ready_after(&self) -> Option<(Duration, usize)> {
         let came = self.lives.values().filter(|life| life.first > 0);
         let mut waits: Vec<usize> = came

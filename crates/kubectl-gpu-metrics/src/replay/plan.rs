@@ -14,7 +14,7 @@ use hpa::hpa::{MetricSource, MetricTarget};
 
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceScope {
+pub(crate) enum DeviceScope {
     /// The devices of each pod.
     Pod,
     /// The devices of the scaled workload.
@@ -24,47 +24,38 @@ pub enum DeviceScope {
     Namespace,
 }
 
-/// One metric of the autoscaler.
+/// One metric of the autoscaler, with the settings of its selector.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PlannedMetric {
-    /// The devices.
-    pub reach: DeviceScope,
+pub(crate) struct PlannedMetric {
+    pub(crate) reach: DeviceScope,
     /// Whether the value is their sum; else it is their mean.
-    pub is_sum: bool,
-    /// The window in the selector.
-    pub window: Option<Duration>,
-    /// The formula in the selector.
-    pub formula: Option<Formula>,
+    pub(crate) is_sum: bool,
+    pub(crate) window: Option<Duration>,
+    pub(crate) formula: Option<Formula>,
 }
 
 /// An autoscaler that can be simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The input of the controller's arithmetic.
-    pub hpa: Hpa,
+    pub(crate) hpa: Hpa,
     /// The measured utilisation: memory or GPU.
-    pub utilization: DeviceValue,
+    pub(crate) utilization: DeviceValue,
     /// The metrics, in the order of the specification.
-    pub asked: Vec<PlannedMetric>,
+    pub(crate) asked: Vec<PlannedMetric>,
 }
 
 /// Why an autoscaler is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// One of its metrics cannot be simulated.
     #[error("spec.metrics[{index}]: {metric} {why}; take it out to try the others")]
     Metric {
-        /// Its index.
         index: usize,
-        /// Its name.
         metric: String,
-        /// The reason.
         why: &'static str,
     },
-    /// More replicas than any cluster has.
     #[error("spec.maxReplicas is {0}: at most {MOST_REPLICAS} are tried")]
     Replicas(i32),
-    /// Metrics with different demands.
     #[error("spec.metrics has memory and GPU utilisation: their demands differ; try one at a time")]
     Mixed,
 }
@@ -87,7 +78,7 @@ impl Plan {
     /// simulated.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// When one of its metrics, or its number of replicas, cannot be simulated.
     pub fn read(mut hpa: Hpa, namespace: &str) -> Result<Self, Refused> {
         if hpa.max.max(hpa.min) > MOST_REPLICAS {
             return Err(Refused::Replicas(hpa.max.max(hpa.min)));
@@ -137,7 +128,6 @@ impl Plan {
 
     /// The replicas that meet all targets at a demand in GPUs, given the load of the
     /// namespace's other GPUs; `None` if no number does.
-    #[must_use]
     pub(crate) fn needed(&self, demand: f64, rest: f64, gpus_per_pod: f64) -> Option<i32> {
         let metrics = self.asked.iter().zip(&self.hpa.metrics);
         let each = metrics.filter_map(|(asked, metric)| {
@@ -159,9 +149,7 @@ impl Plan {
                 _ => None,
             }
         });
-        let most = each.fold(None, |most: Option<f64>, next| {
-            Some(most.map_or(next, |most| most.max(next)))
-        })?;
+        let most = each.reduce(f64::max)?;
         // A demand that is met exactly must not need another replica by a rounding
         // error.
         let replicas = (most - 1e-9).ceil().max(1.0) as i32;
@@ -169,7 +157,6 @@ impl Plan {
     }
 
     /// Whether the load of the namespace's other GPUs matters.
-    #[must_use]
     pub(crate) fn looks_at_namespace(&self) -> bool {
         self.asked
             .iter()

@@ -12,7 +12,7 @@ use hpa::pods::{PodMetric, Readiness, ScaledPodPhase};
 use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale};
 
 use super::past::{Moment, Past, Tick};
-use super::plan::{DeviceScope, Plan};
+use super::plan::{DeviceScope, Plan, PlannedMetric};
 use super::window::Windowed;
 
 /// The device of a whole workload or namespace.
@@ -122,8 +122,7 @@ impl Workload {
 #[derive(Debug)]
 struct Metric {
     windowed: Windowed,
-    reach: DeviceScope,
-    is_sum: bool,
+    asked: PlannedMetric,
     scale: f64,
 }
 
@@ -135,7 +134,7 @@ impl Metric {
         let ready = workload.ready();
         let capacity = ready as f64 * gpus_per_pod;
         let served = demand.min(capacity);
-        if self.reach == DeviceScope::Pod {
+        if self.asked.reach == DeviceScope::Pod {
             let percent = 100.0 * served / capacity;
             let ready = workload.cohorts.iter().filter(|cohort| cohort.is_ready);
             let readings: Vec<(u32, f64)> = ready.map(|it| (it.device, percent)).collect();
@@ -144,13 +143,13 @@ impl Metric {
             }
             return;
         }
-        let is_wide = self.reach == DeviceScope::Namespace;
+        let is_wide = self.asked.reach == DeviceScope::Namespace;
         let (rest, others) = match is_wide {
             true => (moment.rest, moment.rest_active),
             false => (0.0, 0),
         };
         let active = if served > 0.0 { capacity } else { 0.0 } + f64::from(others);
-        let percent = match self.is_sum {
+        let percent = match self.asked.is_sum {
             true => 100.0 * (served + rest) / self.scale,
             false if active > 0.0 => 100.0 * (served + rest) / active,
             false => 0.0,
@@ -164,7 +163,7 @@ impl Metric {
     fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
-        if self.reach != DeviceScope::Pod {
+        if self.asked.reach != DeviceScope::Pod {
             let values = served.iter().filter_map(|(_, value)| milli(value.value));
             return MetricsAnswer::Values(values.take(1).collect());
         }
@@ -255,10 +254,9 @@ impl Trial<'_> {
         let most = f64::from(plan.hpa.max.max(first)) * past.gpus_per_pod;
         let others = past.moments.iter().map(|moment| moment.rest);
         let most = most + others.fold(0.0, f64::max);
-        let metric = |asked: &super::plan::PlannedMetric| Metric {
+        let metric = |asked: &PlannedMetric| Metric {
             windowed: Windowed::new(self.policy, asked, past.step),
-            reach: asked.reach,
-            is_sum: asked.is_sum,
+            asked: *asked,
             scale: match (asked.is_sum, asked.reach) {
                 (false, _) => 1.0,
                 (true, DeviceScope::Pod) => past.gpus_per_pod,
@@ -269,14 +267,12 @@ impl Trial<'_> {
     }
 
     /// The recorded state, at the same times.
-    #[must_use]
     pub(crate) fn recorded(&self) -> Vec<Tick> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))
     }
 
     /// The replicas that the demand needs at once; `None` where no number of
     /// replicas meets the targets.
-    #[must_use]
     pub(crate) fn clairvoyant(&self) -> Option<Vec<Tick>> {
         let mut last = self.past.moments.first().map_or(0, Moment::replicas);
         let gpus = self.past.gpus_per_pod;

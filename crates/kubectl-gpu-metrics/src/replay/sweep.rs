@@ -27,54 +27,50 @@ const STABILISATIONS: [i32; 3] = [60, 300, 900];
 
 /// The autoscaler with changed settings.
 #[derive(Clone, Debug)]
-pub struct Variant {
+pub(crate) struct Variant {
     /// Percent of each GPU.
-    pub target: u32,
+    target: u32,
     /// The window of its metrics.
-    pub window: Duration,
+    window: Duration,
     /// How long a recommendation holds replicas up, in seconds.
-    pub stabilisation: i32,
-    /// The autoscaler with these settings.
-    pub plan: Plan,
+    stabilisation: i32,
+    pub(crate) plan: Plan,
 }
 
-/// The figures of a variant.
+/// The figures of a variant; settings that are `None` are those of the manifest.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct VariantFigures {
-    /// Percent of each GPU; `None`: as in the manifest.
-    pub target: Option<u32>,
-    /// The window.
-    pub window: Option<String>,
+pub(crate) struct VariantFigures {
+    /// Percent of each GPU.
+    pub(crate) target: Option<u32>,
+    pub(crate) window: Option<String>,
     /// Seconds.
-    pub stabilisation: Option<i32>,
+    pub(crate) stabilisation: Option<i32>,
     /// On the first two thirds.
-    pub fit: Figures,
+    pub(crate) fit: Figures,
     /// On the last third.
-    pub score: Figures,
+    pub(crate) score: Figures,
     /// Whether no other variant is better on the first two thirds in GPU-hours and
     /// not worse in overload, or the reverse.
-    pub is_on_front: bool,
+    pub(crate) is_on_front: bool,
 }
 
 /// All variants, and the recommendation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// The manifest as it is.
-    pub as_it_is: VariantFigures,
-    /// Each variant.
-    pub rows: Vec<VariantFigures>,
+    pub(crate) as_it_is: VariantFigures,
+    pub(crate) rows: Vec<VariantFigures>,
     /// The index of the best one in `rows`.
-    pub best: Option<usize>,
+    pub(crate) best: Option<usize>,
     /// Why nothing is recommended.
-    pub none_because: Option<String>,
+    pub(crate) none_because: Option<String>,
     /// The change to apply: a merge patch of the autoscaler.
-    pub patch: Option<Value>,
+    pub(crate) patch: Option<Value>,
 }
 
 /// All variants of an autoscaler.
-#[must_use]
 pub(crate) fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
     let mut variants = Vec::new();
     for target in TARGETS {
@@ -117,21 +113,14 @@ fn changed(
     plan
 }
 
-/// The index at which the last third begins.
-#[must_use]
-pub(crate) fn split(ticks: &[Tick]) -> usize {
-    ticks.len() * 2 / 3
-}
-
 impl VariantFigures {
     /// The row of one run's ticks.
-    #[must_use]
     pub(crate) fn of(
         variant: Option<&Variant>,
         figures: impl Fn(&[Tick]) -> Figures,
         ticks: &[Tick],
     ) -> Self {
-        let (fit, score) = ticks.split_at(split(ticks));
+        let (fit, score) = ticks.split_at(ticks.len() * 2 / 3);
         Self {
             target: variant.map(|it| it.target),
             window: variant.map(|it| format_duration(it.window)),
@@ -147,7 +136,6 @@ impl Sweep {
     /// Finds the cheapest variant without more overload than the manifest, and
     /// recommends it if the last third confirms that. `withheld` is a reason to
     /// recommend nothing.
-    #[must_use]
     pub(crate) fn judge(
         as_it_is: VariantFigures,
         mut rows: Vec<VariantFigures>,
@@ -173,7 +161,6 @@ impl Sweep {
     }
 
     /// Adds the patch of a manifest.
-    #[must_use]
     pub(crate) fn with_patch(
         mut self,
         object: &api::HorizontalPodAutoscaler,

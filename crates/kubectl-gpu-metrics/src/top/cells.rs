@@ -1,11 +1,9 @@
 //! Numbers as the cells of a table show them.
 
-/// A known number, or a dash.
 pub(crate) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
     known.map_or_else(|| "–".to_owned(), text)
 }
 
-/// A known count, or a dash.
 pub(crate) fn count(known: Option<i32>) -> String {
     shown(known, |number| number.to_string())
 }

@@ -8,7 +8,7 @@ use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode};
+use crate::cluster::{Cluster, encode, within};
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::CUSTOM;
@@ -40,54 +40,38 @@ impl What {
             Self::Pods => &["pods"],
         }
     }
-
-    /// Its word in a request for devices.
-    const fn by(self) -> &'static str {
-        match self {
-            Self::Namespaces => "namespace",
-            Self::Nodes | Self::Gpus => "node",
-            Self::Workloads => "workload",
-            Self::Pods => "pod",
-        }
-    }
 }
 
-/// The server's list of devices.
-#[derive(Debug, Deserialize)]
+/// The server's list of devices, and remarks on what is missing.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct FetchedDevices {
-    /// All of the cluster; 0 in a namespace.
+pub(crate) struct Found {
+    #[serde(rename = "items")]
+    pub(crate) rows: Vec<Row>,
+    /// The devices of the cluster, also those of no row; 0 in a namespace.
     #[serde(default)]
-    device_count: usize,
-    pub(crate) items: Vec<Row>,
+    pub(crate) device_count: usize,
+    #[serde(skip)]
+    pub(crate) notes: BTreeSet<String>,
 }
 
-impl FetchedDevices {
+impl Found {
+    /// The list alone.
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
-        let place = match args.what.is_namespaced() && !args.all_namespaces {
-            true => format!("namespaces/{}/", encode(&cluster.namespace)),
-            false => String::new(),
+        // The devices of nodes are single GPUs.
+        let by = match args.what {
+            What::Gpus => What::Nodes,
+            what => what,
         };
-        let (by, labels) = (args.what.by(), args.labels());
-        let path = format!("{CUSTOM}/{place}devices?by={by}&{labels}");
-        let list = cluster.read::<Self>(&path).await;
+        let (place, by) = (within(args.namespace(cluster)), by.singular());
+        let path = format!("{CUSTOM}/{place}devices?by={by}&{}", args.labels());
+        let list = cluster.read(&path).await;
         list.map_err(|error| match error {
             CallError::NotFound(_) => Failure::Failed(NO_DEVICES.to_owned()),
             error => failure(&error),
         })
     }
-}
 
-/// The rows, and remarks on what is missing.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) rows: Vec<Row>,
-    pub(crate) notes: BTreeSet<String>,
-    /// The devices of the cluster, also those of no row.
-    pub(crate) device_count: usize,
-}
-
-impl Found {
     /// Adds the nodes with GPUs of which no series tells.
     fn add(&mut self, nodes: &BTreeSet<String>) {
         let known: BTreeSet<String> = self.rows.iter().map(|row| row.name.clone()).collect();
@@ -106,13 +90,9 @@ impl Found {
 
 /// The requested rows, by namespace and name.
 pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
-    let devices = FetchedDevices::read(args, cluster).await?;
+    let mut found = Found::read(args, cluster).await?;
     let objects = ClusterObjects::read(args, cluster).await?;
-    let mut found = Found {
-        rows: devices.items,
-        notes: objects.notes.clone(),
-        device_count: devices.device_count,
-    };
+    found.notes.extend(objects.notes.iter().cloned());
     for row in &mut found.rows {
         if args.what == What::Workloads {
             row.name = format!("{}/{}", row.resource, row.name);
@@ -128,9 +108,7 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
             found.notes.insert(rowless(args, cluster, name).await?);
         }
     } else if found.rows.is_empty() {
-        let namespaced = args.what.is_namespaced() && !args.all_namespaces;
-        let namespace = namespaced.then_some(&*cluster.namespace);
-        let said = nothing(namespace, args.selector.as_deref());
+        let said = nothing(args.namespace(cluster), args.selector.as_deref());
         found.notes.insert(said);
     }
     if args.what != What::Gpus {
@@ -182,24 +160,17 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
 async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String, Failure> {
     let what = args.what;
     let (kind, bare) = name.split_once('/').unwrap_or(("", name));
-    let place = match what.is_namespaced() {
-        true => format!("namespaces/{}/", encode(&cluster.namespace)),
-        false => String::new(),
-    };
-    let of = match (what.is_namespaced(), args.all_namespaces) {
-        (false, _) => format!("{} {name}", what.singular()),
-        (true, false) => format!(
-            "{} {name} of namespace {}",
-            what.singular(),
-            cluster.namespace
-        ),
-        (true, true) => {
+    let (namespace, singular) = (args.namespace(cluster), what.singular());
+    let of = match namespace {
+        Some(namespace) => format!("{singular} {name} of namespace {namespace}"),
+        None if what.is_namespaced() => {
             return Err(Failure::Failed(format!(
-                "no {} {name} of any namespace holds GPUs that are reported, or asks for them",
-                what.singular()
+                "no {singular} {name} of any namespace holds GPUs that are reported, or asks for them"
             )));
         }
+        None => format!("{singular} {name}"),
     };
+    let place = within(namespace);
     let kinds = what.kinds().iter();
     for kind in kinds.filter(|it| kind.is_empty() || **it == kind) {
         let path = match kind.split_once('.') {

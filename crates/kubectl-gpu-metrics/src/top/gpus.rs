@@ -18,21 +18,20 @@ pub(super) fn of_nodes(mut found: Found, args: &TopArgs) -> Result<Page, Failure
     if let Some(name) = &args.name {
         gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
         if gpus.is_empty() {
-            let unread = notes.iter().map(|note| format!("; {note}"));
+            let unread: String = notes.iter().map(|note| format!("; {note}")).collect();
             return Err(Failure::Failed(format!(
-                "no GPU with the UUID {name}, and no node of that name with GPUs, is reported{}",
-                unread.collect::<String>()
+                "no GPU with the UUID {name}, and no node of that name with GPUs, is reported{unread}"
             )));
         }
     }
-    let json = serde_json::to_string_pretty(&gpus);
+    let json = serde_json::to_string_pretty(&gpus)?;
     let mut cells = Vec::new();
     if !gpus.is_empty() {
         cells.push(HEADING.map(str::to_owned).to_vec());
         cells.extend(gpus.iter().map(Gpu::cells));
     }
     Ok(Page {
-        json: json.map_err(|error| Failure::Failed(error.to_string()))?,
+        json,
         cells,
         spare: "MODEL HELD NODE IDLE-SINCE",
         notes,

@@ -14,11 +14,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::cluster::{Cluster, ClusterArgs, encode};
+use super::signals::Signals;
 use super::unread::{UNREAD, trouble};
-use super::wrap::{shown, wrapped};
+use super::wrap::{print, shown, wrapped};
 use super::{Failure, table};
 use fetch::Found;
 use rows::{Row, SPARE};
@@ -161,6 +161,12 @@ impl TopArgs {
         Ok(())
     }
 
+    /// The namespace of the rows; `None`: all, or they are in none.
+    fn namespace<'c>(&self, cluster: &'c Cluster) -> Option<&'c str> {
+        let is_one = self.what.is_namespaced() && !self.all_namespaces;
+        is_one.then_some(&*cluster.namespace)
+    }
+
     /// The labels of the rows' objects, for a query.
     fn labels(&self) -> String {
         let selector = self.selector.as_deref().unwrap_or_default();
@@ -192,16 +198,15 @@ pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
     }
     let mut page = page(&args, &cluster).await?;
     let failed = page.failed.take();
-    // The reader of the output may have closed it.
     if args.output == Output::Json {
         for line in page.foot() {
+            // The reader of the output may have closed it.
             let _ = writeln!(io::stderr(), "{}", shown(&line));
         }
-        let _ = writeln!(io::stdout(), "{}", shown(&page.json));
+        print(&page.json);
     } else {
         let (table, foot) = page.lines(&args);
-        let text = [table, foot].concat().join("\n");
-        let _ = writeln!(io::stdout(), "{}", shown(&text));
+        print(&[table, foot].concat().join("\n"));
     }
     failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
@@ -209,15 +214,8 @@ pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
 /// Draws the table again and again. While the server is away, the last table stays,
 /// with the error below.
 async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
-    let signals = |kind| signal(kind).map_err(|error| Failure::Failed(error.to_string()));
-    let mut interrupt = signals(SignalKind::interrupt())?;
-    let mut terminate = signals(SignalKind::terminate())?;
-    let mut end = pin!(async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    });
+    let mut signals = Signals::new()?;
+    let mut end = pin!(signals.wait());
     let mut shown = tokio::select! {
         page = page(args, cluster) => page?,
         () = &mut end => return Ok(()),
@@ -281,12 +279,8 @@ impl Page {
         let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
         let notes = self.notes.iter().take(MOST_NOTES).cloned();
         let notes = self.failed.iter().cloned().chain(notes).chain(more);
-        let notes = notes.map(|note| wrapped(&note, 2));
-        notes
-            .collect::<String>()
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        let text: String = notes.map(|note| wrapped(&note, 2)).collect();
+        text.lines().map(str::to_owned).collect()
     }
 }
 
@@ -301,7 +295,7 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
     if let Some(column) = args.sort_by {
         Row::sort(&mut rows, column);
     }
-    let json = serde_json::to_string_pretty(&rows);
+    let json = serde_json::to_string_pretty(&rows)?;
     let namespaced = args.all_namespaces && args.what.is_namespaced();
     let mut cells = Vec::new();
     if !rows.is_empty() {
@@ -310,7 +304,7 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
         cells.extend(args.sum.then(|| Row::sum(&rows).cells(namespaced)));
     }
     Ok(Page {
-        json: json.map_err(|error| Failure::Failed(error.to_string()))?,
+        json,
         cells,
         spare: SPARE,
         notes,

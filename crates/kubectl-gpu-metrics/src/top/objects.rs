@@ -18,8 +18,8 @@ use hpa::Hpa;
 use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode};
-use crate::values::{FindingList, List};
+use crate::cluster::{Cluster, autoscalers};
+use crate::values::{FindingList, List, grouped};
 
 use super::cells::{count, shown, whole};
 use super::{TopArgs, What};
@@ -49,9 +49,7 @@ pub(crate) struct HpaCell {
     pub(crate) desired: Option<i32>,
     pub(crate) min: i32,
     pub(crate) max: i32,
-    /// Conditions of the controller's last sync.
     pub(crate) conditions: Vec<HorizontalPodAutoscalerCondition>,
-    /// The number of further metrics.
     pub(crate) others: usize,
     /// Whether the first metric has a value for each pod.
     #[serde(skip)]
@@ -79,7 +77,6 @@ impl HpaCell {
         }
     }
 
-    /// The current value, and the target.
     pub(crate) fn sides(&self) -> [String; 2] {
         let unit = if self.percent { "%" } else { "" };
         let side = |number| shown(number, |number| format!("{}{unit}", whole(number)));
@@ -100,11 +97,8 @@ impl ClusterObjects {
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
         let mut objects = Self::default();
         if args.what.is_namespaced() {
-            let place = match args.all_namespaces {
-                true => String::new(),
-                false => format!("namespaces/{}/", encode(&cluster.namespace)),
-            };
-            objects.autoscalers(cluster, &place).await?;
+            let path = autoscalers(args.namespace(cluster));
+            objects.autoscalers(cluster, &path).await?;
         } else if args.what != What::Namespaces {
             // Without the right to read them, the default resources are looked for.
             let said = FindingList::read(cluster).await;
@@ -119,18 +113,14 @@ impl ClusterObjects {
         Ok(objects)
     }
 
-    /// Reads the autoscalers of a namespace, `namespaces/NAME/`, or of all with an
-    /// empty `place`.
-    async fn autoscalers(&mut self, cluster: &Cluster, place: &str) -> Result<(), Failure> {
-        let path = format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers");
-        let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, &path).await?;
+    async fn autoscalers(&mut self, cluster: &Cluster, path: &str) -> Result<(), Failure> {
+        let objects: Vec<HorizontalPodAutoscaler> = self.list(cluster, path).await?;
         for object in objects {
             match Hpa::try_from(&object) {
-                Ok(hpa) => self
-                    .hpas
-                    .entry(target(&hpa))
-                    .or_default()
-                    .push(HpaCell::of(hpa)),
+                Ok(hpa) => {
+                    let of_target = self.hpas.entry(target(&hpa)).or_default();
+                    of_target.push(HpaCell::of(hpa));
+                }
                 Err(error) => {
                     let name = object.metadata.name.unwrap_or_default();
                     self.notes
@@ -170,20 +160,16 @@ impl ClusterObjects {
     }
 }
 
-/// `deployments.apps/NAME`; the plurals of workloads are regular.
-fn workload(kind: &str, version: &str, name: &str) -> String {
-    let kind = kind.to_lowercase();
-    match version.split_once('/') {
-        Some((group, _)) => format!("{kind}s.{group}/{name}"),
-        None => format!("{kind}s/{name}"),
-    }
-}
-
-/// Namespace and name of the workload that an autoscaler scales.
+/// Namespace and name of the workload that an autoscaler scales; the plurals of
+/// workloads are regular.
 fn target(hpa: &Hpa) -> (String, String) {
+    let kind = hpa.scaled.kind.to_lowercase();
     let version = hpa.scaled.api_version.as_deref().unwrap_or_default();
-    let workload = workload(&hpa.scaled.kind, version, &hpa.scaled.name);
-    (hpa.namespace.clone(), workload)
+    let resource = grouped(version, &format!("{kind}s"));
+    (
+        hpa.namespace.clone(),
+        format!("{resource}/{}", hpa.scaled.name),
+    )
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    /// GPUs held.
     pub(crate) held: Option<f64>,
     pub(crate) active: Option<f64>,
     pub(crate) idle: Option<f64>,
@@ -64,7 +63,6 @@ const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE
 pub(super) const SPARE: &str = "WINDOW WATT VRAM GPU% AGE ACTIVE IDLE IDLE-SINCE";
 
 impl Row {
-    /// The names of [`Row::cells`].
     pub(crate) fn heading(namespaced: bool) -> Vec<String> {
         let first = namespaced.then_some("NAMESPACE");
         let names = first.into_iter().chain(HEADING.split(' '));

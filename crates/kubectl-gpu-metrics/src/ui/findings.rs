@@ -75,7 +75,6 @@ fn item(it: &Finding) -> Markup {
     }
 }
 
-/// The page of a code: its meaning and remedy.
 pub(super) async fn check(ask: Arc<Ask>) -> Result<Content, Failure> {
     let id = ask.need("code")?;
     let code =

@@ -18,7 +18,6 @@ use super::html::{cell, headings, name, table, words};
 use super::query::link;
 use super::{Ask, Content};
 
-/// The nodes, with their devices.
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
     fetch::rows(&TopArgs::all(What::Nodes, true), &ask.cluster).await
 }
@@ -28,7 +27,6 @@ pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
 enum Does {
     Active,
     Idle,
-    /// Held, with an unknown load.
     Held,
     Free,
     Unknown,
@@ -119,7 +117,6 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// Single GPUs, with their pods.
 pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut found = fetch::rows(&TopArgs::all(What::Gpus, true), &ask.cluster).await?;
     let gpus = found.gpus();
@@ -178,7 +175,6 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     }
 }
 
-/// The page of a node's GPUs.
 fn why(node: &str) -> String {
     link(
         "why",

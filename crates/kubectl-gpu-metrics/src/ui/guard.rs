@@ -33,10 +33,8 @@ pub(super) struct Guard {
     session: String,
 }
 
-/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The request is the user's.
     Pass,
     /// The request has a token in its address, and is redirected to the address
     /// without it: the cookie to set, where the browser has none.
@@ -84,7 +82,6 @@ impl Guard {
         }
     }
 
-    /// Whether the browser has the cookie.
     fn is_known(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter();
         let cookies = cookies.flat_map(|line| line.as_bytes().split(|it| *it == b';'));
@@ -178,6 +175,7 @@ mod tests {
         let url = guard.url();
         let path = url.strip_prefix("http://127.0.0.1:4040").unwrap();
         let wrong = "/?token=0123456789abcdef";
+        let with = |path: &str, cookie: &str| judged(&guard, path, &[host, ("cookie", cookie)]);
         assert_eq!(judged(&guard, wrong, &[host]), Verdict::Unknown);
         let Verdict::Enter(Some(cookie)) = judged(&guard, path, &[host]) else {
             panic!("the token was refused");
@@ -187,16 +185,10 @@ mod tests {
         assert_eq!(judged(&guard, "/?token=", &[host]), Verdict::Unknown);
         let (session, _) = cookie.split_once(';').unwrap();
         for path in [path, wrong] {
-            assert_eq!(
-                judged(&guard, path, &[host, ("cookie", session)]),
-                Verdict::Enter(None)
-            );
+            assert_eq!(with(path, session), Verdict::Enter(None));
         }
         for line in [session, &format!("a=b; {session}; c=d")] {
-            assert_eq!(
-                judged(&guard, "/", &[host, ("cookie", line)]),
-                Verdict::Pass
-            );
+            assert_eq!(with("/", line), Verdict::Pass);
         }
         for line in [
             "",
@@ -205,10 +197,7 @@ mod tests {
             &format!("x{session}"),
             &session[..session.len() - 1],
         ] {
-            assert_eq!(
-                judged(&guard, "/", &[host, ("cookie", line)]),
-                Verdict::Unknown
-            );
+            assert_eq!(with("/", line), Verdict::Unknown);
         }
         assert_ne!(Guard::new(String::new()).unwrap().session, guard.session);
     }

@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::top::cells::count;
-use crate::top::fetch::FetchedDevices;
+use crate::top::fetch::Found;
 use crate::top::objects::{ClusterObjects, HpaCell};
 use crate::top::rows::Row;
 use crate::top::{TopArgs, What};
@@ -24,7 +24,6 @@ use super::{Ask, Content};
 /// Prefix of the controller's message that it has no metric.
 const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
 
-/// How many lists are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
 /// The columns; a narrow window shows the first of them.
@@ -33,7 +32,6 @@ const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCA
 /// The state of an autoscaler; the page sorts by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// It computes no replicas, for this reason.
     Stuck(String),
     /// It wants more replicas than its maximum.
     Pinned {
@@ -44,7 +42,6 @@ enum State {
         there: usize,
         replicas: i32,
     },
-    /// The controller has written no condition.
     Unsaid,
     Well(&'static str),
 }
@@ -108,17 +105,16 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = ClusterObjects::read(&args, &ask.cluster).await?;
-    let pods = FetchedDevices::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
-    let pods = pods.map_or_else(|failure| Err(failure.to_string()), |list| Ok(list.items));
-    let pods = pods.unwrap_or_else(|said| {
-        objects.notes.insert(said);
-        Vec::new()
+    let pods = Found::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
+    let pods = pods.unwrap_or_else(|failure| {
+        objects.notes.insert(failure.to_string());
+        Found::default()
     });
     let with_value = with_value(&ask, &objects).await;
     let mut all: Vec<(State, &str, &str, &HpaCell)> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
         all.extend(hpas.iter().map(|hpa| {
-            let there = there(&pods, (namespace, of, hpa), &with_value);
+            let there = there(&pods.rows, (namespace, of, hpa), &with_value);
             (State::of(hpa, there), &**namespace, &**of, hpa)
         }));
     }
@@ -150,7 +146,6 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 /// The pods that have a value, by namespace and metric.
 type WithValue = BTreeMap<(String, String), Vec<String>>;
 
-/// Reads the metrics of pods that autoscalers ask for.
 async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
     let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
         let metrics = hpas.iter().filter(|hpa| hpa.of_pods);

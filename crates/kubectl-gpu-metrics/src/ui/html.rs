@@ -12,9 +12,8 @@ use crate::table::is_number;
 use crate::unread::UNREAD;
 
 use super::query::link;
-use super::{Ask, Content, Tab};
+use super::{Ask, Content, TABS, Tab};
 
-/// The beginning of a number's cell.
 const NUMBER: &str = "<td class=\"n\">";
 
 /// Advice for a user without a right to all namespaces.
@@ -44,7 +43,7 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
             (
                 code,
                 Content {
-                    title: tab.name().to_owned(),
+                    title: tab.name.to_owned(),
                     status: "could not be read".to_owned(),
                     body,
                 },
@@ -98,10 +97,10 @@ fn navigation(active: Tab, ask: &Ask) -> Markup {
     html! {
         nav aria-label="Pages" {
             ul {
-                @for tab in Tab::ALL {
+                @for tab in TABS {
                     @let kept = if tab.is_namespaced() { namespace } else { "" };
                     @let current = (tab == active).then_some("page");
-                    li { a href=(link(tab.path(), [("namespace", kept)])) aria-current=[current] { (tab.name()) } }
+                    li { a href=(link(tab.path, [("namespace", kept)])) aria-current=[current] { (tab.name) } }
                 }
             }
         }
@@ -110,7 +109,7 @@ fn navigation(active: Tab, ask: &Ask) -> Markup {
 
 fn namespaces(tab: Tab, ask: &Ask) -> Markup {
     html! {
-        form action=(link(tab.path(), [])) {
+        form action=(link(tab.path, [])) {
             label for="namespace" { "Namespace " }
             input #namespace name="namespace" value=(ask.namespace.as_deref().unwrap_or_default())
                 placeholder="all" autocomplete="off" spellcheck="false";
@@ -156,7 +155,6 @@ pub(super) fn cell(text: &str) -> Markup {
     html! { td class=[class] { (text) } }
 }
 
-/// A cell of whole sentences.
 pub(super) fn words(text: &str) -> Markup {
     html! { td.words { (text) } }
 }
@@ -168,7 +166,6 @@ pub(super) fn name(text: &str, href: &str) -> Markup {
     html! { th scope="row" { a href=(href) { @for part in parts { (part) wbr; } } } }
 }
 
-/// Remarks on missing values.
 pub(super) fn notes(notes: &BTreeSet<String>) -> Markup {
     let list = html! { ul.notes { @for note in notes { li { (note) } } } };
     html! {

@@ -35,18 +35,12 @@ fn paragraph(lines: &[&str]) -> Markup {
     if lines.iter().all(|line| line.starts_with('|')) {
         return cells(lines);
     }
-    if !lines
-        .iter()
-        .any(|line| line.starts_with("- ") || line.starts_with("* "))
-    {
+    if !lines.iter().any(|line| line.starts_with("- ")) {
         return html! { p { (spans(&lines.join(" "))) } };
     }
     let mut items: Vec<String> = Vec::new();
     for line in lines {
-        match (
-            line.strip_prefix("- ").or(line.strip_prefix("* ")),
-            items.last_mut(),
-        ) {
+        match (line.strip_prefix("- "), items.last_mut()) {
             (None, Some(item)) => *item += &format!(" {}", line.trim()),
             (item, _) => items.push(item.unwrap_or(line).to_owned()),
         }

@@ -17,7 +17,7 @@ mod sources;
 mod why;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -42,7 +42,9 @@ use cluster_state::client::Client;
 
 use super::cluster::{Cluster, ClusterArgs};
 use super::signals::Signals;
+use super::top::What;
 use super::unread::{UNREAD, trouble};
+use super::wrap::print;
 use super::{Failure, number};
 use guard::{Guard, Verdict};
 use query::{Query, link};
@@ -67,15 +69,12 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-/// The answer to a browser without the cookie.
 const LOCKED: &str = "This page opens by the address that the program printed, once and in one browser.\n\
                       If it is open here already, go to ./ from its address bar; else start the program again.\n";
 
-/// The answer to other names and sites at the operators' address.
 const ELSEWHERE: &str = "This page is reached by an IP address, by localhost or by a name of the cluster, and \
                          from no other site.\n";
 
-/// The answer to other names and sites.
 const FOREIGN: &str = "This page is for its own address alone, as the program printed it.\n";
 
 /// The fleet, its workloads and autoscalers, and why their numbers are what they
@@ -97,8 +96,7 @@ pub struct UiArgs {
 pub async fn run(args: UiArgs) -> Result<(), Failure> {
     let cluster = args.cluster.connect().await?;
     let local = Local::bind(args.port).await?;
-    // The reader of the output may have closed it.
-    let _ = writeln!(io::stdout(), "open {}\nCtrl-C ends it.", local.url());
+    print(&format!("open {}\nCtrl-C ends it.", local.url()));
     let (stop, stopped) = watch::channel(false);
     let name = cluster.client.cluster().to_owned();
     let pages = routes(cluster.client, args.cluster.namespace, &name);
@@ -203,28 +201,32 @@ async fn marked(request: Request, next: Next) -> Response {
     response
 }
 
-/// The pages, with the answers to `client`; `name` is that of the cluster.
+/// The pages, with the answers to `client`; `name` is that of the cluster. What serves
+/// them adds the headers.
 /// `namespace` is the default where the address names none; `None` means all.
 pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
     Router::new()
-        .route("/", page(Tab::Fleet, fleet::view))
-        .route("/gpus", page(Tab::Gpus, fleet::gpus))
-        .route("/workloads", page(Tab::Workloads, objects::workloads))
-        .route("/pods", page(Tab::Pods, objects::pods))
-        .route("/namespaces", page(Tab::Namespaces, objects::namespaces))
-        .route("/hpas", page(Tab::Hpas, hpas::view))
-        .route("/hpa", page(Tab::Hpa, hpas::decision))
-        .route("/why", page(Tab::Why, why::view))
-        .route("/findings", page(Tab::Findings, findings::view))
-        .route("/check", page(Tab::Check, findings::check))
-        .route("/sources", page(Tab::Sources, sources::view))
+        .route("/", page(FLEET, fleet::view))
+        .route("/gpus", page(GPUS, fleet::gpus))
         .route(
-            "/configuration",
-            page(Tab::Configuration, configuration::view),
+            "/workloads",
+            page(WORKLOADS, |ask| objects::view(ask, What::Workloads)),
         )
+        .route("/pods", page(PODS, |ask| objects::view(ask, What::Pods)))
+        .route(
+            "/namespaces",
+            page(NAMESPACES, |ask| objects::view(ask, What::Namespaces)),
+        )
+        .route("/hpas", page(HPAS, hpas::view))
+        .route("/hpa", page(HPA, hpas::decision))
+        .route("/why", page(WHY, why::view))
+        .route("/findings", page(FINDINGS, findings::view))
+        .route("/check", page(CHECK, findings::check))
+        .route("/sources", page(SOURCES, sources::view))
+        .route("/configuration", page(CONFIGURATION, configuration::view))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),
@@ -240,10 +242,8 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
             namespace,
             name: name.into(),
         })
-        .layer(from_fn(marked))
 }
 
-/// The source of the pages.
 #[derive(Clone, Debug)]
 struct Source {
     client: Client,
@@ -259,13 +259,13 @@ where
 {
     get(move |State(source): State<Source>, uri: Uri| async move {
         let mut ask = Ask::new(&source, &uri);
-        if tab != Tab::Check {
+        if tab != CHECK {
             ask.trouble = trouble(&ask.cluster).await;
         }
         let ask = Arc::new(ask);
         match view(Arc::clone(&ask)).await {
             // A user without a right to nodes may have one to a namespace.
-            Err(Failure::Refused(_)) if tab == Tab::Fleet => {
+            Err(Failure::Refused(_)) if tab == FLEET => {
                 let home = link("workloads", [("namespace", &*ask.cluster.namespace)]);
                 Redirect::to(&home).into_response()
             }
@@ -274,7 +274,6 @@ where
     })
 }
 
-/// One request.
 #[derive(Debug)]
 struct Ask {
     /// With the requested namespace, or that of the context.
@@ -289,22 +288,17 @@ struct Ask {
 
 impl Ask {
     fn new(source: &Source, uri: &Uri) -> Self {
-        let Source {
-            client,
-            namespace,
-            name,
-        } = source;
         let query = Query::of(uri);
-        let asked = match query.get("namespace") {
+        let namespace = match query.get("namespace") {
             Some("") => None,
             Some(name) => Some(name.to_owned()),
-            None => namespace.clone(),
+            None => source.namespace.clone(),
         };
         Self {
-            cluster: Cluster::of(client.clone(), asked.as_deref()),
-            namespace: asked,
+            cluster: Cluster::of(source.client.clone(), namespace.as_deref()),
+            namespace,
             query,
-            cluster_name: Arc::clone(name),
+            cluster_name: Arc::clone(&source.name),
             trouble: None,
         }
     }
@@ -345,84 +339,54 @@ struct Content {
     body: Markup,
 }
 
-/// A page, by its tab.
+/// A page: its path, and its name in the tab row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tab {
-    Fleet,
-    Gpus,
-    Workloads,
-    Pods,
-    Namespaces,
-    Hpas,
-    Findings,
-    Sources,
-    Configuration,
-    Why,
-    Hpa,
-    Check,
+struct Tab {
+    path: &'static str,
+    name: &'static str,
 }
 
+const fn tab(path: &'static str, name: &'static str) -> Tab {
+    Tab { path, name }
+}
+
+const FLEET: Tab = tab("", "Fleet");
+const GPUS: Tab = tab("gpus", "GPUs");
+const WORKLOADS: Tab = tab("workloads", "Workloads");
+const PODS: Tab = tab("pods", "Pods");
+const NAMESPACES: Tab = tab("namespaces", "Namespaces");
+const HPAS: Tab = tab("hpas", "HPAs");
+const FINDINGS: Tab = tab("findings", "Findings");
+const SOURCES: Tab = tab("sources", "Sources");
+const CONFIGURATION: Tab = tab("configuration", "Configuration");
+const WHY: Tab = tab("why", "Why this value");
+const HPA: Tab = tab("hpa", "Why these replicas");
+const CHECK: Tab = tab("check", "Check");
+
+const TABS: [Tab; 9] = [
+    FLEET,
+    GPUS,
+    WORKLOADS,
+    PODS,
+    NAMESPACES,
+    HPAS,
+    FINDINGS,
+    SOURCES,
+    CONFIGURATION,
+];
+
 impl Tab {
-    /// The tabs that are shown.
-    const ALL: [Self; 9] = [
-        Self::Fleet,
-        Self::Gpus,
-        Self::Workloads,
-        Self::Pods,
-        Self::Namespaces,
-        Self::Hpas,
-        Self::Findings,
-        Self::Sources,
-        Self::Configuration,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Fleet => "Fleet",
-            Self::Gpus => "GPUs",
-            Self::Workloads => "Workloads",
-            Self::Pods => "Pods",
-            Self::Namespaces => "Namespaces",
-            Self::Hpas => "HPAs",
-            Self::Findings => "Findings",
-            Self::Sources => "Sources",
-            Self::Configuration => "Configuration",
-            Self::Why => "Why this value",
-            Self::Hpa => "Why these replicas",
-            Self::Check => "Check",
-        }
-    }
-
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Fleet => "",
-            Self::Gpus => "gpus",
-            Self::Workloads => "workloads",
-            Self::Pods => "pods",
-            Self::Namespaces => "namespaces",
-            Self::Hpas => "hpas",
-            Self::Findings => "findings",
-            Self::Sources => "sources",
-            Self::Configuration => "configuration",
-            Self::Why => "why",
-            Self::Hpa => "hpa",
-            Self::Check => "check",
-        }
-    }
-
-    const fn is_namespaced(self) -> bool {
-        matches!(
-            self,
-            Self::Workloads | Self::Pods | Self::Hpas | Self::Findings
-        )
+    /// Whether it shows one namespace or all.
+    fn is_namespaced(self) -> bool {
+        [WORKLOADS, PODS, HPAS, FINDINGS].contains(&self)
     }
 
     /// Refresh interval in seconds; 0: the page does not change. Findings cost some
     /// hundred requests.
-    const fn every(self) -> u32 {
+    fn every(self) -> u32 {
         match self {
-            Self::Check => 0,
-            Self::Findings | Self::Configuration => 60,
+            CHECK => 0,
+            FINDINGS | CONFIGURATION => 60,
             _ => 5,
         }
     }

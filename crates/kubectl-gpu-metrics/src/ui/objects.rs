@@ -19,20 +19,9 @@ use super::html::{alert, cell, name, table};
 use super::query::link;
 use super::{Ask, Content};
 
-pub(super) async fn workloads(ask: Arc<Ask>) -> Result<Content, Failure> {
-    view(&ask, What::Workloads, "workloads").await
-}
-
-pub(super) async fn pods(ask: Arc<Ask>) -> Result<Content, Failure> {
-    view(&ask, What::Pods, "pods").await
-}
-
-pub(super) async fn namespaces(ask: Arc<Ask>) -> Result<Content, Failure> {
-    view(&ask, What::Namespaces, "namespaces").await
-}
-
-async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
-    let (mut found, namespace) = rows(ask, what).await?;
+pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> {
+    let page = format!("{}s", what.singular());
+    let (mut found, namespace) = rows(&ask, what).await?;
     if let Some(column) = ask.query.word("sort") {
         let column = Column::from_str(column, true).map_err(Failure::Usage)?;
         Row::sort(&mut found.rows, column);
@@ -43,12 +32,15 @@ async fn view(ask: &Ask, what: What, page: &str) -> Result<Content, Failure> {
         _ => String::new(),
     };
     let headings = Row::heading(namespaced);
-    let headings: Vec<Markup> = headings.iter().map(|it| sortable(ask, page, it)).collect();
+    let headings: Vec<Markup> = headings
+        .iter()
+        .map(|it| sortable(&ask, &page, it))
+        .collect();
     let rows = found.rows.iter().map(|row| cells(row, what, namespaced));
     let rows: Vec<Vec<Markup>> = rows.collect();
     Ok(Content {
         title: format!("GPUs by {}{place}", what.singular()),
-        status: ask.status(rows.is_empty(), status(&found.rows, page, &place)),
+        status: ask.status(rows.is_empty(), status(&found.rows, &page, &place)),
         body: html! {
             @if !rows.is_empty() {
                 (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))
@@ -141,7 +133,6 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
     cells
 }
 
-/// The page that explains a row.
 fn why(row: &Row, what: What) -> String {
     let (resource, name) = match what {
         What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),

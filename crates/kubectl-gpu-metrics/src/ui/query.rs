@@ -1,7 +1,5 @@
 //! The query of a page's address, and links to other pages.
 
-use std::borrow::Cow;
-
 use http::Uri;
 use url::form_urlencoded::{Serializer, parse};
 
@@ -11,12 +9,10 @@ pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(super) fn of(uri: &Uri) -> Self {
-        let pairs = parse(uri.query().unwrap_or_default().as_bytes());
-        let owned =
-            |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
+        let pairs = parse(uri.query().unwrap_or_default().as_bytes()).into_owned();
         // No object has such a name, and a proxy may resolve it as a path.
         let is_name = |(_, value): &(String, String)| !matches!(value.as_str(), "." | "..");
-        Self(pairs.map(owned).filter(is_name).collect())
+        Self(pairs.filter(is_name).collect())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -24,7 +20,6 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value, unless it is empty.
     pub(super) fn word(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }

@@ -56,7 +56,6 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// Links to the other metrics of the object.
 async fn choice(ask: &Ask, resource: &str, metric: &str) -> Markup {
     let served = values::served(&ask.cluster).await.unwrap_or_default();
     let known = served.iter().filter(|(_, on)| on.contains(resource));
@@ -117,12 +116,11 @@ fn instants(said: &Explanation) -> Markup {
     let rows = rows(said, IN_COLUMNS);
     let names = rows.first().cloned().unwrap_or_default();
     let rows = rows.iter().skip(1).map(|row| {
-        let head = row
-            .iter()
-            .take(1)
-            .map(|time| html! { th scope="row" { (time) } });
-        head.chain(row.iter().skip(1).map(|text| cell(text)))
-            .collect()
+        let cells = row.iter().enumerate().map(|(place, text)| match place {
+            0 => html! { th scope="row" { (text) } },
+            _ => cell(text),
+        });
+        cells.collect()
     });
     let rows: Vec<Vec<Markup>> = rows.collect();
     html! {

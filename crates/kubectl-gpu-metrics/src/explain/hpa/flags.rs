@@ -70,43 +70,32 @@ impl FlagArgs {
     /// The flags as written on a command line: the given ones, and the assumed ones.
     pub(crate) fn written(&self, flags: &ControllerFlags) -> [Vec<String>; 2] {
         let gate = flags.configurable_tolerance;
-        let rows = [
+        let tolerance = format!("--{TOLERANCE}={}", flags.tolerance);
+        let durations = [
             (
-                self.tolerance.is_some(),
-                TOLERANCE,
-                flags.tolerance.to_string(),
-            ),
-            (
-                self.downscale_stabilisation.is_some(),
+                self.downscale_stabilisation,
                 STABILISATION,
-                go_duration(flags.downscale_stabilisation),
+                flags.downscale_stabilisation,
             ),
             (
-                self.cpu_initialization.is_some(),
+                self.cpu_initialization,
                 INITIALIZATION,
-                go_duration(flags.cpu_initialization),
+                flags.cpu_initialization,
             ),
-            (
-                self.initial_readiness.is_some(),
-                READINESS,
-                go_duration(flags.initial_readiness),
-            ),
-            (
-                self.sync_period.is_some(),
-                SYNC,
-                go_duration(flags.sync_period),
-            ),
-            (
-                false,
-                "feature-gates",
-                format!("HPAConfigurableTolerance={gate}"),
-            ),
+            (self.initial_readiness, READINESS, flags.initial_readiness),
+            (self.sync_period, SYNC, flags.sync_period),
         ];
-        [true, false].map(|wanted| {
-            let rows = rows.iter().filter(|(given, ..)| *given == wanted);
-            rows.map(|(_, name, value)| format!("--{name}={value}"))
-                .collect()
-        })
+        let durations = durations.map(|(given, name, value)| {
+            (given.is_some(), format!("--{name}={}", go_duration(value)))
+        });
+        let rows = std::iter::once((self.tolerance.is_some(), tolerance)).chain(durations);
+        let (mut given, mut assumed) = (Vec::new(), Vec::new());
+        for (is_given, flag) in rows {
+            let flags = if is_given { &mut given } else { &mut assumed };
+            flags.push(flag);
+        }
+        assumed.push(format!("--feature-gates=HPAConfigurableTolerance={gate}"));
+        [given, assumed]
     }
 }
 

@@ -4,7 +4,8 @@ use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
 use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
-use serde::Deserialize;
+use k8s_openapi::apimachinery::pkg::version::Info;
+use serde::de::DeserializeOwned;
 
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector as Parsed;
@@ -13,7 +14,7 @@ use findings::names::hint;
 use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, Selection, TargetScale};
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode};
+use crate::cluster::{self, Cluster, encode, within};
 use crate::explain::failure;
 use crate::values::List;
 
@@ -34,55 +35,37 @@ pub(super) struct Reading {
     pub(super) flags: ControllerFlags,
 }
 
-#[derive(Deserialize)]
-struct Version {
-    minor: String,
-}
-
 impl Reading {
     pub(super) async fn of(
         cluster: &Cluster,
         (namespace, name): (&str, &str),
         flags: &FlagArgs,
     ) -> Result<Self, Failure> {
-        let base = format!(
-            "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
-            encode(namespace)
-        );
+        let base = cluster::autoscalers(Some(namespace));
         let object = autoscaler(cluster, &base, name).await?;
         let hpa = Hpa::try_from(&object).map_err(|error| Failure::Failed(error.to_string()))?;
-        let version: Version = read(cluster, "/version").await?;
+        let version: Info = read(cluster, "/version").await?;
         let digits = version
             .minor
             .trim_end_matches(|last: char| !last.is_ascii_digit());
         let flags = flags.or_defaults(digits.parse().unwrap_or(35));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
-        let target = match Target::of(cluster, namespace, &hpa.scaled).await {
-            Ok(target) => Ok(target),
-            Err(unread) => Err(unread.told()?),
+        let (scale, selector) = match Target::of(cluster, namespace, &hpa.scaled).await {
+            Ok(Target { scale, selector }) => (Ok(scale), selector),
+            Err(unread) => (Err(unread.told()?), String::new()),
         };
         let mut reading = Self {
             hpa,
-            scale: target
-                .as_ref()
-                .map(|target| target.scale)
-                .map_err(Clone::clone),
+            scale,
             selection: Selection::Missing,
             pods: Vec::new(),
             answers: Vec::new(),
             flags,
         };
-        let Ok(Target { selector, .. }) = target else {
-            return Ok(reading);
-        };
         if selector.is_empty() {
             return Ok(reading);
         }
-        let path = format!(
-            "/api/v1/namespaces/{}/pods?labelSelector={}",
-            encode(namespace),
-            encode(&selector)
-        );
+        let path = cluster::pods(namespace, &selector);
         let pods: List<ApiPod> = read(cluster, &path).await?;
         reading.pods = pods.items.iter().map(ScaledPod::from).collect();
         reading.selection =
@@ -98,7 +81,7 @@ impl Reading {
     }
 }
 
-async fn read<T: serde::de::DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, Failure> {
+async fn read<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, Failure> {
     let read = cluster.read(path).await;
     read.map_err(|error| failure(&error))
 }
@@ -144,12 +127,8 @@ impl Target {
     ) -> Result<Self, Unread> {
         let version = target.api_version.as_deref().unwrap_or("v1");
         let resource = plural(cluster, version, &target.kind).await?;
-        let name = encode(&target.name);
-        let root = root(version);
-        let path = format!(
-            "{root}/namespaces/{}/{resource}/{name}/scale",
-            encode(namespace)
-        );
+        let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
+        let path = format!("{root}/{place}{resource}/{name}/scale");
         let scale: ApiScale = cluster.read(&path).await?;
         let status = scale.status.unwrap_or_default();
         Ok(Self {
@@ -178,28 +157,18 @@ async fn selection(
         Labels::from_pairs(labels.map(|(name, value)| (name.as_str(), value.as_str())))
     };
     let labels: Vec<Labels> = pods.iter().map(of_pod).collect();
-    let mut autoscalers = Vec::new();
-    let targets = all.iter().map(|other| async move {
+    let labels = &labels;
+    let reads = all.iter().map(|other| async move {
         let scaled = &other.spec.as_ref()?.scale_target_ref;
-        Target::of(cluster, namespace, scaled).await.ok()
+        let Target { selector, .. } = Target::of(cluster, namespace, scaled).await.ok()?;
+        let theirs = Parsed::parse(&selector).ok()?;
+        let takes = !selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
+        let name = other.metadata.name.clone().unwrap_or_default();
+        takes.then(|| (namespace.to_owned(), name))
     });
-    let targets: Vec<_> = targets.collect();
-    let targets = stream::iter(targets).buffered(SIDE_BY_SIDE);
-    let targets: Vec<_> = targets.collect().await;
-    for (other, target) in all.iter().zip(targets) {
-        let Some(target) = target else {
-            continue;
-        };
-        let Ok(theirs) = Parsed::parse(&target.selector) else {
-            continue;
-        };
-        let takes =
-            !target.selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
-        if takes {
-            let name = other.metadata.name.clone().unwrap_or_default();
-            autoscalers.push((namespace.to_owned(), name));
-        }
-    }
+    let reads: Vec<_> = reads.collect();
+    let reads = stream::iter(reads).buffered(SIDE_BY_SIDE);
+    let autoscalers: Vec<_> = reads.filter_map(std::future::ready).collect().await;
     match autoscalers.len() {
         0 | 1 => Selection::Clear,
         _ => Selection::Ambiguous {

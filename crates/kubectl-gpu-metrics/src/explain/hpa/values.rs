@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, LabelSelector};
 use kube::core::Selector;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use apimachinery::duration::parse_duration;
 use apimachinery::quantity::parse_milli;
@@ -18,7 +19,8 @@ use hpa::pods::PodMetric;
 use crate::Failure;
 use crate::cluster::{Cluster, encode};
 use crate::explain::failure;
-use crate::values::{EXTERNAL, Item, List, Named, RESOURCE, of_object};
+use crate::kinds;
+use crate::values::{EXTERNAL, Item, List, Named, RESOURCE, grouped, of_object};
 
 /// The window of a metric without one, as in the controller's client
 /// (`pkg/controller/podautoscaler/metrics/client.go`).
@@ -74,7 +76,6 @@ impl From<String> for Unread {
     }
 }
 
-/// One metric's values, asked for as the controller does.
 pub(super) async fn answer(
     (cluster, namespace): (&Cluster, &str),
     selector: &str,
@@ -113,13 +114,8 @@ pub(super) async fn answer(
             resource,
             container,
         } => {
-            of_use(
-                cluster,
-                (namespace, selector),
-                resource,
-                container.as_deref(),
-            )
-            .await
+            let pods = (namespace, selector);
+            of_use(cluster, pods, resource, container.as_deref()).await
         }
     }
 }
@@ -154,10 +150,7 @@ fn series(selector: Option<&LabelSelector>) -> Result<String, String> {
     Ok(encode(&selector.to_string()))
 }
 
-async fn items<T: serde::de::DeserializeOwned>(
-    cluster: &Cluster,
-    path: &str,
-) -> Result<Vec<T>, Unread> {
+async fn items<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T>, Unread> {
     let list: List<T> = cluster.read(path).await?;
     Ok(list.items)
 }
@@ -207,19 +200,16 @@ pub(super) fn root(version: &str) -> String {
     }
 }
 
-/// A resource with its group: `deployments.apps`.
-fn grouped(version: &str, plural: &str) -> String {
-    match version.split_once('/') {
-        Some((group, _)) => format!("{plural}.{group}"),
-        None => plural.to_owned(),
-    }
-}
-
 /// The resource of a kind: `deployments`.
 pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, Unread> {
-    let list = cluster.resources(&root(version)).await?;
-    let mut found = list.resources.iter();
+    let known = kinds::known();
+    let mut known = known.iter();
+    if let Some(known) = known.find(|it| *it.kind == *kind && it.api_version() == version) {
+        return Ok(known.plural.to_string());
+    }
+    let list: APIResourceList = cluster.read(&root(version)).await?;
+    let mut found = list.resources.into_iter();
     let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
     let found = found.ok_or_else(|| format!("no matches for kind {kind:?} in {version:?}"))?;
-    Ok(found.name.clone())
+    Ok(found.name)
 }

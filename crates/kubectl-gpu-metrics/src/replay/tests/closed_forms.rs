@@ -26,7 +26,7 @@ fn a_constant_demand_is_met_by_doubling_and_kept() {
     let past = past(1, for_seconds(4.0, 3600));
     let ticks = run(&plan, &past);
     assert_eq!(sizes(&ticks), [(0, 2), (30, 4), (60, 8)]);
-    let figures = measure(&plan).of(&ticks);
+    let figures = measure(&plan, &past, &ticks);
     assert!(
         (figures.gpu_hours - 1900.0 / 240.0).abs() < 1e-9,
         "{figures:?}"
@@ -41,7 +41,7 @@ fn a_constant_demand_is_met_by_doubling_and_kept() {
     assert_eq!(events, (2, 0, 0));
     // An autoscaler that knows the demand has 8 replicas from the start.
     let known = trial(&plan, &past).clairvoyant().unwrap();
-    let known = measure(&plan).of(&known);
+    let known = measure(&plan, &past, &known);
     assert!((known.gpu_hours - 8.0).abs() < 1e-9, "{known:?}");
     assert_eq!(known.overload_minutes, 0.0);
 }
@@ -57,7 +57,7 @@ fn a_step_is_followed_up_at_once_and_down_after_the_stabilisation() {
     let past = past(6, demand.chain(for_seconds(3.0, 1805)));
     let ticks = run(&plan, &past);
     assert_eq!(sizes(&ticks), [(0, 6), (1800, 12), (3900, 6)]);
-    let figures = measure(&plan).of(&ticks);
+    let figures = measure(&plan, &past, &ticks);
     assert_eq!(
         (figures.scale_ups, figures.scale_downs, figures.flaps),
         (1, 1, 0)
@@ -100,7 +100,7 @@ fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
     let past = past(8, std::iter::repeat_with(tooth).take(10).flatten());
     let stable = plan(&pods("50"), &Value::Null);
     assert_eq!(sizes(&run(&stable, &past)).last().unwrap().1, 16);
-    let smooth = measure(&stable).of(&run(&stable, &past));
+    let smooth = measure(&stable, &past, &run(&stable, &past));
     assert!(
         smooth.scale_ups <= 2 && smooth.scale_downs == 0,
         "{smooth:?}"
@@ -109,7 +109,8 @@ fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
         &pods("50"),
         &json!({"scaleDown": {"stabilizationWindowSeconds": 0}}),
     );
-    let hasty = measure(&hasty).of(&run(&hasty, &past));
+    // Measured as the first one: its own window has no flaps.
+    let hasty = measure(&stable, &past, &run(&hasty, &past));
     assert_eq!(hasty.flaps, 18, "{hasty:?}");
     assert!(hasty.gpu_hours < smooth.gpu_hours);
 }
@@ -139,9 +140,10 @@ fn an_unknown_demand_changes_nothing_and_is_counted() {
     let demand = for_seconds(3.0, 1200)
         .chain(gap)
         .chain(for_seconds(3.0, 1200));
-    let ticks = run(&plan, &past(6, demand));
+    let past = past(6, demand);
+    let ticks = run(&plan, &past);
     assert_eq!(sizes(&ticks), [(0, 6)]);
-    assert_eq!(measure(&plan).of(&ticks).unknown_minutes, 20.0);
+    assert_eq!(measure(&plan, &past, &ticks).unknown_minutes, 20.0);
     assert!(ticks[120].shown.is_none(), "{:?}", ticks[120]);
 }
 
@@ -149,9 +151,10 @@ fn an_unknown_demand_changes_nothing_and_is_counted() {
 #[test]
 fn replicas_stay_between_their_bounds() {
     let plan = plan(&pods("50"), &Value::Null);
-    let ticks = run(&plan, &past(20, for_seconds(40.0, 600)));
+    let past = past(20, for_seconds(40.0, 600));
+    let ticks = run(&plan, &past);
     assert_eq!(sizes(&ticks), [(0, 30)]);
-    let figures = measure(&plan).of(&ticks);
+    let figures = measure(&plan, &past, &ticks);
     assert_eq!(figures.minutes_at_max, 10.0);
     assert_eq!(figures.overload_minutes, 10.0);
 }

@@ -15,8 +15,8 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::policy::Policy;
 use hpa::{ControllerFlags, Hpa};
 
-use super::figures::minutes;
-use super::{FigureParameters, Moment, Past, Plan, Tick, Trial};
+use super::past::changes;
+use super::{Figures, Moment, Past, Plan, Tick, Trial};
 
 const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 
@@ -91,21 +91,13 @@ fn trial<'t>(plan: &'t Plan, past: &'t Past) -> Trial<'t> {
 
 /// Changes of the replicas, by seconds since the start.
 fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
-    let mut sizes: Vec<(u64, i32)> = Vec::new();
-    for tick in ticks {
-        if sizes.last().is_none_or(|(_, last)| *last != tick.replicas) {
-            sizes.push((tick.at.since(START).as_secs(), tick.replicas));
-        }
-    }
-    sizes
+    let changes = changes(ticks).into_iter();
+    changes
+        .map(|(at, replicas)| (at.since(START).as_secs(), replicas))
+        .collect()
 }
 
-fn measure(plan: &Plan) -> FigureParameters<'_> {
-    FigureParameters {
-        plan,
-        gpus_per_pod: 1.0,
-        tick_minutes: minutes(Duration::from_secs(15)),
-        flap_seconds: 300,
-        price: Some(2.0),
-    }
+/// At a price of 2 for a GPU hour.
+fn measure(plan: &Plan, past: &Past, ticks: &[Tick]) -> Figures {
+    trial(plan, past).figures(ticks, Some(2.0))
 }
