@@ -7,7 +7,6 @@
 
 mod behavior;
 pub mod hpa;
-mod invalid;
 pub mod manifest;
 mod measure;
 pub mod metric;
@@ -120,7 +119,6 @@ pub struct Situation<'a> {
 
 impl Situation<'_> {
     /// The tolerances in force for this autoscaler.
-    #[must_use]
     pub(crate) fn tolerances(&self) -> Tolerances {
         let flag = self.flags.tolerance;
         let behavior = self.hpa.behavior.as_ref();
