@@ -48,7 +48,6 @@ impl Replica {
 
 impl Replicas {
     /// The addresses of `settings`; the first is asked first.
-    #[must_use]
     pub(crate) fn new(settings: &PrometheusSettings) -> Self {
         Self {
             first: Replica::new(&settings.url),
@@ -171,7 +170,6 @@ fn is_of_address(error: &Error) -> bool {
         },
         Error::Query { .. }
         | Error::TooLarge { .. }
-        | Error::TooMany { .. }
         | Error::NoRoom { .. }
         | Error::Credentials { .. } => false,
     }
