@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use regex::bytes::Regex;
 
-use super::naming::Regexes;
+use super::naming::regex;
 use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::promql::quote_regex;
@@ -32,17 +32,12 @@ pub(super) struct Override {
 #[derive(Clone, Debug)]
 struct LabelTemplate {
     template: Template,
-    pattern: Arc<Regex>,
+    pattern: Regex,
 }
 
 impl ResourceLabels {
-    pub(super) fn new(
-        overrides: Vec<Override>,
-        template: Option<&str>,
-        regexes: &mut Regexes,
-    ) -> Result<Self, String> {
-        let template = template.map(|text| LabelTemplate::new(text, regexes));
-        let template = template.transpose()?;
+    pub(super) fn new(overrides: Vec<Override>, template: Option<&str>) -> Result<Self, String> {
+        let template = template.map(LabelTemplate::new).transpose()?;
         Ok(Self {
             overrides,
             template,
@@ -106,7 +101,7 @@ impl ResourceLabels {
 }
 
 impl LabelTemplate {
-    fn new(text: &str, regexes: &mut Regexes) -> Result<Self, String> {
+    fn new(text: &str) -> Result<Self, String> {
         let template = Template::parse(text, &fields("", ""))
             .map_err(|error| format!("{text:?} is no template: {error}"))?;
         // Placeholders are rendered first: the surrounding text is literal, not a
@@ -125,7 +120,7 @@ impl LabelTemplate {
         if pattern.contains(['\u{1}', '\u{2}']) {
             return Err(format!("{text:?} has a field twice: write each once"));
         }
-        let pattern = regexes.read(&format!("^{pattern}$"))?;
+        let pattern = regex(&format!("^{pattern}$"))?;
         Ok(Self { template, pattern })
     }
 }

@@ -16,7 +16,7 @@
 
 pub mod answer;
 pub mod labels;
-pub mod naming;
+mod naming;
 pub mod query;
 pub mod raw;
 pub mod registry;

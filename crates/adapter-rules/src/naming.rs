@@ -1,51 +1,18 @@
 //! Turns the names of series into names of metrics: `seriesFilters` and `name`. Upstream:
 //! prometheus-adapter `pkg/naming/metric_namer.go`.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use regex::bytes::{Regex, RegexBuilder};
-
-/// The longest regular expression, and the largest automaton of one, in bytes.
-const MAX_REGEX: usize = 4 << 10;
-const MAX_COMPILED: usize = 128 << 10;
-
-/// The most different expressions in a file. With its lookup tables one takes 20 KiB and
-/// 0.3 ms; the costliest found takes 600 KiB and 3 ms.
-const MOST_REGEXES: usize = 1000;
-
-/// The regular expressions of a file, each compiled once.
-#[derive(Debug, Default)]
-pub struct Regexes(HashMap<String, Result<Arc<Regex>, String>>);
-
-impl Regexes {
-    /// The expression, or its fault.
-    pub(super) fn read(&mut self, text: &str) -> Result<Arc<Regex>, String> {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        if self.0.len() >= MOST_REGEXES {
-            return Err(format!(
-                "the file has more than {MOST_REGEXES} different regular expressions: write fewer rules, or the \
-                 same expression in several"
-            ));
-        }
-        let regex = regex(text).map(Arc::new);
-        self.0.insert(text.to_owned(), regex.clone());
-        regex
-    }
-}
 
 /// Filters the series of a rule, in addition to its query.
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesFilter {
-    regex: Arc<Regex>,
+    regex: Regex,
     /// `true` for `is`, `false` for `isNot`.
     wanted: bool,
 }
 
 impl SeriesFilter {
-    pub(super) const fn new(regex: Arc<Regex>, wanted: bool) -> Self {
+    pub(super) const fn new(regex: Regex, wanted: bool) -> Self {
         Self { regex, wanted }
     }
 
@@ -58,7 +25,7 @@ impl SeriesFilter {
 /// The naming of a rule's metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Naming {
-    matches: Arc<Regex>,
+    matches: Regex,
     /// With `$1`, `${name}` for the captures of `matches`.
     pattern: String,
 }
@@ -66,7 +33,7 @@ pub(crate) struct Naming {
 impl Naming {
     /// `matches` and `as`. Without `as`, the name is the only capture, or the whole match
     /// if there is none. `None`: several captures and no `as`.
-    pub(super) fn new(matches: Arc<Regex>, pattern: Option<&str>) -> Option<Self> {
+    pub(super) fn new(matches: Regex, pattern: Option<&str>) -> Option<Self> {
         let pattern = match (pattern, matches.captures_len()) {
             (Some(pattern), _) => pattern,
             // The count includes the whole match.
@@ -93,19 +60,11 @@ impl Naming {
 ///
 /// `\w`, `\d`, `\s` and `\b` are ASCII's, as in Go. The matched names are ASCII too;
 /// classes of other characters are accepted at their full cost.
-fn regex(text: &str) -> Result<Regex, String> {
-    if text.len() > MAX_REGEX {
-        return Err(format!(
-            "longer than {MAX_REGEX} bytes: write a shorter one"
-        ));
-    }
+pub(super) fn regex(text: &str) -> Result<Regex, String> {
     if let Some(remedy) = read_otherwise(text) {
-        return Err(format!("{}: {remedy}", quoted(text)));
+        return Err(format!("{text:?}: {remedy}"));
     }
-    let build = |unicode| {
-        let mut builder = RegexBuilder::new(text);
-        builder.unicode(unicode).size_limit(MAX_COMPILED).build()
-    };
+    let build = |unicode| RegexBuilder::new(text).unicode(unicode).build();
     build(false).or_else(|_| build(true)).map_err(|error| {
         let reason = match error {
             regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
@@ -120,17 +79,8 @@ fn regex(text: &str) -> Result<Regex, String> {
             true => ": write \\{ for the character itself",
             false => "",
         };
-        format!("{} is no regular expression: {reason}{hint}", quoted(text))
+        format!("{text:?} is no regular expression: {reason}{hint}")
     })
-}
-
-/// The beginning of a text, quoted for a message.
-fn quoted(text: &str) -> String {
-    let mut cut: String = text.chars().take(100).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    format!("{cut:?}")
 }
 
 /// The part of an expression that Go reads differently, with a remedy.

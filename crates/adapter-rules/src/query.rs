@@ -42,9 +42,6 @@ pub(crate) struct QueryRequest<'a> {
 }
 
 /// The PromQL of a request.
-///
-/// # Errors
-/// See [`Unanswerable`].
 pub(crate) fn build(
     template: &Template,
     request: &QueryRequest<'_>,

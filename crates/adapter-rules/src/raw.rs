@@ -7,23 +7,11 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
-use serde::de::{
-    DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
 /// A scalar with its place in the file.
 pub type Text = Spanned<String>;
-
-/// A message about a value, which may show the value. It does not if the value comes from
-/// an alias: elsewhere in the file it may be a credential.
-#[must_use]
-pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
-    match value.referenced == value.defined {
-        true => message,
-        false => "what its alias stands for cannot be used here: write the value".to_owned(),
-    }
-}
 
 /// A mapping that may have unknown keys.
 #[derive(Clone, Debug, Default)]
@@ -225,15 +213,9 @@ impl<'de> Visitor<'de> for OverridesVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Overrides, A::Error> {
-        let mut overrides: Vec<(Text, Checked<GroupResource>)> = Vec::new();
-        while let Some((label, resource)) = map.next_entry::<Text, Checked<GroupResource>>()? {
-            if overrides
-                .iter()
-                .any(|(known, _)| known.value == label.value)
-            {
-                return Err(A::Error::custom(format!("{} is there twice", label.value)));
-            }
-            overrides.push((label, resource));
+        let mut overrides = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            overrides.push(entry);
         }
         Ok(Overrides(overrides))
     }

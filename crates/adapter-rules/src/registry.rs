@@ -63,54 +63,57 @@ impl Registry {
     /// Adds the metrics of `rules`; each rule has the shapes of its series in Prometheus'
     /// order. The last rule wins, then the last series.
     pub fn add_custom(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
-        let namespaces = kinds.find("", "namespaces");
-        for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
-            for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
-                let Some(metric) = rule.metric(&shape.name) else {
+        for (metric, shape, external) in metrics(rules, series, kinds) {
+            let labels = &rules[external.rule].labels;
+            for label in &shape.labels {
+                let Some(kind) = labels.kind(label, kinds) else {
                     continue;
                 };
-                let metric: Arc<str> = metric.into();
-                let namespace_label =
-                    namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
-                for label in &shape.labels {
-                    let Some(kind) = rule.labels.kind(label, kinds) else {
-                        continue;
-                    };
-                    let Some(label) = rule.labels.label(kind, kinds, &shape.labels) else {
-                        continue;
-                    };
-                    let custom = Custom {
-                        kind: kind.clone(),
-                        rule: index,
-                        series: Arc::clone(&shape.name),
-                        label,
-                        namespace_label: namespace_label.clone(),
-                    };
-                    self.custom
-                        .insert((kind.resource(), Arc::clone(&metric)), custom);
-                }
+                let Some(label) = labels.label(kind, kinds, &shape.labels) else {
+                    continue;
+                };
+                let custom = Custom {
+                    kind: kind.clone(),
+                    rule: external.rule,
+                    series: Arc::clone(&shape.name),
+                    label,
+                    namespace_label: external.namespace_label.clone(),
+                };
+                self.custom
+                    .insert((kind.resource(), Arc::clone(&metric)), custom);
             }
         }
     }
 
     /// The same for `externalRules`.
     pub fn add_external(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
-        let namespaces = kinds.find("", "namespaces");
-        for (index, (rule, shapes)) in rules.iter().zip(series).enumerate() {
-            for shape in shapes.iter().filter(|shape| is_plain(&shape.name)) {
-                let Some(metric) = rule.metric(&shape.name) else {
-                    continue;
-                };
-                let external = External {
-                    rule: index,
-                    series: Arc::clone(&shape.name),
-                    namespace_label: namespaces
-                        .and_then(|kind| rule.labels.label(kind, kinds, &shape.labels)),
-                };
-                self.external.insert(metric.into(), external);
-            }
-        }
+        let metrics = metrics(rules, series, kinds);
+        self.external
+            .extend(metrics.map(|(metric, _, external)| (metric, external)));
     }
+}
+
+/// The metric of each series, with the series and its metric without an object.
+fn metrics<'r>(
+    rules: &'r [Rule],
+    series: &'r [Arc<[Shape]>],
+    kinds: &'r Kinds,
+) -> impl Iterator<Item = (Arc<str>, &'r Shape, External)> {
+    let namespaces = kinds.find("", "namespaces");
+    let rules = rules.iter().zip(series).enumerate();
+    rules.flat_map(move |(index, (rule, shapes))| {
+        let shapes = shapes.iter().filter(|shape| is_plain(&shape.name));
+        shapes.filter_map(move |shape| {
+            let metric = rule.metric(&shape.name)?;
+            let label = namespaces.and_then(|kind| rule.labels.label(kind, kinds, &shape.labels));
+            let external = External {
+                rule: index,
+                series: Arc::clone(&shape.name),
+                namespace_label: label,
+            };
+            Some((metric.into(), shape, external))
+        })
+    })
 }
 
 impl Custom {
@@ -121,9 +124,6 @@ impl Custom {
     }
 
     /// The PromQL for these objects.
-    ///
-    /// # Errors
-    /// See [`Unanswerable`].
     pub fn query(
         &self,
         rules: &[Rule],
@@ -150,9 +150,6 @@ impl Custom {
 
 impl External {
     /// The PromQL for a namespace.
-    ///
-    /// # Errors
-    /// See [`Unanswerable`].
     pub fn query(
         &self,
         rules: &[Rule],

@@ -118,9 +118,6 @@ impl ResourceQuery {
     }
 
     /// The PromQL for the containers of pods in a namespace.
-    ///
-    /// # Errors
-    /// See [`Unanswerable`].
     pub fn of_pods(&self, namespace: &str, names: &[&str]) -> Result<String, Unanswerable> {
         let (Some(place), Some(label)) = (&self.namespace, &self.pod) else {
             return Err(unlabelled());
@@ -136,9 +133,6 @@ impl ResourceQuery {
     }
 
     /// The PromQL for nodes.
-    ///
-    /// # Errors
-    /// See [`Unanswerable`].
     pub fn of_nodes(&self, names: &[&str]) -> Result<String, Unanswerable> {
         let label = self.node.as_ref().ok_or_else(unlabelled)?;
         ask(&self.rule.node_query, None, (label, names), &[])

@@ -1,17 +1,12 @@
 //! Parsed rules: whatever does not depend on a request has been checked. A rule with a
 //! fault is left out; the others are kept.
 
-use serde_saphyr::Spanned;
-
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
-use super::naming::{Naming, Regexes, SeriesFilter};
+use super::naming::{Naming, SeriesFilter, regex};
 use super::query;
-use super::raw::{self, Checked, Text, without_alias};
+use super::raw::{self, Checked, Text};
 use super::template::Template;
-
-/// The longest message of a fault: a key of the file may be a mebibyte.
-const MOST_LETTERS: usize = 500;
 
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug)]
@@ -33,7 +28,6 @@ pub struct Rule {
 
 impl Rule {
     /// The metric's name for a series. `None`: the series is not the rule's.
-    #[must_use]
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let is_kept = self.filters.iter().all(|filter| filter.keeps(series));
         is_kept.then(|| self.naming.metric(series))?
@@ -50,19 +44,13 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Parses `rules` or `externalRules`, which `list` names. `regexes` are those of the
-    /// file so far.
+    /// Parses `rules` or `externalRules`, which `list` names.
     #[must_use]
-    pub fn resolve(list: &str, raw: &[Checked<raw::RuleEntry>], regexes: &mut Regexes) -> Self {
+    pub fn resolve(list: &str, raw: &[Checked<raw::RuleEntry>]) -> Self {
         let mut rules = Self::default();
         for (index, raw) in raw.iter().enumerate() {
-            let mut reader = Reader {
-                place: format!("{list}[{index}]"),
-                faults: Vec::new(),
-                regexes,
-            };
-            let rule = reader.rule(raw);
-            rules.usable.extend(rule);
+            let mut reader = Reader::new(format!("{list}[{index}]"));
+            rules.usable.extend(reader.rule(raw));
             rules.faults.extend(reader.faults);
         }
         rules
@@ -94,19 +82,12 @@ pub(crate) struct ResourceRule {
 }
 
 impl ResourceRules {
-    /// Parses `resourceRules`, with `regexes` as in [`Rules::resolve`].
+    /// Parses `resourceRules`.
     ///
     /// # Errors
     /// All faults; then none of the rules is used.
-    pub fn resolve(
-        raw: &Checked<raw::ResourceRulesEntry>,
-        regexes: &mut Regexes,
-    ) -> Result<Self, Vec<RuleFault>> {
-        let mut reader = Reader {
-            place: "resourceRules".to_owned(),
-            faults: Vec::new(),
-            regexes,
-        };
+    pub fn resolve(raw: &Checked<raw::ResourceRulesEntry>) -> Result<Self, Vec<RuleFault>> {
+        let mut reader = Reader::new("resourceRules".to_owned());
         reader.unknown("", &raw.unknown);
         let cpu = reader.resource_rule("cpu", raw.known.cpu.as_ref());
         let memory = reader.resource_rule("memory", raw.known.memory.as_ref());
@@ -131,25 +112,25 @@ impl ResourceRules {
 }
 
 /// Collects the faults of one rule.
-struct Reader<'r> {
+struct Reader {
     place: String,
     faults: Vec<RuleFault>,
-    regexes: &'r mut Regexes,
 }
 
-impl Reader<'_> {
-    fn fault<T>(&mut self, field: &str, at: Option<&Spanned<T>>, message: impl Into<String>) {
-        let mut message = message.into();
-        if let Some(value) = at {
-            message = without_alias(value, message);
-        }
+impl Reader {
+    fn new(place: String) -> Self {
+        let faults = Vec::new();
+        Self { place, faults }
+    }
+
+    fn fault(&mut self, field: &str, at: Option<&Text>, message: impl Into<String>) {
         let at = at.map(|value| value.referenced);
         let dot = if field.is_empty() { "" } else { "." };
         self.faults.push(RuleFault {
-            key: cut(format!("{}{dot}{field}", self.place)),
+            key: format!("{}{dot}{field}", self.place),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),
-            message: cut(message),
+            message: message.into(),
         });
     }
 
@@ -207,7 +188,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            let regex = value.map(|value| self.regexes.read(&value.value));
+            let regex = value.map(|value| regex(&value.value));
             match regex {
                 Some(Ok(regex)) => filters.push(SeriesFilter::new(regex, wanted)),
                 Some(Err(message)) => self.fault(&field, value, message),
@@ -222,7 +203,7 @@ impl Reader<'_> {
             self.unknown("name", &raw.unknown);
             (raw.known.matches.as_ref(), raw.known.pattern.as_ref())
         });
-        let regex = match self.regexes.read(text(matches).unwrap_or(".*")) {
+        let regex = match regex(text(matches).unwrap_or(".*")) {
             Ok(regex) => regex,
             Err(message) => {
                 self.fault("name.matches", matches, message);
@@ -274,7 +255,7 @@ impl Reader<'_> {
             });
         }
         let template = raw.known.template.as_ref();
-        match ResourceLabels::new(overrides, text(template), self.regexes) {
+        match ResourceLabels::new(overrides, text(template)) {
             Ok(labels) => Some((labels, raw.known.namespaced.unwrap_or(true))),
             Err(message) => {
                 self.fault(&format!("{field}.template"), template, message);
@@ -302,7 +283,7 @@ impl Reader<'_> {
         raw: Option<&Checked<raw::ResourceRuleEntry>>,
     ) -> Option<ResourceRule> {
         let Some(raw) = raw else {
-            self.fault::<String>(field, None, "is missing: write cpu and memory");
+            self.fault(field, None, "is missing: write cpu and memory");
             return None;
         };
         self.unknown(field, &raw.unknown);
@@ -323,15 +304,6 @@ impl Reader<'_> {
             container_label,
         })
     }
-}
-
-/// A message cut to the log's length.
-fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MOST_LETTERS) {
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 /// A text, if it is not empty.

@@ -7,7 +7,6 @@ mod series;
 
 use std::sync::Arc;
 
-use super::naming::Regexes;
 use super::raw::{self, Checked};
 use super::rule::Rules;
 use apimachinery::kinds::{Kind, Kinds};
@@ -64,5 +63,5 @@ fn kinds() -> Kinds {
 fn rules(yaml: &str) -> Rules {
     let raw: Vec<Checked<raw::RuleEntry>> =
         serde_saphyr::from_str(yaml).expect("the rules are YAML");
-    Rules::resolve("rules", &raw, &mut Regexes::default())
+    Rules::resolve("rules", &raw)
 }

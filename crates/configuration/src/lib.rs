@@ -37,7 +37,6 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use adapter_rules::naming::Regexes;
 use adapter_rules::raw::{self, Checked, RuleEntry};
 use adapter_rules::rule::{ResourceRules, Rules};
 use gpu_metrics::dcgm::fields;
@@ -216,9 +215,6 @@ impl Config {
     }
 
     /// Like [`Config::load`], and returns the text of the file.
-    ///
-    /// # Errors
-    /// As [`Config::load`].
     pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
         let file = path.display().to_string();
         let text = file::read(path).and_then(|bytes| {
@@ -275,15 +271,14 @@ impl Config {
 
     /// Leaves out faulty rules, each with a warning, and keeps the others.
     fn resolve_rules(&mut self, file: &File) {
-        let regexes = &mut Regexes::default();
         let custom = file.rules.as_deref().unwrap_or_default();
-        self.rules = Rules::resolve("rules", custom, regexes);
+        self.rules = Rules::resolve("rules", custom);
         let external = file.external_rules.as_deref().unwrap_or_default();
-        self.external_rules = Rules::resolve("externalRules", external, regexes);
+        self.external_rules = Rules::resolve("externalRules", external);
         let mut faults = self.rules.faults.clone();
         faults.extend(self.external_rules.faults.clone());
         let resource = file.resource_rules.as_ref();
-        match resource.map(|raw| ResourceRules::resolve(raw, regexes)) {
+        match resource.map(ResourceRules::resolve) {
             Some(Ok(rules)) => {
                 faults.extend(rules.unlabelled());
                 self.resource_rules = Some(rules);

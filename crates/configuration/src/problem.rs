@@ -2,7 +2,6 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use adapter_rules::raw::without_alias;
 use apimachinery::letters::escaped;
 use limits::file::yaml::{self, YamlFault};
 
@@ -59,13 +58,12 @@ impl Problem {
         }
     }
 
-    /// A problem of the value of `key`. Messages show the value, but not one behind
-    /// an alias.
+    /// A problem of the value of `key`.
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
             at: Some(value.referenced),
-            message: without_alias(value, message.into()),
+            message: message.into(),
         }
     }
 

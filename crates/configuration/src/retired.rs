@@ -4,65 +4,43 @@
 
 use std::ffi::OsString;
 
-/// Whether a flag takes a word of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    /// `--name value` or `--name=value`.
-    Value,
-    /// `--name` or `--name=true`.
-    Nothing,
-}
-
 const KLOG: &str = "klog's flags are gone: see --v and --logging-format";
 const CLIENT: &str = "requests to kube-apiserver are few and not throttled";
 const PROFILING: &str = "there is no profiling endpoint";
+const PRIORITY: &str = "requests at a time are bounded: see --max-requests-inflight";
+const STREAMS: &str = "streams are bounded: 250 to a front proxy, 16 to others";
 
-/// Name, form, and why it has no effect. Sources: custom-metrics-apiserver
-/// `pkg/cmd/builder.go`, apiserver `pkg/server/options`, klog.
-const FLAGS: &[(&str, Takes, &str)] = &[
-    (
-        "discovery-interval",
-        Takes::Value,
-        "kinds are read at each relist",
-    ),
-    ("client-qps", Takes::Value, CLIENT),
-    ("client-burst", Takes::Value, CLIENT),
-    ("profiling", Takes::Nothing, PROFILING),
-    ("contention-profiling", Takes::Nothing, PROFILING),
-    ("debug-socket-path", Takes::Value, PROFILING),
-    (
-        "enable-priority-and-fairness",
-        Takes::Nothing,
-        "requests at a time are bounded: see --max-requests-inflight",
-    ),
-    (
-        "http2-max-streams-per-connection",
-        Takes::Value,
-        "streams are bounded: 250 to a front proxy, 16 to others",
-    ),
-    (
-        "permit-address-sharing",
-        Takes::Nothing,
-        "the address is not shared",
-    ),
-    (
-        "permit-port-sharing",
-        Takes::Nothing,
-        "the port is not shared",
-    ),
-    ("logtostderr", Takes::Nothing, KLOG),
-    ("alsologtostderr", Takes::Nothing, KLOG),
-    ("add-dir-header", Takes::Nothing, KLOG),
-    ("one-output", Takes::Nothing, KLOG),
-    ("skip-headers", Takes::Nothing, KLOG),
-    ("skip-log-headers", Takes::Nothing, KLOG),
-    ("log-backtrace-at", Takes::Value, KLOG),
-    ("log-dir", Takes::Value, KLOG),
-    ("log-file", Takes::Value, KLOG),
-    ("log-file-max-size", Takes::Value, KLOG),
-    ("log-flush-frequency", Takes::Value, KLOG),
-    ("stderrthreshold", Takes::Value, KLOG),
-    ("vmodule", Takes::Value, KLOG),
+/// Flags with a word of their own, `--name value` or `--name=value`, and why they have no
+/// effect. Sources: custom-metrics-apiserver `pkg/cmd/builder.go`, apiserver
+/// `pkg/server/options`, klog.
+const WITH_VALUE: [(&str, &str); 12] = [
+    ("discovery-interval", "kinds are read at each relist"),
+    ("client-qps", CLIENT),
+    ("client-burst", CLIENT),
+    ("debug-socket-path", PROFILING),
+    ("http2-max-streams-per-connection", STREAMS),
+    ("log-backtrace-at", KLOG),
+    ("log-dir", KLOG),
+    ("log-file", KLOG),
+    ("log-file-max-size", KLOG),
+    ("log-flush-frequency", KLOG),
+    ("stderrthreshold", KLOG),
+    ("vmodule", KLOG),
+];
+
+/// Switches, `--name` or `--name=true`.
+const SWITCHES: [(&str, &str); 11] = [
+    ("profiling", PROFILING),
+    ("contention-profiling", PROFILING),
+    ("enable-priority-and-fairness", PRIORITY),
+    ("permit-address-sharing", "the address is not shared"),
+    ("permit-port-sharing", "the port is not shared"),
+    ("logtostderr", KLOG),
+    ("alsologtostderr", KLOG),
+    ("add-dir-header", KLOG),
+    ("one-output", KLOG),
+    ("skip-headers", KLOG),
+    ("skip-log-headers", KLOG),
 ];
 
 /// Prefix of some twenty flags about the audit log.
@@ -79,12 +57,12 @@ pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Ve
     let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
         let text = word.to_str().unwrap_or_default();
-        let Some((name, takes, why)) = text.strip_prefix("--").and_then(find) else {
+        let Some((name, takes_value, why)) = text.strip_prefix("--").and_then(find) else {
             left.push(word);
             continue;
         };
         let sentence = format!("--{name} has no effect: {why}");
-        if takes == Takes::Value && !text.contains('=') {
+        if takes_value && !text.contains('=') {
             words.next();
         }
         if !sentences.contains(&sentence) {
@@ -94,22 +72,21 @@ pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Ve
     (left, sentences)
 }
 
-/// The flag of a word without its dashes.
-fn find(word: &str) -> Option<(String, Takes, &'static str)> {
+/// The flag of a word without its dashes: its name, whether it takes a value, and why it
+/// has no effect.
+fn find(word: &str) -> Option<(String, bool, &'static str)> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     // pflag accepts underscores for dashes in klog's names.
     let name = name.replace('_', "-");
     if name.starts_with(AUDIT) {
         let is_switch = AUDIT_SWITCHES.iter().any(|end| name.ends_with(end));
-        let takes = if is_switch {
-            Takes::Nothing
-        } else {
-            Takes::Value
-        };
-        return Some((name, takes, AUDIT_WHY));
+        return Some((name, !is_switch, AUDIT_WHY));
     }
-    let (_, takes, why) = FLAGS.iter().find(|(known, ..)| *known == name)?;
-    Some((name, *takes, why))
+    let with_value = WITH_VALUE.iter().map(|(known, why)| (known, why, true));
+    let switches = SWITCHES.iter().map(|(known, why)| (known, why, false));
+    let mut all = with_value.chain(switches);
+    let (_, why, takes_value) = all.find(|(known, ..)| **known == name)?;
+    Some((name, takes_value, why))
 }
 
 #[cfg(test)]

@@ -86,17 +86,6 @@ fn an_empty_file_is_the_built_in_configuration() {
     }
 }
 
-/// Rules in comments, as large as a file may be.
-#[test]
-fn any_number_of_comments_may_stand_before_a_rule() {
-    let comments = "# - seriesQuery: up\n".repeat(40_000);
-    let config = load(&format!(
-        "rules:\n{comments}- {{seriesQuery: up, metricsQuery: up}}\n{comments}"
-    ));
-    assert_eq!(config.rules.usable.len(), 1);
-    assert_eq!(config.warnings, [""; 0]);
-}
-
 #[test]
 fn of_several_documents_the_first_counts_and_the_next_is_named() {
     let first = "gpu: {window: 2m}\n";
@@ -172,27 +161,6 @@ fn every_setting_of_prometheus_arrives() {
     assert_eq!(
         settings.matchers,
         [("cluster".to_owned(), "east-1".to_owned())]
-    );
-}
-
-#[test]
-fn a_flag_wins_over_the_file_and_keeps_its_other_settings() {
-    let flags = Flags {
-        prometheus_url: Some("http://flag:9090".parse().unwrap()),
-        ..Flags::default()
-    };
-    let text = "prometheus: {url: http://file:9090, timeout: 3s}";
-    let settings = Config::from_yaml("f", text, &flags)
-        .unwrap()
-        .prometheus
-        .unwrap();
-    assert_eq!(settings.url.as_str(), "http://flag:9090/");
-    assert_eq!(settings.timeout, Duration::from_secs(3));
-    assert!(
-        Config::from_yaml("f", "", &flags)
-            .unwrap()
-            .prometheus
-            .is_some()
     );
 }
 
@@ -335,12 +303,6 @@ fn a_key_without_effect_is_taken_with_a_warning() {
 }
 
 #[test]
-fn auto_is_the_default_of_step_and_freshness() {
-    let config = load("gpu: {step: auto, freshness: auto, scrapeInterval: auto}");
-    assert_eq!(config.policy, Policy::default());
-}
-
-#[test]
 fn a_freshness_below_the_least_is_raised_with_a_warning() {
     let config = load("gpu: {freshness: 6s}");
     assert_eq!(config.policy.freshness, Duration::from_secs(20));
@@ -406,19 +368,23 @@ fn flags_win_over_the_file() {
     let mut headers = HeaderMap::new();
     headers.insert("x-scope-orgid", "b".parse().unwrap());
     let flags = Flags {
+        prometheus_url: Some("http://flag:9090".parse().unwrap()),
         bearer_token_file: Some("/token".into()),
         ca_file: Some("/ca".into()),
         headers,
         verb: Some(Verb::Post),
         ..Flags::default()
     };
-    let text = "prometheus: {url: \"http://p:9090\", headers: {X-Scope-OrgID: a, X-Other: c}, \
+    let text = "prometheus: {url: \"http://p:9090\", timeout: 3s, headers: {X-Scope-OrgID: a, X-Other: c}, \
                 auth: {basic: {username: u, passwordFile: /p}}}";
     let config = Config::from_yaml("config.yaml", text, &flags).unwrap();
     let settings = config.prometheus.unwrap();
+    assert_eq!(settings.url.as_str(), "http://flag:9090/");
+    assert_eq!(settings.timeout, Duration::from_secs(3));
     assert_eq!(settings.auth, Auth::BearerTokenFile("/token".into()));
     assert_eq!(settings.headers["x-scope-orgid"], "b");
     assert_eq!(settings.headers["x-other"], "c");
     assert_eq!(settings.verb, Verb::Post);
     assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
+    assert!(Config::built_in(&flags).prometheus.is_some());
 }

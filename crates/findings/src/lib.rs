@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use apimachinery::letters::escaped;
 use codes::Code;
 
 /// The severity of a finding, in the order of `--fail-on`.
@@ -108,7 +109,6 @@ impl Finding {
     }
 
     /// The same with a command.
-    #[must_use]
     pub(crate) fn with_command(self, command: impl Into<Option<String>>) -> Self {
         Self {
             command: command.into(),
@@ -194,7 +194,7 @@ impl Report {
     pub fn make_plain(&mut self) {
         for it in &mut self.findings {
             for text in [&mut it.object, &mut it.message, &mut it.remedy] {
-                *text = names::plain(text);
+                *text = escaped(text).into_owned();
             }
         }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Finding;
 use super::codes::{GM507, GM510};
+use super::names::listed;
 use ::hpa::Hpa;
 use ::hpa::hpa::MetricSource;
 
@@ -37,9 +38,6 @@ fn scaled(hpa: &Hpa) -> [&str; 3] {
     [&hpa.namespace, &hpa.scaled.kind, &hpa.scaled.name]
 }
 
-/// Most HPAs named in a message; further ones are counted.
-const MOST_NAMES: usize = 5;
-
 /// HPAs that the controller does not scale because of each other, and those with the same
 /// target.
 #[must_use]
@@ -52,18 +50,8 @@ pub fn ambiguous(hpas: &[Hpa]) -> Vec<Finding> {
         let told = hpa.status.message("AmbiguousSelector");
         let others = by_target.get(&scaled(hpa)).into_iter().flatten();
         let others = others.filter(|other| other.name != hpa.name);
-        let more = others.clone().count().saturating_sub(MOST_NAMES);
-        let others = others.take(MOST_NAMES);
-        let others = others.map(|other| format!("{}/{}", other.namespace, other.name));
-        let others: Vec<String> = others.collect();
-        let same = (!others.is_empty()).then(|| {
-            let and = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            format!("{}{and} scales the same", others.join(", "))
-        });
+        let others = listed(others.map(|other| format!("{}/{}", other.namespace, other.name)));
+        let same = (!others.is_empty()).then(|| format!("{others} scales the same"));
         let message = format!("{}: none of them scales", told.map(str::to_owned).or(same)?);
         let remedy = "delete one, or give the pods of each target labels that no other selects";
         Some(Finding::new(&GM507, hpa.to_string(), message, remedy))

@@ -233,7 +233,6 @@ impl Role {
 
     /// The role with all its rules, unless it is Kubernetes' own, and its binding to the
     /// account.
-    #[must_use]
     pub(crate) fn objects(self, of: &Installed<'_>) -> Vec<Value> {
         let (kind, role) = self.role(of);
         let (namespace, account) = self.account(of);

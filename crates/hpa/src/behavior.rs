@@ -5,7 +5,6 @@ use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 
-use super::invalid::{InvalidHpa, unknown};
 use apimachinery::quantity::parse_milli;
 
 /// `spec.behavior`, defaults filled in.
@@ -53,9 +52,9 @@ pub struct ScalingPolicy {
 }
 
 impl TryFrom<&api::HorizontalPodAutoscalerBehavior> for Behavior {
-    type Error = InvalidHpa;
+    type Error = String;
 
-    fn try_from(behavior: &api::HorizontalPodAutoscalerBehavior) -> Result<Self, InvalidHpa> {
+    fn try_from(behavior: &api::HorizontalPodAutoscalerBehavior) -> Result<Self, String> {
         let (up, down) = (behavior.scale_up.as_ref(), behavior.scale_down.as_ref());
         Ok(Self {
             up: rules(up, ScalingRules::up(), "scaleUp")?,
@@ -105,18 +104,21 @@ fn rules(
     given: Option<&api::HPAScalingRules>,
     mut rules: ScalingRules,
     side: &str,
-) -> Result<ScalingRules, InvalidHpa> {
+) -> Result<ScalingRules, String> {
     let Some(given) = given else {
         return Ok(rules);
     };
     let place = |field: &str| format!("spec.behavior.{side}.{field}");
+    let unknown = |field: &str, word: &str, allowed: &str| {
+        format!("{}: {word:?} is not known; {allowed}", place(field))
+    };
     rules.window = given.stabilization_window_seconds.or(rules.window);
     if let Some(word) = &given.select_policy {
         rules.select = match word.as_str() {
             "Max" => Select::Max,
             "Min" => Select::Min,
             "Disabled" => Select::Disabled,
-            _ => return Err(unknown(place("selectPolicy"), word, "Max, Min or Disabled")),
+            _ => return Err(unknown("selectPolicy", word, "Max, Min or Disabled")),
         };
     }
     if let Some(policies) = &given.policies {
@@ -125,7 +127,7 @@ fn rules(
                 percent: match policy.type_.as_str() {
                     "Percent" => true,
                     "Pods" => false,
-                    word => return Err(unknown(place("policies"), word, "Pods or Percent")),
+                    word => return Err(unknown("policies", word, "Pods or Percent")),
                 },
                 value: policy.value,
                 period: policy.period_seconds,
@@ -135,9 +137,8 @@ fn rules(
     }
     if let Some(Quantity(text)) = &given.tolerance {
         let tolerance = approximate(text).filter(|tolerance| *tolerance >= 0.0);
-        rules.tolerance = Some(tolerance.ok_or_else(|| InvalidHpa::Quantity {
-            place: place("tolerance"),
-            text: text.clone(),
+        rules.tolerance = Some(tolerance.ok_or_else(|| {
+            format!("{}: {text:?} is no quantity above zero", place("tolerance"))
         })?);
     }
     Ok(rules)
@@ -146,11 +147,6 @@ fn rules(
 /// `Quantity.AsApproximateFloat64` for the range of tolerances: the controller multiplies
 /// a whole number by a power of ten, which must be reproduced bit for bit.
 fn approximate(text: &str) -> Option<f64> {
-    for (suffix, scale) in [('u', 1e-6), ('n', 1e-9)] {
-        if let Some(digits) = text.strip_suffix(suffix) {
-            return Some(digits.parse::<i64>().ok()? as f64 * scale);
-        }
-    }
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     if fraction.len() > 3 {
         return text.parse().ok();

@@ -9,9 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 
 pub use super::behavior::{Behavior, ScalingPolicy, ScalingRules, Select};
-pub use super::invalid::InvalidHpa;
 
-use super::invalid::unknown;
 use super::pods::timestamp;
 use super::printed::serialize_printed;
 use super::ratio::Milli;
@@ -251,11 +249,12 @@ impl fmt::Display for MetricTarget {
 }
 
 impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
-    type Error = InvalidHpa;
+    /// The invalid field. The API server refuses such objects, but a file may not have
+    /// passed one.
+    type Error = String;
 
-    fn try_from(object: &api::HorizontalPodAutoscaler) -> Result<Self, InvalidHpa> {
-        let missing = || InvalidHpa::Missing("spec".to_owned());
-        let spec = object.spec.as_ref().ok_or_else(missing)?;
+    fn try_from(object: &api::HorizontalPodAutoscaler) -> Result<Self, String> {
+        let spec = object.spec.as_ref().ok_or("spec is missing")?;
         let mut metrics = Vec::new();
         for (index, metric) in spec.metrics.iter().flatten().enumerate() {
             metrics.push(read_metric(metric, &format!("spec.metrics[{index}]"))?);
@@ -280,7 +279,7 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
     }
 }
 
-fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidHpa> {
+fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, String> {
     let (source, target, field) = match metric.type_.as_str() {
         "Pods" => {
             let given = part(&metric.pods, place, "pods")?;
@@ -321,7 +320,7 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
         }
         word => {
             let allowed = "Pods, Object, External, Resource or ContainerResource";
-            return Err(unknown(format!("{place}.type"), word, allowed));
+            return Err(unknown(&format!("{place}.type"), word, allowed));
         }
     };
     let target = read_target(&source, target, &format!("{place}.{field}.target"))?;
@@ -329,8 +328,8 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, InvalidH
 }
 
 /// The part of a metric that its type names.
-fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, InvalidHpa> {
-    let missing = || InvalidHpa::Missing(format!("{place}.{field}"));
+fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, String> {
+    let missing = || format!("{place}.{field} is missing");
     part.as_ref().ok_or_else(missing)
 }
 
@@ -339,10 +338,10 @@ fn read_target(
     source: &MetricSource,
     target: &api::MetricTarget,
     place: &str,
-) -> Result<MetricTarget, InvalidHpa> {
+) -> Result<MetricTarget, String> {
     if !["Utilization", "Value", "AverageValue"].contains(&target.type_.as_str()) {
         let allowed = "Utilization, Value or AverageValue";
-        return Err(unknown(format!("{place}.type"), &target.type_, allowed));
+        return Err(unknown(&format!("{place}.type"), &target.type_, allowed));
     }
     let average = || quantity(target.average_value.as_ref(), place, "averageValue");
     let value = || quantity(target.value.as_ref(), place, "value");
@@ -354,23 +353,26 @@ fn read_target(
         MetricSource::External { .. } => MetricTarget::Value(value()?),
         MetricSource::Resource { .. } => {
             let percent = target.average_utilization.filter(|percent| *percent > 0);
-            MetricTarget::Utilization(percent.ok_or_else(|| {
-                InvalidHpa::Missing(format!("{place}.averageUtilization above zero"))
-            })?)
+            MetricTarget::Utilization(
+                percent
+                    .ok_or_else(|| format!("{place}.averageUtilization above zero is missing"))?,
+            )
         }
     })
 }
 
-fn quantity(given: Option<&Quantity>, place: &str, field: &str) -> Result<Milli, InvalidHpa> {
+/// The error of a word that is not of a closed set.
+fn unknown(place: &str, word: &str, allowed: &str) -> String {
+    format!("{place}: {word:?} is not known; {allowed}")
+}
+
+fn quantity(given: Option<&Quantity>, place: &str, field: &str) -> Result<Milli, String> {
     let place = format!("{place}.{field}");
     let Some(Quantity(text)) = given else {
-        return Err(InvalidHpa::Missing(place));
+        return Err(format!("{place} is missing"));
     };
     match parse_milli(text) {
         Some(milli) if milli > 0 => Ok(Milli(milli)),
-        _ => Err(InvalidHpa::Quantity {
-            place,
-            text: text.clone(),
-        }),
+        _ => Err(format!("{place}: {text:?} is no quantity above zero")),
     }
 }

@@ -7,7 +7,6 @@
 
 mod behavior;
 pub mod hpa;
-mod invalid;
 pub mod manifest;
 mod measure;
 pub mod metric;

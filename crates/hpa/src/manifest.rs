@@ -18,7 +18,7 @@ pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> 
     if let Some(place) = unknown(document, &known, "") {
         return Err(format!("{place}: there is no such field"));
     }
-    let hpa = Hpa::try_from(&object).map_err(|error| error.to_string())?;
+    let hpa = Hpa::try_from(&object)?;
     for (field, text) in [("kind", &hpa.scaled.kind), ("name", &hpa.scaled.name)] {
         if text.is_empty() {
             return Err(format!("spec.scaleTargetRef.{field} is missing"));

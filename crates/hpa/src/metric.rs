@@ -81,7 +81,6 @@ pub struct MetricTrace {
 
 impl MetricStep {
     /// The replicas that the metric proposes.
-    #[must_use]
     pub(crate) fn replicas(&self) -> i32 {
         match self {
             Self::Pods(step) => step.replicas,
@@ -124,7 +123,6 @@ impl MetricTrace {
     }
 
     /// One sentence for each step.
-    #[must_use]
     pub(crate) fn sentences(&self) -> Vec<String> {
         let mut told = vec![format!("{}, target {}", self.name, self.target)];
         match &self.outcome {

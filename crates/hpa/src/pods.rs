@@ -99,7 +99,6 @@ pub struct Left {
 
 impl ScaledPod {
     /// Whether it is running and ready: a target of type `Value` multiplies these pods.
-    #[must_use]
     pub(crate) fn is_running_and_ready(&self) -> bool {
         self.phase == ScaledPodPhase::Running
             && self.ready.is_some_and(|ready| ready.ready == Some(true))
@@ -166,7 +165,6 @@ impl ScaledPod {
 }
 
 /// Groups pods. Readiness and times matter only for `cpu`.
-#[must_use]
 pub(crate) fn group(
     pods: &[ScaledPod],
     samples: &BTreeMap<String, PodMetric>,
@@ -271,7 +269,6 @@ impl From<&api::Pod> for ScaledPod {
 }
 
 /// A time of an object.
-#[must_use]
 pub(crate) fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }

@@ -53,7 +53,6 @@ pub struct Limited {
 
 impl Limited {
     /// `ScalingLimited` is true.
-    #[must_use]
     pub(crate) fn is_limited(&self) -> bool {
         self.replicas != self.stabilised
     }

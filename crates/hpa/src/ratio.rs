@@ -54,7 +54,6 @@ pub struct Tolerances {
 
 impl Tolerances {
     /// Whether a ratio is within the range, both ends included.
-    #[must_use]
     pub(crate) fn hold(self, ratio: f64) -> bool {
         (1.0 - self.down) <= ratio && ratio <= (1.0 + self.up)
     }
@@ -69,14 +68,12 @@ impl fmt::Display for Tolerances {
 /// Go's `int32(float64)` on amd64: a value that does not fit becomes the smallest number,
 /// so an absurdly high ratio reads as below zero. (On arm64 it becomes the largest; the
 /// controller guards only some of its conversions.)
-#[must_use]
 pub(crate) fn to_i32(value: f64) -> i32 {
     let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
     if fits { value as i32 } else { i32::MIN }
 }
 
 /// [`to_i32`] for `int64(float64)`.
-#[must_use]
 pub(crate) fn to_i64(value: f64) -> i64 {
     // 2^63 is the first that does not fit, and -2^63 the last that does.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);

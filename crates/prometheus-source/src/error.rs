@@ -140,18 +140,6 @@ pub enum Error {
         /// The address asked.
         address: String,
     },
-    /// The answer has more parts than allowed.
-    #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
-    TooMany {
-        /// The address asked.
-        address: String,
-        /// The limit.
-        limit: usize,
-        /// Name of the parts.
-        parts: &'static str,
-        /// The remedy.
-        remedy: &'static str,
-    },
     /// The two clocks differ too much to judge freshness.
     #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
     ClockSkew {
@@ -181,7 +169,6 @@ pub enum TlsCause {
 
 impl TlsCause {
     /// The cause of a rustls error.
-    #[must_use]
     pub(crate) const fn of(error: &rustls::Error) -> Self {
         let invalid = match error {
             // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
@@ -244,7 +231,6 @@ const WORDS_OF_SIZE: [&str; 9] = [
 
 impl Cause {
     /// The reason of a status with its whole text.
-    #[must_use]
     pub(crate) fn of(status: u16, text: &str) -> Self {
         let text = text.to_ascii_lowercase();
         let says = |words: &str| text.contains(words);
@@ -309,26 +295,6 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Every kind.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 15] = [
-        Self::Unreachable,
-        Self::Timeout,
-        Self::Tls,
-        Self::Credentials,
-        Self::Denied,
-        Self::Tenant,
-        Self::Rejected,
-        Self::ServerError,
-        Self::Truncated,
-        Self::NotAnAnswer,
-        Self::Query,
-        Self::Partial,
-        Self::NullData,
-        Self::TooLarge,
-        Self::ClockSkew,
-    ];
-
     /// The kind as a metric's label value.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -370,7 +336,6 @@ impl Error {
             Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
             Self::Query { error, .. } => limit_of(Cause::of(422, error)),
             Self::Unreachable { .. }
-            | Self::TooMany { .. }
             | Self::NoRoom { .. }
             | Self::Tls { .. }
             | Self::Credentials { .. }
@@ -405,9 +370,7 @@ impl Error {
             Self::Query { .. } => ErrorKind::Query,
             Self::Partial { .. } => ErrorKind::Partial,
             Self::NullData { .. } => ErrorKind::NullData,
-            Self::TooLarge { .. } | Self::TooMany { .. } | Self::NoRoom { .. } => {
-                ErrorKind::TooLarge
-            }
+            Self::TooLarge { .. } | Self::NoRoom { .. } => ErrorKind::TooLarge,
             Self::ClockSkew { .. } => ErrorKind::ClockSkew,
         }
     }

@@ -20,9 +20,6 @@ use gpu_metrics::batch::{Batch, Sample};
 /// Scrape timeout: exporters are near, so one that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// A node's exporter prints at most some hundred kilobytes.
-const BODY_LIMIT: usize = 16 << 20;
-
 /// An exporter to scrape.
 #[derive(Clone, Debug)]
 pub struct ExporterTarget {
@@ -154,18 +151,8 @@ impl Exporters {
 }
 
 async fn text_of(client: &reqwest::Client, url: &str) -> Option<String> {
-    let mut response = client.get(url).send().await.ok()?;
-    if !response.status().is_success() {
-        return None;
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.ok()? {
-        if body.len() + chunk.len() > BODY_LIMIT {
-            return None;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    String::from_utf8(body).ok()
+    let response = client.get(url).send().await.ok()?;
+    response.error_for_status().ok()?.text().await.ok()
 }
 
 /// The labels as stored: the target's labels win, and the exporter's labels of the

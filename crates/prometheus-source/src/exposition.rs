@@ -16,7 +16,6 @@ pub struct SampleLine<'a> {
 }
 
 /// Parses one line; `None` for comments, empty lines and lines without a sample.
-#[must_use]
 pub(crate) fn parse(line: &str) -> Option<SampleLine<'_>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -75,13 +75,11 @@ impl Prometheus {
     }
 
     /// The address in use, without credentials and parameters.
-    #[must_use]
     pub(crate) fn address(&self) -> &str {
         &self.endpoint.replicas.asked().address
     }
 
     /// The labels that every series must have.
-    #[must_use]
     pub(crate) fn matchers(&self) -> &[(String, String)] {
         &self.endpoint.settings.matchers
     }

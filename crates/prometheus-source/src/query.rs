@@ -46,7 +46,6 @@ pub struct SignalQuery<'a> {
 }
 
 /// All spellings of a signal's name, including lower case, as in managed stores.
-#[must_use]
 pub(crate) fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
     let names = spec.wire_names.iter();
     names
@@ -62,7 +61,6 @@ pub fn any_name_of(spec: &SignalSpec) -> String {
 
 /// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
 /// name, for these devices, with `matchers` as exact labels.
-#[must_use]
 pub(crate) fn range_selector(
     name: &str,
     matchers: &[(String, String)],
@@ -88,7 +86,6 @@ pub(crate) fn range_selector(
 /// The URL of the endpoint `query`, `query_range` or `series` below an address. A
 /// path prefix is kept (Mimir's `/prometheus`), and so are parameters (OpenShift's
 /// `?namespace=`).
-#[must_use]
 pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
     let mut url = base.clone();
     let path = format!("{}/api/v1/{name}", base.path().trim_end_matches('/'));
@@ -98,7 +95,6 @@ pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
 
 /// The parameters of a query at a time, encoded as a form. `timeout` lets the
 /// server stop when no client waits any more.
-#[must_use]
 pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("query", query)
@@ -109,7 +105,6 @@ pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
 
 /// The parameters of a query over a time with a sample each `step`, encoded as a
 /// form.
-#[must_use]
 pub(crate) fn range_form(
     query: &str,
     [start, end]: [Timestamp; 2],
@@ -126,7 +121,6 @@ pub(crate) fn range_form(
 }
 
 /// The parameters of a search for series, encoded as a form.
-#[must_use]
 pub(crate) fn series_form(selector: &str, start: Timestamp) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("match[]", selector)
@@ -137,7 +131,6 @@ pub(crate) fn series_form(selector: &str, start: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use apimachinery::promql::equals;
     use gpu_metrics::signal::{SignalId, Unit};
 
     fn spec(names: &[&str]) -> SignalSpec {
@@ -173,32 +166,6 @@ mod tests {
                 Duration::ZERO
             ),
             r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
-        );
-    }
-
-    #[test]
-    fn a_spelling_can_be_asked_for_by_itself() {
-        assert_eq!(
-            range_selector(
-                &equals("__name__", "a\"b"),
-                &[],
-                DeviceSelection::All,
-                Duration::from_secs(9)
-            ),
-            r#"{__name__="a\"b"}[9s]"#
-        );
-    }
-
-    #[test]
-    fn mig_instances_are_asked_for_by_their_label() {
-        assert_eq!(
-            range_selector(
-                &equals("__name__", "a"),
-                &[],
-                DeviceSelection::Mig,
-                Duration::from_secs(9)
-            ),
-            r#"{__name__="a",GPU_I_ID!=""}[9s]"#
         );
     }
 

@@ -24,8 +24,7 @@ pub struct Exporter {
     pub instance: String,
     /// When it becomes silent for good.
     pub silent_from: Option<Timestamp>,
-    pub(super) frozen_from: Option<Timestamp>,
-    pub(super) duplicates_label: bool,
+    frozen_from: Option<Timestamp>,
 }
 
 /// Labels in the printed order.
@@ -48,12 +47,10 @@ impl Exporter {
             instance: format!("{}:9400", machines.nodes[node as usize].address),
             silent_from: from(knobs.silent),
             frozen_from: from(knobs.frozen),
-            duplicates_label: picks(knobs.duplicate_label_every, node),
         }
     }
 
     /// Its version at a time.
-    #[must_use]
     pub(super) fn profile_at(&self, machines: &Machines, at: Timestamp) -> Profile {
         match machines.scenario.exporters.upgrade {
             Some((offset, profile)) if at >= machines.scenario.offset(offset) => profile,
@@ -62,7 +59,6 @@ impl Exporter {
     }
 
     /// Whether it does not answer at a time.
-    #[must_use]
     pub(crate) fn is_silent(&self, at: Timestamp) -> bool {
         self.silent_from.is_some_and(|from| at >= from)
     }

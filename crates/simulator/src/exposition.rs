@@ -28,131 +28,54 @@ impl Fleet {
             return None;
         }
         let profile = exporter.profile_at(&self.machines, at);
-        let mut out = String::with_capacity(64 * 1024);
+        let fields = self.printed_fields(profile);
+        let (first, end) = self.machines.node_devices[exporter.node as usize];
+        let mut page = Page {
+            fleet: self,
+            exporter,
+            profile,
+            at,
+            overrides,
+            out: String::with_capacity(64 * 1024),
+        };
         if profile == Profile::V2_1 {
-            self.write_by_device(exporter, profile, at, overrides, &mut out);
-        } else {
-            self.write_by_family(exporter, profile, at, overrides, &mut out);
+            // All headers first, then the samples device by device.
+            for &(field, name) in &fields {
+                write_head(field, name, &mut page.out);
+            }
+            for number in first..end {
+                for &(field, name) in &fields {
+                    page.write_lines(field, name, number);
+                }
+            }
+            return Some(page.out);
         }
-        Some(out)
+        for (field, name) in fields {
+            let before = page.out.len();
+            write_head(field, name, &mut page.out);
+            let head = page.out.len();
+            for number in first..end {
+                page.write_lines(field, name, number);
+            }
+            if page.out.len() == head {
+                page.out.truncate(before);
+            }
+        }
+        Some(page.out)
     }
 
     /// The fields an exporter prints, with their names, in the order of its
     /// csv; sorted by name where the renderer sorts.
     pub(super) fn printed_fields(&self, profile: Profile) -> Vec<(Field, &'static str)> {
-        let knobs = &self.machines.scenario.exporters;
+        let renamed = self.machines.scenario.exporters.renamed_fields;
         let mut fields: Vec<_> = Field::ALL
             .into_iter()
-            .filter(|&field| field != Field::MemCopyUtil || !knobs.without_memory_copy)
-            .filter_map(|field| Some((field, profile.wire_name(field, knobs.renamed_fields)?)))
+            .filter_map(|field| Some((field, profile.wire_name(field, renamed)?)))
             .collect();
         if profile == Profile::V4_8_3 {
             fields.sort_unstable_by_key(|&(_, name)| name);
         }
         fields
-    }
-
-    /// 2.0 and 2.1: all headers first, then the samples device by device.
-    fn write_by_device(
-        &self,
-        exporter: &Exporter,
-        profile: Profile,
-        at: Timestamp,
-        overrides: &Overrides,
-        out: &mut String,
-    ) {
-        let fields = self.printed_fields(profile);
-        for &(field, name) in &fields {
-            write_head(field, name, out);
-        }
-        let (first, end) = self.machines.node_devices[exporter.node as usize];
-        for number in first..end {
-            for &(field, name) in &fields {
-                let line = Line {
-                    field,
-                    name,
-                    number,
-                };
-                self.write_lines(exporter, profile, line, at, overrides, out);
-            }
-        }
-    }
-
-    fn write_by_family(
-        &self,
-        exporter: &Exporter,
-        profile: Profile,
-        at: Timestamp,
-        overrides: &Overrides,
-        out: &mut String,
-    ) {
-        let (first, end) = self.machines.node_devices[exporter.node as usize];
-        for (field, name) in self.printed_fields(profile) {
-            let before = out.len();
-            write_head(field, name, out);
-            let head = out.len();
-            for number in first..end {
-                let line = Line {
-                    field,
-                    name,
-                    number,
-                };
-                self.write_lines(exporter, profile, line, at, overrides, out);
-            }
-            if out.len() == head {
-                out.truncate(before);
-            }
-        }
-    }
-
-    fn write_lines(
-        &self,
-        exporter: &Exporter,
-        profile: Profile,
-        line: Line,
-        at: Timestamp,
-        overrides: &Overrides,
-        out: &mut String,
-    ) {
-        let Line {
-            field,
-            name,
-            number,
-        } = line;
-        let device = &self.machines.devices[number];
-        if !self.is_printed(number, field) {
-            return;
-        }
-        let tick = self
-            .machines
-            .tick(exporter.node, exporter.visible(&self.machines, at));
-        let Some(value) = self.reading(number, field, tick, overrides) else {
-            return;
-        };
-        let node = &self.machines.nodes[exporter.node as usize].name;
-        let mut owners = Vec::new();
-        self.owners(exporter, number, field, at, overrides, &mut owners);
-        for owner in owners {
-            let pairs =
-                exporter::labels(profile, node, device, owner.holder.as_ref(), owner.process);
-            out.push_str(name);
-            out.push('{');
-            for (place, (label, text)) in pairs.iter().enumerate() {
-                // 2.x puts a space after the first two commas.
-                let comma = match place {
-                    0 => "",
-                    1 | 2 if profile == Profile::V2_1 => ", ",
-                    _ => ",",
-                };
-                let _ = write!(out, "{comma}{label}=\"{text}\"");
-            }
-            if exporter.duplicates_label {
-                let _ = write!(out, ",device=\"{}\"", device.name);
-            }
-            out.push_str("} ");
-            write_value(profile, field, split(field, value, owner.part), out);
-            out.push('\n');
-        }
     }
 
     /// Whether a device has any lines: a card in MIG mode only if the exporter is
@@ -165,12 +88,60 @@ impl Fleet {
     }
 }
 
-/// A field of a device.
-#[derive(Clone, Copy)]
-struct Line {
-    field: Field,
-    name: &'static str,
-    number: usize,
+/// The text of one answer.
+struct Page<'a> {
+    fleet: &'a Fleet,
+    exporter: &'a Exporter,
+    profile: Profile,
+    at: Timestamp,
+    overrides: &'a Overrides,
+    out: String,
+}
+
+impl Page<'_> {
+    /// The lines of a field of a device.
+    fn write_lines(&mut self, field: Field, name: &str, number: usize) {
+        let (fleet, machines) = (self.fleet, &self.fleet.machines);
+        if !fleet.is_printed(number, field) {
+            return;
+        }
+        let (exporter, profile) = (self.exporter, self.profile);
+        let tick = machines.tick(exporter.node, exporter.visible(machines, self.at));
+        let Some(value) = fleet.reading(number, field, tick, self.overrides) else {
+            return;
+        };
+        let (node, device) = (
+            &machines.nodes[exporter.node as usize].name,
+            &machines.devices[number],
+        );
+        let mut owners = Vec::new();
+        fleet.owners(
+            exporter,
+            number,
+            field,
+            self.at,
+            self.overrides,
+            &mut owners,
+        );
+        for owner in owners {
+            let pairs =
+                exporter::labels(profile, node, device, owner.holder.as_ref(), owner.process);
+            let _ = write!(self.out, "{name}{{");
+            for (place, (label, text)) in pairs.iter().enumerate() {
+                // 2.x puts a space after the first two commas.
+                let comma = match place {
+                    0 => "",
+                    1 | 2 if profile == Profile::V2_1 => ", ",
+                    _ => ",",
+                };
+                let _ = write!(self.out, "{comma}{label}=\"{text}\"");
+            }
+            self.out.push_str("} ");
+            let value = split(field, value, owner.part);
+            write_value(profile, field, value, &mut self.out);
+            self.out.push('\n');
+        }
+    }
 }
 
 /// A process' own part of a value; a sentinel has no parts.

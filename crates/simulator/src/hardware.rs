@@ -26,7 +26,6 @@ impl Model {
     pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
 
     /// The value of the label `modelName`.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::H100 => "NVIDIA H100 80GB HBM3",
@@ -142,7 +141,6 @@ pub struct SimulatedDevice {
 
 impl SimulatedDevice {
     /// Whether the device exists at a time.
-    #[must_use]
     pub(crate) fn exists(&self, at: Timestamp) -> bool {
         self.since <= at && self.until.is_none_or(|until| at < until)
     }

@@ -147,16 +147,13 @@ type Span = (Timestamp, Option<Timestamp>, Option<Timestamp>);
 
 impl Builder<'_> {
     fn place_all(&mut self) {
-        if self.machines.scenario.workloads.across_nodes {
-            self.place_across_nodes();
-        }
         for node in 0..self.machines.scenario.nodes {
             let (first, end) = self.machines.node_devices[node as usize];
             let mut whole = Vec::new();
             for index in first..end {
                 let device = &self.machines.devices[index];
                 let number = u32::try_from(index).unwrap_or(u32::MAX);
-                if device.parent || self.is_taken(number) {
+                if device.parent {
                 } else if device.replicas > 1 {
                     self.share_out(node, number, device.replicas);
                 } else if device.mig.is_some() {
@@ -167,27 +164,6 @@ impl Builder<'_> {
             }
             self.place_whole(node, &whole);
         }
-    }
-
-    fn is_taken(&self, device: u32) -> bool {
-        // Only the pod across nodes is placed before its node's turn.
-        self.tenancies
-            .iter()
-            .take(2)
-            .any(|tenancy| tenancy.device == device && self.slots_are_across(tenancy))
-    }
-
-    fn slots_are_across(&self, tenancy: &Tenancy) -> bool {
-        self.machines.scenario.workloads.across_nodes && tenancy.pod == 0
-    }
-
-    fn place_across_nodes(&mut self) {
-        let firsts = self.machines.node_devices.iter().take(2);
-        let devices: Vec<_> = firsts
-            .filter_map(|&(first, _)| u32::try_from(first).ok())
-            .map(|device| (device, None))
-            .collect();
-        self.fill(0, devices);
     }
 
     fn place_whole(&mut self, node: u32, whole: &[u32]) {

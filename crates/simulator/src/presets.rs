@@ -60,77 +60,53 @@ impl Scenario {
         scenario
     }
 
-    /// The scenario of that name (`"S2"`; docs/exporter.md, "Scenarios"), on a small
-    /// fleet. `None` for those that do not concern data: S14 (faulty HTTP answers), S17
-    /// (the reader's clock), S18 (an engine's query delay).
+    /// The scenario of that name (`"S1"`; docs/exporter.md, "Scenarios"), on a small
+    /// fleet.
     #[must_use]
     pub fn named(name: &str, seed: u64) -> Option<Self> {
         let mut scenario = Self::clean(2, 8, seed);
+        let Self {
+            nodes,
+            hardware,
+            workloads,
+            exporters,
+            scrape,
+            ..
+        } = &mut scenario;
         match name {
-            "S1" | "S3" | "S8" => scenario.alter_path(name),
-            "S4" | "S5" | "S6" | "S7" => scenario.alter_cards(name),
-            "S15" => {
-                scenario.nodes = 12_500;
+            "S1" => {
+                hardware.shared_every = 8;
+                workloads.handover_every = 3;
+                workloads.recreated_every = 4;
+                exporters.sentinel_rate = 0.01;
+                exporters.nan_rate = 0.01;
+                exporters.dropout_rate = 0.02;
+                scrape.failed_rate = 0.02;
+                scrape.replicas = 2;
             }
-            "S2" => scenario.scrape.schemes = vec![LabelScheme::HonorTrue],
-            "S9" => scenario.exporters.duplicate_label_every = 2,
-            "S10" => {
-                scenario.exporters.profiles = vec![Profile::V3_1];
-                scenario.exporters.frozen = Some((2, secs(120)));
+            "S3" => {
+                *nodes = 8;
+                scrape.schemes = LabelScheme::ALL.to_vec();
+                scrape.second_job = Some(LabelScheme::EndpointsAnnotation);
             }
-            "S11" => scenario.exporters.gr_engine_stuck = true,
-            "S12" => scenario.scrape.schemes = vec![LabelScheme::RhoaiRatio],
-            "S13" => scenario.scrape.schemes = vec![LabelScheme::AzureLowercase],
-            "S16" => scenario.exporters.without_memory_copy = true,
-            "S19" => scenario.scrape.down = Some((secs(120), secs(420))),
-            "S20" => scenario.workloads.across_nodes = true,
+            "S4" => {
+                exporters.upgrade = Some((secs(300), Profile::V4_8_3));
+                exporters.renamed_fields = true;
+            }
+            "S5" => {
+                hardware.shared_every = 4;
+                exporters.sharing = SharingMode::Flapping(secs(120));
+            }
+            "S7" => {
+                hardware.mig_every = 2;
+                hardware.mig_reconfigured = Some(secs(300));
+                exporters.mig_parent_lines = true;
+            }
+            "S12" => scrape.schemes = vec![LabelScheme::RhoaiRatio],
+            "S13" => scrape.schemes = vec![LabelScheme::AzureLowercase],
             _ => return None,
         }
         Some(scenario)
-    }
-
-    fn alter_path(&mut self, name: &str) {
-        match name {
-            "S1" => {
-                self.hardware.shared_every = 8;
-                self.workloads.handover_every = 3;
-                self.workloads.recreated_every = 4;
-                self.exporters.sentinel_rate = 0.01;
-                self.exporters.nan_rate = 0.01;
-                self.exporters.dropout_rate = 0.02;
-                self.scrape.failed_rate = 0.02;
-                self.scrape.replicas = 2;
-            }
-            "S3" => {
-                self.nodes = 8;
-                self.scrape.schemes = LabelScheme::ALL.to_vec();
-                self.scrape.second_job = Some(LabelScheme::EndpointsAnnotation);
-            }
-            _ => {
-                self.scrape.replicas = 2;
-                self.scrape.down = Some((secs(120), secs(180)));
-            }
-        }
-    }
-
-    fn alter_cards(&mut self, name: &str) {
-        match name {
-            "S4" => {
-                self.exporters.upgrade = Some((secs(300), Profile::V4_8_3));
-                self.exporters.renamed_fields = true;
-            }
-            "S5" => {
-                self.hardware.shared_every = 4;
-                self.exporters.sharing = SharingMode::Flapping(secs(120));
-            }
-            _ => {
-                self.hardware.mig_every = 2;
-                self.exporters.mig_parent_lines = true;
-                if name == "S7" {
-                    self.hardware.mig_reconfigured = Some(secs(300));
-                }
-            }
-        }
     }
 
     /// The same scenario with one load for every pod.

@@ -34,7 +34,6 @@ impl Profile {
     ];
 
     /// Its name of a field, if it prints the field.
-    #[must_use]
     pub(crate) const fn wire_name(self, field: Field, renamed: bool) -> Option<&'static str> {
         let renamed = renamed && matches!(self, Self::V4_8_3);
         let old = matches!(self, Self::V1Pod);
@@ -65,19 +64,16 @@ impl Profile {
 
     /// Whether it collects on its own timer and serves cached text, so that a reading may
     /// be 2 × I old when scraped (docs/exporter.md, "Lines").
-    #[must_use]
     pub(crate) const fn has_pipeline(self) -> bool {
         matches!(self, Self::V2_1 | Self::V3_1 | Self::V3_3)
     }
 
     /// Whether it can print one line per replica.
-    #[must_use]
     pub(crate) const fn knows_sharing(self) -> bool {
         matches!(self, Self::V4_1 | Self::V4_5_3 | Self::V4_8_3)
     }
 
     /// Whether it splits GPU_UTIL and FB_USED by process in sharing mode.
-    #[must_use]
     pub(crate) const fn splits_by_process(self) -> bool {
         matches!(self, Self::V4_5_3 | Self::V4_8_3)
     }

@@ -51,7 +51,6 @@ impl Fleet {
             }
             Field::GpuUtil => kernels(self.window_busy(number, tick, overrides)).round(),
             Field::DramActive => ratio(self.interval_busy(number, tick, overrides)),
-            Field::GrEngineActive if knobs.gr_engine_stuck => 0.0,
             Field::GrEngineActive => ratio(kernels(self.interval_busy(number, tick, overrides))),
             Field::FbUsed | Field::FbFree | Field::FbReserved => {
                 self.framebuffer(number, field, tick)

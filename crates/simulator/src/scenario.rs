@@ -76,8 +76,6 @@ pub struct WorkloadLayers {
     pub finished_every: u32,
     /// Every n-th slot belongs to a CronJob, one Job after another.
     pub cron_every: u32,
-    /// One more pod that holds a GPU on each of the first two nodes (S20).
-    pub across_nodes: bool,
 }
 
 /// Layers 4 and 5.
@@ -93,8 +91,6 @@ pub struct ExporterLayers {
     pub upgrade: Option<(Duration, Profile)>,
     /// The csv uses the names of DCGM 4.6 where the version is ≥ 4.8.3.
     pub renamed_fields: bool,
-    /// The csv has no memory-copy utilisation (vGPU guests, own lists).
-    pub without_memory_copy: bool,
     /// Parent lines stand beside the instance lines of MIG cards.
     pub mig_parent_lines: bool,
     /// Rate of MCU = 0 while GPU_UTIL > 0, per reading.
@@ -104,12 +100,8 @@ pub struct ExporterLayers {
     /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
     /// would fail the whole response.
     pub nan_rate: f64,
-    /// GR_ENGINE_ACTIVE sticks at 0 (docs/exporter.md, "Values").
-    pub gr_engine_stuck: bool,
     /// Every n-th exporter serves its data of this offset for ever.
     pub frozen: Option<(u32, Duration)>,
-    /// Every n-th exporter prints a label name twice, which a scraper refuses.
-    pub duplicate_label_every: u32,
     /// Every n-th exporter does not answer from this offset on.
     pub silent: Option<(u32, Duration)>,
     /// Rate of scrapes whose lines lack their pod labels, because the kubelet did not
@@ -142,9 +134,6 @@ pub struct ScrapePath {
     pub second_job: Option<LabelScheme>,
     /// Rate of scrapes that fail as a whole.
     pub failed_rate: f64,
-    /// Prometheus (its first replica) stores nothing between these offsets
-    /// from the epoch.
-    pub down: Option<(Duration, Duration)>,
 }
 
 /// 2023-11-14T22:13:20Z, a round number of seconds.
@@ -179,16 +168,27 @@ impl Scenario {
                 recreated_every: 0,
                 finished_every: 0,
                 cron_every: 0,
-                across_nodes: false,
             },
-            exporters: ExporterLayers::faultless(Profile::V4_5_3),
+            exporters: ExporterLayers {
+                profiles: vec![Profile::V4_5_3],
+                interval: Duration::from_secs(15),
+                sharing: SharingMode::On,
+                upgrade: None,
+                renamed_fields: false,
+                mig_parent_lines: false,
+                memory_zero_rate: 0.0,
+                sentinel_rate: 0.0,
+                nan_rate: 0.0,
+                frozen: None,
+                silent: None,
+                dropout_rate: 0.0,
+            },
             scrape: ScrapePath {
                 schemes: vec![LabelScheme::HonorFalse],
                 interval: Duration::from_secs(15),
                 replicas: 1,
                 second_job: None,
                 failed_rate: 0.0,
-                down: None,
             },
         }
     }
@@ -203,29 +203,6 @@ impl Scenario {
     /// A time on the timeline.
     pub(super) fn offset(&self, offset: Duration) -> Timestamp {
         self.epoch + offset
-    }
-}
-
-impl ExporterLayers {
-    /// One faultless version that reads every 15 s.
-    pub(super) fn faultless(profile: Profile) -> Self {
-        Self {
-            profiles: vec![profile],
-            interval: Duration::from_secs(15),
-            sharing: SharingMode::On,
-            upgrade: None,
-            renamed_fields: false,
-            without_memory_copy: false,
-            mig_parent_lines: false,
-            memory_zero_rate: 0.0,
-            sentinel_rate: 0.0,
-            nan_rate: 0.0,
-            gr_engine_stuck: false,
-            frozen: None,
-            duplicate_label_every: 0,
-            silent: None,
-            dropout_rate: 0.0,
-        }
     }
 }
 

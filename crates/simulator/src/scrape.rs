@@ -73,8 +73,6 @@ pub struct ScrapeTarget {
     pub scheme: LabelScheme,
     /// Its scrape interval S.
     pub interval: Duration,
-    /// The Prometheus of an HA pair that it belongs to.
-    pub replica: u32,
     phase: i64,
     noise: Noise,
     labels: Vec<(&'static str, String)>,
@@ -133,15 +131,14 @@ impl ScrapeTarget {
             exporter,
             scheme,
             interval: path.interval,
-            replica,
             phase: i64::try_from(noise.at(1).below(interval.cast_unsigned())).unwrap_or(0),
             noise,
             labels,
         }
     }
 
-    /// The times in `[from, to]` at which it stores a scrape: without failed scrapes,
-    /// silent exporters and refused texts.
+    /// The times in `[from, to]` at which it stores a scrape: without failed scrapes and
+    /// silent exporters.
     pub(super) fn scrapes<'a>(
         &'a self,
         machines: &'a Machines,
@@ -151,30 +148,24 @@ impl ScrapeTarget {
     ) -> impl Iterator<Item = Timestamp> + use<'a> {
         let interval = millis(self.interval).max(1);
         let first = (from.millis() - self.phase).div_euclid(interval);
-        let path = &machines.scenario.scrape;
-        let down = path
-            .down
-            .filter(|_| self.replica == 0)
-            .map(|(from, to)| machines.scenario.offset(from)..machines.scenario.offset(to));
+        let failed_rate = machines.scenario.scrape.failed_rate;
         (first..)
             .map(move |turn| (turn, Timestamp::from_millis(turn * interval + self.phase)))
             .skip_while(move |&(_, at)| at < from)
             .take_while(move |&(_, at)| at <= to)
             .filter(move |&(turn, at)| {
-                !self.noise.at(2).at_bucket(turn).chance(path.failed_rate)
-                    && !exporter.is_silent(at)
-                    && !exporter.duplicates_label
-                    && !down.as_ref().is_some_and(|down| down.contains(&at))
+                !self.noise.at(2).at_bucket(turn).chance(failed_rate) && !exporter.is_silent(at)
             })
             .map(|(_, at)| at)
     }
 
-    /// The label set of a line in the store, sorted by name: Prometheus'
-    /// `mutateSampleLabels`.
-    pub(super) fn relabel<'a>(&'a self, exposed: Pairs<'a>) -> Pairs<'a> {
+    /// The label set of a line in the store, `__name__` among them, sorted by name:
+    /// Prometheus' `mutateSampleLabels`.
+    pub(super) fn relabel<'a>(&'a self, name: &'a str, exposed: Pairs<'a>) -> Pairs<'a> {
         let honor = self.scheme == LabelScheme::HonorTrue;
         let own = |name: &str| self.labels.iter().any(|(label, _)| *label == name);
-        let mut pairs: Pairs<'a> = Vec::with_capacity(exposed.len() + self.labels.len());
+        let mut pairs: Pairs<'a> = Vec::with_capacity(1 + exposed.len() + self.labels.len());
+        pairs.push((Cow::Borrowed("__name__"), Cow::Borrowed(name)));
         for (name, value) in &self.labels {
             // With honor_labels an exposed label hides the target's, and an empty one is
             // dropped afterwards.

@@ -1,8 +1,8 @@
 //! The content of Prometheus: series with their samples.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{self, Write};
-#[cfg(test)]
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::attribution::Owner;
@@ -15,70 +15,28 @@ use super::overrides::NONE;
 use super::profile::Profile;
 use super::scenario::LabelScheme;
 use super::scrape::ScrapeTarget;
-#[cfg(test)]
-use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// A series as the store has it.
-#[cfg(test)]
-#[derive(Clone, Debug)]
-pub(super) struct ScrapedSeries {
-    /// Its labels, `__name__` among them.
-    pub(super) labels: Labels,
-    /// Its samples in the order of time.
+/// A series whose labels still point into the fleet.
+pub(super) struct Series<'a> {
+    name: &'static str,
+    /// `__name__` among them.
+    pub(super) labels: Pairs<'a>,
+    /// In the order of time.
     pub(super) samples: Vec<(Timestamp, f64)>,
 }
 
-/// A series whose labels still point into the fleet.
-struct Raw<'a> {
-    name: &'static str,
-    labels: Pairs<'a>,
-    samples: Vec<(Timestamp, f64)>,
+/// Every name that a fleet may print, sorted.
+pub(super) fn names() -> BTreeSet<&'static str> {
+    let names = Profile::ALL.into_iter().flat_map(|profile| {
+        let names =
+            Field::ALL.map(|it| [false, true].map(|renamed| profile.wire_name(it, renamed)));
+        names.into_iter().flatten().flatten()
+    });
+    names.collect()
 }
 
-/// Every name that a fleet may print, sorted.
-const NAMES: [&str; 16] = [
-    "DCGM_FI_DEV_FB_FREE",
-    "DCGM_FI_DEV_FB_RESERVED",
-    "DCGM_FI_DEV_FB_USED",
-    "DCGM_FI_DEV_GPU_UTIL",
-    "DCGM_FI_DEV_GPU_UTIL_RATIO",
-    "DCGM_FI_DEV_MEM_COPY_UTIL",
-    "DCGM_FI_DEV_POWER_USAGE",
-    "DCGM_FI_PROF_DRAM_ACTIVE",
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO",
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
-    "dcgm_fb_free",
-    "dcgm_fb_used",
-    "dcgm_gpu_utilization",
-    "dcgm_mem_copy_utilization",
-    "dcgm_power_usage",
-];
-
 impl Fleet {
-    /// All series with at least one sample in `[from, to]`, name by name.
-    ///
-    /// Staleness markers are not among the samples: neither raw range
-    /// selectors nor OpenMetrics text carry them.
-    #[cfg(test)]
-    pub(super) fn scraped(
-        &self,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> impl Iterator<Item = ScrapedSeries> + '_ {
-        self.raw(&NAMES, from, to).map(|raw| {
-            let name = (Arc::from("__name__"), Arc::from(raw.name));
-            let labels = raw.labels.iter();
-            let labels =
-                labels.map(|(name, value)| (Arc::<str>::from(&**name), Arc::from(&**value)));
-            ScrapedSeries {
-                labels: Labels::from_pairs(labels.chain([name])),
-                samples: raw.samples,
-            }
-        })
-    }
-
     /// Writes the samples of `[from, to]` as OpenMetrics text with times, for
     /// `promtool tsdb create-blocks-from openmetrics`.
     ///
@@ -92,19 +50,17 @@ impl Fleet {
     ) -> io::Result<()> {
         let mut family = "";
         let mut text = String::new();
-        for raw in self.raw(&NAMES, from, to) {
+        for raw in self.series(names(), from, to) {
             text.clear();
             if raw.name != family {
                 family = raw.name;
                 text.push_str(&format!("# TYPE {family} gauge\n"));
             }
             let mut head = format!("{family}{{");
-            for (place, (name, value)) in raw.labels.iter().enumerate() {
-                head.push_str(if place == 0 { "" } else { "," });
-                head.push_str(name);
-                head.push_str("=\"");
-                head.push_str(value);
-                head.push('"');
+            let labels = raw.labels.iter().filter(|(name, _)| name != "__name__");
+            for (place, (name, value)) in labels.enumerate() {
+                let comma = if place == 0 { "" } else { "," };
+                let _ = write!(head, "{comma}{name}=\"{value}\"");
             }
             head.push_str("} ");
             for (at, value) in raw.samples {
@@ -125,16 +81,15 @@ impl Fleet {
     pub fn prometheus_json(&self, names: &[&str], at: Timestamp, range: Duration) -> String {
         let mut out = String::with_capacity(1024 * self.machines.devices.len().max(1));
         out.push_str(r#"{"status":"success","data":{"resultType":"matrix","result":["#);
-        let names: Vec<_> = NAMES.into_iter().filter(|n| names.contains(n)).collect();
-        let mut first = true;
-        for raw in self.raw(&names, at - range, at) {
-            out.push_str(if first {
-                "{\"metric\":{"
-            } else {
-                ",{\"metric\":{"
-            });
-            first = false;
-            write_metric(&raw, &mut out);
+        let mut known = self::names();
+        known.retain(|name| names.contains(name));
+        for (place, raw) in self.series(known, at - range, at).enumerate() {
+            out.push_str(if place == 0 { "" } else { "," });
+            out.push_str("{\"metric\":{");
+            for (place, (name, value)) in raw.labels.iter().enumerate() {
+                let comma = if place == 0 { "" } else { "," };
+                let _ = write!(out, "{comma}\"{name}\":\"{value}\"");
+            }
             out.push_str("},\"values\":[");
             for (place, &(at, value)) in raw.samples.iter().enumerate() {
                 out.push_str(if place == 0 { "[" } else { ",[" });
@@ -149,29 +104,26 @@ impl Fleet {
         out
     }
 
-    fn raw<'a>(
+    /// All series of these names with at least one sample in `[from, to]`, name by name.
+    ///
+    /// Staleness markers are not among the samples: neither raw range
+    /// selectors nor OpenMetrics text carry them.
+    pub(super) fn series<'a>(
         &'a self,
-        names: &[&'static str],
+        names: BTreeSet<&'static str>,
         from: Timestamp,
         to: Timestamp,
-    ) -> impl Iterator<Item = Raw<'a>> + use<'a> {
-        let names = names.to_vec();
+    ) -> impl Iterator<Item = Series<'a>> + use<'a> {
         names.into_iter().flat_map(move |name| {
-            self.targets.iter().flat_map(move |target| {
-                let node = self.exporters[target.exporter].node;
-                let field = self.field_of(name, target);
-                let (first, end) = self.machines.node_devices[node as usize];
-                let devices = if field.is_some() { first..end } else { 0..0 };
-                let scrapes: Vec<_> = match field {
-                    Some(_) => target
-                        .scrapes(&self.machines, &self.exporters[target.exporter], from, to)
-                        .collect(),
-                    None => Vec::new(),
-                };
-                devices.flat_map(move |number| {
-                    let field = field.unwrap_or(Field::MemCopyUtil);
-                    self.series_of(target, number, field, name, &scrapes)
-                })
+            let fields = self.targets.iter();
+            let fields = fields.filter_map(move |it| Some((it, self.field_of(name, it)?)));
+            fields.flat_map(move |(target, field)| {
+                let exporter = &self.exporters[target.exporter];
+                let scrapes = target.scrapes(&self.machines, exporter, from, to);
+                let scrapes: Vec<_> = scrapes.collect();
+                let (first, end) = self.machines.node_devices[exporter.node as usize];
+                (first..end)
+                    .flat_map(move |number| self.series_of(target, number, field, name, &scrapes))
             })
         })
     }
@@ -201,7 +153,7 @@ impl Fleet {
         field: Field,
         name: &'static str,
         scrapes: &[Timestamp],
-    ) -> Vec<Raw<'a>> {
+    ) -> Vec<Series<'a>> {
         if !self.is_printed(number, field) {
             return Vec::new();
         }
@@ -250,7 +202,7 @@ struct Collected<'a> {
     device: &'a SimulatedDevice,
     node: &'a str,
     name: &'static str,
-    series: Vec<(Profile, Owner<'a>, Raw<'a>)>,
+    series: Vec<(Profile, Owner<'a>, Series<'a>)>,
 }
 
 impl<'a> Collected<'a> {
@@ -263,13 +215,13 @@ impl<'a> Collected<'a> {
         }
         let holder = owner.holder.as_ref();
         let exposed = exporter::labels(profile, self.node, self.device, holder, owner.process);
-        let labels = self.target.relabel(exposed);
+        let labels = self.target.relabel(self.name, exposed);
         // Two versions may print the same labels.
         let mut same = self.series.iter_mut();
         if let Some((_, _, raw)) = same.find(|(_, _, raw)| raw.labels == labels) {
             return raw.samples.push(sample);
         }
-        let raw = Raw {
+        let raw = Series {
             name: self.name,
             labels,
             samples: vec![sample],
@@ -288,31 +240,7 @@ impl ScrapeTarget {
     }
 }
 
-fn write_metric(raw: &Raw<'_>, out: &mut String) {
-    let mut first = true;
-    let mut put = |name: &str, value: &str| {
-        out.push_str(if first { "\"" } else { ",\"" });
-        first = false;
-        out.push_str(name);
-        out.push_str("\":\"");
-        out.push_str(value);
-        out.push('"');
-    };
-    let mut named = false;
-    for (name, value) in &raw.labels {
-        if !named && &**name > "__name__" {
-            put("__name__", raw.name);
-            named = true;
-        }
-        put(name, value);
-    }
-    if !named {
-        put("__name__", raw.name);
-    }
-}
-
 fn push_time(at: Timestamp, out: &mut String) {
-    use std::fmt::Write as _;
     let (secs, fraction) = (at.secs(), at.millis().rem_euclid(1000));
     let _ = match fraction {
         0 => write!(out, "{secs}"),
@@ -322,7 +250,6 @@ fn push_time(at: Timestamp, out: &mut String) {
 
 /// Shortest digits without an exponent, as in Prometheus' JSON.
 fn push_value(value: f64, out: &mut String) {
-    use std::fmt::Write as _;
     let _ = if value.fract() == 0.0 && value.abs() < 1e9 {
         write!(out, "{}", value as i64)
     } else {

@@ -11,7 +11,6 @@ use crate::provider::NO_METRICS;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use adapter_rules::answer::VectorSample;
-use adapter_rules::naming::Regexes;
 use adapter_rules::raw::{self, Checked};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::{Rule, Rules};
@@ -120,7 +119,7 @@ const EXTERNAL: &str = "
 
 fn rules(list: &str, yaml: &str) -> Vec<Rule> {
     let raw: Vec<Checked<raw::RuleEntry>> = serde_saphyr::from_str(yaml).unwrap();
-    let rules = Rules::resolve(list, &raw, &mut Regexes::default());
+    let rules = Rules::resolve(list, &raw);
     assert_eq!(rules.faults, []);
     rules.usable
 }

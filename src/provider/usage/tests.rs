@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::*;
-use adapter_rules::naming::Regexes;
 use adapter_rules::raw::{self, Checked};
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
@@ -31,7 +30,7 @@ window: 1m
 
 pub(crate) fn rules() -> ResourceRules {
     let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(RULES).unwrap();
-    ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap()
+    ResourceRules::resolve(&raw).unwrap()
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static str)]) -> Pod {
@@ -365,7 +364,7 @@ fn what_is_too_large_to_be_said_is_no_sample() {
 fn kinds_that_no_label_names_are_told_and_have_no_answer() {
     let text = RULES.replace("      instance: {resource: node}\n", "");
     let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(&text).unwrap();
-    let rules = ResourceRules::resolve(&raw, &mut Regexes::default()).unwrap();
+    let rules = ResourceRules::resolve(&raw).unwrap();
     let told: Vec<String> = rules.unlabelled().iter().map(ToString::to_string).collect();
     let said = |rule| {
         format!(

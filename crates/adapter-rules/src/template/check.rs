@@ -11,9 +11,6 @@ use gotmpl::parse::{Pos, SmolStr};
 use super::syntax::{CLOSE, OPEN};
 use super::{TemplateError, unread};
 
-/// The most values that a template copies with `print` and `slice`.
-const MAX_COPIES: usize = 100;
-
 /// The functions that render as Go's.
 const FUNCTIONS: &[&str] = &[
     "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "print",
@@ -26,8 +23,6 @@ enum Kind {
     /// The struct of all fields.
     Top,
     Text,
-    /// Text that `print` made. It is not printed into another: it would double each time.
-    Printed,
     Number,
     Bool,
     List,
@@ -39,7 +34,7 @@ enum Kind {
 impl Kind {
     /// Whether `print` takes it.
     const fn is_printable(&self) -> bool {
-        !matches!(self, Self::Top | Self::Printed | Self::Unknown)
+        !matches!(self, Self::Top | Self::Unknown)
     }
 }
 
@@ -49,13 +44,10 @@ struct Checker<'a> {
     fields: &'a Value,
     /// The variables declared so far, the innermost last.
     variables: Vec<(SmolStr, Kind)>,
-    /// The nodes and values so far.
-    steps: u64,
-    copies: usize,
 }
 
-/// Checks the types, and counts the steps of one pass through the template.
-pub(super) fn check(text: &str, fields: &Value) -> Result<u64, TemplateError> {
+/// Checks the types.
+pub(super) fn check(text: &str, fields: &Value) -> Result<(), TemplateError> {
     // gotmpl ends without a word at an `else` that it does not expect.
     let marked = format!("{text} <<0>>");
     let parsed = Parser::new(&marked, OPEN, CLOSE).and_then(Parser::parse);
@@ -68,14 +60,11 @@ pub(super) fn check(text: &str, fields: &Value) -> Result<u64, TemplateError> {
         text,
         fields,
         variables: Vec::new(),
-        steps: 0,
-        copies: 0,
     };
     if !is_whole {
         return checker.fault(list.pos, "it has an end or else too many");
     }
-    checker.list(&list, Kind::Top)?;
-    Ok(checker.steps)
+    checker.list(&list, Kind::Top)
 }
 
 impl Checker<'_> {
@@ -86,7 +75,6 @@ impl Checker<'_> {
     fn list(&mut self, list: &ListNode, dot: Kind) -> Result<(), TemplateError> {
         let declared = self.variables.len();
         for node in &list.nodes {
-            self.steps += 1;
             match node {
                 Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
                 Node::Action(action) => drop(self.pipeline(&action.pipe, dot)?),
@@ -178,13 +166,6 @@ impl Checker<'_> {
                 let operands = arguments.iter().map(|it| self.operand(it, dot));
                 let mut kinds = operands.collect::<Result<Vec<_>, _>>()?;
                 kinds.extend(piped);
-                if let "print" | "printf" | "println" | "slice" = name.as_str() {
-                    self.copies += kinds.len();
-                }
-                if self.copies > MAX_COPIES {
-                    let message = format!("print and slice have more than {MAX_COPIES} values");
-                    return self.fault(command.pos, message);
-                }
                 let result = result(name, arguments.first(), &kinds);
                 result.or_else(|message| self.fault(command.pos, message))
             }
@@ -194,7 +175,6 @@ impl Checker<'_> {
     }
 
     fn operand(&mut self, operand: &Expr, dot: Kind) -> Result<Kind, TemplateError> {
-        self.steps += 1;
         match operand {
             Expr::Dot(at) => self.field(*at, dot, &[]),
             Expr::Field(at, names) => self.field(*at, dot, names),
@@ -249,7 +229,7 @@ impl Checker<'_> {
 
 /// The type of a function's result; `first` is its first argument as written.
 fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, String> {
-    use Kind::{Bool, List, Map, Number, Printed, Text, Unknown};
+    use Kind::{Bool, List, Map, Number, Text, Unknown};
     match (name, arguments) {
         ("and" | "or", [first, rest @ ..]) => match rest.iter().all(|kind| kind == first) {
             true => Ok(*first),
@@ -261,15 +241,15 @@ fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, 
         {
             Ok(Bool)
         }
-        ("len", [Text | Printed | List | Map]) => Ok(Number),
-        ("index", [Map, Text | Printed] | [List, Number]) => Ok(Text),
-        ("slice", [value @ (Text | Printed | List), bounds @ ..])
+        ("len", [Text | List | Map]) => Ok(Number),
+        ("index", [Map, Text] | [List, Number]) => Ok(Text),
+        ("slice", [value @ (Text | List), bounds @ ..])
             if bounds.len() <= 2 && bounds.iter().all(|kind| *kind == Number) =>
         {
             Ok(*value)
         }
-        ("print" | "println", values) if values.iter().all(Kind::is_printable) => Ok(Printed),
-        ("printf", [_, values @ ..]) if is_format(first, values) => Ok(Printed),
+        ("print" | "println", values) if values.iter().all(Kind::is_printable) => Ok(Text),
+        ("printf", [_, values @ ..]) if is_format(first, values) => Ok(Text),
         _ if FUNCTIONS.contains(&name) => Err(format!("{name} does not take these values here")),
         _ => {
             let known = FUNCTIONS.join(", ");
@@ -280,10 +260,8 @@ fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, 
 
 /// Whether all values are of one type, and of one that the function compares.
 fn is_comparable(function: &str, first: Kind, rest: &[Kind]) -> bool {
-    let is_text = |kind| matches!(kind, Kind::Text | Kind::Printed);
-    let same = |kind: &Kind| *kind == first || is_text(*kind) && is_text(first);
     let is_known = match first {
-        Kind::Text | Kind::Printed | Kind::Number => true,
+        Kind::Text | Kind::Number => true,
         Kind::Bool => matches!(function, "eq" | "ne"),
         Kind::Top | Kind::List | Kind::Map | Kind::Unknown => false,
     };
@@ -292,7 +270,7 @@ fn is_comparable(function: &str, first: Kind, rest: &[Kind]) -> bool {
     } else {
         1..=1
     };
-    is_known && count.contains(&rest.len()) && rest.iter().all(same)
+    is_known && count.contains(&rest.len()) && rest.iter().all(|kind| *kind == first)
 }
 
 /// Whether it is a text with as many verbs as values, each one for its type.

@@ -281,8 +281,6 @@ fn what_depends_on_the_request_is_refused_when_it_is_rendered() {
 
 #[test]
 fn no_template_is_too_deep_too_long_or_too_slow() {
-    let deep = "<<if true>>".repeat(10_000);
-    assert!(rendered(&deep).contains("longer"));
     let ifs = "<<if true>>".repeat(3_000);
     assert!(rendered(&ifs).contains("too deeply"));
     let groups = format!("<<{}1{}>>", "(".repeat(5_000), ")".repeat(5_000));
@@ -297,12 +295,6 @@ fn no_template_is_too_deep_too_long_or_too_slow() {
         "<<$x>>".repeat(40)
     );
     assert!(rendered(&long).contains("too long"));
-    let doubled = "<<$x := \"ten bytes.\">><<$x = print $x $x>>";
-    assert!(rendered(doubled).contains("another type"));
-    let doubled = "<<$x := print .Series>><<$x = print $x $x>>";
-    assert!(rendered(doubled).contains("print does not take"));
-    let many = format!("<<print{}>>", " .Series".repeat(101));
-    assert!(rendered(&many).contains("more than 100 values"));
 }
 
 proptest::proptest! {

@@ -26,171 +26,43 @@ fn query(
     )
 }
 
-/// `TestBuildSelector` and `TestBuildExternalSelector` of upstream.
+/// `TestBuildSelector` and `TestBuildExternalSelector` of upstream: template; selector;
+/// namespace; names of objects; further labels to group by; query.
+const ROWS: &str = r#"
+series <<.Series>> ; ; ; bar ; ; series foo
+<<.LabelMatchers>> ; ; ; bar baz ; ; resource=~"bar|baz"
+<<.LabelMatchers>> ; ; ; bar ; ; resource="bar"
+<<.LabelMatchers>> ; metric1=value1 ; ; bar ; ; metric1="value1",resource="bar"
+<<index .LabelValuesByName "resource">> ; ; ; bar ; ; bar
+<<index .LabelValuesByName "resource">> ; ; ; bar baz ; ; bar|baz
+<<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">> ; ; default ; bar baz ; ; default bar|baz
+<<.GroupBy>> ; ; ; bar ; ; resource
+<<.GroupBy>> ; ; ; bar ; extra groups ; resource,extra,groups
+<<.GroupBySlice>> ; ; ; bar ; ; [resource]
+<<.GroupBySlice>> ; ; ; bar ; extra groups ; [resource extra groups]
+series <<.Series>> ; ; ; ; ; series foo
+<<.GroupBySlice>> ; ; ; ; foo bar ; [foo bar]
+<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>> ; ; default ; ; foo bar ; default [foo bar]
+<<.LabelMatchers>> ; foo=bar ; ; ; ; foo="bar"
+<<.LabelMatchers>> ; foo=bar ; default ; ; ; foo="bar",namespaces="default"
+<<.LabelMatchers>> ; foo=bar,qux in (bar,baz) ; ; ; ; foo="bar",qux=~"bar|baz"
+<<.LabelValuesByName>> ; foo in (bar,baz) ; ; ; ; map[foo:bar|baz]
+<<.LabelValuesByName>> ; foo=bar ; default ; ; ; map[foo:bar namespaces:default]
+"#;
+
 #[test]
 fn upstream_s_tables() {
-    type Row<'a> = (
-        &'a str,
-        &'a str,
-        Option<&'a str>,
-        Option<&'a [&'a str]>,
-        &'a [&'a str],
-        &'a str,
-    );
-    let rows: &[Row<'_>] = &[
-        (
-            "series <<.Series>>",
-            "",
-            None,
-            Some(&["bar"]),
-            &[],
-            "series foo",
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "",
-            None,
-            Some(&["bar", "baz"]),
-            &[],
-            r#"resource=~"bar|baz""#,
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "",
-            None,
-            Some(&["bar"]),
-            &[],
-            r#"resource="bar""#,
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "metric1=value1",
-            None,
-            Some(&["bar"]),
-            &[],
-            r#"metric1="value1",resource="bar""#,
-        ),
-        (
-            r#"<<index .LabelValuesByName "resource">>"#,
-            "",
-            None,
-            Some(&["bar"]),
-            &[],
-            "bar",
-        ),
-        (
-            r#"<<index .LabelValuesByName "resource">>"#,
-            "",
-            None,
-            Some(&["bar", "baz"]),
-            &[],
-            "bar|baz",
-        ),
-        (
-            r#"<<index .LabelValuesByName "namespaces">> <<index .LabelValuesByName "resource">>"#,
-            "",
-            Some("default"),
-            Some(&["bar", "baz"]),
-            &[],
-            "default bar|baz",
-        ),
-        ("<<.GroupBy>>", "", None, Some(&["bar"]), &[], "resource"),
-        (
-            "<<.GroupBy>>",
-            "",
-            None,
-            Some(&["bar"]),
-            &["extra", "groups"],
-            "resource,extra,groups",
-        ),
-        (
-            "<<.GroupBySlice>>",
-            "",
-            None,
-            Some(&["bar"]),
-            &[],
-            "[resource]",
-        ),
-        (
-            "<<.GroupBySlice>>",
-            "",
-            None,
-            Some(&["bar"]),
-            &["extra", "groups"],
-            "[resource extra groups]",
-        ),
-        ("series <<.Series>>", "", None, None, &[], "series foo"),
-        (
-            "<<.GroupBySlice>>",
-            "",
-            None,
-            None,
-            &["foo", "bar"],
-            "[foo bar]",
-        ),
-        (
-            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
-            "",
-            Some("default"),
-            None,
-            &["foo", "bar"],
-            "default [foo bar]",
-        ),
-        (
-            r#"<<index .LabelValuesByName "namespaces">> <<.GroupBySlice>>"#,
-            "",
-            None,
-            None,
-            &["foo", "bar"],
-            " [foo bar]",
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "foo=bar",
-            None,
-            None,
-            &[],
-            r#"foo="bar""#,
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "foo=bar",
-            Some("default"),
-            None,
-            &[],
-            r#"foo="bar",namespaces="default""#,
-        ),
-        (
-            "<<.LabelMatchers>>",
-            "foo=bar,qux in (bar,baz)",
-            None,
-            None,
-            &[],
-            r#"foo="bar",qux=~"bar|baz""#,
-        ),
-        (
-            "<<.LabelValuesByName>>",
-            "foo in (bar,baz)",
-            None,
-            None,
-            &[],
-            "map[foo:bar|baz]",
-        ),
-        (
-            "<<.LabelValuesByName>>",
-            "foo=bar",
-            Some("default"),
-            None,
-            &[],
-            "map[foo:bar namespaces:default]",
-        ),
-    ];
-    for (template, selector, namespace, names, group_by, expected) in rows {
-        assert_eq!(
-            query(template, selector, *namespace, *names, group_by).as_deref(),
-            Ok(*expected),
-            "{template}"
-        );
+    for row in ROWS.lines().filter(|row| !row.is_empty()) {
+        let fields: Vec<&str> = row.split(';').map(str::trim).collect();
+        let words = |field: &'static str| field.split_whitespace().collect::<Vec<_>>();
+        let [template, selector, namespace, names, group_by, expected] = fields[..] else {
+            panic!("{row}");
+        };
+        let (names, group_by) = (words(names), words(group_by));
+        let namespace = Some(namespace).filter(|it| !it.is_empty());
+        let names = Some(&names[..]).filter(|it| !it.is_empty());
+        let query = query(template, selector, namespace, names, &group_by);
+        assert_eq!(query.as_deref(), Ok(expected), "{row}");
     }
 }
 

@@ -90,126 +90,39 @@ fn registry(rules: &Rules) -> Registry {
     registry
 }
 
+/// Resource and metric; namespace; names of objects; selector; query.
+const QUERIES: &str = r#"
+pods/some_usage ; somens ; somepod1 somepod2 ; ; sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)
+pods/some_count ; somens ; somepod1 somepod2 ; ; sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)
+pods/some_time ; somens ; somepod1 somepod2 ; ; sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)
+services/ingress_hits ; somens ; somesvc ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)
+services/ingress_hits ; somens ; somesvc ; param1=value1 ; sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)
+ingresses.networking.k8s.io/ingress_hits ; somens ; someingress ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)
+pods/ingress_hits ; somens ; somepod ; ; sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)
+services/service_proxy_packets ; somens ; somesvc ; ; sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)
+deployments.apps/work_queue_wait ; somens ; somedep ; ; sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)
+nodes/node_gigawatts ; ; somenode ; ; sum(node_gigawatts{kube_node="somenode"}) by (kube_node)
+persistentvolumes/volume_claims ; ; somepv ; ; sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)
+nodes/node_fan ; ; somenode ; ; sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)
+"#;
+
 #[test]
 fn the_default_rules_give_the_queries_of_upstream() {
     let rules = rules(DEFAULT);
     assert_eq!(rules.faults, []);
     let registry = registry(&rules);
-    type Row<'a> = (
-        &'a str,
-        &'a str,
-        Option<&'a str>,
-        &'a [&'a str],
-        &'a str,
-        &'a str,
-    );
-    let rows: &[Row<'_>] = &[
-        (
-            "pods",
-            "some_usage",
-            Some("somens"),
-            &["somepod1", "somepod2"],
-            "",
-            r#"sum(container_some_usage{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}) by (pod)"#,
-        ),
-        (
-            "pods",
-            "some_count",
-            Some("somens"),
-            &["somepod1", "somepod2"],
-            "",
-            r#"sum(rate(container_some_count_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
-        ),
-        (
-            "pods",
-            "some_time",
-            Some("somens"),
-            &["somepod1", "somepod2"],
-            "",
-            r#"sum(rate(container_some_time_seconds_total{namespace="somens",pod=~"somepod1|somepod2",container!="POD"}[1m])) by (pod)"#,
-        ),
-        (
-            "services",
-            "ingress_hits",
-            Some("somens"),
-            &["somesvc"],
-            "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
-        ),
-        (
-            "services",
-            "ingress_hits",
-            Some("somens"),
-            &["somesvc"],
-            "param1=value1",
-            r#"sum(rate(ingress_hits_total{param1="value1",kube_namespace="somens",kube_service="somesvc"}[1m])) by (kube_service)"#,
-        ),
-        (
-            "ingresses.networking.k8s.io",
-            "ingress_hits",
-            Some("somens"),
-            &["someingress"],
-            "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_ingress="someingress"}[1m])) by (kube_ingress)"#,
-        ),
-        (
-            "pods",
-            "ingress_hits",
-            Some("somens"),
-            &["somepod"],
-            "",
-            r#"sum(rate(ingress_hits_total{kube_namespace="somens",kube_pod="somepod"}[1m])) by (kube_pod)"#,
-        ),
-        (
-            "services",
-            "service_proxy_packets",
-            Some("somens"),
-            &["somesvc"],
-            "",
-            r#"sum(service_proxy_packets{kube_namespace="somens",kube_service="somesvc"}) by (kube_service)"#,
-        ),
-        (
-            "deployments.apps",
-            "work_queue_wait",
-            Some("somens"),
-            &["somedep"],
-            "",
-            r#"sum(rate(work_queue_wait_seconds_total{kube_namespace="somens",kube_deployment="somedep"}[1m])) by (kube_deployment)"#,
-        ),
-        (
-            "nodes",
-            "node_gigawatts",
-            None,
-            &["somenode"],
-            "",
-            r#"sum(node_gigawatts{kube_node="somenode"}) by (kube_node)"#,
-        ),
-        (
-            "persistentvolumes",
-            "volume_claims",
-            None,
-            &["somepv"],
-            "",
-            r#"sum(rate(volume_claims_total{kube_persistentvolume="somepv"}[1m])) by (kube_persistentvolume)"#,
-        ),
-        (
-            "nodes",
-            "node_fan",
-            None,
-            &["somenode"],
-            "",
-            r#"sum(rate(node_fan_seconds_total{kube_node="somenode"}[1m])) by (kube_node)"#,
-        ),
-    ];
-    for (resource, metric, namespace, names, selector, expected) in rows {
-        let key = ((*resource).into(), (*metric).into());
-        let custom = registry
-            .custom
-            .get(&key)
-            .unwrap_or_else(|| panic!("{resource}/{metric}"));
+    for row in QUERIES.lines().filter(|row| !row.is_empty()) {
+        let fields: Vec<&str> = row.split(';').map(str::trim).collect();
+        let [metric, namespace, names, selector, expected] = fields[..] else {
+            panic!("{row}");
+        };
+        let (resource, metric) = metric.split_once('/').expect("resource/metric");
+        let custom = &registry.custom[&(resource.into(), metric.into())];
+        let namespace = Some(namespace).filter(|it| !it.is_empty());
+        let names: Vec<&str> = names.split_whitespace().collect();
         let selector = Selector::parse(selector).expect("a selector");
-        let query = custom.query(&rules.usable, *namespace, names, &selector);
-        assert_eq!(query.as_deref(), Ok(*expected), "{resource}/{metric}");
+        let query = custom.query(&rules.usable, namespace, &names, &selector);
+        assert_eq!(query.as_deref(), Ok(expected), "{row}");
     }
 }
 

@@ -50,194 +50,103 @@ fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
     }
 }
 
+/// A file, and a part of its error.
+const REFUSED: &str = r#"
+prometheus: {timeout: 1s}
+    prometheus.url: is missing: write http://host:port, or give --prometheus-url
+prometheus: {url: 'http://h', compression: zstd}
+    prometheus.compression: "zstd" is not known: write none or gzip
+prometheus: {url: 'http://h', nameMatching: regex}
+    prometheus.nameMatching: "regex" is not known: write auto or exact
+prometheus: {url: 'http://h', verb: PUT}
+    prometheus.verb: "PUT" is not known: write GET or POST
+prometheus: {url: 'http://h', timeout: 0s}
+    prometheus.timeout: "0s" makes no sense here: write a duration from 1ms to 1d
+prometheus: {url: 'http://h', maxBodyBytes: 512Mi}
+    prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0
+prometheus: {url: 'http://h', auth: {}}
+    prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
+prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}
+    prometheus.auth: has more than one of bearerTokenFile, basic, sigv4
+prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}
+    prometheus.auth: sigv4 has externalId without roleArn: name the role
+prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
+    prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
+prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
+    prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
+prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}
+    prometheus.auth.basic.username: holds a colon
+prometheus: {url: 'http://h', tls: {certFile: a}}
+    prometheus.tls: has certFile without keyFile
+prometheus: {url: 'http://h', tls: {keyFile: a}}
+    prometheus.tls: has keyFile without certFile
+prometheus: {url: 'http://h', headers: {'a b': c}}
+    prometheus.headers: a key is no header name
+prometheus: {url: 'http://h', headers: {a: "b\n"}}
+    prometheus.headers.a: its value is no header value
+prometheus: {url: 'http://h', matchers: {a-b: c}}
+    prometheus.matchers.a-b: "a-b" is no label name
+gpu: {step: often}
+    gpu.step: "often" is not a duration
+gpu: {window: 1500ms}
+    gpu.window: "1500ms" is no whole number of seconds: write 30s or 1m
+gpu: {window: 5m, maxWindow: 1m}
+    gpu.window: 5m is longer than gpu.maxWindow, 1m: raise that one or lower this one
+gpu: {average: median}
+    gpu.average: "median" is not known: write mean-of-instants or sample-weighted or active-instants or plain
+gpu: {idle: one}
+    gpu.idle: "one" is not known: write zero or omit
+gpu: {step: 500ms}
+    gpu.step: "500ms" makes no sense here: write a duration from 1s to 1m
+gpu: {minDevices: 50}
+    gpu.minDevices: "50" is no share: write a number above 0, at most 1
+gpu: {percentAsRatio: maybe}
+    gpu.percentAsRatio: "maybe" is not known: write true or false, or auto
+gpu: {active: {}}
+    gpu.active: needs conditions in one of any and all
+gpu: {active: {any: []}}
+    gpu.active: needs conditions in one of any and all
+gpu: {active: {any: [allocated], all: [allocated]}}
+    gpu.active: needs conditions in one of any and all: write at least one, such as any: [{
+gpu: {active: {any: [allocated, held]}}
+    gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
+gpu: {active: {any: [{signal: power, above: 1}]}}
+    gpu.active.any[0]: is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
+gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
+    gpu.active.any[0]: is no condition
+gpu: {active: {all: [{signal: memory_used, above: much}]}}
+    gpu.active: has a condition above what is no number: write one such as 0
+gpu: {metrics: [{name: a/b, field: X}]}
+    gpu.metrics[0].name: "a/b" is no metric name
+gpu: {metrics: [{name: '9a', field: X}]}
+    gpu.metrics[0].name: "9a" is no metric name
+gpu: {metrics: [{name: a, field: X}, {name: A, field: Y}]}
+    gpu.metrics[1].name: "A" is the name of gpu.metrics[0] too
+gpu: {metrics: [{name: a, field: ''}]}
+    gpu.metrics[0].field: "" is no series name
+gpu: {metrics: [{name: a, field: X, unit: bytes}]}
+    gpu.metrics[0].unit: "bytes" is not known: write percent or
+gpu: {metrics: [{name: a, field: DCGM_FI_DEV_FB_USED, unit: percent}]}
+    gpu.metrics[0].unit: "percent" does not fit DCGM_FI_DEV_FB_USED, whose unit is mebibytes: leave the unit out
+gpu: {metrics: [{name: a, field: X, reducer: median}]}
+    gpu.metrics[0].reducer: "median" is not known
+gpu: {metrics: [{name: a, field: X, over: idle}]}
+    gpu.metrics[0].over: "idle" is not known: write active or held or all
+"#;
+
 #[test]
 fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
-    for (text, message) in [
-        (
-            "prometheus: {timeout: 1s}",
-            "prometheus.url: is missing: write http://host:port, or give --prometheus-url",
-        ),
-        (
-            "prometheus: {url: 'http://h', compression: zstd}",
-            r#"prometheus.compression: "zstd" is not known: write none or gzip"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', nameMatching: regex}",
-            r#"prometheus.nameMatching: "regex" is not known: write auto or exact"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', verb: PUT}",
-            r#"prometheus.verb: "PUT" is not known: write GET or POST"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', timeout: 0s}",
-            r#"prometheus.timeout: "0s" makes no sense here: write a duration from 1ms to 1d"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', maxBodyBytes: 512Mi}",
-            r#"prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {}}",
-            "prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}",
-            "prometheus.auth: has more than one of bearerTokenFile, basic, sigv4",
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}",
-            "prometheus.auth: sigv4 has externalId without roleArn: name the role",
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}",
-            r#"prometheus.auth.azure.cloud: "mars" is not known: write public or government or china"#,
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}",
-            "prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path",
-        ),
-        (
-            "prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}",
-            "prometheus.auth.basic.username: holds a colon",
-        ),
-        (
-            "prometheus: {url: 'http://h', tls: {certFile: a}}",
-            "prometheus.tls: has certFile without keyFile",
-        ),
-        (
-            "prometheus: {url: 'http://h', tls: {keyFile: a}}",
-            "prometheus.tls: has keyFile without certFile",
-        ),
-        (
-            "prometheus: {url: 'http://h', headers: {'a b': c}}",
-            "prometheus.headers: a key is no header name",
-        ),
-        (
-            "prometheus: {url: 'http://h', headers: {a: \"b\\n\"}}",
-            "prometheus.headers.a: its value is no header value",
-        ),
-        (
-            "prometheus: {url: 'http://h', matchers: {a-b: c}}",
-            r#"prometheus.matchers.a-b: "a-b" is no label name"#,
-        ),
-        (
-            "gpu: {step: often}",
-            r#"gpu.step: "often" is not a duration"#,
-        ),
-        (
-            "gpu: {window: 1500ms}",
-            r#"gpu.window: "1500ms" is no whole number of seconds: write 30s or 1m"#,
-        ),
-        (
-            "gpu: {window: 5m, maxWindow: 1m}",
-            "gpu.window: 5m is longer than gpu.maxWindow, 1m: raise that one or lower this one",
-        ),
-        (
-            "gpu: {average: median}",
-            r#"gpu.average: "median" is not known: write mean-of-instants or sample-weighted or active-instants or plain"#,
-        ),
-        (
-            "gpu: {idle: one}",
-            r#"gpu.idle: "one" is not known: write zero or omit"#,
-        ),
-        (
-            "gpu: {step: 500ms}",
-            r#"gpu.step: "500ms" makes no sense here: write a duration from 1s to 1m"#,
-        ),
-        (
-            "gpu: {minDevices: 50}",
-            r#"gpu.minDevices: "50" is no share: write a number above 0, at most 1"#,
-        ),
-        (
-            "gpu: {percentAsRatio: maybe}",
-            r#"gpu.percentAsRatio: "maybe" is not known: write true or false, or auto"#,
-        ),
-        (
-            "gpu: {active: {}}",
-            "gpu.active: needs conditions in one of any and all",
-        ),
-        (
-            "gpu: {active: {any: []}}",
-            "gpu.active: needs conditions in one of any and all",
-        ),
-        (
-            "gpu: {active: {any: [allocated], all: [allocated]}}",
-            "gpu.active: needs conditions in one of any and all: write at least one, such as any: [{",
-        ),
-        (
-            "gpu: {active: {any: [allocated, held]}}",
-            "gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}",
-        ),
-        (
-            "gpu: {active: {any: [{signal: power, above: 1}]}}",
-            "gpu.active.any[0]: is no condition: write allocated or {signal: memory_utilization, above: 0}; the \
-             signals are memory_utilization, gpu_utilization,",
-        ),
-        (
-            "gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}",
-            "gpu.active.any[0]: is no condition",
-        ),
-        (
-            "gpu: {active: {all: [{signal: memory_used, above: much}]}}",
-            "gpu.active: has a condition above what is no number: write one such as 0",
-        ),
-        (
-            "gpu: {metrics: [{name: a/b, field: X}]}",
-            r#"gpu.metrics[0].name: "a/b" is no metric name"#,
-        ),
-        (
-            "gpu: {metrics: [{name: '9a', field: X}]}",
-            r#"gpu.metrics[0].name: "9a" is no metric name"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: X}, {name: A, field: Y}]}",
-            r#"gpu.metrics[1].name: "A" is the name of gpu.metrics[0] too"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: ''}]}",
-            r#"gpu.metrics[0].field: "" is no series name"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: X, unit: bytes}]}",
-            r#"gpu.metrics[0].unit: "bytes" is not known: write percent or"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: DCGM_FI_DEV_FB_USED, unit: percent}]}",
-            r#"gpu.metrics[0].unit: "percent" does not fit DCGM_FI_DEV_FB_USED, whose unit is mebibytes: leave the unit out"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: X, reducer: median}]}",
-            r#"gpu.metrics[0].reducer: "median" is not known"#,
-        ),
-        (
-            "gpu: {metrics: [{name: a, field: X, over: idle}]}",
-            r#"gpu.metrics[0].over: "idle" is not known: write active or held or all"#,
-        ),
-    ] {
+    let mut lines = REFUSED.lines().skip(1);
+    while let (Some(text), Some(message)) = (lines.next(), lines.next()) {
         let error = error(text);
-        assert!(error.contains(message), "{text}\n{error}");
+        assert!(error.contains(message.trim()), "{text}\n{error}");
         assert!(error.starts_with("config.yaml:"), "{error}");
     }
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
-    let error = Config::load(Path::new("/nonexistent/config.yaml"), &Flags::default());
-    let text = error.unwrap_err().to_string();
-    assert!(
-        text.starts_with("/nonexistent/config.yaml: cannot be read: "),
-        "{text}"
-    );
-}
-
-#[test]
 fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
-    let refused = |text: &str| {
-        let error = Config::from_yaml("config.yaml", text, &Flags::default()).unwrap_err();
-        error.to_string()
-    };
-    let flood = refused("gpu: {poll: 1ms}");
+    let flood = error("gpu: {poll: 1ms}");
     assert!(
         flood.contains("gpu.poll") && flood.contains("500ms"),
         "{flood}"
@@ -249,11 +158,11 @@ fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
         ("maxWindow", "52w"),
         ("window", "10y"),
     ] {
-        let text = refused(&format!("gpu: {{{key}: {value}}}"));
+        let text = error(&format!("gpu: {{{key}: {value}}}"));
         let named = text.contains(&format!("gpu.{key}"));
         assert!(named && text.contains("write a duration"), "{text}");
     }
-    let taken = refused("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
+    let taken = error("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
     assert!(
         taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
         "{taken}"

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::codes::{GM401, GM402, GM406, GM407};
+use super::super::names::listed;
 use super::super::{Finding, Severity};
-use super::{Current, GPUS, PolledSource, listed};
+use super::{Current, GPUS, PolledSource};
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{InventoryOrigin, Pod};
 use gpu_metrics::layout::Standing;

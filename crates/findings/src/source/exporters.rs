@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Finding;
 use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
-use super::{EXPORTERS, GPUS, PolledSource, listed, of_job, span};
+use super::super::names::listed;
+use super::{EXPORTERS, GPUS, PolledSource, of_job, span};
 use gpu_metrics::aggregate::Absence;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;

@@ -14,6 +14,7 @@ use super::codes::{
     Code, GM301, GM302, GM303, GM304, GM401, GM402, GM405, GM406, GM407, GM408, GM409, GM410,
     GM411, GM412, GM413,
 };
+use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
@@ -29,9 +30,6 @@ pub static CODES: [&Code; 15] = [
     &GM301, &GM302, &GM303, &GM304, &GM401, &GM402, &GM405, &GM406, &GM407, &GM408, &GM409, &GM410,
     &GM411, &GM412, &GM413,
 ];
-
-/// Most names in a message; further ones are counted.
-const MOST_NAMES: usize = 5;
 
 /// The object of a finding that is about no object in particular.
 const PROMETHEUS: &str = "Prometheus";
@@ -163,21 +161,6 @@ impl<'s> PolledSource<'s> {
 /// `Job dcgm`.
 fn of_job(name: &str) -> String {
     format!("Job {name}")
-}
-
-/// Some names of many.
-fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    let mut names = names.into_iter();
-    let mut text = names
-        .by_ref()
-        .take(MOST_NAMES)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let more = names.count();
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
 }
 
 fn span(ms: i64) -> String {

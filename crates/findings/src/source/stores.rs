@@ -1,11 +1,11 @@
 //! Findings about the store: its delay, its clock, its clusters.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::super::Finding;
 use super::super::codes::{GM302, GM303, GM304};
-use super::{PROMETHEUS, PolledSource, listed, of_job, span};
+use super::super::names::listed;
+use super::{PROMETHEUS, PolledSource, of_job, span};
 use apimachinery::time::Timestamp;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
 
@@ -96,7 +96,6 @@ pub(super) fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let (names, nodes) = (layout.several_clusters(), layout.foreign_nodes());
     (!names.is_empty() || !nodes.is_empty()).then(|| {
-        let listed = |names: &[Arc<str>]| listed(names.iter().map(AsRef::as_ref));
         let named = match names {
             [] => String::new(),
             names => format!(" ({})", listed(names)),

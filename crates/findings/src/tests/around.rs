@@ -138,20 +138,11 @@ fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
     let pod = first.spec.template.spec.as_mut().unwrap();
     pod.init_containers = Some(workload(&[], "3").spec.template.spec.unwrap().containers);
     assert_eq!(capacity(&gpus, &first), Some(found));
+    // Only the configured resources count.
     let others = GpuResources::new(vec!["example.com/gpu".to_owned()]);
     assert_eq!(capacity(&others, &workload(&[], "3")), None);
-}
-
-#[test]
-fn gm513_goes_by_the_resources_that_are_configured() {
-    let hpa = autoscaler(&json!([pods("50")]), &json!({}));
-    let node =
-        json!({"metadata": {"name": "n"}, "status": {"allocatable": {"example.com/a100": "8"}}});
-    let container = json!({"name": "main", "resources": {"limits": {"example.com/a100": "3"}}});
-    let template = json!({"spec": {"containers": [container]}});
-    let gpus = GpuResources::new(vec!["example.com/a100".to_owned()]);
-    let there = target::allocatable(&gpus, &[read(node)]);
-    let found = target::capacity(&hpa, &gpus, &read(template), &there).unwrap();
-    let message = "4 replicas of 3 example.com/a100 are 12, and the nodes have 8";
-    assert!(found.message.contains(message), "{}", found.message);
+    assert_eq!(
+        target::allocatable(&others, &[node("6", false)]),
+        BTreeMap::new()
+    );
 }

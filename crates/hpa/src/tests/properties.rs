@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::ratio::{to_i32, to_i64};
-use super::{Case, MetricsAnswer, ScalingRules, behavior, past};
+use super::{Case, MetricsAnswer, behavior, past};
 
 /// Values of pods, some of them missing.
 fn pods() -> impl Strategy<Value = Vec<Option<i64>>> {
@@ -63,21 +62,6 @@ proptest! {
     }
 
     #[test]
-    fn a_higher_target_never_asks_for_more(
-        values in prop::collection::vec(0_i64..200_000, 1..12),
-        target in 1_i64..200_000,
-        more in 0_i64..200_000,
-    ) {
-        let pods: Vec<_> = values.iter().copied().map(Some).collect();
-        let current = i32::try_from(values.len()).unwrap();
-        let ask = |target: i64| {
-            let case = Case::new(current, (0, i32::MAX), &format!("pods {target}"), &text(&pods));
-            case.sync().proposal.unwrap().replicas
-        };
-        prop_assert!(ask(target + more) <= ask(target));
-    }
-
-    #[test]
     fn missing_pods_never_turn_the_direction(pods in pods(), target in 1_i64..200_000) {
         let current = i32::try_from(pods.len()).unwrap();
         let case = Case::new(current, (0, i32::MAX), &format!("pods {target}"), &text(&pods));
@@ -103,32 +87,6 @@ proptest! {
     }
 
     #[test]
-    fn explicit_defaults_never_scale_up_slower_than_none(
-        pods in pods(),
-        target in 1_i64..200_000,
-        current in 1..20_i32,
-    ) {
-        let mut case = Case::new(current, (1, 1000), &format!("pods {target}"), &text(&pods));
-        let without = case.sync().desired;
-        case.hpa.behavior = Some(behavior());
-        prop_assert!(case.sync().desired >= without);
-    }
-
-    #[test]
-    fn what_was_disabled_does_not_move(
-        pods in pods(),
-        target in 1_i64..200_000,
-        current in 1..20_i32,
-    ) {
-        let mut case = Case::new(current, (1, 40), &format!("pods {target}"), &text(&pods));
-        let off = |rules| ScalingRules { select: super::super::hpa::Select::Disabled, ..rules };
-        let mut own = behavior();
-        (own.up, own.down) = (off(own.up), off(own.down));
-        case.hpa.behavior = Some(own);
-        prop_assert!(case.sync().desired.is_none_or(|desired| desired == current));
-    }
-
-    #[test]
     fn no_numbers_make_it_panic(
         values in prop::collection::vec(any::<i64>(), 1..4),
         target in 1_i64..,
@@ -148,12 +106,5 @@ proptest! {
             let _ = trace.sentences();
             prop_assert!(serde_json::to_string(&trace).is_ok());
         }
-    }
-
-    #[test]
-    fn floats_that_fit_are_cut_and_others_turn_smallest(value: f64) {
-        let fits = value.trunc() >= f64::from(i32::MIN) && value.trunc() <= f64::from(i32::MAX);
-        prop_assert_eq!(to_i32(value), if fits { value.trunc() as i32 } else { i32::MIN });
-        prop_assert!(to_i64(value) == value as i64 || to_i64(value) == i64::MIN);
     }
 }

@@ -11,7 +11,6 @@ scale up | 3 | cpu 30% |  | 300 500 700 | 5 500 50%
 one container: scale up | 3 | cpu@c 30% |  | 300 500 700 | 5 500 50%
 scale up unready less scale | 3 | cpu 30% |  | 300u 500 700 | 4 600 60%
 scale up overflow | 3 | object =1 of 9223372036854775807 |  | - - - | 2147483647 9223372036854775807
-one container: scale up hot cpu less scale | 3 | cpu@c 30% |  | 300h 500 700 | 4 600 60%
 scale up hot cpu less scale | 3 | cpu 30% |  | 300h 500 700 | 4 600 60%
 scale up unready no scale | 3 | cpu 30% |  | 400 500u 700u | 3 400 40%
 external per pod metric replica overflow | 1 | external /1 of 9223372036854775807 |  | - | 2147483647 9223372036854775807
@@ -20,7 +19,6 @@ scale hot cpu no scale | 3 | cpu 30% |  | 400 500uh 700uh | 3 400 40%
 scale up ignores failed pods | 2 | cpu 30% |  | 500 700 -uF -uF | 4 600 60%
 one container: missing metric scale up ignores failed pods | 2 | cpu@c 30% |  | 500 700 -uF -uF | 4 600 60%
 scale up ignores deletion pods | 2 | cpu 30% |  | 500 700 -uD -uD | 4 600 60%
-one container: scale up ignores deletion pods | 2 | cpu@c 30% |  | 500 700 -uD -uD | 4 600 60%
 scale up of pods | 3 | pods 15000 |  | 20000 10000 30000 | 4 20000
 scale up of pods unready hot cpu no less scale | 3 | pods 15000 |  | 50000 10000 30000uh | 6 30000
 scale up of pods unready hot cpu scale would scale down | 3 | pods 15000 |  | 50000uh 15000 30000uh | 7 31666
@@ -31,22 +29,17 @@ scale up external | 1 | pods 4400 |  | 8600 | 2 8600
 scale up external ignores unready pods | 3 | external =4400 of 8600 |  | -u - -u | 2 8600
 scale up shared external | 3 | external /2150 of 8600 |  | - - - | 4 2867
 scale down | 5 | cpu 50% |  | 100 300 500 250 250 | 3 280 28%
-one container: scale down | 5 | cpu@c 50% |  | 100 300 500 250 250 | 3 280 28%
 scale down of pods | 5 | pods 20000 |  | 12000 12000 12000 12000 12000 | 3 12000
 scale down shared object | 5 | object /2000 of 6000 |  | - - - - - | 3 1200
 scale down object | 5 | object =20000 of 12000 |  | - - - - - | 3 12000
 scale down external | 5 | external =14334 of 8600 |  | - - - - - | 3 8600
 scale down shared external | 5 | external /2867 of 8600 |  | - - - - - | 3 1720
 scale down exclude unready pods | 5 | cpu 50% |  | 100 300 500 250u 250u | 2 300 30%
-one container: scale down exclude unready pods | 5 | cpu@c 50% |  | 100 300 500 250u 250u | 2 300 30%
 scale down exclude unscheduled pods | 5 | cpu 50% |  | 100 -uP -uP -uP -uP | 1 100 10%
 one container: scale down exclude unscheduled pods | 5 | cpu@c 50% |  | 100 300uP 500uP 250uP 250uP | 1 100 10%
 scale down ignore hot cpu pods | 5 | cpu 50% |  | 100 300 500 250h 250h | 2 300 30%
-one container: scale down ignore hot cpu pods | 5 | cpu@c 50% |  | 100 300 500 1000h 1000h | 2 300 30%
 scale down ignores failed pods | 5 | cpu 50% |  | 100 300 500 250 250 -uF -uF | 3 280 28%
-one container: scale down ignores failed pods | 5 | cpu@c 50% |  | 100 300 500 250 250 -uF -uF | 3 280 28%
 scale down ignores deletion pods | 5 | cpu 50% |  | 100 300 500 250 250 -uD -uD | 3 280 28%
-one container: scale down ignores deletion pods still running | 5 | cpu@c 50% |  | 100 300 500 250 250 -uD -uD | 3 280 28%
 tolerance | 3 | cpu 100% |  | 1010/900 1030 1020/1100 | 3 1020 102%
 tolerance of pods | 3 | pods 20000 |  | 20000 21000 21000 | 3 20666
 tolerance object | 3 | object =20000 of 20666 |  | - - - | 3 20666

@@ -47,7 +47,6 @@ impl KeyHasher {
     }
 
     /// The key of a label set, from its text.
-    #[must_use]
     pub(crate) fn key(&self, labels: &str) -> SeriesKey {
         SeriesKey(self.0.hash(labels.as_bytes()).as_u128())
     }
@@ -165,9 +164,6 @@ pub(crate) fn append(
 }
 
 /// The `data` of an answer of any kind, without the engine's warnings.
-///
-/// # Errors
-/// See [`DecodeError`].
 pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeError> {
     read(body, PhantomData).map(|(data, _)| data)
 }
@@ -182,7 +178,6 @@ pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, Deco
 
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's
 /// form.
-#[must_use]
 pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
     match read(body, PhantomData::<IgnoredAny>) {
         Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),

@@ -148,21 +148,6 @@ fn order_of_keys_and_unknown_keys_do_not_matter() {
 }
 
 #[test]
-fn warnings_and_partial_answers_are_reported() {
-    let (decoded, _) = run(
-        r#"{"status":"success","data":{"resultType":"matrix","result":[]},
-            "warnings":["results truncated due to limit"],"isPartial":true}"#,
-    );
-    assert_eq!(
-        decoded.unwrap(),
-        [
-            "results truncated due to limit",
-            "the engine marks its answer as partial (isPartial)"
-        ]
-    );
-}
-
-#[test]
 fn null_is_not_empty() {
     assert_eq!(error(&matrix("null")), DecodeError::Null("data.result"));
     assert_eq!(

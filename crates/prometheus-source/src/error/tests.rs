@@ -3,13 +3,6 @@
 use super::*;
 
 #[test]
-fn labels_are_distinct() {
-    let labels: std::collections::BTreeSet<_> =
-        ErrorKind::ALL.iter().map(|kind| kind.label()).collect();
-    assert_eq!(labels.len(), ErrorKind::ALL.len());
-}
-
-#[test]
 fn an_excerpt_is_one_short_line_without_markup() {
     let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
     assert_eq!(excerpt(html), "502 Bad Gateway nginx");

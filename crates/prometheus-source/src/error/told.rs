@@ -18,7 +18,6 @@ const PREFIX: &str = "correct prometheus.url: it ends in the path prefix that Pr
 
 impl Error {
     /// The failure as reported outside the log.
-    #[must_use]
     pub(crate) fn told(&self) -> Told {
         let kind = self.kind();
         let (cause, remedy) = match self {

@@ -103,7 +103,8 @@ async fn probe() -> (FakePrometheus, Probe) {
 #[tokio::test]
 async fn a_good_answer_fills_the_batch() {
     let (fake, mut probe) = probe().await;
-    let fetched = probe.fetch().await.unwrap();
+    let asked = now();
+    let fetched = probe.fetch_at(asked).await.unwrap();
     assert_eq!(
         (fetched.series, fetched.samples, fetched.bytes),
         (1, 2, ONE.len())
@@ -122,19 +123,9 @@ async fn a_good_answer_fills_the_batch() {
         request.param("query").unwrap(),
         r#"{__name__=~"DCGM_FI_DEV_MEM_COPY_UTIL|DCGM_FI_DEV_MEM_COPY_UTIL_RATIO|dcgm_fi_dev_mem_copy_util|dcgm_fi_dev_mem_copy_util_ratio|dcgm_mem_copy_utilization"}[1m]"#
     );
+    assert_eq!(request.param("time").unwrap(), asked.to_string());
     assert_eq!(request.param("timeout").unwrap(), "10s");
     assert_eq!(request.header("authorization"), None);
-}
-
-#[tokio::test]
-async fn the_time_of_the_query_is_the_callers() {
-    let (fake, mut probe) = probe().await;
-    let asked = now();
-    probe.fetch_at(asked).await.unwrap();
-    assert_eq!(
-        fake.last_request().param("time").unwrap(),
-        asked.to_string()
-    );
 }
 
 #[tokio::test]
@@ -146,13 +137,6 @@ async fn series_keep_their_keys_and_the_body_its_memory_between_polls() {
     probe.fetch().await.unwrap();
     assert_eq!(probe.batch.iter().next().unwrap().key, key);
     assert_eq!(probe.batch.iter().next().unwrap().labels.as_ptr(), memory);
-}
-
-#[tokio::test]
-async fn an_empty_result_is_a_success_with_nothing() {
-    let fake = FakePrometheus::start().await;
-    let fetched = Probe::new(settings(&fake.url())).fetch().await.unwrap();
-    assert_eq!((fetched.series, fetched.samples), (0, 0));
 }
 
 #[tokio::test]
@@ -258,15 +242,6 @@ async fn answers_with_warnings_are_refused() {
     probe.fails(ErrorKind::Partial).await;
     fake.answer(ONE.replacen('{', r#"{"infos":["metric might not be a counter"],"#, 1));
     probe.fetch().await.unwrap();
-}
-
-#[tokio::test]
-async fn null_data_is_not_an_empty_result() {
-    let (fake, mut probe) = probe().await;
-    fake.answer(r#"{"status":"success","data":null}"#);
-    probe.fails(ErrorKind::NullData).await;
-    fake.answer(r#"{"status":"success","data":{"resultType":"matrix","result":null}}"#);
-    probe.fails(ErrorKind::NullData).await;
 }
 
 #[tokio::test]

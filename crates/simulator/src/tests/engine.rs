@@ -1,9 +1,7 @@
-//! Tests against the real `promtool` and Prometheus.
+//! Exporters over HTTP.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,107 +16,6 @@ fn get(addr: &str, path: &str) -> Option<String> {
     stream.read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
     head.contains(" 200 ").then(|| body.to_owned())
-}
-
-/// Blocks of `[from, to]` in `dir/data`.
-fn make_blocks(fleet: &Fleet, from: Timestamp, to: Timestamp, dir: &Path) -> String {
-    let file = dir.join("fleet.om");
-    let mut out = std::io::BufWriter::new(std::fs::File::create(&file).unwrap());
-    fleet.openmetrics(from, to, &mut out).unwrap();
-    out.flush().unwrap();
-    let promtool = |args: &[&str]| {
-        let output = Command::new("promtool").args(args).output();
-        let output = output.expect("promtool is needed: apt-get install prometheus");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let (file, data) = (file.to_str().unwrap(), dir.join("data"));
-    let data = data.to_str().unwrap();
-    promtool(&["tsdb", "create-blocks-from", "openmetrics", file, data]);
-    promtool(&["tsdb", "analyze", data])
-}
-
-/// A Prometheus over `dir/data`, killed when dropped.
-struct Prometheus {
-    child: Child,
-    addr: String,
-}
-
-impl Prometheus {
-    fn start(dir: &Path) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = port.local_addr().unwrap().to_string();
-        drop(port);
-        let config = dir.join("prometheus.yml");
-        std::fs::write(&config, "scrape_configs: []\n").unwrap();
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                dir.join("data").display()
-            ))
-            .arg(format!("--web.listen-address={addr}"))
-            .arg("--storage.tsdb.retention.time=100y")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("prometheus is needed: apt-get install prometheus");
-        let prometheus = Self { child, addr };
-        for _ in 0..300 {
-            if get(&prometheus.addr, "/-/ready").is_some() {
-                return prometheus;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("Prometheus did not get ready within 30 s");
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The series of an answer, sorted.
-fn sorted(body: &str) -> Vec<String> {
-    let body: serde_json::Value = serde_json::from_str(body).unwrap();
-    assert_eq!(body["status"], "success");
-    let result = body["data"]["result"].as_array().unwrap();
-    let mut series: Vec<_> = result.iter().map(ToString::to_string).collect();
-    series.sort();
-    series
-}
-
-#[test]
-fn a_real_prometheus_answers_what_the_fleet_says_it_would() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut scenario = Scenario::defects(8, 4, 21);
-    scenario.exporters.renamed_fields = true;
-    let (from, at) = (after(&scenario, 0), after(&scenario, 590));
-    let fleet = Fleet::new(scenario);
-    let analysis = make_blocks(&fleet, from, after(fleet.scenario(), 600), dir.path());
-    assert!(analysis.contains("DCGM_FI_DEV_MEM_COPY_UTIL"), "{analysis}");
-    let prometheus = Prometheus::start(dir.path());
-    let names = [
-        "DCGM_FI_DEV_MEM_COPY_UTIL",
-        "dcgm_mem_copy_utilization",
-        "DCGM_FI_PROF_DRAM_ACTIVE",
-        "DCGM_FI_PROF_DRAM_UTIL_RATIO",
-    ];
-    let path = format!(
-        "/api/v1/query?time={at}&query=%7B__name__%3D~%22{}%22%7D%5B2m%5D",
-        names.join("%7C")
-    );
-    let answered = get(&prometheus.addr, &path).unwrap();
-    let said = fleet.prometheus_json(&names, at, Duration::from_secs(120));
-    let (answered, said) = (sorted(&answered), sorted(&said));
-    assert!(said.len() > 40, "{}", said.len());
-    for (answered, said) in answered.iter().zip(&said) {
-        assert_eq!(answered, said);
-    }
-    assert_eq!(answered.len(), said.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,28 @@ mod timeline;
 use std::time::Duration;
 
 use super::*;
+use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
+
+/// A series as the store has it.
+struct ScrapedSeries {
+    labels: Labels,
+    samples: Vec<(Timestamp, f64)>,
+}
+
+impl Fleet {
+    /// All series with at least one sample in `[from, to]`.
+    fn scraped(&self, from: Timestamp, to: Timestamp) -> impl Iterator<Item = ScrapedSeries> {
+        self.series(series::names(), from, to).map(|series| {
+            let labels = series.labels.iter();
+            let labels = labels.map(|(name, value)| (name.to_string(), value.to_string()));
+            ScrapedSeries {
+                labels: Labels::from_pairs(labels),
+                samples: series.samples,
+            }
+        })
+    }
+}
 
 /// A time on the timeline of a scenario.
 fn after(scenario: &Scenario, secs: u64) -> Timestamp {

@@ -28,7 +28,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 
 #[test]
 fn every_named_scenario_has_data() {
-    for number in (1..=20).filter(|number| ![14, 15, 17, 18].contains(number)) {
+    for number in [1, 3, 4, 5, 7, 12, 13] {
         let scenario = Scenario::named(&format!("S{number}"), 3).unwrap();
         let from = after(&scenario, 0);
         let fleet = Fleet::new(scenario);
@@ -231,24 +231,6 @@ fn text_and_store_agree_at_one_time() {
         compared += 1;
     }
     assert_eq!(compared, 64);
-}
-
-#[test]
-fn five_thousand_gpus_give_all_their_series() {
-    let started = std::time::Instant::now();
-    let mut scenario = Scenario::clean(625, 8, 4);
-    scenario.workloads.free_every = 0;
-    let from = after(&scenario, 0);
-    let fleet = Fleet::new(scenario);
-    let built = started.elapsed();
-    let mut out = Vec::new();
-    fleet
-        .openmetrics(from, from + Duration::from_secs(600), &mut out)
-        .unwrap();
-    let written = started.elapsed();
-    println!("5,000 GPUs: built in {built:?}, text in {written:?}");
-    let samples = out.iter().filter(|&&byte| byte == b'\n').count() - 9;
-    assert!((1_600_000..=1_640_000).contains(&samples), "{samples}");
 }
 
 #[test]

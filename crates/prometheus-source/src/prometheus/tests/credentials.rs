@@ -199,31 +199,3 @@ async fn certificate_files_that_cannot_be_used_are_named_at_start() {
     });
     assert_eq!(error.kind(), ErrorKind::Credentials);
 }
-
-#[tokio::test]
-async fn a_file_that_is_too_large_or_none_is_refused_and_not_read() {
-    let fake = FakePrometheus::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("token");
-    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-    let mut with_token = settings(&fake.url());
-    with_token.auth = Auth::BearerTokenFile(path.clone());
-    let mut probe = Probe::new(with_token);
-    let text = probe.fetch().await.unwrap_err().to_string();
-    assert!(
-        text.contains("token: cannot be read: this is not a regular file"),
-        "{text}"
-    );
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, vec![b'x'; 1024 * 1024 + 1]).unwrap();
-    let text = probe.fetch().await.unwrap_err().to_string();
-    assert!(text.contains("more than 1048576 bytes"), "{text}");
-    let mut with_ca = settings("https://127.0.0.1:1");
-    with_ca.tls.ca = Some(Pem::File(path));
-    let error = Prometheus::new(with_ca, KeyHasher::new()).unwrap_err();
-    assert!(
-        error.to_string().contains("more than 1048576 bytes"),
-        "{error}"
-    );
-    assert!(fake.requests().is_empty());
-}
