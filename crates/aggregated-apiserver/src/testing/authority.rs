@@ -49,8 +49,8 @@ impl TestAuthority {
         issued.unwrap().into()
     }
 
-    /// A server's settings; with `clients`, only certificates of that authority are
-    /// accepted.
+    /// A server's settings, without HTTP/2; with `clients`, only certificates of that
+    /// authority are accepted.
     pub fn server(&self, clients: Option<&Self>) -> Arc<ServerConfig> {
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let issued = self.0.serving(&[], &[localhost], validity()).unwrap();
@@ -62,6 +62,10 @@ impl TestAuthority {
                 ClientAuth::Required(roots.into())
             }
         };
-        server_config(vec![issued.certificate.clone()], issued.key(), &clients).unwrap()
+        let chain = vec![issued.certificate.clone()];
+        let config = server_config(chain, issued.key(), &clients).unwrap();
+        let mut config = Arc::unwrap_or_clone(config);
+        config.alpn_protocols.clear();
+        Arc::new(config)
     }
 }
