@@ -3,7 +3,7 @@
 use crate::program::{End, Program};
 
 /// Valid, with a target of 50.
-const HPA: &str = include_str!("../src/cli/demo/hpa.yaml");
+const HPA: &str = kubectl_gpu_metrics::check::SAMPLE_HPA;
 
 fn run(words: &[&str]) -> End {
     let end = Program::run(Program::command([&["check"], words].concat()));

@@ -23,12 +23,12 @@
 //! writes to the left. A request for a GPU metric never causes a query to Prometheus; a
 //! request for the metric of a rule takes one of a number of permits
 //! ([`limits::permits`]). [`aggregated_apiserver`] accepts connections, and authenticates
-//! and authorizes each request before a handler of [`api`] sees it. [`app`] connects the
+//! and authorizes each request before a handler of [`api`] sees it. `app` connects the
 //! parts, [`cli`] has the command line, [`configuration`] reads the file, and
 //! [`telemetry`] has the log, the health and the metrics of the server itself.
 
 pub mod api;
-pub mod app;
+mod app;
 #[cfg(test)]
 mod citations;
 pub mod cli;

@@ -9,6 +9,7 @@ mod round;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,16 +17,19 @@ use super::findings::Said;
 use super::{findings, measure};
 use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
-use crate::telemetry::health::{Check, Health, Heartbeat, Weight};
-use crate::telemetry::metrics::{Metrics, Polls};
+use crate::telemetry::health::{Check, Heartbeat, Weight};
+use crate::telemetry::metrics::Polls;
 use ::findings::{Report, source};
 use apimachinery::condition::Condition;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
+use configuration::Config;
 use gpu_metrics::batch::Batch;
+use gpu_metrics::dcgm::metrics::built_in;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
+use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Source;
@@ -71,54 +75,49 @@ fn no_series(matchers: &[(String, String)]) -> String {
 /// dead, and its values would age until none is left.
 const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 
-/// Gives the inventory in force at a time.
-pub type InventoryAt = Box<dyn Fn(Timestamp) -> Arc<Inventory> + Send>;
-
-/// What an engine is built from.
-pub struct EngineSettings {
-    /// How readings become values.
-    pub pipeline: Settings,
-    /// Where samples come from.
-    pub source: Source,
-    /// The cluster's objects.
-    pub inventory: InventoryAt,
-    /// How often to poll; `None`: by the data.
-    pub poll: Option<Duration>,
-    /// How often to look for series after none has been found for this long.
-    pub relist: Duration,
-    /// The provider that serves the values while this engine is in force.
-    pub provider: Arc<GpuProvider>,
-    /// The provider in force.
-    pub served: ServedProvider,
-    /// Set by the engine in force.
-    pub checks: Checks,
-    /// Counts polls; watches the loop.
-    pub telemetry: Telemetry,
-}
-
-/// The health checks that the engine in force updates.
+/// What every engine is connected to.
 #[derive(Clone, Debug)]
-pub struct Checks {
+pub(crate) struct Wiring {
+    inventory: watch::Receiver<Arc<Inventory>>,
+    /// How often to look for series after none has been found for this long.
+    relist: Duration,
+    /// The provider in force.
+    pub(crate) served: ServedProvider,
     /// Ready once the first round has ended.
     first_round: Check,
     /// Reports what is odd about the data.
     oddities: Check,
+    pub(super) telemetry: Telemetry,
 }
 
-impl Checks {
-    /// Registers them, and the state of the source of the engine in force.
-    #[must_use]
-    pub(crate) fn register(health: &Health, served: &ServedProvider) -> Self {
+impl Wiring {
+    /// No engine runs yet; discovery shows the metrics of `config`.
+    pub(crate) fn new(
+        config: &Config,
+        inventory: watch::Receiver<Arc<Inventory>>,
+        relist: Duration,
+        telemetry: Telemetry,
+    ) -> Self {
+        let health = &telemetry.health;
         let waiting = Some("the first round of queries has not ended");
         let first_round = health.register("first-poll", Weight::Readiness, waiting);
-        let served = Arc::clone(served);
+        let served: ServedProvider = Arc::new(ArcSwap::new(provider(config)));
+        let in_force = Arc::clone(&served);
         health.ask("metrics-source", Weight::Detail, move || {
-            served.load().trouble()
+            in_force.load().trouble()
         });
-        Self {
+        let wiring = Self {
+            inventory,
+            relist,
+            served,
             first_round,
             oddities: health.register("gpu-data", Weight::Detail, None),
+            telemetry,
+        };
+        if !config.gpus_enabled {
+            wiring.rest();
         }
+        wiring
     }
 
     /// No engine polls.
@@ -128,29 +127,32 @@ impl Checks {
     }
 }
 
-impl std::fmt::Debug for EngineSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EngineSettings")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
+/// The metrics of a configuration; none where GPUs are not served.
+fn metrics(config: &Config) -> Vec<MetricSpec> {
+    if !config.gpus_enabled {
+        return Vec::new();
     }
+    let specs = built_in().into_iter();
+    specs.chain(config.metrics.iter().cloned()).collect()
+}
+
+/// A provider of a configuration's metrics, without values yet.
+pub(super) fn provider(config: &Config) -> Arc<GpuProvider> {
+    let provider = GpuProvider::new(&metrics(config));
+    Arc::new(provider.requested_by(&config.gpu_resources))
 }
 
 /// The poll loop.
-pub struct Engine {
+pub(super) struct Engine {
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
     source: Source,
-    inventory: InventoryAt,
     poll: Option<Duration>,
-    relist: Duration,
     provider: Arc<GpuProvider>,
-    served: ServedProvider,
-    checks: Checks,
+    wiring: Wiring,
     ready: watch::Sender<bool>,
     polls: Polls,
     said: Said,
-    metrics: Metrics,
     heartbeat: Heartbeat,
     journal: Journal,
     /// One for each of the parallel queries.
@@ -166,11 +168,9 @@ pub struct Engine {
     rounds: u64,
 }
 
-impl std::fmt::Debug for Engine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine")
-            .field("pipeline", &self.pipeline)
-            .finish_non_exhaustive()
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.heartbeat.done();
     }
 }
 
@@ -186,24 +186,30 @@ enum Round {
 }
 
 impl Engine {
-    /// An engine that has not polled yet.
-    #[must_use]
-    pub(crate) fn new(settings: EngineSettings) -> Self {
+    /// An engine of these settings that has not polled yet; `provider` serves its values.
+    pub(super) fn new(
+        config: Config,
+        source: Source,
+        provider: Arc<GpuProvider>,
+        wiring: Wiring,
+    ) -> Self {
+        let settings = Settings {
+            metrics: metrics(&config),
+            policy: config.policy,
+            signals: config.signals,
+            exporter: config.exporters,
+        };
         Self {
-            signals: settings.pipeline.signals.clone(),
-            pipeline: Pipeline::new(settings.pipeline),
-            source: settings.source,
-            inventory: settings.inventory,
-            poll: settings.poll,
-            relist: settings.relist,
-            provider: settings.provider,
-            served: settings.served,
-            checks: settings.checks,
+            signals: settings.signals.clone(),
+            pipeline: Pipeline::new(settings),
+            source,
+            poll: config.poll,
+            provider,
             ready: watch::Sender::new(false),
-            polls: settings.telemetry.metrics.polls().clone(),
+            polls: wiring.telemetry.metrics.polls().clone(),
             said: Said::default(),
-            metrics: settings.telemetry.metrics.clone(),
-            heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
+            heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
+            wiring,
             journal: Journal::default(),
             batches: Vec::new(),
             emptiness: Condition::default(),
@@ -215,14 +221,13 @@ impl Engine {
     }
 
     /// Becomes true once the values are those that another replica would serve.
-    #[must_use]
-    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
+    pub(super) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
     /// Whether this engine's values are served.
     fn is_in_force(&self) -> bool {
-        Arc::ptr_eq(&self.served.load(), &self.provider)
+        Arc::ptr_eq(&self.wiring.served.load(), &self.provider)
     }
 
     /// The time by the source's clock, which timestamps the samples.
@@ -230,8 +235,8 @@ impl Engine {
         Timestamp::from_millis(clock::now().millis() + self.skew_ms)
     }
 
-    /// Polls until `stop` becomes true or its sender is gone.
-    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
+    /// Polls until cancelled.
+    pub(super) async fn run(mut self) {
         let started = self.started;
         let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0);
         loop {
@@ -241,25 +246,12 @@ impl Engine {
             // back.
             let beat = self.interval().min(PUBLISH_EVERY);
             if beat < wait {
-                tokio::select! {
-                    () = tokio::time::sleep(beat) => self.publish(),
-                    _ = stop.wait_for(|stop| *stop) => {
-                        self.heartbeat.done();
-                        return;
-                    }
-                }
+                tokio::time::sleep(beat).await;
+                self.publish();
                 continue;
             }
-            let round = tokio::select! {
-                round = async {
-                    tokio::time::sleep(wait).await;
-                    self.round().await
-                } => round,
-                _ = stop.wait_for(|stop| *stop) => {
-                    self.heartbeat.done();
-                    return;
-                }
-            };
+            tokio::time::sleep(wait).await;
+            let round = self.round().await;
             self.publish();
             match round {
                 Round::Complete | Round::Partial => {
@@ -297,18 +289,18 @@ impl Engine {
     /// for that long.
     fn until_next_round(&self) -> Duration {
         let empty = self.emptiness.state().since().map(|since| since.elapsed());
-        if empty.is_none_or(|empty| empty < self.relist) {
+        if empty.is_none_or(|empty| empty < self.wiring.relist) {
             return self.interval();
         }
         for signal in &self.signals {
             self.polls.rests(&signal.name);
         }
-        self.relist.max(self.interval())
+        self.wiring.relist.max(self.interval())
     }
 
     fn publish(&mut self) {
         let now = self.now();
-        let inventory = (self.inventory)(now);
+        let inventory = Arc::clone(&self.wiring.inventory.borrow());
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
         let snapshot = snapshot.with_skew(self.skew_ms);
@@ -323,8 +315,8 @@ impl Engine {
             self.tell(&snapshot, now, took, &report);
             // A start that gave up waiting while no query succeeds has no good news to log.
             match trouble {
-                None if is_ready => self.checks.first_round.set(None),
-                Some(_) if is_ready => self.checks.first_round.show(None),
+                None if is_ready => self.wiring.first_round.set(None),
+                Some(_) if is_ready => self.wiring.first_round.show(None),
                 _ => {}
             }
         }
@@ -377,12 +369,13 @@ impl Engine {
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured how late the store is.
         let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
-        findings::count(&self.metrics, &source::CODES, &report.findings, |_| is_seen);
+        let metrics = &self.wiring.telemetry.metrics;
+        findings::count(metrics, &source::CODES, &report.findings, |_| is_seen);
         // Before that, another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(&source::CODES, &report.findings);
             let is_odd = !said.is_empty();
-            self.checks.oddities.show(is_odd.then(|| said.join("; ")));
+            self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
         }
     }
 

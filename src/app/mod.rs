@@ -3,17 +3,15 @@
 
 mod autoscalers;
 mod backing;
-pub mod engine;
+pub(crate) mod engine;
 mod findings;
-mod gpus;
+pub(crate) mod gpus;
 mod measure;
 mod numbers;
-pub mod relist;
-pub mod reload;
-pub mod server;
-pub mod shutdown;
+pub(crate) mod relist;
+pub(crate) mod reload;
+pub(crate) mod server;
+pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
-pub mod trusted;
-
-pub use engine::{Engine, EngineSettings};
+pub(crate) mod trusted;

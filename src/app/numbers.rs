@@ -71,16 +71,6 @@ pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
     }
 }
 
-/// How many clients are connected.
-pub(super) fn of_connections(
-    metrics: &Metrics,
-    connections: impl Fn() -> usize + Send + Sync + 'static,
-) {
-    metrics.read(&catalog::CONNECTIONS, &[], move || {
-        Some(connections() as f64)
-    });
-}
-
 /// When the first of some certificates expires, and how often their renewal failed.
 pub(super) fn of_certificates(
     metrics: &Metrics,

@@ -5,9 +5,7 @@
 //! others go on. A change of the rules cancels the round under way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
@@ -19,7 +17,7 @@ use super::{backing, measure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
-use crate::telemetry::metrics::{Metrics, catalog};
+use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
 use apimachinery::condition::{Condition, State};
@@ -40,7 +38,7 @@ const SOONER: Duration = Duration::from_secs(10);
 
 /// Times of prometheus-adapter's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RelistTimes {
+pub(crate) struct RelistTimes {
     /// `--metrics-relist-interval`.
     pub relist: Duration,
     /// `--metrics-max-age`: how far back a series may lie.
@@ -62,16 +60,12 @@ impl Default for RelistTimes {
 
 /// The inputs of the rounds.
 #[derive(Debug)]
-pub struct Relist {
-    /// The rules in force.
+pub(crate) struct Relist {
     pub rules: watch::Receiver<Arc<RuleSet>>,
     /// Lists the cluster's kinds.
     pub client: Client,
-    /// The provider that serves the metrics.
     pub provider: Arc<RuleProvider>,
-    /// How often.
     pub times: RelistTimes,
-    /// Reports on the searches.
     pub telemetry: Telemetry,
 }
 
@@ -92,35 +86,38 @@ struct RelistReport {
     /// Whether a rule or search fails.
     conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
     lines: LineLimit<Arc<str>>,
-    failed_series: Arc<AtomicU64>,
-    failed_kinds: Arc<AtomicU64>,
+    failed_series: u64,
+    failed_kinds: u64,
 }
 
 impl RelistReport {
     fn new(telemetry: &Telemetry) -> Self {
         let health = &telemetry.health;
-        let detail = health.register("rule-series", Weight::Detail, None);
-        let metrics = telemetry.metrics.clone();
-        let count = |of| {
-            let count = Arc::new(AtomicU64::new(0));
-            let read = Arc::clone(&count);
-            metrics.read(&catalog::RELIST_FAILURES, &[of], move || {
-                Some(read.load(Ordering::Relaxed) as f64)
-            });
-            count
-        };
-        Self {
-            detail,
-            failed_series: count("series"),
-            failed_kinds: count("kinds"),
-            metrics,
+        let report = Self {
+            detail: health.register("rule-series", Weight::Detail, None),
+            metrics: telemetry.metrics.clone(),
             conditions: BTreeMap::new(),
             lines: backing::rule_lines(),
-        }
+            failed_series: 0,
+            failed_kinds: 0,
+        };
+        report.show_failures();
+        report
+    }
+
+    fn show(&self, spec: &Spec, values: &[&str], number: f64) {
+        self.metrics.show(spec, values, Some(number));
+    }
+
+    fn show_failures(&self) {
+        let (series, kinds) = (self.failed_series as f64, self.failed_kinds as f64);
+        self.show(&catalog::RELIST_FAILURES, &["series"], series);
+        self.show(&catalog::RELIST_FAILURES, &["kinds"], kinds);
     }
 
     /// Reports the end of a round: its troubles, and the faults of the file.
     fn tell(&mut self, faults: &[String], troubles: &Troubles) {
+        self.show_failures();
         for of in troubles.keys() {
             self.conditions.entry(Arc::clone(of)).or_default();
         }
@@ -139,26 +136,23 @@ impl RelistReport {
         });
         let words = faults.iter().chain(troubles.values());
         let words: Vec<&str> = words.map(String::as_str).collect();
-        let fails = !words.is_empty();
-        self.detail.set(fails.then(|| words.join("; ")));
+        self.detail
+            .set((!words.is_empty()).then(|| words.join("; ")));
     }
 
     fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
-        let show = |spec, values: &[&str], number| {
-            self.metrics.show(spec, values, Some(number));
-        };
-        let took = began.elapsed().as_secs_f64();
-        show(&catalog::RELIST_SECONDS, &[], took);
+        self.show(&catalog::RELIST_SECONDS, &[], began.elapsed().as_secs_f64());
         if !failed {
-            let now = measure::secs(clock::now());
-            show(&catalog::RELIST_TIME, &[], now);
+            self.show(&catalog::RELIST_TIME, &[], measure::secs(clock::now()));
         }
-        let custom = registry.custom.len() as f64;
-        show(&catalog::RULE_METRICS, &["custom"], custom);
-        let external = registry.external.len() as f64;
-        show(&catalog::RULE_METRICS, &["external"], external);
+        for (kind, metrics) in [
+            ("custom", registry.custom.len()),
+            ("external", registry.external.len()),
+        ] {
+            self.show(&catalog::RULE_METRICS, &[kind], metrics as f64);
+        }
         let shapes: usize = known.series.values().map(|shapes| shapes.len()).sum();
-        show(&catalog::RULE_SHAPES, &[], shapes as f64);
+        self.show(&catalog::RULE_SHAPES, &[], shapes as f64);
     }
 }
 
@@ -166,27 +160,23 @@ impl Relist {
     /// Runs until the rules can no longer change.
     pub(crate) async fn run(self) {
         let health = &self.telemetry.health;
-        let waiting = Some("the series of the rules are being looked for");
-        let first = health.register("rules", Weight::Readiness, waiting);
+        let (ended, is_over) = watch::channel(false);
+        // With a Prometheus that does not answer, a round takes minutes.
+        let patience = Instant::now() + PATIENCE;
+        health.ask("rules", Weight::Readiness, move || {
+            let waits = !*is_over.borrow() && Instant::now() < patience;
+            waits.then(|| "the series of the rules are being looked for".to_owned())
+        });
         let mut report = RelistReport::new(&self.telemetry);
         let mut known = Discovered::default();
-        let patience = Instant::now() + PATIENCE;
         let mut changes = self.rules.clone();
         loop {
             let rules = Arc::clone(&changes.borrow_and_update());
-            let round = self.round(&rules, &mut known, &mut report);
-            let waited = async {
-                tokio::time::sleep_until(patience).await;
-                first.set(None);
-                std::future::pending::<Infallible>().await
-            };
             let failed = tokio::select! {
-                failed = round => failed,
-                // With a Prometheus that does not answer, a round takes minutes.
+                failed = self.round(&rules, &mut known, &mut report) => failed,
                 Ok(()) = changes.changed() => continue,
-                never = waited => match never {},
             };
-            first.set(None);
+            ended.send_replace(true);
             let wait = match failed {
                 true => self.times.relist.min(SOONER),
                 false => self.times.relist,
@@ -248,13 +238,13 @@ impl Relist {
         &self,
         rules: &RuleSet,
         known: &mut Discovered,
-        report: &RelistReport,
+        report: &mut RelistReport,
         troubles: &mut Troubles,
     ) {
         match served::kinds(&self.client).await {
             Ok(kinds) => known.kinds = kinds,
             Err(error) => {
-                report.failed_kinds.fetch_add(1, Ordering::Relaxed);
+                report.failed_kinds += 1;
                 let trouble = format!("the kinds of the cluster cannot be listed: {error}");
                 troubles.insert("kinds".into(), trouble);
             }
@@ -281,7 +271,7 @@ impl Relist {
                     known.series.insert(selector, shapes);
                 }
                 Err(error) => {
-                    report.failed_series.fetch_add(1, Ordering::Relaxed);
+                    report.failed_series += 1;
                     let whose = rules.iter().filter(|rule| rule.series_query == *selector);
                     let whose: Vec<&str> = whose.map(|rule| &*rule.place).collect();
                     let whose = whose.join(", ");

@@ -2,23 +2,21 @@
 //! as a whole. A bad file leaves the old configuration in force.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use super::gpus::GpuSettings;
 use super::{findings, measure, numbers};
 use crate::provider::composite::Own;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
-use crate::telemetry::metrics::{Metrics, catalog};
+use crate::telemetry::metrics::catalog;
 use ::findings::codes::GM603;
 use ::findings::own;
 use adapter_rules::rule::Rule;
@@ -38,16 +36,10 @@ const EVERY: Duration = Duration::from_secs(5);
 /// Writing a file in place takes less than this; renaming one takes no time.
 const WRITTEN_IN: Duration = Duration::from_millis(500);
 
-/// Failed reads in a row that count as a failure: while a mounted ConfigMap swaps its
-/// link the file may be missing, but not for two reads.
-const MISSES: u32 = 2;
-
 /// The rules in force, and the client for their queries.
 #[derive(Clone, Debug)]
-pub struct RuleSet {
-    /// The usable `rules`.
+pub(crate) struct RuleSet {
     pub rules: Vec<Rule>,
-    /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
     /// The faults of the unusable rules, which are in the log already.
     pub faults: Vec<String>,
@@ -57,7 +49,6 @@ pub struct RuleSet {
 
 impl RuleSet {
     /// The rules of a configuration.
-    #[must_use]
     pub(crate) fn new(config: &Config, prometheus: Arc<PromqlClient>) -> Self {
         Self {
             rules: config.rules.usable.clone(),
@@ -85,7 +76,7 @@ pub(super) struct Targets {
     /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
     /// To the task that runs the engine.
-    pub(super) gpus: mpsc::UnboundedSender<GpuSettings>,
+    pub(super) gpus: mpsc::UnboundedSender<(Config, Source)>,
 }
 
 /// Follows the file.
@@ -96,9 +87,8 @@ pub(super) struct Reload {
     targets: Targets,
     /// Whether the changed file is refused.
     check: Check,
-    metrics: Metrics,
-    shown: Arc<ArcSwap<Vec<(String, String)>>>,
-    failures: Arc<AtomicU64>,
+    telemetry: Telemetry,
+    failures: u64,
 }
 
 impl Reload {
@@ -109,21 +99,16 @@ impl Reload {
         targets: Targets,
         telemetry: &Telemetry,
     ) -> Self {
-        let (health, metrics) = (&telemetry.health, telemetry.metrics.clone());
-        let failures = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&failures);
-        metrics.read(&catalog::CONFIG_FAILURES, &[], move || {
-            Some(count.load(Ordering::Relaxed) as f64)
-        });
+        let health = &telemetry.health;
         let reload = Self {
             file,
             in_force: config,
             targets,
             check: health.register("configuration", Weight::Detail, None),
-            metrics,
-            shown: Arc::clone(&telemetry.configuration),
-            failures,
+            telemetry: telemetry.clone(),
+            failures: 0,
         };
+        reload.show_failures();
         reload.show();
         reload
     }
@@ -136,7 +121,7 @@ impl Reload {
             .as_ref()
             .map(|file| file.path.display().to_string());
         let path = path.unwrap_or_default();
-        findings::own(&self.metrics, &GM603, move || {
+        findings::own(&self.telemetry.metrics, &GM603, move || {
             check.reason().map(|why| own::configuration(&path, &why))
         })
     }
@@ -148,7 +133,7 @@ impl Reload {
             return std::future::pending().await;
         };
         let mut hangups = signal(SignalKind::hangup()).ok();
-        let mut misses = 0;
+        let mut is_missing = false;
         loop {
             let hung_up = async {
                 match &mut hangups {
@@ -162,8 +147,7 @@ impl Reload {
             };
             match read(&file).await {
                 Err(reason) => {
-                    misses += 1;
-                    if asked || misses == MISSES {
+                    if !std::mem::replace(&mut is_missing, true) || asked {
                         let path = file.path.display();
                         self.refuse(&format!("{path}: cannot be read: {reason}"));
                     }
@@ -177,8 +161,8 @@ impl Reload {
                     self.refuse(&why);
                 }
                 Ok(text) => {
-                    let was_missed = std::mem::take(&mut misses) >= MISSES;
-                    if text != file.text || asked || was_missed {
+                    let was_missing = std::mem::take(&mut is_missing);
+                    if text != file.text || asked || was_missing {
                         file.text = text;
                         self.read(&file).await;
                     }
@@ -196,9 +180,10 @@ impl Reload {
         }
     }
 
-    fn refuse(&self, reason: &str) {
+    fn refuse(&mut self, reason: &str) {
         tracing::error!("the configuration in force stays: {reason}");
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.failures += 1;
+        self.show_failures();
         self.check.show(reason.lines().next().map(str::to_owned));
     }
 
@@ -215,7 +200,7 @@ impl Reload {
             }
         } else {
             prometheus = Arc::new(clients.promql);
-            numbers::of_prometheus(&self.metrics, &prometheus.replicas());
+            numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
             targets.answers.ask_from_now_on(Arc::clone(&prometheus));
         }
         targets
@@ -227,10 +212,7 @@ impl Reload {
             .store(next.resource_rules.is_some(), Ordering::Relaxed);
         if !next.has_same_gpus(&self.in_force) {
             // The receiver is gone when the server stops.
-            let _ = targets.gpus.send(GpuSettings {
-                config: next.clone(),
-                source: clients.source,
-            });
+            let _ = targets.gpus.send((next.clone(), clients.source));
         }
         self.in_force = next;
         tracing::info!("the configuration file is in force");
@@ -238,25 +220,26 @@ impl Reload {
         self.show();
     }
 
+    fn show_failures(&self) {
+        let failures = Some(self.failures as f64);
+        let metrics = &self.telemetry.metrics;
+        metrics.show(&catalog::CONFIG_FAILURES, &[], failures);
+    }
+
     fn show(&self) {
-        let now = measure::secs(clock::now());
-        self.metrics.show(&catalog::CONFIG_TIME, &[], Some(now));
         let config = &self.in_force;
-        self.shown.store(Arc::new(config.shown()));
-        let number = |count: usize| Some(count as f64);
-        let faults = number(config.faults.len());
-        self.metrics.show(&catalog::CONFIG_FAULTS, &[], faults);
-        let resource = if config.resource_rules.is_some() {
-            2
-        } else {
-            0
-        };
+        self.telemetry.configuration.store(Arc::new(config.shown()));
+        let metrics = &self.telemetry.metrics;
+        let now = measure::secs(clock::now());
+        metrics.show(&catalog::CONFIG_TIME, &[], Some(now));
+        let faults = config.faults.len() as f64;
+        metrics.show(&catalog::CONFIG_FAULTS, &[], Some(faults));
         for (kind, count) in [
             ("custom", config.rules.usable.len()),
             ("external", config.external_rules.usable.len()),
-            ("resource", resource),
+            ("resource", 2 * usize::from(config.resource_rules.is_some())),
         ] {
-            self.metrics.show(&catalog::RULES, &[kind], number(count));
+            metrics.show(&catalog::RULES, &[kind], Some(count as f64));
         }
     }
 }

@@ -4,7 +4,6 @@
 //! check, and readiness is all of them.
 
 mod certificates;
-mod reviews;
 #[cfg(test)]
 mod tests;
 
@@ -21,17 +20,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::gpus::{self, GpuSettings, Gpus};
-use super::relist::{self, Relist};
+use super::engine::Wiring;
+use super::relist::{Relist, RelistTimes};
 use super::reload::{Reload, RuleSet, Targets};
-use super::shutdown::{Shutdown, ShutdownTimes};
+use super::shutdown::Shutdown;
 use super::trusted::Overlay;
-use super::{autoscalers, backing, numbers, trusted};
+use super::{autoscalers, backing, gpus, numbers, trusted};
 use crate::api::{Api, router};
 use crate::provider::composite::{Composite, Own};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
+use crate::telemetry::metrics::catalog;
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
@@ -66,9 +66,12 @@ const OWN: [&str; 2] = [
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 
+/// How often a review is tried while none is known to be allowed.
+const REVIEW_AGAIN: Duration = Duration::from_secs(5);
+
 /// Where the serving certificate comes from.
 #[derive(Clone, Debug)]
-pub enum CertificateSource {
+pub(crate) enum CertificateSource {
     /// Two files that another program writes.
     Files(Files),
     /// A Secret of this name, beside the Service, which the server keeps itself.
@@ -77,7 +80,7 @@ pub enum CertificateSource {
 
 /// The accesses to kube-apiserver.
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub(crate) struct Ways {
     /// For objects and registration.
     pub lister: ClusterAccess,
     /// For TokenReviews and the authentication ConfigMap.
@@ -88,7 +91,7 @@ pub struct Ways {
 
 /// How the authentication ConfigMap is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuthenticationLookup {
+pub(crate) enum AuthenticationLookup {
     /// Read; the server is not ready before.
     Required,
     /// Read; the server is ready without it (`--authentication-tolerate-lookup-failure`).
@@ -98,43 +101,37 @@ pub enum AuthenticationLookup {
 }
 
 /// What a server is built from.
-#[derive(Debug)]
-pub struct ServerSettings {
+pub(crate) struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub config: Config,
     /// The file it is from.
     pub file: Option<ConfigFile>,
-    /// The clients of Prometheus.
     pub clients: Clients,
     /// How often the rules' series are searched.
-    pub relist: relist::RelistTimes,
+    pub relist: RelistTimes,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
     /// Builds the operators' pages, which show this client's answers.
     pub pages: Option<fn(Client) -> Router>,
-    /// What TLS offers.
     pub offer: Offer,
-    /// The serving certificate.
     pub certificate: CertificateSource,
     /// Certificates for single host names.
     pub named: Vec<NamedFiles>,
-    /// The accesses to kube-apiserver.
     pub ways: Ways,
-    /// How the authentication ConfigMap is used.
     pub lookup: AuthenticationLookup,
     /// Flags that replace keys of the authentication ConfigMap.
     pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
-    /// How long stopping takes.
-    pub times: ShutdownTimes,
+    /// From the signal to draining (`--shutdown-delay-duration`).
+    pub shutdown_delay: Duration,
 }
 
 /// Why the server cannot start. It waits for everything else.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// The kubeconfig or the pod's service account cannot be used.
     #[error(transparent)]
     Cluster(#[from] ClientError),
@@ -181,17 +178,17 @@ pub(crate) async fn run(
         draining: shutdown.draining(),
         own: Vec::new(),
     };
-    let serves_resources = serves_resources(&settings.certificate, &settings.config);
+    // They need one more APIService.
+    let serves_resources = match &settings.certificate {
+        CertificateSource::Managed(managed, _) => Arc::clone(&managed.serves_resources),
+        CertificateSource::Files(_) => Arc::default(),
+    };
+    let has_resources = settings.config.resource_rules.is_some();
+    serves_resources.store(has_resources, Ordering::Relaxed);
     let certificates = background.keep_certificates(settings.certificate, settings.named, &lister);
     let trust = background.follow_trust(settings.lookup, settings.overlay, &authentication);
-    let sources = Sources {
-        config: settings.config,
-        file: settings.file,
-        clients: settings.clients,
-        relist: settings.relist,
-        serves_resources,
-    };
-    let provider = background.provide(sources, &lister);
+    let configured = (settings.config, settings.file, settings.clients);
+    let provider = background.provide(configured, settings.relist, serves_resources, &lister);
     let metrics = telemetry.metrics.clone();
     let api = Api::new(provider, clock::now, telemetry);
     numbers::of_security(&metrics, api.counters());
@@ -218,7 +215,7 @@ pub(crate) async fn run(
     }
     let believed = Arc::clone(&trust);
     let reviewer = Arc::new(KubeReviewer::new(authentication, authorization));
-    background.follow_reviews(&reviewer);
+    background.follow_reviews(Arc::clone(&reviewer));
     let now = Arc::new(SystemTime::now);
     let security = Security::new(trust, reviewer, now, settings.security, api.counters());
     let routes = router::routes(&api);
@@ -229,34 +226,18 @@ pub(crate) async fn run(
             peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
         })
         .leaving(shutdown.leaving());
-    numbers::of_connections(&metrics, listener.connections());
+    let connections = listener.connections();
+    metrics.read(&catalog::CONNECTIONS, &[], move || {
+        Some(connections() as f64)
+    });
     background
         .tasks
         .spawn(listener.run(service, shutdown.draining()));
     stop.await;
     let mut tasks = background.tasks;
     let ended = async { while tasks.join_next().await.is_some() {} };
-    shutdown.run(settings.times, ended, hurry).await;
+    shutdown.run(settings.shutdown_delay, ended, hurry).await;
     Ok(())
-}
-
-/// The inputs of the providers.
-struct Sources {
-    config: Config,
-    file: Option<ConfigFile>,
-    clients: Clients,
-    relist: relist::RelistTimes,
-    serves_resources: Arc<AtomicBool>,
-}
-
-/// Whether `resourceRules` exist: they need one more APIService.
-fn serves_resources(source: &CertificateSource, config: &Config) -> Arc<AtomicBool> {
-    let serves = match source {
-        CertificateSource::Managed(settings, _) => Arc::clone(&settings.serves_resources),
-        CertificateSource::Files(_) => Arc::default(),
-    };
-    serves.store(config.resource_rules.is_some(), Ordering::Relaxed);
-    serves
 }
 
 impl Background {
@@ -268,51 +249,46 @@ impl Background {
     ) -> Arc<TrustStore> {
         let trust = Arc::new(TrustStore::new(false));
         let (sender, texts) = watch::channel(None);
-        let waiting = Some(trusted::WAITING);
-        if lookup == AuthenticationLookup::Skipped || overlay.is_complete() {
-            if !overlay.files.is_empty() {
-                let health = &self.telemetry.health;
-                let check = health.register("client-authorities", Weight::Readiness, waiting);
-                let followed = Arc::clone(&trust);
-                self.until_draining(async move {
-                    trusted::follow(texts, overlay, followed, check).await;
-                    drop(sender);
-                });
-            }
+        let is_read = lookup != AuthenticationLookup::Skipped && !overlay.is_complete();
+        if !is_read && overlay.files.is_empty() {
             return trust;
         }
-        let registry = WatchRegistry::default();
         let weight = match lookup {
-            AuthenticationLookup::Required => Weight::Readiness,
-            AuthenticationLookup::Tolerated | AuthenticationLookup::Skipped => Weight::Detail,
+            AuthenticationLookup::Tolerated if is_read => Weight::Detail,
+            _ => Weight::Readiness,
         };
-        self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
-        numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
-        let check = self
-            .telemetry
-            .health
-            .register("client-authorities", weight, waiting);
-        let followed = authentication::follow(client.clone(), registry, sender);
-        self.until_draining(followed);
+        if is_read {
+            let registry = WatchRegistry::default();
+            self.show_watches("authentication", weight, &registry, WatchRegistry::unready);
+            numbers::of_watches(&self.telemetry.metrics, &registry, &[authentication::NAME]);
+            self.until_draining(authentication::follow(client.clone(), registry, sender));
+        }
+        let waiting = Some(trusted::WAITING);
+        let health = &self.telemetry.health;
+        let check = health.register("client-authorities", weight, waiting);
         self.until_draining(trusted::follow(texts, overlay, Arc::clone(&trust), check));
         trust
     }
 
     /// The providers of a configuration, and the task that follows its file.
-    fn provide(&mut self, sources: Sources, client: &Client) -> Arc<Composite> {
-        let Sources {
-            config,
-            clients,
-            relist: times,
-            ..
-        } = sources;
-        let (gpus, objects) = self.watch(&config, times.relist, client);
-        let served = gpus.served();
+    fn provide(
+        &mut self,
+        (config, file, clients): (Config, Option<ConfigFile>, Clients),
+        times: RelistTimes,
+        serves_resources: Arc<AtomicBool>,
+        client: &Client,
+    ) -> Arc<Composite> {
+        let telemetry = self.telemetry.clone();
+        let watches = self.watch(&config, client);
+        let objects = backing::ClusterNames {
+            inventory: watches.subscribe(),
+            others: watches.names(),
+        };
         let prometheus = Arc::new(clients.promql);
-        numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
+        numbers::of_prometheus(&telemetry.metrics, &prometheus.replicas());
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
-        numbers::of_answers(&self.telemetry.metrics, &answers);
+        numbers::of_answers(&telemetry.metrics, &answers);
         let asked = backing::Asked::new(Arc::clone(&answers));
         let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
         provider.tell_usage(config.resource_rules.clone());
@@ -324,54 +300,40 @@ impl Background {
             client: client.clone(),
             provider: Arc::clone(&provider),
             times,
-            telemetry: self.telemetry.clone(),
+            telemetry: telemetry.clone(),
         };
         let targets = Targets {
             rules,
-            answers: Arc::clone(&answers),
+            answers,
             provider: Arc::clone(&provider),
-            serves_resources: sources.serves_resources,
+            serves_resources,
             gpus: changes,
         };
-        let reload = Reload::new(sources.file, config.clone(), targets, &self.telemetry);
+        let reload = Reload::new(file, config.clone(), targets, &telemetry);
         self.own.push(reload.refused());
         self.until_draining(reload.follow());
         self.until_draining(relist.run());
-        let metrics = self.telemetry.metrics.clone();
-        self.until_draining(autoscalers::follow(client.clone(), metrics));
-        let settings = GpuSettings {
-            config,
-            source: clients.source,
-        };
-        self.until_draining(gpus.run(settings, changed));
+        self.until_draining(autoscalers::follow(
+            client.clone(),
+            telemetry.metrics.clone(),
+        ));
+        let wiring = Wiring::new(&config, watches.subscribe(), times.relist, telemetry);
+        let served = Arc::clone(&wiring.served);
+        let first = (config, clients.source);
+        self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));
         let own = std::mem::take(&mut self.own);
         Arc::new(Composite::new(provider, served).telling(own))
     }
 
-    /// The cluster's objects, and the provider of their GPUs.
-    fn watch(
-        &self,
-        config: &Config,
-        relist: Duration,
-        client: &Client,
-    ) -> (Gpus, backing::ClusterNames) {
+    /// The cluster's objects.
+    fn watch(&self, config: &Config, client: &Client) -> Watches {
         let registry = WatchRegistry::default();
         let watches = Watches::start(client, &registry, gpus::watching(config));
-        let (required, detail) = (Weight::Readiness, Weight::Detail);
-        self.show_watches(
-            "cluster-objects",
-            required,
-            &registry,
-            WatchRegistry::unready,
-        );
-        self.show_watches("watches", detail, &registry, WatchRegistry::unwell);
+        let unready = WatchRegistry::unready;
+        self.show_watches("cluster-objects", Weight::Readiness, &registry, unready);
+        self.show_watches("watches", Weight::Detail, &registry, WatchRegistry::unwell);
         numbers::of_watches(&self.telemetry.metrics, &registry, &WATCHED);
-        let objects = backing::ClusterNames {
-            inventory: watches.subscribe(),
-            others: watches.names(),
-        };
-        let gpus = Gpus::new(config, watches, relist, self.telemetry.clone());
-        (gpus, objects)
+        watches
     }
 
     fn show_watches(
@@ -386,6 +348,20 @@ impl Background {
             let troubles = troubles(&registry).into_iter();
             let words = troubles.map(|(watch, reason)| format!("{watch}: {reason}"));
             words.reduce(|one, other| format!("{one}; {other}"))
+        });
+    }
+
+    /// Tries a review while none is known to be allowed: without reviews every request is
+    /// refused, and the server is not ready.
+    fn follow_reviews(&mut self, reviewer: Arc<KubeReviewer>) {
+        let judged = Arc::clone(&reviewer);
+        let health = &self.telemetry.health;
+        health.ask("reviews", Weight::Readiness, move || judged.forbidden());
+        self.until_draining(async move {
+            loop {
+                reviewer.ask_again().await;
+                tokio::time::sleep(REVIEW_AGAIN).await;
+            }
         });
     }
 

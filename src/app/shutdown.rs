@@ -13,47 +13,12 @@ use tokio::sync::watch;
 
 use crate::telemetry::health::{Check, Health, Weight};
 
-/// The phases of stopping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ShutdownPhase {
-    /// Not ready; serves as before.
-    NotReady,
-    /// Open connections are told to end; new ones are accepted.
-    Leaving,
-    /// No new connections; requests under way are answered.
-    Draining,
-}
+/// The longest time for requests under way once the server drains.
+const DRAIN: Duration = Duration::from_secs(6);
 
-/// How long the phases last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShutdownTimes {
-    /// From the signal to draining (`--shutdown-delay-duration`).
-    pub delay: Duration,
-    /// The longest time for draining.
-    pub drain: Duration,
-}
-
-impl Default for ShutdownTimes {
-    fn default() -> Self {
-        Self {
-            delay: Duration::from_secs(5),
-            drain: Duration::from_secs(6),
-        }
-    }
-}
-
-/// How stopping ended. The exit code is 0 either way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShutdownOutcome {
-    /// Every request under way was answered.
-    Drained,
-    /// A request took too long and was cut off.
-    CutOff,
-}
-
-/// The state machine.
+/// Stops the server in phases: not ready, leaving, draining.
 #[derive(Debug)]
-pub struct Shutdown {
+pub(crate) struct Shutdown {
     leaving: watch::Sender<bool>,
     draining: watch::Sender<bool>,
     check: Check,
@@ -61,7 +26,6 @@ pub struct Shutdown {
 
 impl Shutdown {
     /// A server that is not stopping; registers the readiness check `shutdown`.
-    #[must_use]
     pub(crate) fn new(health: &Health) -> Self {
         Self {
             leaving: watch::Sender::new(false),
@@ -72,7 +36,6 @@ impl Shutdown {
 
     /// Turns true when the connections open at that time are to end
     /// (`Listener::leaving`).
-    #[must_use]
     pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
         self.leaving.subscribe()
     }
@@ -80,59 +43,58 @@ impl Shutdown {
     /// Turns true when everything is to end: for listeners (`Listener::run`) and for
     /// tasks such as the poll loop, which runs until then because values are served until
     /// then.
-    #[must_use]
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Runs the phases. `drained` completes once the listeners and tasks have ended;
-    /// `hurry` is a second signal, which cuts everything short.
+    /// Runs the phases. Draining begins after `delay`; `drained` completes once the
+    /// listeners and tasks have ended; `hurry` is a second signal, which cuts everything
+    /// short.
     pub(crate) async fn run(
         self,
-        times: ShutdownTimes,
+        delay: Duration,
         drained: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
-    ) -> ShutdownOutcome {
+    ) {
+        let phases = async {
+            self.fail_readiness();
+            // Time for the endpoint to be removed, so that a client that is told to leave
+            // finds another replica.
+            let notice = delay / 4;
+            tokio::time::sleep(notice).await;
+            self.leave();
+            tokio::time::sleep(delay.saturating_sub(notice)).await;
+            self.drain();
+            let _ = tokio::time::timeout(DRAIN, drained).await;
+        };
         tokio::select! {
             biased;
             () = hurry => {
-                self.enter(ShutdownPhase::Draining);
-                ShutdownOutcome::CutOff
+                self.fail_readiness();
+                self.leave();
+                self.drain();
             }
-            outcome = self.walk(times, drained) => outcome,
+            () = phases => {}
         }
     }
 
-    async fn walk(
-        &self,
-        times: ShutdownTimes,
-        drained: impl Future<Output = ()>,
-    ) -> ShutdownOutcome {
-        self.enter(ShutdownPhase::NotReady);
-        // Time for the endpoint to be removed, so that a client that is told to leave
-        // finds another replica.
-        let notice = times.delay / 4;
-        tokio::time::sleep(notice).await;
-        self.enter(ShutdownPhase::Leaving);
-        tokio::time::sleep(times.delay.saturating_sub(notice)).await;
-        self.enter(ShutdownPhase::Draining);
-        match tokio::time::timeout(times.drain, drained).await {
-            Ok(()) => ShutdownOutcome::Drained,
-            Err(_) => ShutdownOutcome::CutOff,
-        }
-    }
-
-    /// Enters `phase`. Tests over sockets call it directly, since a busy machine may need
-    /// longer for a request than any delay.
-    pub(super) fn enter(&self, phase: ShutdownPhase) {
-        tracing::info!(?phase, "stopping");
+    /// Not ready; serves as before. Tests over sockets call the phases directly, since a
+    /// busy machine may need longer for a request than any delay.
+    pub(super) fn fail_readiness(&self) {
+        tracing::info!("stopping: not ready");
         self.check.set(Some("the server is stopping".to_owned()));
-        if phase >= ShutdownPhase::Leaving {
-            self.leaving.send_replace(true);
-        }
-        if phase >= ShutdownPhase::Draining {
-            self.draining.send_replace(true);
-        }
+    }
+
+    /// Open connections are told to end; new ones are accepted.
+    pub(super) fn leave(&self) {
+        tracing::info!("stopping: open connections are told to end");
+        self.leaving.send_replace(true);
+    }
+
+    /// No new connections; requests under way are answered.
+    pub(super) fn drain(&self) {
+        tracing::info!("stopping: draining");
+        self.draining.send_replace(true);
     }
 }
 
@@ -144,6 +106,8 @@ mod tests {
 
     use super::*;
     use crate::telemetry::health::Probe;
+
+    const DELAY: Duration = Duration::from_secs(5);
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -170,14 +134,14 @@ mod tests {
             tokio::time::sleep(seconds(3)).await;
         };
         let began = Instant::now();
-        let stopping = tokio::spawn(shutdown.run(ShutdownTimes::default(), drained, pending()));
+        let stopping = tokio::spawn(shutdown.run(DELAY, drained, pending()));
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!health.is_ok(Probe::Ready), "at once");
         assert!(health.is_ok(Probe::Live), "the kubelet must not restart it");
-        assert_eq!(stopping.await.unwrap(), ShutdownOutcome::Drained);
+        stopping.await.unwrap();
         assert_eq!(began.elapsed(), seconds(8));
         let (left, drained) = (leaving.await.unwrap(), drains.await.unwrap());
-        assert_eq!(drained, seconds(5));
+        assert_eq!(drained, DELAY);
         assert!(
             left > Duration::ZERO && left < drained,
             "told early in the delay"
@@ -188,10 +152,7 @@ mod tests {
     async fn a_request_that_hangs_is_cut_off_within_twelve_seconds() {
         let shutdown = Shutdown::new(&Health::new());
         let began = Instant::now();
-        let outcome = shutdown
-            .run(ShutdownTimes::default(), pending(), pending())
-            .await;
-        assert_eq!(outcome, ShutdownOutcome::CutOff);
+        shutdown.run(DELAY, pending(), pending()).await;
         assert!(began.elapsed() <= seconds(12));
     }
 
@@ -202,13 +163,8 @@ mod tests {
         let draining = shutdown.draining();
         let began = Instant::now();
         let hurry = tokio::time::sleep(seconds(1));
-        let outcome = shutdown
-            .run(ShutdownTimes::default(), pending(), hurry)
-            .await;
-        assert_eq!(
-            (outcome, began.elapsed()),
-            (ShutdownOutcome::CutOff, seconds(1))
-        );
+        shutdown.run(DELAY, pending(), hurry).await;
+        assert_eq!(began.elapsed(), seconds(1));
         assert!(!health.is_ok(Probe::Ready));
         assert!(*draining.borrow());
     }
@@ -216,13 +172,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_delay_it_drains_at_once() {
         let shutdown = Shutdown::new(&Health::new());
-        let times = ShutdownTimes {
-            delay: Duration::ZERO,
-            ..ShutdownTimes::default()
-        };
         let began = Instant::now();
-        let outcome = shutdown.run(times, async {}, pending()).await;
-        assert_eq!(outcome, ShutdownOutcome::Drained);
+        shutdown.run(Duration::ZERO, async {}, pending()).await;
         assert!(began.elapsed() < seconds(1));
     }
 }

@@ -21,7 +21,7 @@ use crate::provider::gpu::GpuProvider;
 use crate::provider::served::ServedGpus;
 use crate::telemetry::Telemetry;
 
-use super::shutdown::{Shutdown, ShutdownPhase};
+use super::shutdown::Shutdown;
 
 /// A server that stops as `shutdown` says.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
@@ -80,18 +80,18 @@ async fn s101_a_server_that_stops_serves_on_until_its_clients_have_left() {
     assert_eq!(ask(&mut kept, "/apis").await, 200);
     assert_eq!(server.get("/readyz").await.status, 200);
 
-    shutdown.enter(ShutdownPhase::NotReady);
+    shutdown.fail_readiness();
     assert_eq!(server.get("/readyz").await.status, 500);
     for path in ["/livez", "/apis", "/apis/custom.metrics.k8s.io/v1beta2"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
 
-    shutdown.enter(ShutdownPhase::Leaving);
+    shutdown.leave();
     ended(kept).await;
     assert_eq!(server.get("/apis").await.status, 200, "served on");
     let late = server.connect().await;
 
-    shutdown.enter(ShutdownPhase::Draining);
+    shutdown.drain();
     ended(late).await;
     server.task.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());

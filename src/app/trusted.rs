@@ -20,7 +20,7 @@ pub(super) const WAITING: &str = "waiting for the authorities of clients";
 
 /// The flags that replace keys of the ConfigMap.
 #[derive(Clone, Debug, Default)]
-pub struct Overlay {
+pub(crate) struct Overlay {
     /// Keys with their text.
     pub texts: Vec<(&'static str, String)>,
     /// Keys with the path of their text.
@@ -29,7 +29,6 @@ pub struct Overlay {
 
 impl Overlay {
     /// Whether no key of the ConfigMap is needed, as upstream.
-    #[must_use]
     pub(crate) fn is_complete(&self) -> bool {
         let has = |key| self.files.iter().any(|(known, _)| *known == key);
         has(trust::CLIENT_CA) && has(trust::PROXY_CA)
@@ -69,8 +68,7 @@ impl Overlay {
     }
 }
 
-/// Loads each version of the ConfigMap with `overlay` applied; ends with the ConfigMap's
-/// sender, if any key of it is needed.
+/// Loads each version of the ConfigMap and of the files of `overlay`, which has precedence.
 pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
     overlay: Overlay,
@@ -88,12 +86,10 @@ pub(super) async fn follow(
             }
         }
         tokio::select! {
-            changed = texts.changed(), if !overlay.is_complete() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            // The ConfigMap may not be read.
+            Ok(()) = texts.changed() => {}
             () = tokio::time::sleep(FILES_EVERY), if !overlay.files.is_empty() => {}
+            else => return,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
+use aggregated_apiserver::certificates::authority::{CertError, CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::x509::{self, Certificate};
@@ -41,9 +41,9 @@ pub struct CertsArgs {
     force: bool,
 }
 
-/// Makes a pair as [`run`] does without names: for a Service if there is one, and for
-/// this machine. A `ca.crt` left by such a pair is replaced; any other is kept, which
-/// is said.
+/// Makes a self-signed pair in a directory that has none: for a Service if there is one,
+/// and for this machine. The `ca.crt` of an earlier pair is replaced; any other is kept,
+/// with a warning.
 ///
 /// # Errors
 /// As [`run`].
@@ -63,30 +63,15 @@ pub(super) fn make_for(
         days: 365,
         force: false,
     };
-    let authority = match fs::read(dir.join(AUTHORITY)) {
-        Ok(text) if is_development(&text) => Authorities::Replaced,
-        Ok(_) => {
-            tracing::warn!(
-                dir = %dir.display(),
-                "{AUTHORITY} was not made here and is left alone: it is not the authority of the \
-                 certificate that is made"
-            );
-            Authorities::Kept
-        }
-        Err(_) => Authorities::New,
-    };
-    make(&args, authority, now).map(|_| ())
-}
-
-/// What happens to the authority's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Authorities {
-    /// It must not exist, unless files are overwritten.
-    New,
-    /// The existing file is of an earlier pair.
-    Replaced,
-    /// The existing file is not ours.
-    Kept,
+    let is_foreign = fs::read(dir.join(AUTHORITY)).is_ok_and(|text| !is_development(&text));
+    if is_foreign {
+        tracing::warn!(
+            dir = %dir.display(),
+            "{AUTHORITY} was not made here and is left alone: it is not the authority of the \
+             certificate that is made"
+        );
+    }
+    make(&args, is_foreign, now).map(|_| ())
 }
 
 const AUTHORITY: &str = "ca.crt";
@@ -102,70 +87,26 @@ fn is_development(pem: &[u8]) -> bool {
     read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
 }
 
-/// Makes an authority, a certificate for a server and its key. The
-/// authority's key is kept nowhere: it signs this one certificate.
+/// Makes an authority, a certificate for a server and its key. The authority's key is kept
+/// nowhere: it signs this one certificate.
 ///
 /// # Errors
 /// When a name is no DNS name, a file is there already, or the directory
 /// cannot be written.
 pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
-    let (names, addresses) = make(args, Authorities::New, now)?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    said(args, &names, &addresses)
-}
-
-fn make(
-    args: &CertsArgs,
-    authorities: Authorities,
-    now: SystemTime,
-) -> Result<(Vec<String>, Vec<IpAddr>), Failure> {
-    let (all, addresses) = subjects(args);
-    let names: Vec<&str> = all.iter().map(String::as_str).collect();
-    let validity = Validity {
-        not_before: now - HOUR,
-        not_after: now + HOUR * 24 * u32::from(args.days),
-    };
-    let usage = |error: aggregated_apiserver::certificates::authority::CertError| {
-        Failure::Usage(format!("{error}: name others with --host or --service"))
-    };
-    let authority = CertificateAuthority::new(DEVELOPMENT, validity).map_err(usage)?;
-    let pair = authority
-        .serving(&names, &addresses, validity)
-        .map_err(usage)?;
-    // The certificate is written last: if it exists, all files do.
-    let files = [
-        (AUTHORITY, authority.certificate_pem(), 0o644),
-        (KEY, pair.key_pem.clone(), 0o600),
-        (CERTIFICATE, pair.certificate_pem.clone(), 0o644),
-    ];
-    let skipped = usize::from(authorities == Authorities::Kept);
-    let files = files.get(skipped..).unwrap_or_default();
-    let fresh = if authorities == Authorities::New {
-        &[AUTHORITY, KEY, CERTIFICATE][..]
-    } else {
-        &[KEY, CERTIFICATE]
-    };
-    prepare(&args.dir, fresh, args.force)?;
-    for (name, text, mode) in files {
-        let path = args.dir.join(name);
-        write(&args.dir, name, text, *mode).map_err(|error| unwritable(&path, &error))?;
+    let files = [AUTHORITY, KEY, CERTIFICATE].map(|name| args.dir.join(name));
+    if let Some(path) = files.iter().find(|path| path.exists() && !args.force) {
+        return Err(Failure::Usage(format!(
+            "{} is there already: name another directory, or overwrite it with --force",
+            path.display()
+        )));
     }
-    Ok((all, addresses))
-}
-
-/// The reader of the output may have closed it; the files are written all the same.
-fn said(args: &CertsArgs, names: &[&str], addresses: &[IpAddr]) -> Result<(), Failure> {
-    let addresses = addresses.iter().map(ToString::to_string);
-    let names: Vec<String> = names
-        .iter()
-        .map(|name| (*name).to_owned())
-        .chain(addresses)
-        .collect();
+    let subjects = make(args, false, now)?.join(", ");
     let dir = args.dir.display();
+    // The reader of the output may have closed it; the files are written all the same.
     let told = writeln!(
         io::stdout(),
-        "{dir}/tls.crt and tls.key: for {}, {} days\n{dir}/ca.crt: for clients to trust",
-        names.join(", "),
+        "{dir}/tls.crt and tls.key: for {subjects}, {} days\n{dir}/ca.crt: for clients to trust",
         args.days
     );
     match told {
@@ -174,6 +115,37 @@ fn said(args: &CertsArgs, names: &[&str], addresses: &[IpAddr]) -> Result<(), Fa
         }
         _ => Ok(()),
     }
+}
+
+/// Writes the files; returns the names and addresses of the certificate.
+fn make(args: &CertsArgs, keep_authority: bool, now: SystemTime) -> Result<Vec<String>, Failure> {
+    let (names, addresses) = subjects(args);
+    let validity = Validity {
+        not_before: now - HOUR,
+        not_after: now + HOUR * 24 * u32::from(args.days),
+    };
+    let usage =
+        |error: CertError| Failure::Usage(format!("{error}: name others with --host or --service"));
+    let authority = CertificateAuthority::new(DEVELOPMENT, validity).map_err(usage)?;
+    let dns: Vec<&str> = names.iter().map(String::as_str).collect();
+    let pair = authority
+        .serving(&dns, &addresses, validity)
+        .map_err(usage)?;
+    fs::create_dir_all(&args.dir).map_err(|error| unwritable(&args.dir, &error))?;
+    // The certificate is written last: if it exists, all files do.
+    for (name, text, mode) in [
+        (AUTHORITY, authority.certificate_pem(), 0o644),
+        (KEY, pair.key_pem.clone(), 0o600),
+        (CERTIFICATE, pair.certificate_pem.clone(), 0o644),
+    ] {
+        if name == AUTHORITY && keep_authority {
+            continue;
+        }
+        let written = write(&args.dir, name, &text, mode);
+        written.map_err(|error| unwritable(&args.dir.join(name), &error))?;
+    }
+    let addresses = addresses.iter().map(ToString::to_string);
+    Ok(names.into_iter().chain(addresses).collect())
 }
 
 fn subjects(args: &CertsArgs) -> (Vec<String>, Vec<IpAddr>) {
@@ -200,21 +172,9 @@ fn subjects(args: &CertsArgs) -> (Vec<String>, Vec<IpAddr>) {
     (names, addresses)
 }
 
-fn prepare(dir: &Path, names: &[&str], force: bool) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|error| unwritable(dir, &error))?;
-    let there = names.iter().map(|name| dir.join(name));
-    match there.into_iter().find(|path| path.exists()) {
-        Some(path) if !force => Err(Failure::Usage(format!(
-            "{} is there already: name another directory, or overwrite it with --force",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Written beside and renamed: a reader of the file finds all of it or what
 /// was there before, and one that was there may be open to others.
-fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
+pub(super) fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let beside = dir.join(format!(".{name}.new"));
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -7,11 +7,13 @@ mod shell;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
+use tokio::net::TcpListener;
 
 use configuration::retired;
 use findings::names::nearest;
@@ -68,6 +70,16 @@ enum Command {
     /// Man pages.
     #[command(hide = true)]
     Man(shell::ManArgs),
+}
+
+/// Binds a port; `flag` chooses it.
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot listen on {address}: {error}: end the program that has the port, or choose \
+             another with {flag}"
+        ))
+    })
 }
 
 /// An unknown command as the first word. Later words, and a path in front such as

@@ -46,9 +46,10 @@ impl Default for Telemetry {
 }
 
 /// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LineFormat {
-    /// Text.
+    /// For people.
+    #[default]
     Text,
     /// One JSON object a line.
     Json,

@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
-use tokio::task::JoinSet;
 
 use super::*;
+use crate::provider::gpu::ServedProvider;
 use crate::provider::served::ServedGpus;
 use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf};
+use crate::telemetry::Telemetry;
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
 use aggregated_apiserver::testing::log::logging;
+use aggregated_apiserver::testing::test_server::until;
 use apimachinery::selector::Selector;
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
@@ -25,10 +27,7 @@ const FIELD: &str = "DCGM_FI_DEV_MEM_COPY_UTIL";
 
 pub(in crate::app) const METRIC: &str = "gpu_memory_utilization";
 
-/// A limit that only a hang exceeds.
-pub(in crate::app) const GENEROUS: Duration = Duration::from_secs(60);
-
-pub(in crate::app) const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(50);
 
 /// A minute of readings, one a second.
 fn readings(value: u8) -> String {
@@ -92,20 +91,19 @@ impl Store {
         of_field.count()
     }
 
-    fn settings(&self, gpu: &str) -> GpuSettings {
+    fn settings(&self, gpu: &str) -> Settings {
         settings(&self.fake.url(), gpu)
     }
 }
 
-fn settings(url: &str, gpu: &str) -> GpuSettings {
+type Settings = (Config, Source);
+
+fn settings(url: &str, gpu: &str) -> Settings {
     let text = format!("prometheus: {{url: '{url}', nameMatching: exact}}\ngpu: {gpu}\n");
     let config = Config::from_yaml("config.yaml", &text, &Flags::default()).unwrap();
     let prometheus = config.prometheus.clone().unwrap();
     let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-    GpuSettings {
-        config,
-        source: Source::Prometheus(Box::new(source)),
-    }
+    (config, Source::Prometheus(Box::new(source)))
 }
 
 /// A node and a pod with a GPU.
@@ -152,29 +150,27 @@ struct World {
     _kube: FakeKube,
     telemetry: Telemetry,
     served: ServedProvider,
-    changes: mpsc::UnboundedSender<GpuSettings>,
+    changes: mpsc::UnboundedSender<Settings>,
     _tasks: JoinSet<()>,
 }
 
 impl World {
-    async fn start(first: GpuSettings) -> Self {
-        Self::with(first, |_| {}).await
+    async fn start(first: Settings) -> Self {
+        Self::with(first, Duration::from_secs(600), OVERLAP).await
     }
 
-    async fn with(first: GpuSettings, adjust: impl FnOnce(&mut Gpus)) -> Self {
+    async fn with(first: Settings, relist: Duration, overlap: Duration) -> Self {
         let kube = cluster().await;
         let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let registry = WatchRegistry::default();
-        let watches = Watches::start(&client, &registry, watching(&first.config));
+        let watches = Watches::start(&client, &registry, watching(&first.0));
         let telemetry = Telemetry::new();
-        let relist = Duration::from_secs(600);
-        let mut gpus = Gpus::new(&first.config, watches, relist, telemetry.clone());
-        adjust(&mut gpus);
-        let served = gpus.served();
+        let wiring = Wiring::new(&first.0, watches.subscribe(), relist, telemetry.clone());
+        let served = Arc::clone(&wiring.served);
         let (changes, changed) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
-        tasks.spawn(gpus.run(first, changed));
+        tasks.spawn(run(wiring, watches, overlap, first, changed));
         Self {
             _kube: kube,
             telemetry,
@@ -184,7 +180,7 @@ impl World {
         }
     }
 
-    fn change(&self, settings: GpuSettings) {
+    fn change(&self, settings: Settings) {
         self.changes.send(settings).unwrap();
     }
 
@@ -194,16 +190,13 @@ impl World {
 
     /// Waits for a value; every answer before it must satisfy `rightly`.
     async fn until(&self, wanted: f64, rightly: impl Fn(&Result<f64, String>) -> bool) {
-        let began = tokio::time::Instant::now();
-        loop {
+        until("the value is served", async || {
             let told = self.ask(METRIC);
-            if told == Ok(wanted) {
-                return;
-            }
-            assert!(rightly(&told), "{told:?}");
-            assert!(began.elapsed() < GENEROUS, "never {wanted}: {told:?}");
-            tokio::time::sleep(TICK).await;
-        }
+            let is_there = told == Ok(wanted);
+            assert!(is_there || rightly(&told), "{told:?}");
+            is_there
+        })
+        .await;
     }
 
     /// The reason of a check of readiness.
@@ -244,21 +237,20 @@ async fn values_stand_until_those_of_new_settings_are_there() {
 async fn values_end_where_the_new_prometheus_does_not_answer() {
     let old = Store::reading(40).await;
     let overlap = Duration::from_secs(2);
-    let world = World::with(old.settings("{}"), |gpus| gpus.overlap = overlap).await;
+    let world = World::with(old.settings("{}"), Duration::MAX, overlap).await;
     world.until(40.0, Result::is_err).await;
     let silent = FakePrometheus::start().await;
     silent.answer_with(503, &[], "no");
     world.change(settings(&silent.url(), "{}"));
     let changed = tokio::time::Instant::now();
-    let reason = loop {
-        match world.ask(METRIC) {
-            Ok(value) => assert!((value - 40.0).abs() < f64::EPSILON, "{value}"),
-            Err(reason) => break reason,
-        }
-        assert!(changed.elapsed() < GENEROUS);
-        tokio::time::sleep(TICK).await;
-    };
+    until("the value ends", async || {
+        let told = world.ask(METRIC);
+        assert!(told.is_err() || told == Ok(40.0), "{told:?}");
+        told.is_err()
+    })
+    .await;
     assert!(changed.elapsed() >= overlap);
+    let reason = world.ask(METRIC).unwrap_err();
     assert!(
         reason.contains("queries to Prometheus have failed since"),
         "{reason}"
@@ -287,26 +279,20 @@ async fn gpus_that_are_switched_off_are_neither_listed_nor_asked_for() {
     world.change(store.settings("{}"));
     world.until(40.0, Result::is_err).await;
     let snapshot = "\ngpu_metrics_apiserver_snapshot_timestamp_seconds ";
-    let shown = |metrics: &str| metrics.contains(snapshot);
-    let began = tokio::time::Instant::now();
-    while !shown(&world.metrics()) {
-        assert!(began.elapsed() < GENEROUS, "{}", world.metrics());
-        tokio::time::sleep(TICK).await;
-    }
+    let is_shown = || world.metrics().contains(snapshot);
+    until("the snapshot has a time", async || is_shown()).await;
 
     world.change(store.settings("{enabled: false}"));
-    while !world.served.load().custom_metrics().is_empty() {
-        assert!(began.elapsed() < GENEROUS);
-        tokio::time::sleep(TICK).await;
-    }
+    let served = &world.served;
+    until("no metric is listed", async || {
+        served.load().custom_metrics().is_empty()
+    })
+    .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = store.fake.requests().len();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(store.fake.requests().len(), asked, "the engine has ended");
-    assert!(
-        !shown(&world.metrics()),
-        "a time that stands still is no age"
-    );
+    assert!(!is_shown(), "a time that stands still is no age");
     for probe in Probe::ALL {
         assert!(world.telemetry.health.is_ok(probe));
     }
@@ -317,12 +303,11 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let store = Store::empty().await;
     let relist = Duration::from_secs(3);
-    let world = World::with(store.settings("{poll: 500ms}"), |gpus| gpus.relist = relist).await;
+    let world = World::with(store.settings("{poll: 500ms}"), relist, OVERLAP).await;
     let began = tokio::time::Instant::now();
-    while !world.telemetry.health.is_ok(Probe::Ready) {
-        assert!(began.elapsed() < relist, "{}", world.check("first-poll"));
-        tokio::time::sleep(TICK).await;
-    }
+    let health = &world.telemetry.health;
+    until("ready", async || health.is_ok(Probe::Ready)).await;
+    assert!(began.elapsed() < relist);
     tokio::time::sleep(relist + Duration::from_secs(1)).await;
     assert!(
         store.asked() >= 4,
@@ -346,13 +331,11 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
     let warnings = log.text().matches("no DCGM series found").count();
     assert_eq!(warnings, 1, "{}", log.text());
     // A round may be under way.
-    while world
-        .metrics()
-        .contains("query_last_success_timestamp_seconds{")
-    {
-        assert!(began.elapsed() < 20 * relist, "{}", world.metrics());
-        tokio::time::sleep(TICK).await;
-    }
+    let time = "query_last_success_timestamp_seconds{";
+    until("the time of the last answer is not shown", async || {
+        !world.metrics().contains(time)
+    })
+    .await;
 
     let store = store.scrape(40);
     world.until(40.0, Result::is_err).await;
@@ -365,16 +348,14 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
 #[tokio::test]
 async fn where_matchers_find_no_series_they_are_named() {
     let store = Store::empty().await;
-    let mut settings = store.settings("{poll: 500ms}");
-    let mut prometheus = settings.config.prometheus.clone().unwrap();
+    let (config, _) = store.settings("{poll: 500ms}");
+    let mut prometheus = config.prometheus.clone().unwrap();
     prometheus.matchers = vec![("cluster".to_owned(), "east".to_owned())];
     let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-    settings.source = Source::Prometheus(Box::new(source));
-    let world = World::start(settings).await;
-    let began = tokio::time::Instant::now();
+    let world = World::start((config, Source::Prometheus(Box::new(source)))).await;
     let named = r#"no DCGM series found in Prometheus with {cluster="east"}: check these labels"#;
-    while !world.ask(METRIC).unwrap_err().contains(named) {
-        assert!(began.elapsed() < GENEROUS, "{:?}", world.ask(METRIC));
-        tokio::time::sleep(TICK).await;
-    }
+    until("the matchers are named", async || {
+        world.ask(METRIC).unwrap_err().contains(named)
+    })
+    .await;
 }

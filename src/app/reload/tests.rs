@@ -39,7 +39,7 @@ rules:
 - {seriesQuery: up, resources: {template: <<.Resource>>}, metricsQuery: up}
 ";
 
-const RESOURCES: &str = "resourceRules:
+pub(in crate::app) const RESOURCES: &str = "resourceRules:
   cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}
   memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
 ";
@@ -49,7 +49,7 @@ struct Scene {
     reload: Reload,
     file: ConfigFile,
     rules: watch::Receiver<Arc<RuleSet>>,
-    gpus: mpsc::UnboundedReceiver<GpuSettings>,
+    gpus: mpsc::UnboundedReceiver<(Config, Source)>,
     provider: Arc<RuleProvider>,
     serves_resources: Arc<AtomicBool>,
     telemetry: Telemetry,
@@ -135,9 +135,9 @@ async fn a_good_file_is_put_in_force_as_a_whole() {
         .await;
     assert_eq!(scene.rules.borrow().iter().count(), 0);
     assert!(scene.prometheus().contains("http://two:9090"));
-    let changed = scene.gpus.try_recv().unwrap();
-    assert_eq!(changed.config.policy.max_window, Duration::from_secs(600));
-    assert_eq!(changed.source.address(), "http://two:9090");
+    let (config, source) = scene.gpus.try_recv().unwrap();
+    assert_eq!(config.policy.max_window, Duration::from_secs(600));
+    assert_eq!(source.address(), "http://two:9090");
     assert!(scene.provider.knows_usage());
     assert!(scene.serves_resources.load(Ordering::Relaxed));
     assert_eq!(

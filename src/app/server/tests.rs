@@ -2,28 +2,15 @@
 
 use std::path::Path;
 
-use super::super::gpus::tests::{GENEROUS, METRIC, Store, TICK, ask, cluster};
+use super::super::gpus::tests::{METRIC, Store, ask, cluster};
+use super::super::reload::tests::RESOURCES;
 use super::*;
 use crate::provider::Provider as _;
 use crate::telemetry::health::Probe;
+use aggregated_apiserver::testing::test_server::until;
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::Flags;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
-
-const RESOURCES: &str = "resourceRules:
-  cpu: {containerQuery: c, nodeQuery: c, resources: {template: <<.Resource>>}, containerLabel: container}
-  memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
-";
-
-async fn until(what: &str, reached: impl Fn() -> bool) {
-    let poll = async {
-        while !reached() {
-            tokio::time::sleep(TICK).await;
-        }
-    };
-    let reached = tokio::time::timeout(GENEROUS, poll).await;
-    assert!(reached.is_ok(), "never: {what}");
-}
 
 /// A server without its listeners, configured by a file.
 struct Scene {
@@ -49,18 +36,15 @@ impl Scene {
         let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
         let client = Client::connect(&access).await.unwrap();
         let serves_resources = Arc::new(AtomicBool::new(false));
-        let sources = Sources {
-            clients: Clients::new(&config).unwrap(),
-            config,
-            file: Some(ConfigFile {
-                path: path.to_owned(),
-                text,
-                flags,
-            }),
-            relist: relist::RelistTimes::default(),
-            serves_resources: Arc::clone(&serves_resources),
-        };
-        let provider = background.provide(sources, &client);
+        let clients = Clients::new(&config).unwrap();
+        let path = path.to_owned();
+        let file = Some(ConfigFile { path, text, flags });
+        let provider = background.provide(
+            (config, file, clients),
+            RelistTimes::default(),
+            Arc::clone(&serves_resources),
+            &client,
+        );
         Self {
             background,
             provider,
@@ -94,12 +78,12 @@ async fn rules_wait_for_no_gpu_data() {
         std::fs::write(&path, rule(&fake, gpu)).unwrap();
         let scene = Scene::by(&path).await;
         let metrics = || scene.provider.external_metrics();
-        until("the metric", || {
+        until("the metric is found", async || {
             metrics().iter().any(|it| it.as_ref() == "up")
         })
         .await;
         let health = &scene.background.telemetry.health;
-        until("ready", || health.is_ok(Probe::Ready)).await;
+        until("ready", async || health.is_ok(Probe::Ready)).await;
     }
 }
 
@@ -112,10 +96,10 @@ async fn a_corrected_address_of_prometheus_waits_for_no_search_at_the_former_one
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, rule(&dead, "{enabled: false}")).unwrap();
     let scene = Scene::by(&path).await;
-    until("a search", || !dead.requests().is_empty()).await;
+    until("it searches", async || !dead.requests().is_empty()).await;
     std::fs::write(&path, rule(&fine, "{enabled: false}")).unwrap();
     let found = || !scene.provider.external_metrics().is_empty();
-    until("the metric", found).await;
+    until("the metric is found", async || found()).await;
 }
 
 #[tokio::test]
@@ -135,14 +119,19 @@ async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nob
         Arc::clone(&scene.provider),
         scene.background.telemetry.clone(),
     );
-    until("a value", || ask(&*provider, METRIC) == Ok(40.0)).await;
+    until("it has a value", async || {
+        ask(&*provider, METRIC) == Ok(40.0)
+    })
+    .await;
 
     std::fs::write(&path, format!("{}{RESOURCES}", of(&two))).unwrap();
-    until("another value", || match ask(&*provider, METRIC) {
-        Ok(80.0) => true,
-        told => {
-            assert_eq!(told, Ok(40.0));
-            false
+    until("it has another value", async || {
+        match ask(&*provider, METRIC) {
+            Ok(80.0) => true,
+            told => {
+                assert_eq!(told, Ok(40.0));
+                false
+            }
         }
     })
     .await;
@@ -154,7 +143,7 @@ async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nob
         let mut failed = findings.into_iter().filter(|it| it.trouble.is_some());
         failed.any(|finding| finding.name == "configuration")
     };
-    until("the file is refused", is_refused).await;
+    until("the file is refused", async || is_refused()).await;
     let own = |code: &str| {
         provider
             .findings()
@@ -166,9 +155,11 @@ async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nob
     assert_eq!(ask(&*provider, METRIC), Ok(80.0));
     assert!(provider.knows_usage());
     std::fs::write(&path, of(&two)).unwrap();
-    until("a good file", || !own("GM603")).await;
+    until("a good file is in force", async || !own("GM603")).await;
 
     scene.drain.send(true).unwrap();
     let ended = async { while scene.background.tasks.join_next().await.is_some() {} };
-    tokio::time::timeout(GENEROUS, ended).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), ended)
+        .await
+        .unwrap();
 }

@@ -13,7 +13,6 @@ use axum::routing::get;
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, Uri};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use url::form_urlencoded;
 
 use apimachinery::selector::Selector;
@@ -79,11 +78,9 @@ impl Autoscalers {
         }
     }
 
-    /// `NAMESPACE/NAME` of the first.
-    pub(super) fn first(&self) -> Option<String> {
-        let objects = self.objects.load();
-        let (namespace, name) = objects.keys().next()?;
-        Some(format!("{namespace}/{name}"))
+    /// Namespace and name of the first.
+    pub(super) fn first(&self) -> Option<(String, String)> {
+        self.objects.load().keys().next().cloned()
     }
 
     /// The paths of kube-apiserver that concern them.
@@ -105,7 +102,7 @@ impl Autoscalers {
 
     /// Writes the status of each in a loop, computed from what the API answers
     /// `client`.
-    pub(super) async fn control(self, client: Client, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn control(self, client: Client) {
         let cluster = Cluster::of(client, None);
         loop {
             let mut objects = AutoscalerObjects::clone(&self.objects.load());
@@ -115,10 +112,7 @@ impl Autoscalers {
                 }
             }
             self.objects.store(Arc::new(objects));
-            tokio::select! {
-                () = tokio::time::sleep(SYNC) => {}
-                _ = stop.wait_for(|stop| *stop) => return,
-            }
+            tokio::time::sleep(SYNC).await;
         }
     }
 }

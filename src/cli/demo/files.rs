@@ -1,19 +1,23 @@
 //! The files of `demo` in its directory: kubeconfig, authority, configuration.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::{RootCertStore, ServerConfig};
+use tempfile::TempDir;
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued, Validity};
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use kubectl_gpu_metrics::Failure;
+use kubectl_gpu_metrics::check::SAMPLE_HPA;
+
+use crate::cli::certs;
 
 /// Certificates of a demonstration are valid a little longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
@@ -34,9 +38,6 @@ gpu:
   average: mean-of-instants
   idle: zero
 ";
-
-/// An autoscaler to begin with.
-const HPA: &str = include_str!("hpa.yaml");
 
 /// Marks a directory whose files were written by a demonstration.
 const MARK: &str = ".demo";
@@ -113,32 +114,36 @@ impl DemoCertificates {
     }
 }
 
-/// The directory, and whether to remove it at the end.
+/// The directory.
 pub(super) struct Directory {
     path: PathBuf,
-    temporary: bool,
+    /// Removes a directory of ours however the demonstration ends: it holds a key.
+    _temporary: Option<TempDir>,
 }
 
 impl Directory {
-    /// Creates the directory if needed.
+    /// Creates the directory if needed; `None` is one that is removed at the end.
     pub(super) fn prepare(wanted: Option<&Path>) -> Result<Self, Failure> {
-        let temporary = wanted.is_none();
-        let path = wanted.map_or_else(
-            || {
-                std::env::temp_dir()
-                    .join(format!("gpu-metrics-apiserver-demo-{}", std::process::id()))
-            },
-            Path::to_path_buf,
-        );
-        let mut builder = fs::DirBuilder::new();
-        // A temporary directory must be new: another user may have created one of
-        // this name in a world-writable folder, and must not receive our keys.
-        let made = builder.recursive(!temporary).mode(0o700).create(&path);
-        made.map_err(|error| unwritable(&path, &error))?;
+        let (path, temporary) = match wanted {
+            Some(path) => {
+                let mut builder = fs::DirBuilder::new();
+                let made = builder.recursive(true).mode(0o700).create(path);
+                made.map_err(|error| unwritable(path, &error))?;
+                (path.to_owned(), None)
+            }
+            None => {
+                let made = TempDir::with_prefix("gpu-metrics-apiserver-demo-");
+                let made = made.map_err(|error| unwritable(&std::env::temp_dir(), &error))?;
+                (made.path().to_owned(), Some(made))
+            }
+        };
         let path = path
             .canonicalize()
             .map_err(|error| unwritable(&path, &error))?;
-        Ok(Self { path, temporary })
+        Ok(Self {
+            path,
+            _temporary: temporary,
+        })
     }
 
     /// Writes everything, over what an earlier demonstration wrote, but over
@@ -148,32 +153,28 @@ impl Directory {
         identity: &DemoCertificates,
         (address, namespace): (SocketAddr, &str),
     ) -> Result<(), Failure> {
-        let mark = self.path.join(MARK);
+        let mark = "Made by gpu-metrics-apiserver demo, which writes over the files here.\n";
         let files = [
+            (MARK, mark.to_owned()),
             ("ca.crt", identity.authority.certificate_pem()),
             ("client.crt", identity.client.certificate_pem.clone()),
             ("client.key", identity.client.key_pem.clone()),
             ("kubeconfig", identity.kubeconfig(address, namespace)),
             ("config.yaml", CONFIG.to_owned()),
-            ("hpa.yaml", HPA.to_owned()),
+            ("hpa.yaml", SAMPLE_HPA.to_owned()),
         ];
         let mut paths = files.iter().map(|(name, _)| self.path.join(name));
         let in_the_way = paths.find(|path| path.symlink_metadata().is_ok());
-        if let (Some(path), false) = (in_the_way, mark.exists()) {
+        if let (Some(path), false) = (in_the_way, self.path.join(MARK).exists()) {
             return Err(Failure::Failed(format!(
                 "{} is there already, and not by a demonstration: move it away, or choose \
                  another directory with --dir",
                 path.display()
             )));
         }
-        write_private(
-            &mark,
-            "Made by gpu-metrics-apiserver demo, which writes over the files here.\n",
-        )
-        .map_err(|error| unwritable(&mark, &error))?;
         for (name, text) in files {
-            let path = self.path.join(name);
-            write_private(&path, &text).map_err(|error| unwritable(&path, &error))?;
+            let written = certs::write(&self.path, name, &text, 0o600);
+            written.map_err(|error| unwritable(&self.path.join(name), &error))?;
         }
         Ok(())
     }
@@ -181,32 +182,6 @@ impl Directory {
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.path.join("kubeconfig")
     }
-}
-
-/// A temporary directory is removed however the demonstration ends: it holds a key.
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if self.temporary
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
-            tracing::warn!(path = %self.path.display(), %error, "the temporary directory stays");
-        }
-    }
-}
-
-/// Writes a file that only its owner may read. An existing file is removed first, so
-/// that its mode, or a link, does not give others access.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

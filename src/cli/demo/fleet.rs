@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use cluster_state::clock;
+use gpu_metrics::inventory::Inventory;
 use kubectl_gpu_metrics::Failure;
 use prometheus_source::{ExporterTarget, Exporters, KeyHasher, Source};
 use simulator::live::{self, Controls, RunningExporter};
 use simulator::{Fleet, Scenario};
-
-use super::Feed;
 
 /// Every simulated fleet has this namespace.
 pub(super) const NAMESPACE: &str = "team-a";
@@ -19,10 +20,10 @@ const GPUS_PER_NODE: u32 = 8;
 
 /// The exporters renew their readings and are scraped this often. Two readings make a
 /// value, so the first value is there after a few seconds.
-const SCRAPE: Duration = Duration::from_secs(2);
+pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
-/// Starts the exporters.
-pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Feed, Arc<Fleet>), Failure> {
+/// Starts the exporters of a fleet; the source scrapes them.
+pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Source), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
     scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
@@ -42,17 +43,25 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Feed, Arc<Fleet>),
         .map(|exporter| target(&fleet, exporter))
         .collect();
     let exporters = Exporters::new(targets, KeyHasher::new()).map_err(|error| failed(&error))?;
-    let simulated = Arc::clone(&fleet);
-    let feed = Feed {
-        source: Source::Exporters(Box::new(exporters)),
-        inventory: Box::new(move |at| {
-            // The exporters run as long as the inventory is in use.
-            debug_assert_eq!(running.len(), fleet.exporters().len());
-            Arc::new(fleet.inventory(at))
-        }),
-        scrape: Some(SCRAPE),
-    };
-    Ok((feed, simulated))
+    // They answer as long as the process runs.
+    tokio::spawn(async move {
+        let _exporters = running;
+        std::future::pending::<()>().await;
+    });
+    Ok((fleet, Source::Exporters(Box::new(exporters))))
+}
+
+/// The fleet's objects, as they change.
+pub(super) fn inventory(fleet: Arc<Fleet>) -> watch::Receiver<Arc<Inventory>> {
+    let objects = move || Arc::new(fleet.inventory(clock::now()));
+    let (changes, inventory) = watch::channel(objects());
+    tokio::spawn(async move {
+        while !changes.is_closed() {
+            tokio::time::sleep(SCRAPE).await;
+            changes.send_replace(objects());
+        }
+    });
+    inventory
 }
 
 /// Labels that a ServiceMonitor gives the target (docs/exporter.md, "After the

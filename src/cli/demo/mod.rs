@@ -14,10 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use clap::Args;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
@@ -25,20 +24,18 @@ use cluster_state::client::Client;
 use cluster_state::clock;
 use configuration::address::AddressParser;
 use configuration::{Config, Flags};
-use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
-use gpu_metrics::pipeline::Settings;
-use gpu_metrics::policy::MetricSpec;
 use kubectl_gpu_metrics::signals::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, number};
 use prometheus_source::settings::{Addresses, PrometheusSettings};
 use prometheus_source::{KeyHasher, Prometheus, Source};
 
+use super::bind;
 use crate::api::{Api, router};
-use crate::app::engine::Checks;
-use crate::app::{Engine, EngineSettings, relist};
-use crate::provider::gpu::GpuProvider;
+use crate::app::engine::Wiring;
+use crate::app::gpus::Running;
+use crate::app::relist::RelistTimes;
 use crate::provider::served::ServedGpus;
 use crate::telemetry::{self, Telemetry};
 
@@ -77,7 +74,7 @@ pub struct DemoArgs {
 /// When the configuration is wrong, the directory cannot be written or the
 /// port is taken.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let config = configuration(&args)?;
+    let mut config = configuration(&args)?;
     // With a real Prometheus the log says what was found; with the simulation only
     // what is wrong.
     let level = match config.prometheus {
@@ -89,7 +86,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
         tracing::warn!("{warning}");
     }
     let mut signals = Signals::new()?;
-    let tcp = bind(args.port).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let tcp = bind(address, "--port (0 takes a free one)").await?;
     let address = tcp
         .local_addr()
         .map_err(|error| Failure::Failed(error.to_string()))?;
@@ -101,53 +99,59 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
         None => fleet::NAMESPACE,
     };
     directory.write(&identity, (address, namespace))?;
-    let (mut feed, autoscalers) = match &config.prometheus {
-        Some(settings) => (Feed::prometheus(settings.clone())?, None),
-        None => {
-            let (feed, fleet) = fleet::simulate(args.gpus, args.seed).await?;
-            (feed, Some(Autoscalers::new(fleet)))
-        }
-    };
-    feed.adjust(&config);
-    let metrics: Vec<MetricSpec> = metrics::built_in()
-        .into_iter()
-        .chain(config.metrics.clone())
-        .collect();
-    let provider = Arc::new(GpuProvider::new(&metrics));
     let telemetry = Telemetry::new();
     telemetry.configuration.store(Arc::new(config.shown()));
-    let (stop, stopped) = watch::channel(false);
-    let engine = engine(config, feed, metrics, &provider, &telemetry);
-    let polling = tokio::spawn(engine.run(stopped.clone()));
-    let served = Arc::new(ServedGpus::from(Arc::clone(&provider)));
+    let (source, inventory, autoscalers) = match config.prometheus.clone() {
+        Some(settings) => {
+            let (source, inventory) = prometheus(settings)?;
+            (source, inventory, None)
+        }
+        None => {
+            if config.policy.scrape_interval.is_none() {
+                config.policy.scrape_interval = Some(fleet::SCRAPE);
+                config.poll = Some(fleet::SCRAPE);
+            }
+            let (fleet, source) = fleet::simulate(args.gpus, args.seed).await?;
+            let inventory = fleet::inventory(Arc::clone(&fleet));
+            (source, inventory, Some(Autoscalers::new(fleet)))
+        }
+    };
+    let relist = RelistTimes::default().relist;
+    let wiring = Wiring::new(&config, inventory, relist, telemetry.clone());
+    let gpus = Running::start(config, source, &wiring);
+    gpus.serve(&wiring);
+    let served = Arc::new(ServedGpus::new(wiring.served));
     let api = Api::new(served, clock::now, telemetry);
     let mut open = router::open(&api);
-    let mut autoscaler = None;
+    let mut autoscaled = None;
+    let (stop, stopped) = watch::channel(false);
+    // They end at once when this is dropped.
+    let mut tasks = JoinSet::new();
     if let Some(autoscalers) = autoscalers {
         open = open.merge(autoscalers.routes());
-        autoscaler = autoscalers.first();
-        tokio::spawn(autoscalers.control(Client::of_service(open.clone()), stopped.clone()));
+        autoscaled = autoscalers.first();
+        tasks.spawn(autoscalers.control(Client::of_service(open.clone())));
     }
     let pages = ui::routes(Client::of_service(open.clone()), None, "demo");
     let url = page.url();
-    let showing_page = tokio::spawn(page.serve(pages, stopped.clone()));
-    let server = into_service(open);
+    let showing = tokio::spawn(page.serve(pages, stopped.clone()));
     let limits = Limits {
         drain: DRAIN,
         ..Limits::default()
     };
     let listener = Listener::new(tcp, identity.tls()?, limits);
-    let serving = tokio::spawn(listener.run(server, stopped.clone()));
-    let showing = tokio::spawn(show::run(
-        Arc::clone(&provider),
+    let serving = tokio::spawn(listener.run(into_service(open), stopped));
+    tasks.spawn(show::run(
+        Arc::clone(&gpus.provider),
         directory.kubeconfig(),
-        (address, url, autoscaler),
-        stopped,
+        (address, url),
+        autoscaled,
     ));
     signals.wait().await;
+    drop(tasks);
     show::say("stopping");
     let _ = stop.send(true);
-    let _ = tokio::join!(polling, serving, showing, showing_page);
+    let _ = tokio::join!(serving, showing);
     drop(directory);
     Ok(())
 }
@@ -163,73 +167,16 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-async fn bind(port: u16) -> Result<TcpListener, Failure> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpListener::bind(address).await.map_err(|error| {
-        Failure::Failed(format!(
-            "cannot listen on {address}: {error}: end the program that has the port, or choose another with --port \
-             (0 takes a free one)"
-        ))
-    })
-}
-
-/// The sources of samples and inventory.
-struct Feed {
-    source: Source,
-    inventory: Box<dyn Fn(apimachinery::time::Timestamp) -> Arc<Inventory> + Send>,
-    /// The scrape interval, where this process scrapes.
-    scrape: Option<Duration>,
-}
-
-impl Feed {
-    fn prometheus(settings: PrometheusSettings) -> Result<Self, Failure> {
-        let source = Prometheus::new(settings, KeyHasher::new())
-            .map_err(|error| Failure::Failed(error.to_string()))?;
-        tracing::info!(
-            "no cluster is connected: pods, namespaces and nodes are those that the series name; \
-             label selectors and workloads find nothing"
-        );
-        let none = Arc::new(Inventory::default());
-        Ok(Self {
-            source: Source::Prometheus(Box::new(source)),
-            inventory: Box::new(move |_| Arc::clone(&none)),
-            scrape: None,
-        })
-    }
-
-    fn adjust(&mut self, config: &Config) {
-        if config.policy.scrape_interval.is_some() {
-            self.scrape = None;
-        }
-    }
-}
-
-fn engine(
-    mut config: Config,
-    feed: Feed,
-    metrics: Vec<MetricSpec>,
-    provider: &Arc<GpuProvider>,
-    telemetry: &Telemetry,
-) -> Engine {
-    if let Some(scrape) = feed.scrape {
-        config.policy.scrape_interval = Some(scrape);
-        config.poll = Some(scrape);
-    }
-    let served = Arc::new(ArcSwap::new(Arc::clone(provider)));
-    Engine::new(EngineSettings {
-        pipeline: Settings {
-            policy: config.policy,
-            signals: config.signals,
-            metrics,
-            exporter: config.exporters,
-        },
-        source: feed.source,
-        inventory: feed.inventory,
-        poll: config.poll,
-        relist: relist::RelistTimes::default().relist,
-        provider: Arc::clone(provider),
-        checks: Checks::register(&telemetry.health, &served),
-        served,
-        telemetry: telemetry.clone(),
-    })
+/// The samples of a real Prometheus, and no cluster.
+fn prometheus(
+    settings: PrometheusSettings,
+) -> Result<(Source, watch::Receiver<Arc<Inventory>>), Failure> {
+    let source = Prometheus::new(settings, KeyHasher::new())
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+    tracing::info!(
+        "no cluster is connected: pods, namespaces and nodes are those that the series name; \
+         label selectors and workloads find nothing"
+    );
+    let (_, none) = watch::channel(Arc::default());
+    Ok((Source::Prometheus(Box::new(source)), none))
 }

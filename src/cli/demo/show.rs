@@ -1,16 +1,16 @@
 //! The output of `demo`: the address, commands that work as printed, and the load as
 //! it changes.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
+use gpu_metrics::metric::Value;
 use gpu_metrics::snapshot::Snapshot;
 
 use crate::provider::gpu::GpuProvider;
@@ -21,39 +21,44 @@ const EVERY: Duration = Duration::from_secs(3);
 /// How often the first values are looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Prints until `stop`.
+/// Prints until cancelled. `autoscaled` is the namespace and the name of a Deployment with an
+/// autoscaler, if there is a fleet.
 pub(super) async fn run(
     provider: Arc<GpuProvider>,
     kubeconfig: PathBuf,
-    (address, page, autoscaler): (SocketAddr, String, Option<String>),
-    mut stop: watch::Receiver<bool>,
+    (address, page): (SocketAddr, String),
+    autoscaled: Option<(String, String)>,
 ) {
     say(&format!("the page, for one browser: {page}"));
     say(&format!(
         "serving custom.metrics.k8s.io and external.metrics.k8s.io on https://{address}"
     ));
     say("waiting for the first values ...");
-    let mut shown: Option<Busiest> = None;
+    let mut shown: Option<String> = None;
     let mut wait = LOOK;
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
-        }
+        tokio::time::sleep(wait).await;
         let Some(snapshot) = provider.snapshot() else {
             continue;
         };
         // The line stays with its first namespace: another one would look like a jump
         // of the load.
         if shown.is_none() {
-            shown = busiest(&snapshot);
-            if let Some(busiest) = &shown {
+            shown = match &autoscaled {
+                Some((namespace, name)) => {
+                    let value = value(&snapshot, "deployments.apps", Some(namespace), name);
+                    value.map(|_| namespace.clone())
+                }
+                None => busiest(&snapshot),
+            };
+            if let Some(namespace) = &shown {
                 wait = EVERY;
-                say(&commands(&kubeconfig, busiest, autoscaler.as_deref()));
+                let deployment = autoscaled.as_ref().map(|(_, name)| name.as_str());
+                say(&commands(&kubeconfig, namespace, deployment));
             }
         }
-        if let Some(busiest) = &shown {
-            say(&line(&snapshot, busiest));
+        if let Some(namespace) = &shown {
+            say(&line(&snapshot, namespace));
         }
     }
 }
@@ -64,107 +69,73 @@ pub(super) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// A namespace, a pod and a workload worth looking at.
-struct Busiest {
-    namespace: String,
-    workload: Option<String>,
+/// The place of a metric.
+fn metric(snapshot: &Snapshot, name: &str) -> Option<usize> {
+    let mut metrics = snapshot.metrics().iter();
+    metrics.position(|metric| metric.name == name)
+}
+
+/// The memory utilization of an object.
+fn value(
+    snapshot: &Snapshot,
+    resource: &str,
+    namespace: Option<&str>,
+    name: &str,
+) -> Option<Value> {
+    let (kind, table) = snapshot.layout().table(resource)?;
+    let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
+    *values.get(table.find(namespace, name)?)?
 }
 
 /// The namespace with most pods that have a value.
-fn busiest(snapshot: &Snapshot) -> Option<Busiest> {
-    let metric = snapshot
-        .metrics()
-        .iter()
-        .position(|metric| metric.name == MEMORY_UTILIZATION)?;
+fn busiest(snapshot: &Snapshot) -> Option<String> {
     let (kind, table) = snapshot.layout().table("pods")?;
-    let values = snapshot.values(kind, metric);
-    let mut counts = std::collections::BTreeMap::new();
-    for (object, _) in table
-        .objects
-        .iter()
-        .zip(values)
-        .filter(|(_, value)| value.is_some())
-    {
-        *counts.entry(object.namespace.clone()?).or_insert(0) += 1;
+    let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (pod, value) in table.objects.iter().zip(values) {
+        if value.is_some() {
+            *counts.entry(pod.namespace.as_deref()?).or_default() += 1;
+        }
     }
     let (namespace, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    let workload = snapshot
-        .layout()
-        .table("deployments.apps")
-        .and_then(|(kind, table)| {
-            let (start, objects) = table.within(Some(&namespace));
-            let values = snapshot.values(kind, metric);
-            let served = (start..).zip(objects).filter_map(|(index, object)| {
-                let value = values.get(index).copied().flatten()?;
-                Some((value.value, object))
-            });
-            // A constant value shows little.
-            let busiest = served.max_by(|one, other| one.0.total_cmp(&other.0));
-            busiest.map(|(_, object)| object.name.to_string())
-        });
-    Some(Busiest {
-        namespace: namespace.to_string(),
-        workload,
-    })
+    Some(namespace.to_owned())
 }
 
-fn commands(kubeconfig: &std::path::Path, busiest: &Busiest, autoscaler: Option<&str>) -> String {
-    let namespace = &busiest.namespace;
-    let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
-    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
-    let mut paths = vec![
-        ("each pod", format!("{custom}/pods/*/{MEMORY_UTILIZATION}")),
-        (
-            "the namespace",
-            format!("{custom}/metrics/{MEMORY_UTILIZATION}"),
-        ),
-        (
-            "the cluster",
-            format!("{external}/cluster_{MEMORY_UTILIZATION}"),
-        ),
-    ];
-    if let Some(workload) = &busiest.workload {
-        paths.insert(
-            1,
-            (
-                "a Deployment",
-                format!("{custom}/deployments.apps/{workload}/{MEMORY_UTILIZATION}"),
-            ),
-        );
-    }
-    let mut text = String::from("try, in another terminal:\n");
+fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> String {
     let hpa = shell_quoted(&kubeconfig.with_file_name("hpa.yaml").display().to_string());
     let kubeconfig = shell_quoted(&kubeconfig.display().to_string());
     let program = std::env::current_exe().map(|path| path.display().to_string());
     let program = shell_quoted(&program.unwrap_or_else(|_| "gpu-metrics-apiserver".to_owned()));
-    for (what, path) in paths {
-        text.push_str(&format!(
-            "  # {what}\n  kubectl --kubeconfig {kubeconfig} get --raw '{path}'\n"
-        ));
+    let get = |path: String| format!("kubectl --kubeconfig {kubeconfig} get --raw '{path}'");
+    let own = |words: String| format!("{program} {words} --kubeconfig {kubeconfig}");
+    let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
+    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
+    let metric = MEMORY_UTILIZATION;
+    let mut all = vec![("each pod", get(format!("{custom}/pods/*/{metric}")))];
+    let mut object = format!("ns {namespace}");
+    if let Some(name) = deployment {
+        let path = format!("{custom}/deployments.apps/{name}/{metric}");
+        all.push(("a Deployment", get(path)));
+        object = format!("deploy {namespace}/{name}");
     }
-    let object = match &busiest.workload {
-        Some(workload) => format!("deploy {namespace}/{workload}"),
-        None => format!("ns {namespace}"),
-    };
-    let decision = autoscaler.map(|hpa| {
-        let what = "why an autoscaler wants its replicas";
-        (what, format!("explain hpa {hpa}"))
-    });
-    let own = [
+    all.extend([
+        ("the namespace", get(format!("{custom}/metrics/{metric}"))),
+        ("the cluster", get(format!("{external}/cluster_{metric}"))),
         (
             "how a value came to be",
-            format!("explain {object} {MEMORY_UTILIZATION}"),
+            own(format!("explain {object} {metric}")),
         ),
-        ("who holds GPUs", format!("top pods -n {namespace}")),
-        ("whether an autoscaler is well", format!("check {hpa}")),
-    ];
-    for (what, words) in own.into_iter().chain(decision) {
-        text.push_str(&format!(
-            "  # {what}\n  {program} {words} --kubeconfig {kubeconfig}\n"
-        ));
+        ("who holds GPUs", own(format!("top pods -n {namespace}"))),
+        ("whether an autoscaler is well", own(format!("check {hpa}"))),
+    ]);
+    if let Some(name) = deployment {
+        let words = format!("explain hpa {namespace}/{name}");
+        all.push(("why an autoscaler wants its replicas", own(words)));
     }
-    text.push_str("Ctrl-C ends it.");
-    text
+    let all = all.iter();
+    let all = all.map(|(what, command)| format!("  # {what}\n  {command}\n"));
+    let all: String = all.collect();
+    format!("try, in another terminal:\n{all}Ctrl-C ends it.")
 }
 
 /// A word quoted for a shell.
@@ -173,36 +144,20 @@ fn shell_quoted(word: &str) -> String {
 }
 
 /// One line: memory utilization of the namespace and of the cluster.
-fn line(snapshot: &Snapshot, busiest: &Busiest) -> String {
-    let index = |name: &str| {
-        snapshot
-            .metrics()
-            .iter()
-            .position(|metric| metric.name == name)
-    };
+fn line(snapshot: &Snapshot, namespace: &str) -> String {
     let now = clock::now();
-    let value = |found: Option<gpu_metrics::metric::Value>| {
-        found.filter(|value| value.fresh_until > now).map_or_else(
-            || "unknown".to_owned(),
-            |value| format!("{:.1}", value.value),
-        )
+    let written = |value: Option<Value>| {
+        let fresh = value.filter(|value| value.fresh_until > now);
+        fresh.map_or_else(|| "unknown".to_owned(), |it| format!("{:.1}", it.value))
     };
-    let cluster = |name| value(index(name).and_then(|metric| snapshot.cluster_value(metric)));
-    let namespace = snapshot
-        .layout()
-        .table("namespaces")
-        .and_then(|(kind, table)| {
-            let object = table.find(None, &busiest.namespace)?;
-            snapshot
-                .values(kind, index(MEMORY_UTILIZATION)?)
-                .get(object)
-                .copied()
-                .flatten()
-        });
+    let cluster = |name| {
+        let metric = metric(snapshot, name);
+        written(metric.and_then(|metric| snapshot.cluster_value(metric)))
+    };
     format!(
-        "{MEMORY_UTILIZATION}: {} in namespace {}, {} in the cluster; GPUs (and MIG instances) of the cluster: active {}, idle {}, held {}",
-        value(namespace),
-        busiest.namespace,
+        "{MEMORY_UTILIZATION}: {} in namespace {namespace}, {} in the cluster; GPUs (and MIG instances) of the \
+         cluster: active {}, idle {}, held {}",
+        written(value(snapshot, "namespaces", None, namespace)),
         cluster(MEMORY_UTILIZATION),
         cluster("gpu_active_count"),
         cluster("gpu_idle_count"),

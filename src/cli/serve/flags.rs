@@ -17,15 +17,7 @@ use configuration::CERTIFICATE_SECRET;
 use configuration::flags::PrometheusFlags;
 use kubectl_gpu_metrics::number;
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
+use crate::telemetry::LineFormat;
 
 /// The oldest version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -193,7 +185,7 @@ pub(super) struct Logging {
     pub(super) v: u8,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
-    pub(super) logging_format: LogFormat,
+    pub(super) logging_format: LineFormat,
 }
 
 /// Authorities of clients in files, in place of those of the ConfigMap.

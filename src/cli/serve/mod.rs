@@ -6,24 +6,23 @@ mod flags;
 mod tests;
 mod trust;
 
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tracing::Level;
 
 use configuration::clients::Clients;
 use kubectl_gpu_metrics::signals::Signals;
 use kubectl_gpu_metrics::{Failure, ui};
 
-use crate::app::relist;
+use crate::app::relist::RelistTimes;
 use crate::app::server::{self, ServerSettings};
-use crate::app::shutdown::ShutdownTimes;
-use crate::telemetry::{self, LineFormat};
+use crate::telemetry;
 
-use super::certs;
+use super::{bind, certs};
 pub(crate) use flags::ServeArgs;
-use flags::{LogFormat, Logging, MinVersion, RuleFlags};
+use flags::{Logging, MinVersion, RuleFlags};
 
 /// Serves until a signal stops it. `without_effect` are sentences about flags that
 /// were removed from the command line.
@@ -35,9 +34,11 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
-    let [stop, hurry] = signals()?;
+    let signals = Mutex::new(Signals::new()?);
+    // The first drains, the second stops at once.
+    let next = async || signals.lock().await.wait().await;
     let settings = settings(&args).await?;
-    server::run(settings, stop, hurry)
+    server::run(settings, next(), next())
         .await
         .map_err(|error| Failure::Failed(error.to_string()))
 }
@@ -80,10 +81,7 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
         lookup: trust::lookup(&args.cluster),
         overlay: trust::overlay(&args.trust),
         security,
-        times: ShutdownTimes {
-            delay: listening.shutdown_delay_duration,
-            ..ShutdownTimes::default()
-        },
+        shutdown_delay: listening.shutdown_delay_duration,
     })
 }
 
@@ -118,48 +116,17 @@ fn start_logging(logging: &Logging) {
         5 => Level::DEBUG,
         6.. => Level::TRACE,
     };
-    let lines = match logging.logging_format {
-        LogFormat::Text => LineFormat::Text,
-        LogFormat::Json => LineFormat::Json,
-    };
-    telemetry::init(level, lines);
+    telemetry::init(level, logging.logging_format);
 }
 
-fn relist_times(rules: &RuleFlags) -> relist::RelistTimes {
-    relist::RelistTimes {
+fn relist_times(rules: &RuleFlags) -> RelistTimes {
+    RelistTimes {
         relist: rules.metrics_relist_interval,
         // prometheus-adapter's default of zero means unset.
         max_age: match rules.metrics_max_age {
-            None | Some(std::time::Duration::ZERO) => rules.metrics_relist_interval,
+            None | Some(Duration::ZERO) => rules.metrics_relist_interval,
             Some(age) => age,
         },
         answer: rules.rule_max_age,
     }
-}
-
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        Failure::Failed(format!(
-            "cannot listen on {address}: {error}: end the program that has the port, or choose \
-             another with {flag}"
-        ))
-    })
-}
-
-/// The first signal, which drains, and the second, which stops at once.
-fn signals() -> Result<[impl Future<Output = ()>; 2], Failure> {
-    let mut signals = Signals::new()?;
-    let (sender, received) = tokio::sync::watch::channel(0);
-    tokio::spawn(async move {
-        loop {
-            signals.wait().await;
-            sender.send_modify(|count| *count += 1);
-        }
-    });
-    Ok([1, 2].map(|least| {
-        let mut received = received.clone();
-        async move {
-            let _ = received.wait_for(|count| *count >= least).await;
-        }
-    }))
 }

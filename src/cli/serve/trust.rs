@@ -84,20 +84,18 @@ pub(super) fn overlay(args: &TrustFlags) -> Overlay {
 
 pub(super) fn security(args: &ServeArgs) -> Result<SecuritySettings, Failure> {
     let cluster = &args.cluster;
-    let paths = cluster.authorization_always_allow_paths.as_ref();
-    let always_allowed = paths.map(|paths| {
-        let paths: Vec<String> = paths
-            .iter()
-            .filter(|path| !path.is_empty())
-            .cloned()
-            .collect();
-        AlwaysAllowed::parse(&paths)
-    });
-    let always_allowed = always_allowed
-        .transpose()
-        .map_err(|error| Failure::Usage(format!("--authorization-always-allow-paths: {error}")))?;
+    let always_allowed = match &cluster.authorization_always_allow_paths {
+        None => AlwaysAllowed::default(),
+        Some(paths) => {
+            let paths = paths.iter().filter(|path| !path.is_empty()).cloned();
+            let allowed = AlwaysAllowed::parse(&paths.collect::<Vec<_>>());
+            allowed.map_err(|error| {
+                Failure::Usage(format!("--authorization-always-allow-paths: {error}"))
+            })?
+        }
+    };
     Ok(SecuritySettings {
-        always_allowed: always_allowed.unwrap_or_default(),
+        always_allowed,
         token_life: cluster.authentication_token_webhook_cache_ttl,
         allowed_life: cluster.authorization_webhook_cache_authorized_ttl,
         denied_life: cluster.authorization_webhook_cache_unauthorized_ttl,

@@ -19,6 +19,9 @@ use super::Failure;
 use super::cluster::ClusterArgs;
 use super::wrap;
 
+/// A valid autoscaler, which `demo` writes for its users.
+pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
+
 /// How often the cluster is asked again with `--wait`.
 const AGAIN: Duration = Duration::from_secs(2);
 

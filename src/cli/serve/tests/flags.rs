@@ -28,35 +28,19 @@ fn words_without_a_flag_and_repeats_are_taken() {
     let (args, _) = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
     assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
     assert_eq!(args.words, ["/adapter"]);
+    let (args, _) = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
+    assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
+    let (args, _) = parse(&["--tls-min-version=VersionTLS10"]).unwrap();
+    assert!(super::super::ignored(&args)[0].contains("TLS 1.2"));
     let (args, _) = parse(&["--disable-http2", "false", "--take-over=false"]).unwrap();
     assert!(args.listening.disable_http2 && !args.listening.take_over);
 }
 
 #[test]
-fn flags_about_authorities_are_taken() {
-    let (args, _) = parse(&[
-        "--client-ca-file=/ca.crt",
-        "--requestheader-allowed-names=a,b",
-        "--requestheader-username-headers=x-remote-user",
-        "--tls-min-version=VersionTLS10",
-        "--audit-log-path=-",
-    ])
-    .unwrap();
-    let names = args.trust.requestheader_allowed_names.unwrap();
-    assert_eq!(names, ["a", "b"]);
-}
-
-#[test]
-fn half_a_pair_and_headers_that_are_none_are_refused() {
+fn values_that_are_wrong_are_refused() {
+    assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
     assert!(parse(&["--tls-cert-file=a"]).is_err());
     assert!(parse(&["--prometheus-header=a b=c"]).is_err());
     assert!(parse(&["--prometheus-url=nowhere"]).is_err());
     assert!(parse(&["--prometheus-header=X-Scope-OrgID=a=b"]).is_ok());
-}
-
-#[test]
-fn durations_are_those_of_the_adapter() {
-    let (args, _) = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
-    assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
-    assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
 }
