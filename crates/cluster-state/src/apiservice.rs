@@ -4,23 +4,18 @@
 //! `cainjector` writes the bundle too (cert-manager/cert-manager:
 //! `pkg/apis/certmanager/v1/types.go`).
 
-use bytes::Bytes;
-use http::Method;
 use k8s_openapi::ByteString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
 
 use super::client::Client;
 use super::error::CallError;
-use super::secret::{MANAGER, is_conflict, trouble};
+use super::secret::{self, trouble};
 use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICE;
 use aggregated_apiserver::certificates::managed::store::{
     ApiServiceStore, Change, Entry, ServiceName, WriteError,
 };
-
-/// More than any APIService.
-const LIMIT: usize = 4 * 1024 * 1024;
 
 /// The annotations that tell cert-manager to write the bundle.
 const INJECTORS: [&str; 3] = [
@@ -101,27 +96,15 @@ fn patch(change: &Change) -> Value {
 
 impl ApiServiceStore for ApiServices {
     async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
-        let answer = self
-            .client
-            .get(&path(name), "application/json", LIMIT)
-            .await;
-        let body = match answer {
-            Ok(body) => body,
-            Err(CallError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(failed(name, &error)),
-        };
-        let object = serde_json::from_slice(&body);
-        let object = object.map_err(|error| failed(name, &self.client.garbled(error)))?;
-        Ok(Some(entry(object)))
+        match self.client.object(&path(name)).await {
+            Ok(object) => Ok(Some(entry(object))),
+            Err(CallError::NotFound(_)) => Ok(None),
+            Err(error) => Err(failed(name, &error)),
+        }
     }
 
     async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {
-        let path = format!("{}?{MANAGER}", path(name));
-        let body = Bytes::from(patch(change).to_string());
-        match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Failed(failed(name, &error))),
-        }
+        let trouble = |error: &CallError| failed(name, error);
+        secret::write(&self.client, &path(name), &patch(change), trouble).await
     }
 }

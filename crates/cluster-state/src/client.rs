@@ -47,6 +47,10 @@ const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
 
+/// The largest answer about one object: a Secret has at most 1 MiB, a third more in
+/// base64, and its metadata.
+pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
+
 /// How much is read of an error's body.
 const STATUS_BYTES: usize = 64 * 1024;
 
@@ -193,10 +197,9 @@ impl Client {
         method: Method,
         path: &str,
         body: Bytes,
-        limit: usize,
     ) -> Result<Bytes, CallError> {
         let answer = self.send(method, path, "application/json", body);
-        self.collect(&mut answer.await?, limit).await
+        self.collect(&mut answer.await?, OBJECT_BYTES).await
     }
 
     /// The next piece of a body; `None` at its end.

@@ -6,12 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use super::clock;
 use super::objects::{Kept, KeptObject, KeptService, OwnerRef};
 use super::pods::KeptPod;
 use super::table::{Key, Table};
-use apimachinery::time::{Timestamp, millis};
 
 /// The most pods that requested GPUs, other pods, and owners; beyond that the oldest
 /// are dropped.
@@ -77,7 +77,7 @@ impl Departed {
             (&mut self.others, MOST_OTHERS)
         };
         let (key, mut pod) = (key.clone(), pod.clone());
-        pod.ended.get_or_insert_with(wall_clock);
+        pod.ended.get_or_insert_with(clock::now);
         push(queue, Gone { at, key, pod }, most);
     }
 
@@ -135,12 +135,6 @@ impl Departed {
         let owners = owners.map(|gone| (gone.uid, gone.controller.clone()));
         pods.chain(owners).collect()
     }
-}
-
-/// The wall clock, which the API server and exporters use.
-pub(super) fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::from_millis(millis(since.unwrap_or_default()))
 }
 
 fn push<T>(queue: &mut VecDeque<T>, gone: T, most: usize) {

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bindings::Binding;
-use super::error::CallError;
-use super::store::Refused;
+use super::error::{CallError, Garbage};
 use apimachinery::condition::{Condition, State};
 
 /// What a single ClusterRoleBinding allows the server to read.
@@ -47,7 +46,7 @@ pub struct WatchHealth {
     pub lists: u64,
     /// Calls that failed.
     pub failures: u64,
-    /// Objects left out because they are invalid or too many.
+    /// Objects left out because they are invalid.
     pub left_out: u64,
 }
 
@@ -173,8 +172,7 @@ impl WatchRegistry {
         Reporter {
             registry: self.clone(),
             name,
-            garbage: false,
-            full: false,
+            told_garbage: false,
         }
     }
 
@@ -197,10 +195,8 @@ impl WatchRegistry {
 pub(super) struct Reporter {
     registry: WatchRegistry,
     name: Arc<str>,
-    /// Whether an object that is garbage was logged.
-    garbage: bool,
-    /// Whether an object beyond the limit was logged.
-    full: bool,
+    /// Whether an object that cannot be read was logged.
+    told_garbage: bool,
 }
 
 impl Drop for Reporter {
@@ -288,17 +284,13 @@ impl Reporter {
         }
     }
 
-    /// An object was left out; logged once for a watch and reason.
-    pub(super) fn left_out(&mut self, why: &Refused) {
+    /// An object was left out; logged once for a watch.
+    pub(super) fn left_out(&mut self, why: &Garbage) {
         self.change(|watch| watch.left_out += 1);
-        let told = match why {
-            Refused::Garbage(_) => &mut self.garbage,
-            Refused::Full(_) => &mut self.full,
-        };
-        if !std::mem::replace(told, true) {
+        if !std::mem::replace(&mut self.told_garbage, true) {
             tracing::warn!(
                 watch = &*self.name,
-                "an object is left out (later ones are only counted): {why}"
+                "an object is left out (later ones are only counted): it cannot be read: {why}"
             );
         }
     }

@@ -58,13 +58,25 @@ impl Watches {
         // only its image changed keeps its permissions.
         let (required, allowed) = (Need::Required, Need::WhereAllowed);
         let of_pods = ("pods", Form::Whole, required);
-        tasks.spawn(watch(client, registry, of_pods, pods, Some(again)));
+        tasks.spawn(watch(client, registry, of_pods, pods, again));
         let of_namespaces = ("namespaces", Form::Metadata, required);
-        tasks.spawn(watch(client, registry, of_namespaces, namespaces, None));
+        tasks.spawn(watch(
+            client,
+            registry,
+            of_namespaces,
+            namespaces,
+            Arc::default(),
+        ));
         let of_nodes = ("nodes", Form::Metadata, allowed);
-        tasks.spawn(watch(client, registry, of_nodes, nodes, None));
+        tasks.spawn(watch(client, registry, of_nodes, nodes, Arc::default()));
         let of_services = ("services", Form::Whole, allowed);
-        tasks.spawn(watch(client, registry, of_services, services, None));
+        tasks.spawn(watch(
+            client,
+            registry,
+            of_services,
+            services,
+            Arc::default(),
+        ));
         tasks.spawn(kind_watches::run(
             client.clone(),
             Arc::clone(&shared),
@@ -121,7 +133,7 @@ fn watch<S: Store>(
     registry: &WatchRegistry,
     (resource, form, need): (&'static str, Form, Need),
     store: S,
-    again: Option<Arc<Notify>>,
+    again: Arc<Notify>,
 ) -> impl Future<Output = ()> + Send + use<S> {
     let target = Target {
         fields: if resource == "pods" { UNFINISHED } else { "" },
@@ -151,7 +163,7 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
         let Ok(made) = tokio::task::spawn_blocking(move || snapshot(&from)).await else {
             continue;
         };
-        let Some(Made { inventory, settled }) = made else {
+        let Some((inventory, settled)) = made else {
             continue;
         };
         let listed = listed.get_or_insert_with(Instant::now);
@@ -164,15 +176,9 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
     }
 }
 
-/// A snapshot.
-struct Made {
-    inventory: Inventory,
-    /// Whether the owners of the listed objects are known as far as possible.
-    settled: bool,
-}
-
+/// A snapshot, and whether the owners of the listed objects are known as far as possible.
 /// `None`: the required collections are not listed yet.
-fn snapshot(shared: &Shared) -> Option<Made> {
+fn snapshot(shared: &Shared) -> Option<(Inventory, bool)> {
     let mut known = shared.lock();
     if !is_listed(&known.tables) {
         return None;
@@ -183,10 +189,7 @@ fn snapshot(shared: &Shared) -> Option<Made> {
     if kinds.set_used(used, now) {
         shared.kinds_changed.notify_one();
     }
-    Some(Made {
-        inventory,
-        settled: kinds.are_settled(),
-    })
+    Some((inventory, kinds.are_settled()))
 }
 
 /// Whether a snapshot can be made. Services are not needed: readiness waits for them,

@@ -5,7 +5,6 @@
 //! which users with the right to write pods can invent, the first by name have one.
 //! A kind whose objects rules ask for is followed from the first request on.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,7 +145,6 @@ impl Kinds {
         let left_out: Uses = others.collect();
         let mut changed = left_out != self.left_out;
         self.left_out = left_out;
-        let in_use = wanted.iter().filter(|name| !is_built_in(name)).count();
         for (name, kind) in &mut self.followed {
             if wanted.remove(name) || kind.requested {
                 kind.unused = None;
@@ -154,27 +152,15 @@ impl Kinds {
                 kind.unused.get_or_insert(now);
             }
         }
-        changed |= self.let_go(MOST_KINDS - in_use, now) || !wanted.is_empty();
+        let before = self.followed.len();
+        self.followed.retain(|_, kind| {
+            let unused = kind.unused;
+            unused.is_none_or(|since| now.saturating_duration_since(since) < UNUSED)
+        });
+        changed |= self.followed.len() != before || !wanted.is_empty();
         for name in wanted {
             self.follow(name);
         }
         changed
-    }
-
-    /// Drops kinds that have been unused for long, or exceed the room, the longest
-    /// unused first. Returns whether any was dropped.
-    fn let_go(&mut self, room: usize, now: Instant) -> bool {
-        let custom = self.followed.iter().filter(|(name, _)| !is_built_in(name));
-        let mut unused: Vec<Instant> = custom.filter_map(|(_, kind)| kind.unused).collect();
-        unused.sort_by_key(|since| Reverse(*since));
-        let last = unused.get(room).copied();
-        let before = self.followed.len();
-        self.followed.retain(|name, kind| {
-            kind.unused.is_none_or(|since| {
-                let crowded = !is_built_in(name) && last.is_some_and(|last| since <= last);
-                !crowded && now.saturating_duration_since(since) < UNUSED
-            })
-        });
-        self.followed.len() != before
     }
 }

@@ -1,7 +1,6 @@
 //! A pod as it arrives, and its kept fields.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::objects::{Kept, OwnerRef};
 use super::pool::Pool;
 use super::settings::WatchSettings;
-use super::wire::{Object, timestamp};
+use super::wire::{Object, Pairs, timestamp};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
@@ -41,29 +40,13 @@ struct Container {
     resources: Option<Resources>,
 }
 
+/// Quantities by resource; kube-apiserver writes each as a string.
 #[derive(Debug, Deserialize)]
 struct Resources {
     #[serde(default)]
-    limits: Option<BTreeMap<String, Amount>>,
+    limits: Option<Pairs>,
     #[serde(default)]
-    requests: Option<BTreeMap<String, Amount>>,
-}
-
-/// A quantity: a string, or a number where the user wrote one.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Amount {
-    Text(String),
-    Number(f64),
-}
-
-impl Amount {
-    fn text(&self) -> Cow<'_, str> {
-        match self {
-            Self::Text(text) => text.into(),
-            Self::Number(number) => number.to_string().into(),
-        }
-    }
+    requests: Option<Pairs>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -138,7 +121,7 @@ impl Container {
         let all = self.resources.iter();
         let all = all.flat_map(|it| [&it.limits, &it.requests].into_iter().flatten());
         all.flatten()
-            .map(|(name, amount)| (name.as_str(), amount.text()))
+            .map(|(name, amount)| (name.as_str(), amount.into()))
     }
 
     fn is_sidecar(&self) -> bool {

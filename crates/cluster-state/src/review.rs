@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use super::bindings::Binding;
 use super::client::Client;
+use super::clock::jitter;
 use super::error::{CallError, excerpt};
-use super::watch::jitter;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{
     Access, AccessVerdict, Pending, ReviewError, Reviewer, Token, TokenVerdict,
@@ -34,9 +34,6 @@ const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The largest answer: a user has some groups and extras.
-const ANSWER_BYTES: usize = 1024 * 1024;
-
 /// Least time between log lines on failed reviews.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -44,14 +41,14 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 const REFUSALS: u32 = 3;
 
 /// Whether the server may create reviews of a kind.
-#[derive(Debug)]
-enum Standing {
-    /// No answer yet.
-    Unknown,
-    /// The last answer was a review.
-    Allowed,
-    /// The last answers were refusals.
-    Forbidden { times: u32, why: String },
+#[derive(Debug, Default)]
+struct Standing {
+    /// Whether the last answer was a review.
+    allowed: bool,
+    /// The number of last answers that were refusals.
+    refusals: u32,
+    /// The last refusal.
+    why: String,
 }
 
 /// A kind of review.
@@ -63,11 +60,11 @@ struct Asked {
 }
 
 impl Asked {
-    const fn new(client: Client, path: &'static str) -> Self {
+    fn new(client: Client, path: &'static str) -> Self {
         Self {
             client,
             path,
-            standing: Mutex::new(Standing::Unknown),
+            standing: Mutex::default(),
         }
     }
 
@@ -79,21 +76,19 @@ impl Asked {
     fn note<T>(&self, outcome: &Result<T, CallError>) {
         let mut standing = self.standing();
         match outcome {
-            Ok(_) => *standing = Standing::Allowed,
+            Ok(_) => {
+                *standing = Standing {
+                    allowed: true,
+                    ..Standing::default()
+                }
+            }
             Err(error) if error.is_forbidden() => {
-                let times = match &*standing {
-                    Standing::Forbidden { times, .. } => times.saturating_add(1),
-                    Standing::Unknown | Standing::Allowed => 1,
-                };
-                let why = error.to_string();
-                *standing = Standing::Forbidden { times, why };
+                standing.allowed = false;
+                standing.refusals = standing.refusals.saturating_add(1);
+                standing.why = error.to_string();
             }
             Err(_) => {}
         }
-    }
-
-    fn is_allowed(&self) -> bool {
-        matches!(*self.standing(), Standing::Allowed)
     }
 }
 
@@ -136,19 +131,19 @@ impl KubeReviewer {
     pub fn forbidden(&self) -> Option<String> {
         [&self.tokens, &self.accesses]
             .into_iter()
-            .find_map(|asked| match &*asked.standing() {
-                Standing::Forbidden { times, why } if *times >= REFUSALS => Some(why.clone()),
-                _ => None,
+            .find_map(|asked| {
+                let standing = asked.standing();
+                (standing.refusals >= REFUSALS).then(|| standing.why.clone())
             })
     }
 
     /// Asks for a review of each kind that is not known to be allowed: a server
     /// that is not ready gets no request that would need one.
     pub async fn ask_again(&self) {
-        if !self.tokens.is_allowed() {
+        if !self.tokens.standing().allowed {
             let _ = self.token(&Token("none".to_owned()), &[]).await;
         }
-        if !self.accesses.is_allowed() {
+        if !self.accesses.standing().allowed {
             let anonymous = Identity {
                 user: "system:anonymous".to_owned(),
                 ..Identity::default()
@@ -199,10 +194,7 @@ async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, Ca
     let mut pause = PAUSE;
     let mut attempt = 1;
     loop {
-        match client
-            .submit(Method::POST, path, body.clone(), ANSWER_BYTES)
-            .await
-        {
+        match client.submit(Method::POST, path, body.clone()).await {
             Err(error) if error.is_passing() && attempt < ATTEMPTS => {
                 tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
                 pause = pause.mul_f64(1.5);

@@ -9,17 +9,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Map, Value, json};
 
-use super::client::Client;
+use super::client::{Client, OBJECT_BYTES};
 use super::error::CallError;
 use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::content::{self, Data};
 use aggregated_apiserver::certificates::managed::store::{SecretStore, Stored, WriteError};
-
-/// A Secret has at most 1 MiB, a third more in base64, and its metadata.
-const LIMIT: usize = 4 * 1024 * 1024;
-
-/// The writer, in `managedFields`.
-pub(super) const MANAGER: &str = "fieldManager=gpu-metrics-apiserver";
 
 /// One Secret.
 #[derive(Clone, Debug)]
@@ -80,9 +74,21 @@ pub(super) fn trouble(error: &CallError, rule: &str) -> Trouble {
     }
 }
 
-/// Whether another write came first; 404: the object existed a moment ago.
-pub(super) const fn is_conflict(error: &CallError) -> bool {
-    matches!(error, CallError::Status(_, 409, _) | CallError::NotFound(_))
+/// Sends a merge patch of an object.
+pub(super) async fn write(
+    client: &Client,
+    path: &str,
+    patch: &Value,
+    trouble: impl FnOnce(&CallError) -> Trouble,
+) -> Result<(), WriteError> {
+    let path = format!("{path}?fieldManager=gpu-metrics-apiserver");
+    let body = Bytes::from(patch.to_string());
+    match client.submit(Method::PATCH, &path, body).await {
+        Ok(_) => Ok(()),
+        // Another write came first; 404: the object existed a moment ago.
+        Err(CallError::Status(_, 409, _) | CallError::NotFound(_)) => Err(WriteError::Conflict),
+        Err(error) => Err(WriteError::Failed(trouble(&error))),
+    }
 }
 
 impl SecretStore for SharedSecret {
@@ -92,7 +98,10 @@ impl SecretStore for SharedSecret {
 
     async fn read(&self) -> Result<Stored, Trouble> {
         let path = self.path();
-        let answer = self.client.get(&path, "application/json", LIMIT).await;
+        let answer = self
+            .client
+            .get(&path, "application/json", OBJECT_BYTES)
+            .await;
         let body = answer.map_err(|error| self.trouble(&error))?;
         // The parser's message may quote a private key, so no part of it is used.
         let object: Secret = serde_json::from_slice(&body).map_err(|_| {
@@ -112,16 +121,11 @@ impl SecretStore for SharedSecret {
             let value = data.get(key).map(|value| ByteString(value.clone()));
             values.insert(key.to_owned(), json!(value));
         }
-        let patch: Value = json!({
+        let patch = json!({
             "metadata": {"resourceVersion": version},
             "data": values,
         });
-        let path = format!("{}?{MANAGER}", self.path());
-        let body = Bytes::from(patch.to_string());
-        match self.client.submit(Method::PATCH, &path, body, LIMIT).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_conflict(&error) => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Failed(self.trouble(&error))),
-        }
+        let trouble = |error: &CallError| self.trouble(error);
+        write(&self.client, &self.path(), &patch, trouble).await
     }
 }

@@ -12,13 +12,8 @@ use apimachinery::labels::Labels;
 /// The most services of one pod, in the order of their names.
 pub(super) const MOST_OF_A_POD: usize = 32;
 
-/// The most pairs of pod and service in all.
-const MOST_EDGES: usize = 1_000_000;
-
-/// The most comparisons for one namespace, and for all, in one snapshot: some tens
-/// and some hundreds of milliseconds.
-const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
-const MOST_CHECKS: usize = 4_000_000;
+/// The most comparisons for one namespace in one snapshot: some tens of milliseconds.
+const MOST_CHECKS: usize = 500_000;
 
 /// How many pairs of a selector are examined for the rarest one.
 const PAIRS_LOOKED_AT: usize = 16;
@@ -55,9 +50,8 @@ pub(super) struct Services<'a> {
     by_pair: HashMap<PairKey, Vec<u32>>,
     /// Results by namespace and label set, which the pods of a workload share.
     found: HashMap<(Pointer, Option<Pointer>), Rc<[u32]>>,
-    spent: HashMap<Pointer, usize>,
-    checks_left: usize,
-    edges_left: usize,
+    /// Comparisons so far, by namespace.
+    checks: HashMap<Pointer, usize>,
     /// A message on the first service that was left out.
     pub(super) left_out: Option<String>,
 }
@@ -101,57 +95,37 @@ impl<'a> Services<'a> {
             groups,
             by_pair,
             found: HashMap::new(),
-            spent: HashMap::new(),
-            checks_left: MOST_CHECKS,
-            edges_left: MOST_EDGES,
+            checks: HashMap::new(),
             left_out: None,
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.services.len()
-    }
-
     /// The service at an index from [`Services::selecting`].
-    pub(super) fn get(&self, index: u32) -> Option<(&'a Key, &'a KeptService)> {
-        self.services.get(index as usize).copied()
+    pub(super) fn get(&self, index: u32) -> (&'a Key, &'a KeptService) {
+        self.services[index as usize]
     }
 
     /// The indices of the services that select a pod, in the order of their names.
     pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let from = (pointer(&key.0), labels_pointer(labels));
-        let found = match self.found.get(&from) {
-            Some(found) => Rc::clone(found),
-            None => {
-                let found = self.find(key, labels);
-                self.found.insert(from, Rc::clone(&found));
-                found
-            }
-        };
-        if found.len() > self.edges_left {
-            self.leave_out(|| {
-                format!(
-                    "services select pods more than {MOST_EDGES} times: those of pod {}/{} and of \
-                     others have no metrics of them: narrow the services' selectors",
-                    key.0, key.1
-                )
-            });
-            return Rc::new([]);
+        if let Some(found) = self.found.get(&from) {
+            return Rc::clone(found);
         }
-        self.edges_left -= found.len();
+        let found = self.find(key, labels);
+        self.found.insert(from, Rc::clone(&found));
         found
     }
 
     fn find(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let namespace = pointer(&key.0);
-        let allowed = self.allowance(namespace);
-        let (mut checks, mut selected, mut more) = (0, Vec::new(), false);
+        let checks = self.checks.entry(namespace).or_default();
+        let (mut selected, mut more) = (Vec::new(), false);
         'labels: for (name, value) in labels.iter() {
-            checks += 1;
+            *checks += 1;
             let at = (namespace, pointer(name), pointer(value));
             for group in self.by_pair.get(&at).into_iter().flatten() {
-                checks += 1;
-                if checks > allowed {
+                *checks += 1;
+                if *checks > MOST_CHECKS {
                     break 'labels;
                 }
                 let group = &self.groups[*group as usize];
@@ -161,9 +135,7 @@ impl<'a> Services<'a> {
                 }
             }
         }
-        *self.spent.entry(namespace).or_default() += checks;
-        self.checks_left = self.checks_left.saturating_sub(checks);
-        if checks > allowed {
+        if *checks > MOST_CHECKS {
             self.leave_out(|| {
                 format!(
                     "namespace {}: its services cannot be told apart by one label: those of pod \
@@ -186,14 +158,6 @@ impl<'a> Services<'a> {
             });
         }
         selected.into()
-    }
-
-    /// The comparisons that a namespace has left.
-    fn allowance(&self, namespace: Pointer) -> usize {
-        let spent = self.spent.get(&namespace).copied().unwrap_or_default();
-        MOST_CHECKS_OF_A_NAMESPACE
-            .saturating_sub(spent)
-            .min(self.checks_left)
     }
 
     fn leave_out(&mut self, what: impl FnOnce() -> String) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::departed::wall_clock;
+use super::clock;
 use super::kinds::Uses;
 use super::objects::{Kept, KeptObject, OwnerRef};
 use super::pods::KeptPod;
@@ -42,8 +42,6 @@ type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 struct Walk<'a> {
     tables: &'a Tables,
     services: Services<'a>,
-    /// Indices of services among the workloads.
-    placed: Vec<Option<u32>>,
     service_kind: ObjectKind,
     workloads: Vec<Workload>,
     /// Indices of workloads.
@@ -60,7 +58,7 @@ struct Walk<'a> {
 pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> (Inventory, Uses) {
     known.departed.expire(now, remember);
     if known.tables.pods.complete {
-        known.listed.get_or_insert_with(wall_clock);
+        known.listed.get_or_insert_with(clock::now);
     }
     let tables = &known.tables;
     let mut walk = Walk::new(tables, known.departed.controllers());
@@ -145,11 +143,9 @@ fn cluster_objects(table: &Table<KeptObject>) -> Vec<ClusterObject> {
 
 impl<'a> Walk<'a> {
     fn new(tables: &'a Tables, gone: HashMap<u64, OwnerRef>) -> Self {
-        let services = Services::of(&tables.services);
         Self {
             tables,
-            placed: vec![None; services.len()],
-            services,
+            services: Services::of(&tables.services),
             service_kind: ObjectKind::service(),
             workloads: Vec::new(),
             known: HashMap::new(),
@@ -214,17 +210,10 @@ impl<'a> Walk<'a> {
     fn add_services(&mut self, key: &Key, pod: &KeptPod, owners: &mut Vec<u32>) {
         let selecting = self.services.selecting(key, &pod.labels);
         owners.reserve_exact(selecting.len());
+        let kind = self.service_kind.clone();
         for index in selecting.iter() {
-            let known = self.placed.get(*index as usize).copied().flatten();
-            let place = known.or_else(|| {
-                let (key, service) = self.services.get(*index)?;
-                let kind = self.service_kind.clone();
-                Some(self.workload(&kind, key, &service.labels, service.created))
-            });
-            if let Some(placed) = self.placed.get_mut(*index as usize) {
-                *placed = place;
-            }
-            owners.extend(place);
+            let (key, service) = self.services.get(*index);
+            owners.push(self.workload(&kind, key, &service.labels, service.created));
         }
     }
 

@@ -14,7 +14,7 @@ use super::objects::{KeptObject, KeptService};
 use super::pods::KeptPod;
 use super::pool::Pool;
 use super::settings::WatchSettings;
-use super::store::{Refused, Store};
+use super::store::Store;
 use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
 use apimachinery::time::Timestamp;
@@ -92,7 +92,7 @@ impl<V: Departing> Writer<V> {
     }
 
     /// Returns whether anything changed.
-    fn write(&self, object: &RawValue) -> Result<bool, Refused> {
+    fn write(&self, object: &RawValue) -> Result<bool, Garbage> {
         // Decoded before the lock is taken.
         let object: Object<V::Spec, V::Status> = wire::decode(object)?;
         let name = object.metadata.name()?;
@@ -115,7 +115,7 @@ impl<V: Departing> Writer<V> {
             before.depart(&key, departed, Instant::now());
         }
         match kept {
-            Some(kept) => table.put(key, kept),
+            Some(kept) => Ok(table.put(key, kept)),
             None => Ok(table.remove(&key)),
         }
     }
@@ -158,18 +158,13 @@ impl<V: Departing> Store for Writer<V> {
         self.with(|table, _| table.begin());
     }
 
-    fn put(&mut self, object: &RawValue) -> Result<(), Refused> {
+    fn put(&mut self, object: &RawValue) -> Result<(), Garbage> {
         let outcome = self.write(object);
-        let changed = match &outcome {
-            Ok(changed) => *changed,
+        match &outcome {
+            Ok(true) => self.shared.changed.notify_one(),
+            Ok(false) => {}
             // An object that has become invalid is removed.
-            Err(Refused::Garbage(Garbage(_))) => {
-                wire::name_of(object).is_some_and(|name| self.take(&name))
-            }
-            Err(Refused::Full(_)) => false,
-        };
-        if changed {
-            self.shared.changed.notify_one();
+            Err(_) => self.remove(object),
         }
         outcome.map(|_| ())
     }

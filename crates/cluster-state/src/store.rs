@@ -70,8 +70,8 @@ impl Target {
 pub(super) trait Store: Send {
     /// A list begins: objects that are not in it are removed when it is complete.
     fn begin(&mut self) {}
-    /// An object was added or changed.
-    fn put(&mut self, object: &RawValue) -> Result<(), Refused>;
+    /// An object was added or changed. One that cannot be read is not kept.
+    fn put(&mut self, object: &RawValue) -> Result<(), Garbage>;
     /// An object was deleted.
     fn remove(&mut self, _: &RawValue) {}
     /// The list is complete.
@@ -84,15 +84,4 @@ pub(super) trait Store: Send {
     fn lacking(&self) -> Option<&'static str> {
         None
     }
-}
-
-/// Why an object is not kept.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
-    /// The object is invalid.
-    #[error("it cannot be read: {0}")]
-    Garbage(#[from] Garbage),
-    /// The limit of objects is reached.
-    #[error("there are {0} already")]
-    Full(usize),
 }

@@ -1,15 +1,8 @@
 //! The objects of one collection.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
-
-use super::store::Refused;
-
-/// Most objects of one collection: five times the pods of the largest cluster
-/// that Kubernetes is tested for
-/// (`kubernetes.io/docs/setup/best-practices/ cluster-large`, 150,000 pods), so that
-/// memory is bounded.
-const MOST_OBJECTS: usize = 750_000;
 
 /// Namespace (empty: cluster-scoped) and name.
 pub(super) type Key = (Arc<str>, Arc<str>);
@@ -47,18 +40,18 @@ impl<V: PartialEq> Table<V> {
     }
 
     /// Returns whether anything changed.
-    pub(super) fn put(&mut self, key: Key, value: V) -> Result<bool, Refused> {
-        if let Some((list, known)) = self.objects.get_mut(&key) {
-            *list = self.list;
-            let changed = *known != value;
-            *known = value;
-            return Ok(changed);
+    pub(super) fn put(&mut self, key: Key, value: V) -> bool {
+        match self.objects.entry(key) {
+            Entry::Occupied(mut known) => {
+                let changed = known.get().1 != value;
+                known.insert((self.list, value));
+                changed
+            }
+            Entry::Vacant(place) => {
+                place.insert((self.list, value));
+                true
+            }
         }
-        if self.objects.len() >= MOST_OBJECTS {
-            return Err(Refused::Full(MOST_OBJECTS));
-        }
-        self.objects.insert(key, (self.list, value));
-        Ok(true)
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> bool {

@@ -2,26 +2,19 @@
 //! faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
-type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+use super::server::{Body, Server, whole};
 
 /// The fault of a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +56,7 @@ struct State {
 /// The server; dropping it ends it.
 pub struct FakeKube {
     state: Arc<Mutex<State>>,
-    server: JoinHandle<()>,
-    folder: tempfile::TempDir,
-}
-
-impl Drop for FakeKube {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
+    server: Server,
 }
 
 impl FakeKube {
@@ -81,19 +67,15 @@ impl FakeKube {
 
     /// Starts it on a port that was bound before.
     pub fn on(listener: TcpListener) -> Self {
-        let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             version: 100,
             ..State::default()
         }));
-        let server = tokio::spawn(accept(listener, Arc::clone(&state)));
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), kubeconfig(address)).unwrap();
-        let fake = Self {
-            state,
-            server,
-            folder,
-        };
+        let shared = Arc::clone(&state);
+        let server = Server::start(listener, move |request| {
+            answer(Arc::clone(&shared), request)
+        });
+        let fake = Self { state, server };
         for resource in ["pods", "namespaces", "nodes", "services"] {
             fake.lock()
                 .collections
@@ -103,7 +85,7 @@ impl FakeKube {
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.server.kubeconfig()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -218,17 +200,6 @@ impl FakeKube {
     }
 }
 
-/// A kubeconfig with a token for a server without TLS.
-pub fn kubeconfig(address: SocketAddr) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": format!("http://{address}")}}],
-        "users": [{"name": "test", "user": {"token": "secret"}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    })
-    .to_string()
-}
-
 fn key(object: &Value) -> (String, String) {
     let text = |field: &str| {
         let text = object["metadata"][field].as_str();
@@ -253,29 +224,6 @@ impl Collection {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Dropped with this task, which ends all connections.
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let state = Arc::clone(&state);
-        connections.spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&state), request));
-            let builder = auto::Builder::new(TokioExecutor::new());
-            let _ = builder
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
-}
-
-fn whole(status: u16, body: impl Into<Bytes>) -> Response<Body> {
-    let body = Full::new(body.into()).map_err(|never| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = status.try_into().unwrap();
-    response
-}
-
 fn refusal(code: u16, message: &str) -> Response<Body> {
     whole(
         code,
@@ -283,10 +231,7 @@ fn refusal(code: u16, message: &str) -> Response<Body> {
     )
 }
 
-async fn answer(
-    state: Arc<Mutex<State>>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = body
         .collect()
@@ -312,38 +257,35 @@ async fn answer(
         Some(Fault::Stall) => std::future::pending().await,
         Some(Fault::Forbidden) => {
             let text = format!("User \"test\" cannot list {path} at the cluster scope");
-            return Ok(refusal(403, &text));
+            return refusal(403, &text);
         }
-        Some(Fault::Status(code)) => return Ok(refusal(code, "so it is")),
-        Some(Fault::Text(text)) => return Ok(whole(200, text)),
+        Some(Fault::Status(code)) => return refusal(code, "so it is"),
+        Some(Fault::Text(text)) => return whole(200, text),
         Some(Fault::CutWatches) if params.contains_key("watch") => {
             let cut = stream::iter([Err(std::io::Error::other("cut"))]);
-            return Ok(Response::new(StreamBody::new(cut).boxed_unsync()));
+            return Response::new(StreamBody::new(cut).boxed_unsync());
         }
         Some(Fault::CutWatches) | None => {}
     }
     let mut state = state.lock().unwrap();
     if let Some(document) = state.documents.get(&path) {
-        return Ok(whole(200, document.to_string()));
+        return whole(200, document.to_string());
     }
     if path == "/api" || path == "/apis" {
         let groups = if path == "/apis" { &*state.groups } else { &[] };
         // Both forms of discovery. A kube-apiserver has the aggregation layer.
         let plain = [json!({"name": "apiregistration.k8s.io", "versions": []})];
         let document = json!({"items": groups, "groups": plain});
-        return Ok(whole(200, document.to_string()));
+        return whole(200, document.to_string());
     }
     if !state.collections.contains_key(&path) {
-        return Ok(refusal(
-            404,
-            "the server could not find the requested resource",
-        ));
+        return refusal(404, "the server could not find the requested resource");
     }
-    Ok(if params.contains_key("watch") {
+    if params.contains_key("watch") {
         watch(&mut state, &path, &params)
     } else {
         list(&state, &path, &params)
-    })
+    }
 }
 
 fn list(state: &State, path: &str, params: &BTreeMap<String, String>) -> Response<Body> {

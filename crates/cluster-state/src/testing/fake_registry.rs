@@ -2,22 +2,16 @@
 //! version, as in the API.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::Bytes;
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-use super::fake_kube::kubeconfig;
+use super::server::{Body, Server, whole};
 
 #[derive(Default)]
 struct State {
@@ -33,33 +27,22 @@ struct State {
 /// The server; dropping it ends it.
 pub struct FakeRegistry {
     state: Arc<Mutex<State>>,
-    server: JoinHandle<()>,
-    folder: tempfile::TempDir,
-}
-
-impl Drop for FakeRegistry {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
+    server: Server,
 }
 
 impl FakeRegistry {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let state = Arc::<Mutex<State>>::default();
-        let server = tokio::spawn(accept(listener, Arc::clone(&state)));
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), kubeconfig(address)).unwrap();
-        Self {
-            state,
-            server,
-            folder,
-        }
+        let shared = Arc::clone(&state);
+        let server = Server::start(listener, move |request| {
+            answer(Arc::clone(&shared), request)
+        });
+        Self { state, server }
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.server.kubeconfig()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,26 +141,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Dropped with this task, which ends all connections.
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let state = Arc::clone(&state);
-        connections.spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&state), request));
-            let builder = auto::Builder::new(TokioExecutor::new());
-            let _ = builder
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
-}
-
-async fn answer(
-    state: Arc<Mutex<State>>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     if head.method == Method::PATCH {
@@ -186,7 +150,5 @@ async fn answer(
     let mut state = state.lock().unwrap();
     state.requests.push(format!("{} {}", head.method, head.uri));
     let (status, text) = state.answer(&head.method, head.uri.path(), &body);
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status.try_into().unwrap();
-    Ok(response)
+    whole(status, text)
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use super::super::departed::wall_clock;
+use super::super::clock;
 use super::super::pool::KindName;
 use super::super::snapshot;
 use super::super::state::{Shared, Writer};
@@ -122,10 +122,10 @@ fn a_pod_has_ended_when_the_watch_says_so() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     assert_eq!(world.inventory().pods[0].ended, None);
-    let before = wall_clock();
+    let before = clock::now();
     world.remove(Of::Pods, &replica("a", "1"));
     let ended = world.inventory().departed[0].ended;
-    assert!(ended >= Some(before) && ended <= Some(wall_clock()));
+    assert!(ended >= Some(before) && ended <= Some(clock::now()));
     assert_eq!(world.inventory_after(60).departed[0].ended, ended);
 }
 

@@ -47,32 +47,6 @@ fn a_kind_that_is_not_used_any_more_is_followed_for_a_while() {
 }
 
 #[test]
-fn a_kind_in_use_takes_the_place_of_one_that_is_not() {
-    let mut kinds = Kinds::default();
-    let now = Instant::now();
-    kinds.set_used(invented(MOST_KINDS).collect(), now);
-    let ray = kind("ray.io", "RayCluster");
-    let still = invented(MOST_KINDS).skip(1).chain([Arc::clone(&ray)]);
-    assert!(kinds.set_used(still.collect(), now));
-    assert!(kinds.get(&ray).is_some());
-    assert!(kinds.get(&kind("aaa.io", "K0000")).is_none());
-    assert!(kinds.get(&kind("aaa.io", "K0001")).is_some());
-}
-
-#[test]
-fn kinds_that_change_all_the_time_do_not_pile_up() {
-    let mut kinds = Kinds::default();
-    let now = Instant::now();
-    for second in 0..20 {
-        let names = (0..10).map(|number| kind("aaa.io", &format!("K{second}-{number}")));
-        kinds.set_used(names.collect(), now + Duration::from_secs(second));
-        assert!(kinds.names().len() <= MOST_KINDS);
-    }
-    assert!(kinds.get(&kind("aaa.io", "K18-0")).is_some());
-    assert!(kinds.get(&kind("aaa.io", "K1-0")).is_none());
-}
-
-#[test]
 fn a_kind_that_rules_ask_for_is_followed_once_and_for_good() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
