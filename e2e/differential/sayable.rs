@@ -114,7 +114,7 @@ fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     is_split
         && reasons.devices.iter().any(|device| {
             let several = device.rows.len() > 1 || is_used_percent(measure);
-            several && device.rows.iter().any(|row| row.row.per_process)
+            several && device.rows.iter().any(|row| row.row.told.per_process)
         })
 }
 
@@ -146,7 +146,7 @@ fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let of = |standing: Standing| facts.clone().filter(move |it| it.standing == standing);
     let heard = |facts: &RowFacts| snapshot.frame().heard(facts.id);
     let bare = of(Standing::Unheld).filter_map(|it| Some(heard(it)?.newest));
-    let held = of(Standing::Held).filter(|it| !it.row.per_process);
+    let held = of(Standing::Held).filter(|it| !it.row.told.per_process);
     let held = held.filter_map(|it| Some(heard(it)?.first.max(it.started)));
     held.min().is_some_and(|since| bare.max() >= Some(since))
 }

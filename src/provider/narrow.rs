@@ -122,7 +122,7 @@ impl Narrowed {
     ) -> Option<Vec<LabelMatcher>> {
         let of_one = |requirement| {
             let seen = rows.clone();
-            let seen = seen.map(|facts| (&*facts.row.labels, value_of(requirement, facts)));
+            let seen = seen.map(|facts| (&facts.row.told.labels, value_of(requirement, facts)));
             matcher(requirement, &seen)
         };
         let matchers: Option<Vec<_>> = self.labels.iter().map(of_one).collect();
@@ -143,13 +143,13 @@ fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r st
     match requirement.key.as_str() {
         MODEL => model_of(facts),
         CONTAINER => facts.row.owner.as_ref()?.container.as_deref(),
-        key => facts.row.labels.get_ignore_case(key),
+        key => facts.row.told.labels.get_ignore_case(key),
     }
 }
 
 fn model_of(facts: &RowFacts) -> Option<&str> {
     let mut names = MODEL_LABELS.iter();
-    names.find_map(|name| facts.row.labels.get_ignore_case(name))
+    names.find_map(|name| facts.row.told.labels.get_ignore_case(name))
 }
 
 /// The number of looks at a label set that a selector takes: one for each

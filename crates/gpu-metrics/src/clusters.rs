@@ -58,7 +58,6 @@ impl<'a> Clusters<'a> {
 
     /// Whether the store holds more than one cluster: names that contradict each other,
     /// or foreign rows.
-    #[must_use]
     pub(crate) fn are_several(&self) -> bool {
         let mut names = self.names();
         names.any(|name| {
@@ -68,7 +67,6 @@ impl<'a> Clusters<'a> {
 
     /// Whether a row with this name is another cluster's: some name is proven local, and
     /// this one agrees with none of those. Without proof no row is foreign.
-    #[must_use]
     pub(crate) fn is_foreign(&self, cluster: &str) -> bool {
         let agrees = |ours: &&str| agree(ours, cluster) == Some(true);
         !self.ours.is_empty()

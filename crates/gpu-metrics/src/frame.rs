@@ -39,28 +39,22 @@ pub struct Frame {
 
 impl Frame {
     /// A frame over the given columns.
-    #[must_use]
     pub(crate) fn new(
         now: Timestamp,
         step_ms: i64,
         signals: Vec<Columns>,
         view: View,
         heard: Vec<Heard>,
+        answered: Vec<bool>,
     ) -> Self {
         Self {
             now,
             step_ms,
             signals,
-            answered: Vec::new(),
+            answered,
             view: Arc::new(view),
             heard: heard.into(),
         }
-    }
-
-    /// Sets which signals were ever answered.
-    #[must_use]
-    pub(crate) fn answered(self, answered: Vec<bool>) -> Self {
-        Self { answered, ..self }
     }
 
     /// Whether a signal was ever answered: else a device without it may have it.
@@ -89,7 +83,6 @@ impl Frame {
 
     /// The reading of a row that counts at an instant, held for `hold_ms`.
     #[inline]
-    #[must_use]
     pub(crate) fn reading(
         &self,
         signal: SignalId,
@@ -103,7 +96,6 @@ impl Frame {
 
     /// The rows with a sample of any signal after the instant before this one and not
     /// after it: a bit for each row.
-    #[must_use]
     pub(crate) fn sampled(&self, instant: i64) -> Vec<u64> {
         let mut rows = vec![0; self.heard.len().div_ceil(WORD)];
         for columns in &self.signals {

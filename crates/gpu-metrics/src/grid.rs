@@ -29,7 +29,6 @@ pub struct Reading {
 impl Reading {
     /// The reading that counts out of two of the same device at the same instant: the
     /// newer one, and the larger of equally new ones.
-    #[must_use]
     pub(crate) fn better(self, other: Self) -> Self {
         let newer = other.at > self.at || (other.at == self.at && other.value > self.value);
         if newer { other } else { self }
@@ -174,14 +173,12 @@ pub struct Columns {
 }
 
 /// The index of the first instant that is not before `at`.
-#[must_use]
 pub(crate) fn instant_from(at: Timestamp, step_ms: i64) -> i64 {
     let millis = at.millis();
     millis.div_euclid(step_ms) + i64::from(millis.rem_euclid(step_ms) != 0)
 }
 
 /// The time of an instant.
-#[must_use]
 pub(crate) const fn instant_time(index: i64, step_ms: i64) -> Timestamp {
     Timestamp::from_millis(index * step_ms)
 }
@@ -212,7 +209,6 @@ impl Columns {
     /// `step_ms`: its newest sample, if that is a reading and younger than
     /// `hold_ms`.
     #[inline]
-    #[must_use]
     pub(crate) fn reading(
         &self,
         row: RowId,
@@ -233,7 +229,6 @@ impl Columns {
 
     /// The newest reading at or before an instant, however old; samples that are no
     /// readings are skipped.
-    #[must_use]
     pub(crate) fn last_reading(&self, row: RowId, index: i64, step_ms: i64) -> Option<Reading> {
         let last = index.min(self.first + self.len() - 1);
         let kept = (self.first..=last).rev().find_map(|at| {

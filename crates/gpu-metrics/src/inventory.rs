@@ -214,7 +214,6 @@ impl Inventory {
     }
 
     /// The departed pods of that name, the last first.
-    #[must_use]
     pub(crate) fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());
@@ -223,7 +222,6 @@ impl Inventory {
     }
 
     /// The last departed pod of that name.
-    #[must_use]
     pub(crate) fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
         self.all_departed(namespace, name).first()
     }

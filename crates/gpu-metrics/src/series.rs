@@ -23,14 +23,12 @@ pub struct Device {
 
 impl Device {
     /// Whether this is a MIG instance.
-    #[must_use]
     pub(crate) fn is_mig(&self) -> bool {
         self.instance.is_some()
     }
 
     /// Compute slices of a MIG instance: the leading number of its profile
     /// (`3g.40gb` → 3). A whole GPU has seven.
-    #[must_use]
     pub(crate) fn slices(&self) -> u32 {
         let Some(profile) = &self.profile else {
             return if self.is_mig() { 1 } else { 7 };
@@ -59,7 +57,6 @@ pub enum Scheme {
 
 impl Scheme {
     /// The labels that name the owner, as text.
-    #[must_use]
     pub(crate) const fn describe(self) -> &'static str {
         match self {
             Self::Exported => "exported_namespace and exported_pod (honor_labels: false)",
@@ -90,6 +87,29 @@ pub struct NodeName {
     pub name: Arc<str>,
 }
 
+/// What the labels of a series tell besides its device and owner. The signals of a device
+/// mostly tell the same, so they share one copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// How the owner was read.
+    pub scheme: Option<Scheme>,
+    /// Whether the series itself proves a bare owner (sharing or DRA labels). Otherwise a
+    /// bare owner counts only if the cluster confirms that the pod holds GPUs.
+    pub proven: bool,
+    /// Whether the labels alone make the owner look like the exporter itself.
+    pub suspect: bool,
+    /// Candidates for the node's name, best first.
+    pub nodes: Vec<NodeName>,
+    /// The cluster that the labels name: `cluster=prod`, with commas between several
+    /// labels.
+    pub cluster: Option<Arc<str>>,
+    /// Whether the labels are those of one process' share of the device; it is one if the
+    /// target also writes a line of the device itself.
+    pub per_process: bool,
+    /// All labels but the name.
+    pub labels: Labels,
+}
+
 /// A series with its labels read.
 #[derive(Clone, Debug)]
 pub struct SeriesInfo {
@@ -101,29 +121,14 @@ pub struct SeriesInfo {
     pub device: Device,
     /// The pod it names, if any.
     pub owner: Option<Owner>,
-    /// How the owner was read.
-    pub scheme: Option<Scheme>,
-    /// Whether the series itself proves a bare owner (sharing or DRA labels). Otherwise a
-    /// bare owner counts only if the cluster confirms that the pod holds GPUs.
-    pub proven: bool,
-    /// Whether the labels alone make the owner look like the exporter itself.
-    pub suspect: bool,
-    /// Candidates for the node's name, best first.
-    pub nodes: Vec<NodeName>,
     /// The scrape job; intervals and units are determined per job.
     pub job: Arc<str>,
     /// The source: the job and the external labels, as one text.
     pub source: Arc<str>,
     /// The scrape target; together with the source it identifies the target.
     pub instance: Arc<str>,
-    /// The cluster that its labels name: `cluster=prod`, with commas between several
-    /// labels.
-    pub cluster: Option<Arc<str>>,
-    /// Whether the labels are those of one process' share of the device; it is one if the
-    /// target also writes a line of the device itself.
-    pub per_process: bool,
-    /// All labels but the name.
-    pub labels: Labels,
+    /// What else the labels tell.
+    pub told: Arc<Told>,
 }
 
 #[cfg(test)]

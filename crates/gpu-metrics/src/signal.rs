@@ -26,13 +26,11 @@ impl SignalId {
     pub const POWER_USAGE: Self = Self(7);
 
     /// The number as an index.
-    #[must_use]
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Its unit; of a configured field [`Unit::Plain`], whatever was configured.
-    #[must_use]
     pub(crate) const fn unit(self) -> Unit {
         match self {
             Self::MEM_COPY_UTIL | Self::GPU_UTIL => Unit::Percent,

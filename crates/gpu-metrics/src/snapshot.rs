@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::aggregate::{
     Absence, Changes, DeviceReasons, Evaluator, Group, IdleSince, Lens, MeasureRequest, Reasons,
-    RowTarget, Span, Spanned,
+    RowTarget, Span, Spanned, window_ms,
 };
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
@@ -38,7 +38,6 @@ pub struct Snapshot {
     layout: Arc<Layout>,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    window: Duration,
     /// The source's clock minus the local clock, milliseconds.
     skew_ms: i64,
     /// The target whose intervals apply to each row, by row number.
@@ -51,13 +50,11 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Computes all values with the default window and formula.
-    #[must_use]
     pub(crate) fn compute(
         frame: Frame,
         layout: Arc<Layout>,
         policy: Arc<Policy>,
         metrics: Arc<[MetricSpec]>,
-        window: Duration,
     ) -> Self {
         let targets = RowTarget::of_rows(&frame, &layout);
         let mut snapshot = Self {
@@ -65,7 +62,6 @@ impl Snapshot {
             layout,
             policy,
             metrics,
-            window,
             skew_ms: 0,
             targets,
             changes: Changes::default(),
@@ -92,12 +88,8 @@ impl Snapshot {
         };
         let first = spans().map(|span| span.first).min();
         let last = spans().map(|span| span.last).max();
-        let Some(instants) = first.zip(last) else {
-            for (kind, table) in kinds.iter_mut().zip(self.layout.tables()) {
-                kind.values = vec![vec![None; table.objects.len()].into(); self.metrics.len()];
-            }
-            return (kinds, cluster, Changes::default());
-        };
+        // Without any window there is no instant.
+        let instants = first.zip(last).unwrap_or((0, -1));
         let rules = (&*self.policy, &self.targets[..]);
         let changes = Changes::of(&self.frame, &self.layout, rules, instants);
         let evaluator = Evaluator {
@@ -105,30 +97,21 @@ impl Snapshot {
             ..self.evaluator()
         };
         for family in self.families() {
-            let of_groups = self.asks(&family, false);
-            let Some(ask) = of_groups.first() else {
+            let asks = self.asks(&family);
+            let Some(ask) = asks.first() else {
                 continue;
             };
             let sight = evaluator.sight(ask, instants);
-            let values = evaluator.values(&[whole], &of_groups, Some(&sight));
-            for (metric, value) in family.iter().zip(values) {
-                cluster[*metric] = value;
-            }
-            if ask.measure == Measure::OriginalAverage {
-                // The number of the whole cluster, so it is computed once for all objects.
-                let all = groups.concat();
-                let mut values = evaluator.values(&all, &of_groups, Some(&sight)).into_iter();
-                for (kind, groups) in kinds.iter_mut().zip(&groups) {
-                    let of_kind = values.by_ref().take(groups.len() * family.len());
-                    kind.keep(&family, &of_kind.collect::<Vec<_>>());
-                }
-                continue;
-            }
-            let tables = self.layout.tables();
-            for ((kind, table), groups) in kinds.iter_mut().zip(tables).zip(&groups) {
-                let asks = self.asks(&family, is_pods(table));
-                let values = evaluator.values(groups, &asks, Some(&sight));
+            let of_cluster = evaluator.values(&[whole], &asks, Some(&sight));
+            for (kind, groups) in kinds.iter_mut().zip(&groups) {
+                let values = match ask.measure {
+                    Measure::OriginalAverage => of_cluster.repeat(groups.len()),
+                    _ => evaluator.values(groups, &asks, Some(&sight)),
+                };
                 kind.keep(&family, &values);
+            }
+            for (metric, value) in family.iter().zip(of_cluster) {
+                cluster[*metric] = value;
             }
         }
         (kinds, cluster, changes)
@@ -151,13 +134,12 @@ impl Snapshot {
         Group::of_cluster(&self.layout)
     }
 
-    fn asks(&self, family: &[usize], one_pod: bool) -> Vec<MeasureRequest> {
+    fn asks(&self, family: &[usize]) -> Vec<MeasureRequest> {
         let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
         metrics
             .map(|metric| MeasureRequest {
                 measure: metric.measure,
                 formula: formula_for(&metric.measure, self.policy.formula),
-                one_pod,
             })
             .collect()
     }
@@ -207,10 +189,10 @@ impl Snapshot {
         &self.metrics
     }
 
-    /// The default window.
+    /// The default window; groups of slower targets have a longer one.
     #[must_use]
     pub fn window(&self) -> Duration {
-        self.window
+        Duration::from_millis(window_ms(&self.policy, None, 0).unsigned_abs())
     }
 
     /// How readings become values.
@@ -245,15 +227,19 @@ impl Snapshot {
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Vec<Option<Value>> {
-        let one_pod = groups.first().is_some_and(|group| group.one_pod);
-        let ask = self.ask(measure, formula, one_pod);
+        let asks = [self.ask(measure, formula)];
         let window_ms = window.map(millis);
+        if *measure == Measure::OriginalAverage {
+            // The number of the whole cluster, whatever the group.
+            let whole = self.spanned(self.cluster_group(), window_ms);
+            let values = self.evaluator().values(&[whole], &asks, None);
+            return values.repeat(groups.len());
+        }
+        let groups = groups.iter();
         let groups: Vec<Spanned<'_>> = groups
-            .iter()
             .map(|group| self.spanned(*group, window_ms))
             .collect();
-        self.evaluator()
-            .values(&groups, std::slice::from_ref(&ask), None)
+        self.evaluator().values(&groups, &asks, None)
     }
 
     /// Explains the value of a group: [`Snapshot::evaluate`] with reasons.
@@ -265,28 +251,26 @@ impl Snapshot {
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Option<Reasons<'_>> {
-        let ask = self.ask(measure, formula, group.one_pod);
+        let ask = self.ask(measure, formula);
         let spanned = self.spanned(*group, window.map(millis));
         self.evaluator().reasons(&spanned, &ask)
     }
 
     /// Since when a device of the group has not been in use.
-    #[must_use]
     pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
         of: (&Group<'_>, &Span),
         measure: &Measure,
     ) -> Option<IdleSince> {
-        let ask = self.ask(measure, None, of.0.one_pod);
+        let ask = self.ask(measure, None);
         self.evaluator().idle(device, of, &ask)
     }
 
-    fn ask(&self, measure: &Measure, formula: Option<Formula>, one_pod: bool) -> MeasureRequest {
+    fn ask(&self, measure: &Measure, formula: Option<Formula>) -> MeasureRequest {
         MeasureRequest {
             measure: *measure,
             formula: formula_for(measure, formula.unwrap_or(self.policy.formula)),
-            one_pod,
         }
     }
 

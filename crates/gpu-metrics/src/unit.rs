@@ -20,7 +20,6 @@ pub enum Scale {
 
 impl Scale {
     /// The unit that a single value shows.
-    #[must_use]
     pub(crate) fn of(value: f64) -> Option<Self> {
         let is_fraction = value > 0.0 && value < 1.0;
         let is_percent = value > RATIO_MAX && value <= 100.0;
@@ -82,19 +81,16 @@ pub struct Scales {
 
 impl Scales {
     /// The verdict, if there is one.
-    #[must_use]
     pub(crate) const fn verdict(&self) -> Option<Scale> {
         self.verdict
     }
 
     /// When the verdict last changed.
-    #[must_use]
     pub(crate) const fn changed(&self) -> Option<Timestamp> {
         self.changed
     }
 
     /// Whether scrapes contradict the unit in force.
-    #[must_use]
     pub(crate) const fn is_doubted(&self) -> bool {
         self.contrary.is_some()
     }

@@ -110,7 +110,7 @@ impl<'s> Device<'s> {
         let (facts, frame) = (row.facts, seen.snapshot.frame());
         self.is_mig = facts.is_mig;
         self.has_instances = facts.has_instances;
-        let bare = facts.row.scheme == Some(Scheme::Bare);
+        let bare = facts.row.told.scheme == Some(Scheme::Bare);
         let is_unheld = bare && facts.standing == Standing::Unheld;
         self.named |= facts.row.owner.is_some() && !is_unheld;
         if let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) {

@@ -62,14 +62,13 @@ pub enum Absence {
 
 impl Evaluator<'_> {
     /// Why a group has no value.
-    #[must_use]
     pub(crate) fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
         let unseen: usize = group
             .unseen
             .iter()
             .map(|unseen| unseen.count as usize)
             .sum();
-        let devices = self.devices(group.rows.iter());
+        let devices = self.devices(group.rows);
         if devices == 0 {
             return match unseen {
                 0 => Absence::NoDevice,
@@ -79,27 +78,23 @@ impl Evaluator<'_> {
                 },
             };
         }
-        let is_silent = |row: &&RowId| {
-            let facts = self.layout.fact(**row);
-            facts.is_some_and(|facts| self.is_silent(facts))
-        };
-        let silent = || group.rows.iter().filter(is_silent);
-        let count = self.devices(silent());
         if let Some(newest) = self.whole_source_behind(group) {
             return Absence::StoreBehind { newest };
         }
-        if count > 0 {
-            let since = silent().filter_map(|row| self.last_alive(*row)).max();
+        let is_silent = |facts: &&RowFacts| self.is_silent(facts);
+        let silent: Vec<&RowFacts> = self.layout.facts_of(group.rows).filter(is_silent).collect();
+        if !silent.is_empty() {
+            let since = silent
+                .iter()
+                .filter_map(|facts| self.last_alive(facts))
+                .max();
             let since = since.unwrap_or(Timestamp::MIN);
-            let (devices, of) = (count, devices + unseen);
-            let is_frozen = |row: &RowId| {
-                let facts = self.layout.fact(*row);
-                facts.is_some_and(|facts| self.is_frozen(facts))
-            };
-            return if silent().all(is_frozen) {
-                Absence::Frozen { devices, of, since }
-            } else {
-                Absence::Silent { devices, of, since }
+            let is_frozen = silent.iter().all(|facts| self.is_frozen(facts));
+            let rows: Vec<RowId> = silent.iter().map(|facts| facts.id).collect();
+            let (devices, of) = (self.devices(&rows), devices + unseen);
+            return match is_frozen {
+                true => Absence::Frozen { devices, of, since },
+                false => Absence::Silent { devices, of, since },
             };
         }
         if unseen > 0 {
@@ -113,13 +108,11 @@ impl Evaluator<'_> {
     }
 
     /// Whether the exporter of a row's device is silent.
-    #[must_use]
     pub(crate) fn is_silent(&self, facts: &RowFacts) -> bool {
         self.target(facts).is_some_and(|target| target.silent)
     }
 
     /// Whether the exporter of a row's device sends readings that no longer change.
-    #[must_use]
     pub(crate) fn is_frozen(&self, facts: &RowFacts) -> bool {
         let target = self.target(facts);
         target.is_some_and(|target| target.frozen_since.is_some())
@@ -127,19 +120,18 @@ impl Evaluator<'_> {
 
     /// Why the group's devices have no recent samples while their targets do.
     fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
-        let lost = || {
-            group
-                .rows
-                .iter()
-                .filter(|row| self.is_lost(**row, span.window_ms))
-        };
+        let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
+        let lost: Vec<RowId> = group.rows.iter().copied().filter(is_lost).collect();
         let heard = |row: &RowId| self.frame.heard(*row).map(|heard| heard.newest);
-        let devices = self.devices(lost());
-        if devices > 0 {
+        if !lost.is_empty() {
             return Some(Absence::Lost {
-                devices,
-                of: self.devices(group.rows.iter()),
-                since: lost().filter_map(heard).max().unwrap_or(Timestamp::MIN),
+                devices: self.devices(&lost),
+                of: self.devices(group.rows),
+                since: lost
+                    .iter()
+                    .filter_map(heard)
+                    .max()
+                    .unwrap_or(Timestamp::MIN),
             });
         }
         let since = group.rows.iter().filter_map(heard).max()?;
@@ -151,7 +143,6 @@ impl Evaluator<'_> {
 
     /// Whether the target of a row's device answers for others, and has not for
     /// it for longer than a window, whichever pod holds it.
-    #[must_use]
     pub(crate) fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
         let Some((facts, target)) = self
             .layout
@@ -169,17 +160,15 @@ impl Evaluator<'_> {
     }
 
     /// The newest sample of a row before its target froze.
-    fn last_alive(&self, row: RowId) -> Option<Timestamp> {
-        let frozen = self
-            .layout
-            .fact(row)
-            .and_then(|facts| self.target(facts)?.frozen_since);
-        frozen.or_else(|| self.frame.heard(row).map(|heard| heard.newest))
+    fn last_alive(&self, facts: &RowFacts) -> Option<Timestamp> {
+        let frozen = self.target(facts).and_then(|target| target.frozen_since);
+        frozen.or_else(|| self.frame.heard(facts.id).map(|heard| heard.newest))
     }
 
-    fn devices<'g>(&self, rows: impl Iterator<Item = &'g RowId>) -> usize {
-        let devices: BTreeSet<u32> = rows.map(|row| self.layout.rank(*row).device).collect();
-        devices.len()
+    /// The number of devices that rows, in the order of their devices, are of.
+    fn devices(&self, rows: &[RowId]) -> usize {
+        rows.chunk_by(|a, b| self.layout.is_one_device(*a, *b))
+            .count()
     }
 
     /// The newest sample of the group's exporters, if no target of their sources is

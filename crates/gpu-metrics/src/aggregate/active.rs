@@ -55,8 +55,8 @@ impl Moment<'_> {
         let mut earlier = (1..=held).map(|back| Moment::new(self.of, self.instant() - back));
         let mut was_active = || {
             earlier.any(|moment| {
-                let rows = rows.iter().filter_map(|row| moment.of.layout.fact(*row));
-                let reading = rows
+                let lines = moment.of.layout.facts_of(rows);
+                let reading = lines
                     .filter_map(|facts| moment.reading(facts, value))
                     .reduce(Reading::better);
                 moment.is_active(value, reading, facts) == Some(true)
@@ -75,8 +75,7 @@ impl Moment<'_> {
         if let Some(reading) = self.device_reading(facts, value) {
             return Some(reading.value > threshold * ratio_scale(value));
         }
-        let rows = self.of.layout.device_rows(facts.device).iter();
-        let mut lines = rows.filter_map(|row| self.of.layout.fact(*row));
+        let mut lines = self.lines(facts);
         let had = lines.any(|line| self.last(line, value, self.instant()).is_some());
         let mut signals = signals_of(facts, value).into_iter().flatten();
         let never_had = !had && signals.all(|signal| self.of.frame.is_answered(signal));

@@ -19,7 +19,6 @@ pub struct Changes {
 
 impl Changes {
     /// The changes from instant `first` to `last`.
-    #[must_use]
     pub(crate) fn of(
         frame: &Frame,
         layout: &Layout,

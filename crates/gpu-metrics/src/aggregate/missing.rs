@@ -79,7 +79,7 @@ impl Evaluator<'_> {
 
     /// Whether a live pod holds a device by one of its rows; others are never missing.
     pub(super) fn may_be_missing(&self, rows: &[RowId]) -> bool {
-        let mut facts = rows.iter().filter_map(|row| self.layout.fact(*row));
+        let mut facts = self.layout.facts_of(rows);
         facts.any(|facts| facts.standing == Standing::Held)
     }
 
@@ -116,7 +116,7 @@ impl Evaluator<'_> {
         span: &Span,
         ask: &MeasureRequest,
     ) -> Silent {
-        let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
+        let facts = self.layout.facts_of(rows);
         let expected = facts.filter(|facts| self.is_expected(facts, now.time()));
         let of_rows = expected.map(|facts| self.silent_row(now, facts, span, ask));
         of_rows.fold(Silent::NotExpected, Silent::or)
@@ -220,7 +220,6 @@ impl Evaluator<'_> {
 
     /// When a live pod's device was last reported without a pod, if that is newer than
     /// its last sample with the pod: the kubelet lost the labels.
-    #[must_use]
     pub(crate) fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
         let newest = self.newer_without_pod(facts)?;
         (!self.is_let_go(facts)).then_some(newest)
@@ -240,9 +239,9 @@ impl Evaluator<'_> {
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == InventoryOrigin::Cluster;
         let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
-        let may_be = is_held && !facts.row.per_process && is_known;
-        let rows = self.layout.device_rows(facts.device).iter();
-        let rows = rows.filter_map(|row| self.layout.fact(*row));
+        let may_be = is_held && !facts.row.told.per_process && is_known;
+        let rows = self.layout.device_rows(facts.device);
+        let rows = self.layout.facts_of(rows);
         rows.filter(move |row| may_be && row.standing == Standing::Unheld)
     }
 
@@ -257,11 +256,9 @@ impl Evaluator<'_> {
         if self.newer_without_pod(facts).is_none() {
             return false;
         }
-        let pods = self.layout.table("pods").map(|(_, table)| table);
-        let pod = pods.and_then(|table| {
-            let place = table.find(Some(&owner.namespace), &owner.pod)?;
-            table.objects.get(place)
-        });
+        let pod = self
+            .layout
+            .object("pods", Some(&owner.namespace), &owner.pod);
         let members = pod.map_or(&[][..], |pod| pod.members.as_slice());
         let newest_of = |rows: &[RowId]| {
             let heard = rows.iter().filter_map(|row| self.frame.heard(*row));

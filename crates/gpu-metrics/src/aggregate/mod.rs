@@ -20,7 +20,7 @@ use super::frame::Frame;
 use super::grid::RowId;
 use super::layout::{Layout, Unseen};
 use super::metric::Value;
-use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Reducer, Shared};
+use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Shared};
 use super::signal::SignalId;
 use apimachinery::time::Timestamp;
 
@@ -44,13 +44,12 @@ pub struct Group<'g> {
     pub created: Timestamp,
     /// Whether a reading counts only while a pod held the device.
     pub of_pods: bool,
-    /// Whether the group is a single pod.
+    /// Whether the group is a single pod: it may have a share of a device.
     pub one_pod: bool,
 }
 
 impl<'g> Group<'g> {
     /// All devices of the cluster.
-    #[must_use]
     pub(crate) fn of_cluster(layout: &'g Layout) -> Self {
         Self {
             rows: layout.cluster(),
@@ -69,8 +68,6 @@ pub struct MeasureRequest {
     pub measure: Measure,
     /// How readings become a number.
     pub formula: Formula,
-    /// Whether each group is a single pod.
-    pub one_pod: bool,
 }
 
 /// Evaluates measures over a frame.
@@ -103,55 +100,9 @@ impl<'a> Evaluator<'a> {
         asks: &[MeasureRequest],
         sight: Option<&Sight>,
     ) -> Vec<Option<Value>> {
-        let Some(first) = asks.first() else {
-            return Vec::new();
-        };
-        if first.measure == Measure::OriginalAverage {
-            return self.original(groups, asks, sight);
-        }
-        self.values_of(groups, asks, sight)
-    }
-
-    /// The original exporter's number is the whole cluster's, whatever the object.
-    fn original(
-        &self,
-        groups: &[Spanned<'_>],
-        asks: &[MeasureRequest],
-        sight: Option<&Sight>,
-    ) -> Vec<Option<Value>> {
-        let whole = Group::of_cluster(self.layout);
-        // No pod's share of a device.
-        let of_whole = |ask: &MeasureRequest| MeasureRequest {
-            one_pod: false,
-            ..*ask
-        };
-        let asks: Vec<MeasureRequest> = asks.iter().map(of_whole).collect();
-        let window_ms = |(_, span): &Spanned<'_>| span.map(|span| span.window_ms);
-        let mut known: Option<(Option<i64>, Vec<Option<Value>>)> = None;
-        let mut all = Vec::with_capacity(groups.len() * asks.len());
-        for group in groups {
-            let asked_ms = window_ms(group);
-            if known.as_ref().is_none_or(|(of, _)| *of != asked_ms) {
-                let spanned = (whole, self.span(&whole, asked_ms));
-                known = Some((asked_ms, self.values_of(&[spanned], &asks, sight)));
-            }
-            all.extend(known.iter().flat_map(|(_, values)| values));
-        }
-        all
-    }
-
-    fn values_of(
-        &self,
-        groups: &[Spanned<'_>],
-        asks: &[MeasureRequest],
-        sight: Option<&Sight>,
-    ) -> Vec<Option<Value>> {
-        let Some(first) = asks.first() else {
-            return Vec::new();
-        };
         // A row's share of a device depends on the group.
-        let whole = !(first.one_pod && self.policy.shared == Shared::Split);
-        let sight = sight.filter(|_| whole);
+        let is_pods = groups.iter().any(|(group, _)| group.one_pod);
+        let sight = sight.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
         let mut folds = vec![Fold::default(); asks.len()];
         let mut tallies = Tallies::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
@@ -188,7 +139,6 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Reads every row once for all groups, from instant `first` to `last`.
-    #[must_use]
     pub(crate) fn sight(&self, ask: &MeasureRequest, (first, last): (i64, i64)) -> Sight {
         let mut sight = Sight {
             first,
@@ -204,7 +154,7 @@ impl<'a> Evaluator<'a> {
                 if let Some(facts) = facts
                     && (instant == first || self.changes.has(facts.id, instant))
                 {
-                    *seen = now.see(&[facts.id], ask);
+                    *seen = now.see(&[facts.id], &ask.measure, false);
                 }
             }
             sight.seen.push(seen);
@@ -225,18 +175,9 @@ impl<'a> Evaluator<'a> {
             return None;
         }
         let covered_ms = (instants * self.frame.step_ms()).min(span.window_ms);
-        let plain_mean = ask.formula == Formula::Plain
-            && matches!(
-                ask.measure,
-                Measure::Devices {
-                    reducer: Reducer::Mean,
-                    ..
-                }
-            );
-        let value = if plain_mean {
-            self.mean_of_device_means(group, span, ask)?
-        } else {
-            fold.value(ask, self.policy.idle)?
+        let value = match ask.formula {
+            Formula::Plain => self.mean_of_device_means(group, span, &ask.measure)?,
+            _ => fold.value(ask, self.policy.idle)?,
         };
         Some(Value {
             value,
@@ -251,24 +192,18 @@ impl<'a> Evaluator<'a> {
         &self,
         group: &Group<'_>,
         span: &Span,
-        ask: &MeasureRequest,
+        measure: &Measure,
     ) -> Option<f64> {
-        let Measure::Devices { value, .. } = ask.measure else {
-            return None;
-        };
         let moments: Vec<Moment<'_>> = (span.first..=span.last)
             .map(|instant| Moment::new(*self, instant))
             .collect();
         let (mut sum, mut weight) = (0.0, 0.0);
-        for rows in self.by_device(group.rows, &ask.measure) {
+        for rows in self.by_device(group.rows, measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
             for moment in &moments {
-                if let Some(shown) = moment.best(rows, value, ask)
-                    && shown.reading.at >= group.created
-                    && !(group.one_pod && shown.reading.at < shown.facts.started)
-                    && !(group.of_pods && shown.reading.at >= shown.facts.ended)
-                {
-                    device_sum += shown.reading.value;
+                let seen = moment.see(rows, measure, group.one_pod);
+                if !seen.value.is_nan() && !seen.is_outside(group) {
+                    device_sum += seen.value;
                     instants += 1;
                 }
             }
@@ -371,7 +306,6 @@ pub struct Lens {
 
 impl Lens {
     /// The lens of a measure.
-    #[must_use]
     pub(crate) fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
         let (shown_by, of_active) = match measure {

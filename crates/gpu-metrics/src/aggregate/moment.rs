@@ -3,19 +3,19 @@
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::inventory::InventoryOrigin;
 use super::super::layout::{RowFacts, Standing};
-use super::super::policy::{DeviceValue, Shared};
+use super::super::policy::{DeviceValue, Measure, Shared};
 use super::super::signal::SignalId;
-use super::{Evaluator, Lens, MeasureRequest, Seen};
+use super::{Evaluator, Lens, Seen};
 use apimachinery::time::Timestamp;
 
 /// A device's reading at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ShownReading<'a> {
-    pub(super) reading: Reading,
+struct ShownReading<'a> {
+    reading: Reading,
     /// Its weight in a mean; for a share in percent, the whole.
     weight: f64,
     /// The row of the reading.
-    pub(super) facts: &'a RowFacts,
+    facts: &'a RowFacts,
 }
 
 /// One instant of the grid.
@@ -45,14 +45,15 @@ impl<'a> Moment<'a> {
         self.time
     }
 
+    /// All rows of a row's device.
+    pub(super) fn lines(&self, facts: &RowFacts) -> impl Iterator<Item = &'a RowFacts> {
+        let layout = self.of.layout;
+        layout.facts_of(layout.device_rows(facts.device))
+    }
+
     /// A device's reading for a group: the newest of its rows' readings, and the larger
     /// of equally new ones. Shares of processes are added.
-    pub(super) fn best(
-        &self,
-        rows: &[RowId],
-        value: DeviceValue,
-        ask: &MeasureRequest,
-    ) -> Option<ShownReading<'a>> {
+    fn best(&self, rows: &[RowId], value: DeviceValue, one_pod: bool) -> Option<ShownReading<'a>> {
         let mut best: Option<ShownReading<'_>> = None;
         let may_be_part = matches!(
             value,
@@ -66,8 +67,8 @@ impl<'a> Moment<'a> {
             let Some(mut shown) = facts.and_then(|facts| self.shown(facts, value)) else {
                 continue;
             };
-            if ask.one_pod && self.of.policy.shared == Shared::Split && !is_part(&shown) {
-                let holders = self.holders(shown.facts.device, value).max(1);
+            if one_pod && self.of.policy.shared == Shared::Split && !is_part(&shown) {
+                let holders = self.holders(shown.facts, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
             let of_holder = |shown: &ShownReading<'_>| shown.reading.at < shown.facts.ended;
@@ -93,9 +94,8 @@ impl<'a> Moment<'a> {
     /// the device itself. Older exporters repeat the device's value under the same
     /// labels, without that line.
     fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
-        let lines = self.of.layout.device_rows(facts.device).iter();
-        let mut lines = lines.filter_map(|row| self.of.layout.fact(*row));
-        facts.row.per_process
+        let mut lines = self.lines(facts);
+        facts.row.told.per_process
             && lines.any(|line| {
                 let is_whole = line.standing == Standing::Unheld;
                 let own = is_whole.then(|| self.reading(line, value)).flatten();
@@ -106,8 +106,7 @@ impl<'a> Moment<'a> {
     /// The sum of all processes' shares among the rows, as new as `reading`; the device's
     /// own line, if the rows have it, is used instead.
     fn sum_of_processes(&self, rows: &[RowId], value: DeviceValue, reading: Reading) -> f64 {
-        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
-        let as_new = facts.filter_map(|facts| {
+        let as_new = self.of.layout.facts_of(rows).filter_map(|facts| {
             let own = self.reading(facts, value)?;
             (own.at == reading.at).then_some((facts, own.value))
         });
@@ -146,7 +145,7 @@ impl<'a> Moment<'a> {
     }
 
     fn reading_among(&self, rows: &[RowId], value: DeviceValue) -> Option<Reading> {
-        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let rows = self.of.layout.facts_of(rows);
         rows.filter_map(|facts| self.row_reading(facts, value))
             .reduce(Reading::better)
     }
@@ -159,7 +158,7 @@ impl<'a> Moment<'a> {
         if rows.len() == 1 {
             return false;
         }
-        let rows = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let rows = self.of.layout.facts_of(rows);
         rows.filter(|facts| facts.was_held_at(at)).any(|facts| {
             self.reading(facts, value)
                 .is_some_and(|reading| reading.at == at)
@@ -172,12 +171,12 @@ impl<'a> Moment<'a> {
         if rows.len() == 1 || self.of.layout.inventory().authority == InventoryOrigin::Series {
             return false;
         }
-        let facts = rows.iter().filter_map(|row| self.of.layout.fact(*row));
+        let facts = self.of.layout.facts_of(rows);
         let mut held = facts.filter(|facts| facts.standing == Standing::Held);
         held.any(|facts| {
             let heard = self.of.frame.heard(facts.id);
             let since = heard.map(|heard| heard.first.max(facts.started));
-            !facts.row.per_process
+            !facts.row.told.per_process
                 && !self.of.is_of_predecessor(facts)
                 && since.is_some_and(|since| since <= at && at < facts.ended)
                 && !self.of.is_let_go(facts)
@@ -185,10 +184,9 @@ impl<'a> Moment<'a> {
     }
 
     /// The number of different pods that a device's readings name.
-    fn holders(&self, device: u32, value: DeviceValue) -> u32 {
-        let rows = self.of.layout.device_rows(device).iter();
-        let mut holders: Vec<_> = rows
-            .filter_map(|row| self.of.layout.fact(*row))
+    fn holders(&self, facts: &RowFacts, value: DeviceValue) -> u32 {
+        let lines = self.lines(facts);
+        let mut holders: Vec<_> = lines
             .filter(|facts| self.reading(facts, value).is_some())
             .filter_map(|facts| facts.row.owner.as_ref())
             .map(|owner| (&owner.namespace, &owner.pod))
@@ -234,8 +232,7 @@ impl<'a> Moment<'a> {
     }
 
     fn is_handed_over(&self, facts: &RowFacts, value: DeviceValue, at: Timestamp) -> bool {
-        let others = self.of.layout.device_rows(facts.device).iter();
-        let mut others = others.filter_map(|row| self.of.layout.fact(*row));
+        let mut others = self.lines(facts);
         others.any(|other| {
             let mut targets = other.row.targets.iter();
             other.id != facts.id
@@ -304,15 +301,12 @@ impl<'a> Moment<'a> {
     /// process' share.
     fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;
-        let lines = || {
-            let rows = self.of.layout.device_rows(facts.device).iter();
-            rows.filter_map(|row| self.of.layout.fact(*row))
-        };
+        let lines = || self.lines(facts);
         let of_device = |signal| {
             let readings = lines().filter_map(|line| self.signal(signal, line));
             readings.reduce(Reading::better)
         };
-        let own = |signal| match facts.row.per_process {
+        let own = |signal| match facts.row.told.per_process {
             true => of_device(signal),
             false => self.signal(signal, facts),
         };
@@ -349,11 +343,11 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
 
 impl Moment<'_> {
     /// The reading of one device's rows for a measure.
-    pub(super) fn see(&self, rows: &[RowId], ask: &MeasureRequest) -> Seen {
-        let lens = Lens::of(&ask.measure);
+    pub(super) fn see(&self, rows: &[RowId], measure: &Measure, one_pod: bool) -> Seen {
+        let lens = Lens::of(measure);
         let mut found = lens
             .shown_by()
-            .filter_map(|value| Some((value, self.best(rows, value, ask)?)));
+            .filter_map(|value| Some((value, self.best(rows, value, one_pod)?)));
         let Some((value, shown)) = found.next() else {
             return Seen::NOTHING;
         };

@@ -111,7 +111,6 @@ pub struct Reasons<'a> {
 impl<'a> Evaluator<'a> {
     /// The explanation of a group's value; `None` if its targets have no samples. Not for
     /// the original exporter's number, in which devices have no part.
-    #[must_use]
     pub(crate) fn reasons(
         &self,
         (group, span): &Spanned<'_>,
@@ -149,7 +148,6 @@ impl<'a> Evaluator<'a> {
 
     /// Since when a held device has not been in use, as far back as the longest window.
     /// `None`: it is in use, free or unknown, or the measure does not concern use.
-    #[must_use]
     pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
@@ -163,7 +161,7 @@ impl<'a> Evaluator<'a> {
         let longest = millis(self.policy.max_window) / self.frame.step_ms();
         let (mut since, mut or_longer) = (None, true);
         for instant in (span.first.min(span.last - longest)..=span.last).rev() {
-            let seen = Moment::new(*self, instant).see(&rows, ask);
+            let seen = Moment::new(*self, instant).see(&rows, &ask.measure, group.one_pod);
             if seen.value.is_nan() || seen.active.is_none() {
                 break;
             }
@@ -180,8 +178,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn device(&self, rows: &[RowId], ask: &MeasureRequest, last: i64) -> DeviceReasons<'a> {
-        let facts = rows.iter().filter_map(|row| self.layout.fact(*row));
-        let facts: Vec<&RowFacts> = facts.collect();
+        let facts: Vec<&RowFacts> = self.layout.facts_of(rows).collect();
         let target = facts.first().and_then(|facts| self.target(facts));
         let facts_of = rows
             .first()
@@ -212,7 +209,7 @@ impl<'a> Evaluator<'a> {
         (group, span): (&Group<'_>, &Span),
         ask: &MeasureRequest,
     ) -> Outcome {
-        let seen = now.see(rows, ask);
+        let seen = now.see(rows, &ask.measure, group.one_pod);
         if seen.value.is_nan() || seen.is_outside(group) {
             let state = match self.silent(now, rows, span, ask) {
                 Silent::Missed(_) => ReadingOutcome::Missing,

@@ -21,7 +21,6 @@ impl RowTarget {
     };
 
     /// The target of each row, by row number.
-    #[must_use]
     pub(crate) fn of_rows(frame: &Frame, layout: &Layout) -> Vec<Self> {
         let rows = layout.facts();
         rows.map(|facts| facts.map_or(Self::NONE, |facts| Self::of(frame, &facts.row.targets)))

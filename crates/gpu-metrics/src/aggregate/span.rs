@@ -39,7 +39,6 @@ pub struct Span {
 
 impl Evaluator<'_> {
     /// The instants of a group; `None` if its targets have no samples.
-    #[must_use]
     pub(crate) fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
             .slowest(group, |row, target| {
@@ -98,7 +97,6 @@ impl Evaluator<'_> {
 impl Span {
     /// Until when a value with this newest defined instant is served: later windows no
     /// longer have it among their last instants.
-    #[must_use]
     pub(crate) fn served_until(&self, defined: i64, step_ms: i64) -> Timestamp {
         let served_ms = SERVED_MS.max(SERVED_INSTANTS * step_ms);
         let ended_ms = instant_time(defined, step_ms).millis() + served_ms;

@@ -361,7 +361,7 @@ impl Evaluator<'_> {
             let seen = if let Some(known) = known {
                 known
             } else {
-                found = now.see(rows, first);
+                found = now.see(rows, &first.measure, group.one_pod);
                 &found
             };
             if seen.value.is_nan() || seen.is_outside(group) {

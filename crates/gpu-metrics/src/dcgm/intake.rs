@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::origin;
 use super::schemes::{self, ExporterIdentity};
 use crate::batch::{Batch, BatchSeries, SeriesKey};
-use crate::series::{Scheme, SeriesInfo};
+use crate::series::{SeriesInfo, Told};
 use crate::signal::{SignalId, SignalSpec};
 use crate::store::{Applied, SeriesId, Store};
 use apimachinery::labels::Labels;
@@ -100,7 +100,6 @@ pub struct Intake {
 impl Intake {
     /// An intake for the given signals. `needed_whole` names the profiling signals needed
     /// of whole GPUs too, because a predicate or a configured metric uses them.
-    #[must_use]
     pub(crate) fn new(
         signals: Vec<SignalSpec>,
         exporter: ExporterIdentity,
@@ -118,14 +117,12 @@ impl Intake {
     }
 
     /// Whether a profiling signal is needed of whole GPUs, whatever else they report.
-    #[must_use]
     pub(crate) fn needs_of_whole_gpus(&self, signal: SignalId) -> bool {
         self.needed_whole.contains(&signal)
     }
 
     /// Whether heard whole GPUs need a profiling signal, because they are not reported in
     /// percent.
-    #[must_use]
     pub(crate) fn is_lacking(&self, signal: SignalId) -> bool {
         let places = PROFILING.iter().zip(self.lacking);
         places
@@ -219,50 +216,41 @@ impl Intake {
 
     /// Parses a label set.
     fn identify(&mut self, labels: &Labels, signal: SignalId) -> Option<SeriesInfo> {
-        let spec = self.signals.iter().find(|spec| spec.id == signal)?;
-        let unit = spec.unit;
+        let unit = self.signals.iter().find(|spec| spec.id == signal)?.unit;
         let device = schemes::device(labels)?;
         let claim = schemes::claim(labels, &self.exporter);
+        let (owner, scheme) = claim.owner.unzip();
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
-        let pairs: Vec<_> = kept
-            .map(|(name, value)| (Arc::clone(name), Arc::clone(value)))
-            .collect();
-        let labels_kept = Labels::from_pairs(
-            pairs
-                .into_iter()
-                .map(|(name, value)| (self.intern(name), self.intern(value))),
-        );
-        let (owner, scheme): (_, Option<Scheme>) = claim.owner.unzip();
+        let kept = kept.map(|(name, value)| (self.intern(name), self.intern(value)));
+        let told = Told {
+            scheme,
+            proven: claim.proven,
+            suspect: claim.suspect,
+            nodes: schemes::nodes(labels),
+            labels: Labels::from_pairs(kept),
+            cluster: origin::cluster(labels).map(|cluster| self.intern(&cluster)),
+            per_process: origin::is_per_process(labels, signal),
+        };
         Some(SeriesInfo {
             signal,
             unit,
             device,
             owner,
-            scheme,
-            proven: claim.proven,
-            suspect: claim.suspect,
-            nodes: schemes::nodes(labels),
-            job: self.intern(labels.get_ignore_case("job").unwrap_or_default().into()),
-            source: self.intern(origin::source(labels).into()),
-            instance: self.intern(
-                labels
-                    .get_ignore_case("instance")
-                    .unwrap_or_default()
-                    .into(),
-            ),
-            cluster: origin::cluster(labels).map(|cluster| self.intern(cluster.into())),
-            per_process: origin::is_per_process(labels, signal),
-            labels: labels_kept,
+            job: self.intern(labels.get_ignore_case("job").unwrap_or_default()),
+            source: self.intern(&origin::source(labels)),
+            instance: self.intern(labels.get_ignore_case("instance").unwrap_or_default()),
+            told: Arc::new(told),
         })
     }
 
     /// Shares equal texts: most label values repeat over a fleet.
-    fn intern(&mut self, text: Arc<str>) -> Arc<str> {
-        if let Some(known) = self.texts.get(&text) {
+    fn intern(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
+        let text: Arc<str> = text.into();
         self.texts.insert(Arc::clone(&text));
         text
     }

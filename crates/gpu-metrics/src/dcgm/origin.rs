@@ -39,7 +39,6 @@ const WRITER: [&str; 11] = [
 
 /// The source of a series: its job and external labels, as one text that is the same for
 /// all its series.
-#[must_use]
 pub(crate) fn source(labels: &Labels) -> String {
     let job = value(labels, "job").unwrap_or_default();
     let external = pairs(labels, &[&CLUSTER[..], &WRITER[..]].concat());
@@ -51,7 +50,6 @@ pub(crate) fn source(labels: &Labels) -> String {
 
 /// The cluster that the labels name, as `cluster=prod`, with all such labels of the
 /// series: two projects may each have a cluster `prod`.
-#[must_use]
 pub(crate) fn cluster(labels: &Labels) -> Option<String> {
     Some(pairs(labels, &CLUSTER)).filter(|cluster| !cluster.is_empty())
 }
@@ -67,7 +65,6 @@ fn pairs(labels: &Labels, names: &[&str]) -> String {
 /// Whether the labels are those of one process' share of a device: exporters in sharing
 /// mode write it beside the device's own line, for these two fields only. Older exporters
 /// repeat the device's value under the same labels, but write no line without a pod.
-#[must_use]
 pub(crate) fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
     matches!(signal, SignalId::GPU_UTIL | SignalId::FB_USED)
         && ["vgpu", "pod_uid"]

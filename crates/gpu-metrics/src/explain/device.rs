@@ -50,7 +50,9 @@ pub(super) fn describe(
             })
         }),
         model: row.and_then(|row| {
-            let model = MODEL_LABELS.iter().find_map(|name| row.labels.get(name));
+            let model = MODEL_LABELS
+                .iter()
+                .find_map(|name| row.told.labels.get(name));
             model.map(str::to_owned)
         }),
         node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
@@ -62,7 +64,7 @@ pub(super) fn describe(
             .signal
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
-        owner_labels: row.and_then(|row| Some(row.scheme?.describe().to_owned())),
+        owner_labels: row.and_then(|row| Some(row.told.scheme?.describe().to_owned())),
         scrape_seconds: seconds(scrape_ms),
         fresh_seconds: seconds(fresh_ms),
         heard_since: device.heard.map(|(first, _)| first.date()),

@@ -132,9 +132,9 @@ fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
 fn is_plain(reasons: &Reasons<'_>) -> bool {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let held = || rows().filter(|facts| facts.standing.was_held());
-    let scheme = held().next().and_then(|facts| facts.row.scheme);
-    let odd = rows().any(|facts| facts.is_mig || facts.has_instances || facts.row.per_process);
-    !odd && held().all(|facts| facts.row.scheme == scheme)
+    let scheme = held().next().and_then(|facts| facts.row.told.scheme);
+    let odd = rows().any(|facts| facts.is_mig || facts.has_instances || facts.row.told.per_process);
+    !odd && held().all(|facts| facts.row.told.scheme == scheme)
 }
 
 /// The mean over the window. Prometheus 2 includes the left end of a range, so the range
@@ -236,7 +236,7 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     let of_held = is_of_held(question.measure);
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let mut held = rows().filter(|facts| facts.standing.was_held());
-    let scheme = held.find_map(|facts| facts.row.scheme);
+    let scheme = held.find_map(|facts| facts.row.told.scheme);
     let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {

@@ -1,6 +1,6 @@
 //! Decides the owner of a device: a row's claim against the cluster's objects.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
@@ -9,7 +9,6 @@ use super::super::series::{Owner, Scheme};
 use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 use super::Standing;
-use super::evidence::{Address, Evidence, pods_by_target};
 use super::exporters::Exporters;
 use super::strangers::{Sited, Strangers};
 use apimachinery::time::Timestamp;
@@ -28,18 +27,25 @@ impl<'a> Claims<'a> {
     /// `sited` is in the order of the devices.
     pub(super) fn of(sited: &[Sited<'a>], inventory: &'a Inventory) -> Self {
         let rows = || sited.iter().map(|sited| sited.row);
-        let bare = rows().filter(|row| row.scheme == Some(Scheme::Bare));
+        let bare = rows().filter(|row| row.told.scheme == Some(Scheme::Bare));
         let named = bare.filter_map(|row| Some((row, row.owner.as_ref()?)));
-        let on_target =
-            named.flat_map(|(row, owner)| row.targets.iter().map(move |id| (*id, owner)));
+        let mut on_target: HashMap<TargetId, BTreeSet<_>> = HashMap::new();
+        for (row, owner) in named {
+            for target in &row.targets {
+                let pods = on_target.entry(*target).or_default();
+                pods.insert((&owner.namespace, &owner.pod));
+            }
+        }
+        let counts = on_target.iter().map(|(id, pods)| (*id, pods.len()));
+        let pods_on_target = counts.collect();
         let named = |sited: &Sited<'a>| {
-            let cluster = sited.row.cluster.as_deref()?;
+            let cluster = sited.row.told.cluster.as_deref()?;
             Some((cluster, proof(sited, inventory)))
         };
         Self {
             inventory,
             exporters: Exporters::among(rows()),
-            pods_on_target: pods_by_target(on_target),
+            pods_on_target,
             clusters: Clusters::among(sited.iter().filter_map(named)),
             strangers: Strangers::among(sited, inventory),
         }
@@ -61,38 +67,26 @@ impl<'a> Claims<'a> {
     pub(super) fn standing(&self, sited: &Sited<'_>) -> (Standing, Option<&'a Pod>) {
         let row = sited.row;
         let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
-        if row.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
+        if row.told.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
             return (Standing::Foreign, None);
         }
         let Some(owner) = &row.owner else {
             return (Standing::Unheld, None);
         };
-        let bare = row.scheme == Some(Scheme::Bare);
+        let bare = row.told.scheme == Some(Scheme::Bare);
         let looks_like_exporter =
-            bare && (row.suspect || self.exporters.is_behind(row, &owner.pod));
-        if self.inventory.authority == InventoryOrigin::Series {
-            let standing = if looks_like_exporter {
-                Standing::Unheld
-            } else {
-                Standing::Held
-            };
-            return (standing, None);
-        }
+            bare && (row.told.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
         let live = inventory.pod(&owner.namespace, &owner.pod);
         let Some(pod) = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod)) else {
-            let standing = if looks_like_exporter {
-                Standing::Unheld
-            } else {
-                Standing::Gone
+            let standing = match inventory.authority {
+                _ if looks_like_exporter => Standing::Unheld,
+                InventoryOrigin::Series => Standing::Held,
+                InventoryOrigin::Cluster => Standing::Gone,
             };
             return (standing, None);
         };
-        if bare
-            && !self
-                .evidence(row, owner, pod, looks_like_exporter)
-                .is_holder()
-        {
+        if bare && !self.is_holder(row, owner, pod, looks_like_exporter) {
             return (Standing::Unheld, None);
         }
         let elsewhere = |pod: &Pod| {
@@ -102,7 +96,7 @@ impl<'a> Claims<'a> {
         if elsewhere(pod) {
             let before = predecessor(row, pod, sited.newest, inventory, elsewhere);
             // A wrong name of the node contradicts no proof, but an earlier pod there does.
-            if !row.proven || before.1.is_some() {
+            if !row.told.proven || before.1.is_some() {
                 return before;
             }
         }
@@ -123,25 +117,34 @@ impl<'a> Claims<'a> {
         ended.unwrap_or(Timestamp::MAX)
     }
 
-    /// Bare labels are also on idle devices, where they name the exporter.
-    fn evidence(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> Evidence {
+    /// Whether the pod that a bare label names holds the GPU. With `honor_labels: true` the
+    /// label holds the exporter's own pod where a GPU is not allocated; without the
+    /// exporter's Kubernetes mapping it does so everywhere. At most one of several pods on
+    /// a target can be the target itself, except a DaemonSet's pods, which may be it one
+    /// after another.
+    fn is_holder(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> bool {
+        if pod.requests_gpu() || row.told.proven {
+            return true;
+        }
         let exporters = &self.inventory.exporters;
         let is_owner =
             |it: &ExporterPod| (&it.namespace, &it.name) == (&owner.namespace, &owner.pod);
-        let instance = row.labels.get_ignore_case("instance").unwrap_or_default();
-        let pods = row
-            .targets
-            .iter()
-            .filter_map(|id| self.pods_on_target.get(id));
-        Evidence {
-            requests_gpu: pod.requests_gpu(),
-            proven: row.proven,
-            is_exporter: is_exporter || exporters.iter().any(is_owner),
-            daemon: pod.daemon,
-            address: Address::of(instance, owner, exporters),
-            pods_on_target: pods.copied().max().unwrap_or_default(),
+        if is_exporter || exporters.iter().any(is_owner) {
+            return false;
         }
+        let instance = row.told.labels.get_ignore_case("instance");
+        let address = host(instance.unwrap_or_default());
+        let is_behind = |it: &ExporterPod| it.address.as_deref() == Some(address);
+        let mut targets = row.targets.iter();
+        let are_several = |id: &TargetId| self.pods_on_target.get(id) > Some(&1);
+        exporters.iter().any(is_behind) || (targets.any(are_several) && !pod.daemon)
     }
+}
+
+/// The host of an `instance`, without the brackets of an IPv6 address.
+fn host(instance: &str) -> &str {
+    let host = instance.rsplit_once(':').map_or(instance, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Whether a row is this cluster's: its pod is known, and on the node that the row names.
@@ -201,6 +204,6 @@ pub(super) fn node_of(
     }
     // Old exporters write their own pod's name as the host's.
     let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
-    let mut names = sited.row.nodes.iter().map(|node| &node.name);
+    let mut names = sited.row.told.nodes.iter().map(|node| &node.name);
     names.find(|name| !is_exporter(name)).cloned()
 }

@@ -17,8 +17,9 @@ pub(super) struct Exporters<'a> {
 
 impl<'a> Exporters<'a> {
     pub(super) fn among(rows: impl Iterator<Item = &'a Arc<DeviceRow>>) -> Self {
-        let exported = rows.filter(|row| row.scheme == Some(Scheme::Exported));
-        let behind = exported.filter_map(|row| Some((row, row.labels.get_ignore_case("pod")?)));
+        let exported = rows.filter(|row| row.told.scheme == Some(Scheme::Exported));
+        let behind =
+            exported.filter_map(|row| Some((row, row.told.labels.get_ignore_case("pod")?)));
         let targets = behind.flat_map(|(row, pod)| row.targets.iter().map(move |id| (*id, pod)));
         Self {
             targets: targets.collect(),

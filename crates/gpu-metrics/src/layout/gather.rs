@@ -17,11 +17,8 @@ use apimachinery::time::Timestamp;
 
 type ObjectKey = (Option<Arc<str>>, Arc<str>);
 
-/// An object's labels, creation and rows.
-type Member = (Labels, Timestamp, Vec<RowId>);
-
 /// The objects of one kind.
-type Gathered = HashMap<ObjectKey, Member>;
+type Gathered = HashMap<ObjectKey, Object>;
 
 /// Labels and creation of an object.
 type Facts = (Labels, Option<Timestamp>);
@@ -70,13 +67,22 @@ impl<'a> Building<'a> {
     }
 
     fn add(&mut self, kind: usize, key: ObjectKey, facts: impl FnOnce() -> Facts, row: RowId) {
-        let (_, _, members) = self.kinds[kind].1.entry(key).or_insert_with(|| {
+        let objects = self.kinds[kind].1.entry(key);
+        let object = objects.or_insert_with_key(|(namespace, name)| {
             let (labels, created) = facts();
-            (labels, created.unwrap_or(Timestamp::MIN), Vec::new())
+            Object {
+                namespace: namespace.clone(),
+                name: Arc::clone(name),
+                labels,
+                members: Vec::new(),
+                created: created.unwrap_or(Timestamp::MIN),
+                of_pods: kind != NODES,
+                unseen: Vec::new(),
+            }
         });
         // A selector and a controller may name the same workload.
-        if members.last() != Some(&row) {
-            members.push(row);
+        if object.members.last() != Some(&row) {
+            object.members.push(row);
         }
     }
 
@@ -139,19 +145,8 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn finish(self) -> Vec<KindTable> {
-        let node = ObjectKind::node();
         let table = |(kind, objects): (ObjectKind, Gathered)| {
-            let of_pods = kind != node;
-            let object = |((namespace, name), (labels, created, members))| Object {
-                namespace,
-                name,
-                labels,
-                members,
-                created,
-                of_pods,
-                unseen: Vec::new(),
-            };
-            let mut objects: Vec<Object> = objects.into_iter().map(object).collect();
+            let mut objects: Vec<Object> = objects.into_values().collect();
             objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
             KindTable { kind, objects }
         };

@@ -5,7 +5,6 @@
 //! devices, so every replica adds in the same order.
 
 mod claim;
-mod evidence;
 mod exporters;
 mod gather;
 mod names;
@@ -46,7 +45,6 @@ pub enum Standing {
 
 impl Standing {
     /// Whether a pod held the device when it was read, even if it is gone now.
-    #[must_use]
     pub(crate) const fn was_held(self) -> bool {
         matches!(self, Self::Held | Self::Gone)
     }
@@ -85,7 +83,6 @@ pub struct RowFacts {
 
 impl RowFacts {
     /// Whether a pod held the device when a sample of the row was taken.
-    #[must_use]
     pub(crate) fn was_held_at(&self, at: Timestamp) -> bool {
         self.standing.was_held() && at < self.ended
     }
@@ -170,13 +167,6 @@ impl KindTable {
     }
 }
 
-/// The settings of the layout.
-#[derive(Clone, Copy, Debug)]
-pub struct LayoutSettings {
-    /// Weight of MIG instances.
-    pub mig_weight: MigWeight,
-}
-
 /// Which rows belong to which object.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
@@ -208,13 +198,13 @@ impl Layout {
         rows: impl Iterator<Item = (RowId, &'a Arc<DeviceRow>)>,
         newest: impl Fn(RowId) -> Timestamp,
         inventory: Arc<Inventory>,
-        settings: LayoutSettings,
+        mig_weight: MigWeight,
     ) -> Self {
         let node_names = NodeNames::of(&inventory);
         let sited = |(id, row): (RowId, &'a Arc<DeviceRow>)| Sited {
             id,
             row,
-            node: node_names.named(&row.nodes),
+            node: node_names.named(&row.told.nodes),
             newest: newest(id),
         };
         let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
@@ -240,7 +230,7 @@ impl Layout {
                 ended: claims.ended(standing, pod),
                 running_since: pod.and_then(|pod| pod.running_since),
                 more_than: None,
-                weight: match settings.mig_weight {
+                weight: match mig_weight {
                     MigWeight::Equal => 1.0,
                     MigWeight::Slices => f64::from(row.device.slices()),
                 },
@@ -298,29 +288,22 @@ impl Layout {
 
     /// A whole GPU is sorted right before its own instances.
     fn find_instances(&mut self) {
-        let mut parent: Option<(u32, Arc<str>)> = None;
-        for rank in 0..self.devices.len() {
-            let Some(device) = self.devices[rank].first().and_then(|row| self.fact(*row)) else {
-                continue;
-            };
-            let (uuid, is_mig) = (
-                Arc::clone(&device.row.device.uuid),
-                device.row.device.is_mig(),
-            );
-            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
-            if !is_mig {
-                parent = Some((rank, uuid));
-            } else if let Some((parent, _)) = parent.as_ref().filter(|(_, parent)| *parent == uuid)
+        let mut whole: Option<&RowFacts> = None;
+        for rows in &self.devices {
+            let row = rows.first().and_then(|row| self.facts.get(row.0 as usize));
+            let Some(Some(facts)) = row else { continue };
+            if !facts.is_mig {
+                whole = Some(facts);
+            } else if let Some(whole) = whole
+                && whole.row.device.uuid == facts.row.device.uuid
             {
-                self.instances.entry(*parent).or_default().push(rank);
+                let instances = self.instances.entry(whole.device).or_default();
+                instances.push(facts.device);
             }
         }
         for device in self.instances.keys() {
-            for row in self.devices.get(*device as usize).into_iter().flatten() {
-                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
-                    facts.has_instances = true;
-                }
-            }
+            let rows = &self.devices[*device as usize];
+            change(&mut self.facts, rows, |facts| facts.has_instances = true);
         }
     }
 
@@ -330,8 +313,12 @@ impl Layout {
         self.facts.get(row.0 as usize)?.as_ref()
     }
 
+    /// The facts of these rows.
+    pub(crate) fn facts_of(&self, rows: &[RowId]) -> impl Iterator<Item = &RowFacts> {
+        rows.iter().filter_map(|row| self.fact(*row))
+    }
+
     /// Whether a row counts as missing while its pod is live, however long it is silent.
-    #[must_use]
     pub(crate) fn is_missed(&self, row: RowId) -> bool {
         let facts = self.fact(row);
         self.inventory.authority == InventoryOrigin::Cluster
@@ -367,6 +354,17 @@ impl Layout {
             .find(|(_, table)| table.kind.resource.as_ref() == resource)
     }
 
+    /// An object by the resource of the path, namespace (`None`: cluster-scoped) and name.
+    pub(crate) fn object(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<&Object> {
+        let (_, table) = self.table(resource)?;
+        table.objects.get(table.find(namespace, name)?)
+    }
+
     /// All tables.
     #[must_use]
     pub fn tables(&self) -> &[KindTable] {
@@ -393,7 +391,6 @@ impl Layout {
     }
 
     /// GPUs that live pods request and that were never seen.
-    #[must_use]
     pub(crate) fn cluster_unseen(&self) -> &[Unseen] {
         &self.cluster_unseen
     }
@@ -407,7 +404,7 @@ impl Layout {
             matches!(facts.standing, Standing::Conflict | Standing::Gone)
                 && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
         });
-        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.nodes));
+        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.told.nodes));
         nodes.map(AsRef::as_ref).collect()
     }
 
@@ -417,9 +414,9 @@ impl Layout {
     pub fn node_of<'a>(&'a self, row: &'a DeviceRow) -> Option<&'a str> {
         let owner = row.owner.as_ref();
         let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
-        let known = self.node_names.named(&row.nodes);
+        let known = self.node_names.named(&row.told.nodes);
         let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        let name = node.or_else(|| row.nodes.first().map(|named| &named.name));
+        let name = node.or_else(|| row.told.nodes.first().map(|named| &named.name));
         name.map(AsRef::as_ref)
     }
 
@@ -427,11 +424,9 @@ impl Layout {
     /// exporter without names of nodes may stand for several.
     pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
         let name = self.node_of(&of.row);
-        let nodes = self.table("nodes").map(|(_, table)| table);
-        let node = nodes.and_then(|table| table.objects.get(table.find(None, name?)?));
+        let node = name.and_then(|name| self.object("nodes", None, name));
         let all = node.map_or(&self.cluster[..], |node| &node.members);
-        let others = all.iter().filter_map(|row| self.fact(*row));
-        let others = others.filter(move |other| {
+        let others = self.facts_of(all).filter(move |other| {
             let mut targets = other.row.targets.iter();
             other.device != of.device
                 && targets.any(|id| of.row.targets.contains(id))
@@ -447,7 +442,6 @@ impl Layout {
     }
 
     /// The MIG instances of a GPU that has rows of its own beside theirs.
-    #[must_use]
     pub(crate) fn instances_of(&self, device: u32) -> &[u32] {
         self.instances.get(&device).map_or(&[], Vec::as_slice)
     }
@@ -462,5 +456,14 @@ impl Layout {
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
+    }
+}
+
+/// Changes the facts of some rows.
+fn change(facts: &mut [Option<RowFacts>], rows: &[RowId], set: impl Fn(&mut RowFacts)) {
+    for row in rows {
+        if let Some(Some(facts)) = facts.get_mut(row.0 as usize) {
+            set(facts);
+        }
     }
 }

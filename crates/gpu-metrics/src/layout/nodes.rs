@@ -22,7 +22,6 @@ pub struct NodeNames {
 
 impl NodeNames {
     /// The names of an inventory's Nodes.
-    #[must_use]
     pub(crate) fn of(inventory: &Inventory) -> Self {
         let mut names = Self {
             nodes: HashMap::with_capacity(inventory.nodes.len()),
@@ -59,7 +58,6 @@ impl NodeNames {
 
     /// The Node that a label names. A fully qualified name is that of the Node whose name
     /// is its first part; two different domains are two hosts.
-    #[must_use]
     pub(crate) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
         if let Some(known) = self.nodes.get(name) {
             return known.as_ref();
@@ -70,7 +68,6 @@ impl NodeNames {
     }
 
     /// The Node of a series: its first name that resolves.
-    #[must_use]
     pub(crate) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
         names.iter().find_map(|named| self.resolve(&named.name))
     }

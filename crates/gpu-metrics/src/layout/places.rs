@@ -9,7 +9,7 @@ use super::super::grid::RowId;
 use super::super::inventory::Inventory;
 use super::super::series::NodeName;
 use super::super::targets::TargetId;
-use super::{Layout, RowFacts};
+use super::{Layout, RowFacts, change};
 
 /// Exporters' label for the index of a GPU on its node.
 const INDEX: &str = "gpu";
@@ -23,36 +23,32 @@ const MOST_OF_A_PLACE: usize = 64;
 
 fn places(facts: &RowFacts) -> impl Iterator<Item = Place<'_>> {
     let row = &facts.row;
-    let index = row.labels.get_ignore_case(INDEX);
+    let index = row.told.labels.get_ignore_case(INDEX);
     let index = index.filter(|index| !index.is_empty());
     let instance = row.device.instance.as_deref();
     let targets = row.targets.iter();
-    targets.filter_map(move |target| Some((*target, index?, instance, &row.nodes[..])))
+    targets.filter_map(move |target| Some((*target, index?, instance, &row.told.nodes[..])))
 }
 
 impl Layout {
     /// Finds pods that more devices name than they ask for: they have let go of some.
     pub(super) fn find_surplus(&mut self, inventory: &Inventory) {
-        let mut found: Vec<(RowId, u32)> = Vec::new();
-        for object in self
-            .table("pods")
-            .into_iter()
-            .flat_map(|(_, it)| &it.objects)
-        {
+        let pods = self
+            .tables
+            .iter()
+            .find(|table| table.kind.resource.as_ref() == "pods");
+        for object in pods.into_iter().flat_map(|table| &table.objects) {
             let namespace = object.namespace.as_deref().unwrap_or_default();
             let pod = inventory.pod(namespace, &object.name);
             let Some(pod) = pod.filter(|pod| pod.requests_gpu()) else {
                 continue;
             };
             let gpus = if pod.uncounted { 0 } else { pod.gpus };
-            let devices = object.members.chunk_by(|a, b| self.is_one_device(*a, *b));
+            let rank = |row: &RowId| self.ranks[row.0 as usize].device;
+            let devices = object.members.chunk_by(|a, b| rank(a) == rank(b));
             if devices.count() > gpus.max(1) as usize {
-                found.extend(object.members.iter().map(|row| (*row, gpus)));
-            }
-        }
-        for (row, gpus) in found {
-            if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
-                facts.more_than = Some(gpus);
+                let set = |facts: &mut RowFacts| facts.more_than = Some(gpus);
+                change(&mut self.facts, &object.members, set);
             }
         }
     }
@@ -92,11 +88,8 @@ impl Layout {
             }
         }
         for device in self.rivals.keys() {
-            for row in self.devices.get(*device as usize).into_iter().flatten() {
-                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
-                    facts.shares_place = true;
-                }
-            }
+            let rows = &self.devices[*device as usize];
+            change(&mut self.facts, rows, |facts| facts.shares_place = true);
         }
     }
 }

@@ -28,12 +28,16 @@ pub(super) struct Sited<'a> {
 
 impl<'a> Sited<'a> {
     fn job(&self) -> &'a str {
-        self.row.labels.get_ignore_case("job").unwrap_or_default()
+        self.row
+            .told
+            .labels
+            .get_ignore_case("job")
+            .unwrap_or_default()
     }
 
     /// The name in its best node label.
     fn label(&self) -> Option<&'a str> {
-        self.row.nodes.first().map(|named| &*named.name)
+        self.row.told.nodes.first().map(|named| &*named.name)
     }
 }
 
@@ -174,7 +178,7 @@ fn has_run_there(row: &Sited<'_>, owner: &Owner, inventory: &Inventory) -> bool 
     let live = inventory.pod(namespace, name).into_iter();
     let mut pods = live.chain(inventory.all_departed(namespace, name));
     pods.any(|pod| {
-        let mut names = row.row.nodes.iter().map(|named| &named.name);
+        let mut names = row.row.told.nodes.iter().map(|named| &named.name);
         names.any(|name| pod.node.as_ref() == Some(name))
     })
 }

@@ -60,8 +60,9 @@ impl Layout {
             .filter(|node| is_shared(&node.labels));
         let mut shared: HashSet<Arc<str>> = labelled.map(|node| Arc::clone(&node.name)).collect();
         for rows in &self.devices {
-            let held = rows.iter().filter_map(|row| self.fact(*row));
-            let mut held = held.filter(|facts| facts.standing == Standing::Held);
+            let mut held = self
+                .facts_of(rows)
+                .filter(|facts| facts.standing == Standing::Held);
             let pod_of = |facts: &super::RowFacts| {
                 let owner = facts.row.owner.as_ref()?;
                 Some((Arc::clone(&owner.namespace), Arc::clone(&owner.pod)))
@@ -79,11 +80,7 @@ impl Layout {
 
     /// Whether a device of the pod was seen since the pod's start.
     fn is_seen(&self, pod: &Pod) -> bool {
-        let pods = self.table("pods").map(|(_, table)| table);
-        let object = pods.and_then(|table| {
-            let place = table.find(Some(&pod.namespace), &pod.name)?;
-            table.objects.get(place)
-        });
+        let object = self.object("pods", Some(&pod.namespace), &pod.name);
         let mut rows = object.into_iter().flat_map(|object| &object.members);
         rows.any(|row| !self.of_predecessors.contains_key(row))
     }

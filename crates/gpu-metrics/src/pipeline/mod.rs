@@ -10,12 +10,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::aggregate::window_ms;
 use crate::batch::Batch;
 use crate::dcgm::intake::{Intake, IntakeReport, PROFILING};
 use crate::dcgm::schemes::ExporterIdentity;
 use crate::inventory::Inventory;
-use crate::layout::{Layout, LayoutSettings};
+use crate::layout::Layout;
 use crate::policy::{Activity, ActivityCondition, DeviceValue, Measure, MetricSpec, Policy};
 use crate::signal::{SignalId, SignalSpec};
 use crate::snapshot::Snapshot;
@@ -198,13 +197,6 @@ impl Pipeline {
             || wanted.all(|signal| self.reads.is_answered(*signal))
     }
 
-    /// The default window; groups of slower targets have a longer one.
-    #[must_use]
-    pub(crate) fn window(&self) -> Duration {
-        let window_ms = window_ms(&self.policy, None, 0);
-        Duration::from_millis(u64::try_from(window_ms).unwrap_or(0))
-    }
-
     /// Log messages on findings since the last call.
     pub fn notices(&mut self) -> Vec<String> {
         self.notices.take(&self.store, &self.policy)
@@ -241,24 +233,19 @@ impl Pipeline {
             .is_some_and(|(of, known)| *of == generation && Arc::ptr_eq(known, inventory))
             && !self.layout.is_outdated(|row| self.store.newest(row));
         if !current {
-            let settings = LayoutSettings {
-                mig_weight: self.policy.mig_weight,
-            };
             self.layout = Arc::new(Layout::build(
                 self.store.rows(),
                 |row| self.store.newest(row),
                 Arc::clone(inventory),
-                settings,
+                self.policy.mig_weight,
             ));
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
-        let frame = self.store.frame(now);
         Snapshot::compute(
-            frame.answered(self.reads.are_answered()),
+            self.store.frame(now, self.reads.are_answered()),
             Arc::clone(&self.layout),
             Arc::clone(&self.policy),
             Arc::clone(&self.metrics),
-            self.window(),
         )
     }
 }

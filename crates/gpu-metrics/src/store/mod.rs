@@ -18,11 +18,10 @@ use std::sync::Arc;
 use super::batch::Sample;
 use super::frame::Heard;
 use super::grid::{Columns, Feed, RowId};
-use super::series::{Device, NodeName, Owner, Scheme, SeriesInfo};
+use super::series::{Device, Owner, SeriesInfo, Told};
 use super::signal::{SignalId, Unit};
 use super::targets::{Intervals, JobId, TargetId, Targets};
 use super::unit::Scale;
-use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 mod apply;
@@ -30,14 +29,9 @@ mod told;
 mod units;
 mod upkeep;
 
-use told::Told;
-
 /// Index of a series in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeriesId(u32);
-
-/// The most jobs with intervals of their own; a cluster has a handful that scrape GPUs.
-const MOST_JOBS: usize = 256;
 
 /// The label that only MIG instances have (NVIDIA/dcgm-exporter,
 /// `internal/pkg/rendermetrics`).
@@ -50,20 +44,9 @@ pub struct DeviceRow {
     pub device: Device,
     /// The pod the series name.
     pub owner: Option<Owner>,
-    /// How the owner was read.
-    pub scheme: Option<Scheme>,
-    /// Whether a series of the row itself proves that the pod holds it.
-    pub proven: bool,
-    /// Whether the labels alone make the owner look like the exporter itself.
-    pub suspect: bool,
-    /// Candidates for the node, best first.
-    pub nodes: Vec<NodeName>,
-    /// The labels of its newest series; the smaller set of several that are read at once.
-    pub labels: Arc<Labels>,
-    /// The cluster that its series name; `None` if they name none or differ.
-    pub cluster: Option<Arc<str>>,
-    /// Whether its series may be one process' share of the device.
-    pub per_process: bool,
+    /// What its newest series tell. Of several that are read at once: all node names, the
+    /// smallest set of labels, and the cluster that all name.
+    pub told: Arc<Told>,
     /// The targets that feed it, each once.
     pub targets: Vec<TargetId>,
     series: Vec<SeriesId>,
@@ -177,7 +160,6 @@ pub struct StoreSettings {
 
 impl Store {
     /// An empty store.
-    #[must_use]
     pub(crate) fn new(settings: StoreSettings) -> Self {
         Self {
             settings,
@@ -203,7 +185,7 @@ impl Store {
         let job = self.job(&info.job);
         let target = self.targets.register(job, info);
         let told = self.told(info);
-        let row = self.row(info, &told, target);
+        let row = self.row(info, Arc::clone(&told), target);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
@@ -214,7 +196,7 @@ impl Store {
             feed: Feed::Alone,
             newest: NO_SAMPLE,
             round: 0,
-            labelled_mig: info.device.is_mig() && info.labels.get(MIG_LABEL).is_some(),
+            labelled_mig: info.device.is_mig() && info.told.labels.get(MIG_LABEL).is_some(),
         };
         self.jobs[usize::from(job)].series += 1;
         if let Some(count) = self.series_of.get_mut(info.signal.index()) {
@@ -279,33 +261,35 @@ impl Store {
         let live = |job: &Job| job.series > 0 && job.name == *name;
         let known = self.jobs.iter().position(live);
         let index = known.unwrap_or_else(|| {
+            let vacant = self.jobs.iter().position(|job| job.series == 0);
             let job = Job {
                 name: Arc::clone(name),
                 series: 0,
             };
-            let vacant = self.jobs.iter().position(|job| job.series == 0);
-            match vacant {
-                Some(index) => {
-                    self.jobs[index] = job;
-                    index
-                }
-                None if self.jobs.len() < MOST_JOBS => {
-                    self.jobs.push(job);
-                    self.jobs.len() - 1
-                }
-                None => MOST_JOBS - 1,
+            if let Some(index) = vacant {
+                self.jobs[index] = job;
+                return index;
             }
+            self.jobs.push(job);
+            self.jobs.len() - 1
         });
         JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
-    fn row(&mut self, info: &SeriesInfo, told: &Told, target: TargetId) -> RowId {
+    fn row(&mut self, info: &SeriesInfo, told: Arc<Told>, target: TargetId) -> RowId {
         let key = (info.device.clone(), info.owner.clone());
         if let Some(id) = self.row_ids.get(&key) {
             return *id;
         }
         self.generation += 1;
-        let row = Arc::new(told.row(info, target));
+        let row = Arc::new(DeviceRow {
+            device: info.device.clone(),
+            owner: info.owner.clone(),
+            told,
+            targets: vec![target],
+            series: Vec::new(),
+            is_divided: false,
+        });
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
             self.heard[id.0 as usize] = Heard::NEVER;

@@ -5,80 +5,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::series::{NodeName, Scheme, SeriesInfo};
+use super::super::series::{NodeName, SeriesInfo, Told};
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::{DeviceRow, Series, SeriesId, Store};
-use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// The facts of a series besides its device and owner; one copy for all signals of a
-/// device.
-#[derive(Debug)]
-pub(super) struct Told {
-    scheme: Option<Scheme>,
-    proven: bool,
-    suspect: bool,
-    per_process: bool,
-    nodes: Vec<NodeName>,
-    cluster: Option<Arc<str>>,
-    pub(super) labels: Arc<Labels>,
-}
-
-impl Told {
-    fn is(&self, info: &SeriesInfo) -> bool {
-        (self.scheme, self.proven, self.suspect, self.per_process)
-            == (info.scheme, info.proven, info.suspect, info.per_process)
-            && self.nodes == info.nodes
-            && self.cluster == info.cluster
-            && *self.labels == info.labels
-    }
-
-    /// A row with only these facts.
-    pub(super) fn row(&self, info: &SeriesInfo, target: TargetId) -> DeviceRow {
-        DeviceRow {
-            device: info.device.clone(),
-            owner: info.owner.clone(),
-            scheme: self.scheme,
-            proven: self.proven,
-            suspect: self.suspect,
-            nodes: self.nodes.clone(),
-            labels: Arc::clone(&self.labels),
-            cluster: self.cluster.clone(),
-            per_process: self.per_process,
-            targets: vec![target],
-            series: Vec::new(),
-            is_divided: false,
-        }
-    }
-}
-
 impl Store {
-    /// The facts of a new series: a sibling's copy if they are equal.
+    /// What a new series tells: a sibling's copy if it is equal.
     pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
-        let same = self
-            .siblings(info)
-            .iter()
-            .filter_map(|id| self.series.get(id.0 as usize)?.as_ref())
-            .find(|series| series.told.is(info));
-        same.map_or_else(
-            || {
-                Arc::new(Told {
-                    scheme: info.scheme,
-                    proven: info.proven,
-                    suspect: info.suspect,
-                    per_process: info.per_process,
-                    nodes: info.nodes.clone(),
-                    cluster: info.cluster.clone(),
-                    labels: Arc::new(info.labels.clone()),
-                })
-            },
-            |series| Arc::clone(&series.told),
-        )
+        let siblings = self.siblings(info).iter();
+        let siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
+        let mut told = siblings.map(|series| &series.told);
+        let same = told.find(|told| **told == info.told);
+        Arc::clone(same.unwrap_or(&info.told))
     }
-}
 
-impl Store {
     /// Records a series' first sample: its facts may change the row.
     pub(super) fn began(&mut self, id: SeriesId) {
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
@@ -116,29 +58,32 @@ impl DeviceRow {
                 told.push(&series.told);
             }
         }
-        let all = || told.iter().copied();
-        let labels = all().map(|told| &told.labels).min();
-        let row = Self {
-            scheme: all().filter_map(|told| told.scheme).min(),
-            proven: all().any(|told| told.proven),
-            suspect: all().any(|told| told.suspect),
-            // True for a window after sharing ended too: the readings before are parts.
-            per_process: siblings.iter().any(|series| series.told.per_process),
-            nodes: join_nodes(all()),
-            cluster: agreed(all().map(|told| told.cluster.as_ref())),
-            labels: Arc::clone(labels.unwrap_or(&self.labels)),
-            targets: fed_by,
-            ..self.clone()
-        };
-        let changed = (row.scheme, row.proven, row.suspect, row.per_process)
-            != (self.scheme, self.proven, self.suspect, self.per_process)
-            || row.nodes != self.nodes
-            || row.cluster != self.cluster
-            || row.targets != self.targets
-            || row.labels != self.labels;
-        *self = row;
+        // True for a window after sharing ended too: the readings before are parts.
+        let per_process = siblings.iter().any(|series| series.told.per_process);
+        let told = combined(&told, per_process);
+        let changed = told != self.told || fed_by != self.targets;
+        (self.told, self.targets) = (told, fed_by);
         changed
     }
+}
+
+/// What several series of a row tell together.
+fn combined(all: &[&Arc<Told>], per_process: bool) -> Arc<Told> {
+    if let [one] = all
+        && one.per_process == per_process
+    {
+        return Arc::clone(one);
+    }
+    let labels = all.iter().map(|told| &told.labels).min();
+    Arc::new(Told {
+        scheme: all.iter().filter_map(|told| told.scheme).min(),
+        proven: all.iter().any(|told| told.proven),
+        suspect: all.iter().any(|told| told.suspect),
+        per_process,
+        nodes: join_nodes(all),
+        cluster: agreed(all.iter().map(|told| told.cluster.as_ref())),
+        labels: labels.cloned().unwrap_or_default(),
+    })
 }
 
 /// The series of a row that are still read. Of one signal and target only the newest is
@@ -170,8 +115,8 @@ fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<
 }
 
 /// Each name once, by the best label that gives it.
-fn join_nodes<'t>(all: impl Iterator<Item = &'t Arc<Told>>) -> Vec<NodeName> {
-    let mut named: Vec<&NodeName> = all.flat_map(|told| &told.nodes).collect();
+fn join_nodes(all: &[&Arc<Told>]) -> Vec<NodeName> {
+    let mut named: Vec<&NodeName> = all.iter().flat_map(|told| &told.nodes).collect();
     named.sort_unstable();
     let mut nodes: Vec<NodeName> = Vec::with_capacity(named.len());
     for node in named {
@@ -186,12 +131,13 @@ fn join_nodes<'t>(all: impl Iterator<Item = &'t Arc<Told>>) -> Vec<NodeName> {
 mod tests {
     use super::super::super::batch::Sample;
     use super::super::super::inventory::{ClusterObject, Inventory, InventoryOrigin};
-    use super::super::super::layout::{Layout, LayoutSettings};
+    use super::super::super::layout::Layout;
     use super::super::super::policy::MigWeight;
     use super::super::super::series::Device;
     use super::super::super::signal::Unit;
     use super::super::StoreSettings;
     use super::*;
+    use apimachinery::labels::Labels;
 
     const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
@@ -207,6 +153,10 @@ mod tests {
     }
 
     fn series(signal: SignalId, nodes: &[(u8, &str)], label: &str) -> SeriesInfo {
+        let name = |(rank, name): &(u8, &str)| NodeName {
+            rank: *rank,
+            name: (*name).into(),
+        };
         SeriesInfo {
             signal,
             unit: Unit::Percent,
@@ -216,22 +166,18 @@ mod tests {
                 profile: None,
             },
             owner: None,
-            scheme: None,
-            proven: false,
-            suspect: false,
-            nodes: nodes
-                .iter()
-                .map(|(rank, name)| NodeName {
-                    rank: *rank,
-                    name: (*name).into(),
-                })
-                .collect(),
             job: "dcgm".into(),
             source: "dcgm".into(),
             instance: "node:9400".into(),
-            cluster: None,
-            per_process: false,
-            labels: Labels::from_pairs([("label", label)]),
+            told: Arc::new(Told {
+                scheme: None,
+                proven: false,
+                suspect: false,
+                nodes: nodes.iter().map(name).collect(),
+                cluster: None,
+                per_process: false,
+                labels: Labels::from_pairs([("label", label)]),
+            }),
         }
     }
 
@@ -240,7 +186,12 @@ mod tests {
     }
 
     fn nodes(store: &Store) -> Vec<&str> {
-        row(store).nodes.iter().map(|node| &*node.name).collect()
+        row(store)
+            .told
+            .nodes
+            .iter()
+            .map(|node| &*node.name)
+            .collect()
     }
 
     fn sample(at: Timestamp) -> [Sample; 1] {
@@ -276,10 +227,8 @@ mod tests {
             nodes: vec![node("a-node"), node("z-node")],
             ..Inventory::default()
         };
-        let settings = LayoutSettings {
-            mig_weight: MigWeight::Equal,
-        };
-        let layout = Layout::build(store.rows(), |_| NOW, Arc::new(inventory), settings);
+        let weight = MigWeight::Equal;
+        let layout = Layout::build(store.rows(), |_| NOW, Arc::new(inventory), weight);
         let (_, table) = layout.table("nodes").unwrap();
         let names: Vec<&str> = table.objects.iter().map(|object| &*object.name).collect();
         assert_eq!(names, ["z-node"]);
@@ -289,21 +238,21 @@ mod tests {
     fn what_only_a_series_said_that_is_gone_is_forgotten() {
         let mut store = store();
         let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
-        old.proven = true;
+        Arc::make_mut(&mut old.told).proven = true;
         old.instance = "old:9400".into();
         let old = store.register(&old);
         let new = store.register(&series(SignalId::FB_USED, &[(8, "new-node")], "b"));
         store.apply(old, &sample(NOW), NOW);
         let later = Timestamp::from_millis(NOW.millis() + 3_600_000);
         store.apply(new, &sample(later), later);
-        assert!(!row(&store).proven);
+        assert!(!row(&store).told.proven);
         assert_eq!(nodes(&store), ["new-node"]);
         assert_eq!(row(&store).targets.len(), 2);
         let before = store.generation();
         assert!(store.sweep(later, |_| false).contains(&old));
         assert_eq!(nodes(&store), ["new-node"]);
-        assert!(!row(&store).proven);
-        assert_eq!(row(&store).labels.get("label"), Some("b"));
+        assert!(!row(&store).told.proven);
+        assert_eq!(row(&store).told.labels.get("label"), Some("b"));
         assert!(store.generation() > before);
         let after = store.generation();
         assert!(store.sweep(later, |_| false).is_empty());
@@ -319,7 +268,7 @@ mod tests {
         for id in [old, memory] {
             store.apply(id, &sample(NOW), NOW);
         }
-        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        let label = |store: &Store| row(store).told.labels.get("label").map(str::to_owned);
         assert_eq!(label(&store).as_deref(), Some("b"));
         // A series without a sample does not count.
         let before = store.generation();
@@ -356,7 +305,7 @@ mod tests {
         };
         let first = store.register(&of("a", "one:9400"));
         let other = store.register(&of("b", "two:9400"));
-        let label = |store: &Store| row(store).labels.get("label").map(str::to_owned);
+        let label = |store: &Store| row(store).told.labels.get("label").map(str::to_owned);
         for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
             let at = Timestamp::from_millis(NOW.millis() + after_ms);
             store.apply(id, &sample(at), at);
@@ -381,6 +330,6 @@ mod tests {
         }
         let told: Vec<_> = store.series.iter().flatten().map(|s| &s.told).collect();
         assert!(told.iter().all(|one| Arc::ptr_eq(one, told[0])));
-        assert!(Arc::ptr_eq(&row(&store).labels, &told[0].labels));
+        assert!(Arc::ptr_eq(&row(&store).told, told[0]));
     }
 }

@@ -70,7 +70,6 @@ impl Store {
     }
 
     /// Whether the device of a series was recently reported with another signal.
-    #[must_use]
     pub(crate) fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
         let siblings = self.siblings(info).iter();
         let mut siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
@@ -78,7 +77,6 @@ impl Store {
     }
 
     /// The number of heard whole GPUs that are not reported with a signal.
-    #[must_use]
     pub(crate) fn lacking(&self, signal: SignalId) -> usize {
         let with = self.series.iter().flatten();
         let with = with.filter(|it| it.signal == signal && it.newest.at >= self.recent);
@@ -90,7 +88,6 @@ impl Store {
     }
 
     /// The series of the same device and owner.
-    #[must_use]
     pub(crate) fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
         let key = (info.device.clone(), info.owner.clone());
         let row = self.row_ids.get(&key);
@@ -99,7 +96,6 @@ impl Store {
     }
 
     /// Whether a series of the signal is kept.
-    #[must_use]
     pub(crate) fn has_signal(&self, signal: SignalId) -> bool {
         self.series_of
             .get(signal.index())
@@ -107,14 +103,12 @@ impl Store {
     }
 
     /// Whether the labels of all kept series of the signal show MIG instances.
-    #[must_use]
     pub(crate) fn is_of_mig_alone(&self, signal: SignalId) -> bool {
         let count = self.series_of.get(signal.index());
         count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
     }
 
     /// The step of the grid, milliseconds.
-    #[must_use]
     pub(crate) fn step_ms(&self) -> i64 {
         self.settings.step_ms
     }
@@ -134,7 +128,6 @@ impl Store {
     }
 
     /// The time of a row's newest sample.
-    #[must_use]
     pub(crate) fn newest(&self, row: RowId) -> Timestamp {
         self.heard
             .get(row.0 as usize)
@@ -142,7 +135,6 @@ impl Store {
     }
 
     /// Changes whenever a row is added, removed or changes its labels.
-    #[must_use]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -323,23 +315,23 @@ impl Store {
     }
 
     /// The schemes of owners in a job's series, each once.
-    #[must_use]
     pub(crate) fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
         let of_job = self.series.iter().flatten();
         let rows = of_job.filter(|series| usize::from(series.job) == job);
-        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.scheme)
+        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.told.scheme)
             .collect()
     }
 
-    /// An immutable view of all readings.
-    #[must_use]
-    pub(crate) fn frame(&self, now: Timestamp) -> Frame {
+    /// An immutable view of all readings; `answered` tells which signals were ever
+    /// answered.
+    pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
         Frame::new(
             now,
             self.settings.step_ms,
             self.signals.clone(),
             self.targets.view(now),
             self.heard.clone(),
+            answered,
         )
     }
 }

@@ -144,13 +144,11 @@ impl Targets {
     }
 
     /// F of a target, milliseconds.
-    #[must_use]
     pub(crate) fn fresh_ms(&self, id: TargetId) -> i64 {
         self.target(id).map_or(0, |target| self.fresh_of(target))
     }
 
     /// The largest F of the targets, milliseconds.
-    #[must_use]
     pub(crate) fn longest_fresh_ms(&self) -> i64 {
         let targets = self.targets.iter().flatten();
         let fresh = targets.map(|target| self.fresh_of(target)).max();
@@ -158,7 +156,6 @@ impl Targets {
     }
 
     /// The largest L of the sources that have targets, milliseconds.
-    #[must_use]
     pub(crate) fn longest_lag_ms(&self) -> i64 {
         let sources = self.sources.iter().filter(|source| source.targets > 0);
         sources.map(|source| source.lag_ms).max().unwrap_or(0)
@@ -166,7 +163,6 @@ impl Targets {
 
     /// The earliest time of samples that may not have been read yet: the newest sample of
     /// the target furthest behind, of those that may still send samples.
-    #[must_use]
     pub(crate) fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
         let targets = self.targets.iter().flatten();
         let awaited = targets.filter_map(|target| {

@@ -119,7 +119,6 @@ pub struct Targets {
 
 impl Targets {
     /// No targets yet.
-    #[must_use]
     pub(crate) fn new(settings: Intervals) -> Self {
         Self {
             settings,
@@ -133,7 +132,7 @@ impl Targets {
         let mut name = Name {
             source,
             instance: Arc::clone(&info.instance),
-            node: info.nodes.first().map(|node| Arc::clone(&node.name)),
+            node: info.told.nodes.first().map(|node| Arc::clone(&node.name)),
             device: None,
         };
         if self.divided.contains_key(&name) {
@@ -212,7 +211,6 @@ impl Targets {
     }
 
     /// The number of rounds with samples of a target.
-    #[must_use]
     pub(crate) fn round(&self, id: TargetId) -> u32 {
         self.target(id).map_or(0, |target| target.rounds)
     }
@@ -226,7 +224,6 @@ impl Targets {
     }
 
     /// Whether a sample of a target is newer than those of the rounds before.
-    #[must_use]
     pub(crate) fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
         self.target(id).is_some_and(|target| at > target.measured)
     }
@@ -335,14 +332,12 @@ impl Targets {
     }
 
     /// Since when no reading of a target has changed, if it should have.
-    #[must_use]
     pub(crate) fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
         self.target(id)?.frozen_since(self.settings)
     }
 
     /// Samples of a target after the first of these times and before the second are no
     /// readings, also when they are read again: it is or was frozen.
-    #[must_use]
     pub(crate) fn stood_still(&self, id: TargetId) -> (Timestamp, Timestamp) {
         let stood = self.target(id).map(|target| target.movement.stood);
         match self.frozen_since(id) {
@@ -364,7 +359,6 @@ impl Targets {
     }
 
     /// The job of a target.
-    #[must_use]
     pub(crate) fn job_of(&self, id: TargetId) -> Option<JobId> {
         let source = self.target(id)?.source;
         Some(self.sources[usize::from(source)].job)

@@ -19,7 +19,6 @@ impl Target {
 impl Targets {
     /// The unit of a target's signal, if one is known: its own verdict, or that of most
     /// targets of its job.
-    #[must_use]
     pub(crate) fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
         let target = self.target(id)?;
         let own = target.scales(signal).and_then(Scales::verdict);
@@ -27,13 +26,11 @@ impl Targets {
     }
 
     /// The unit of a signal in most targets of a job.
-    #[must_use]
     pub(crate) fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
         self.scales_of_jobs.get(&(job, signal)).copied()
     }
 
     /// Whether scrapes of a target contradict the unit in force.
-    #[must_use]
     pub(crate) fn is_doubted(&self, id: TargetId, signal: SignalId) -> bool {
         let scales = self.target(id).and_then(|target| target.scales(signal));
         scales.is_some_and(Scales::is_doubted)

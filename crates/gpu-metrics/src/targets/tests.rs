@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::batch::Sample;
-use super::super::series::{Device, NodeName, SeriesInfo};
+use super::super::series::{Device, NodeName, SeriesInfo, Told};
 use super::super::signal::{SignalId, Unit};
 use super::{Intervals, TargetId, Targets, View};
 use apimachinery::labels::Labels;
@@ -27,16 +27,18 @@ fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
             profile: None,
         },
         owner: None,
-        scheme: None,
-        proven: false,
-        suspect: false,
-        nodes: node.into_iter().collect(),
         job: "dcgm".into(),
         source: "dcgm".into(),
         instance: instance.into(),
-        cluster: None,
-        per_process: false,
-        labels: Labels::default(),
+        told: Arc::new(Told {
+            scheme: None,
+            proven: false,
+            suspect: false,
+            nodes: node.into_iter().collect(),
+            cluster: None,
+            per_process: false,
+            labels: Labels::default(),
+        }),
     }
 }
 

@@ -49,7 +49,6 @@ pub struct View {
 
 impl Targets {
     /// The state of all targets and sources at `now`.
-    #[must_use]
     pub(crate) fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {
             job: source.job,

@@ -4,23 +4,11 @@ use std::sync::Arc;
 
 use super::answers::{Answers, close};
 use super::polled::{line, poll};
-use super::scene::{Scene, at, policy};
-use apimachinery::labels::Labels;
-use gpu_metrics::inventory::{ClusterObject, Inventory};
+use super::scene::{Scene, at, object, policy};
 use gpu_metrics::policy::Policy;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
-
-fn labels(gpu: usize) -> String {
-    format!("UUID=G{gpu} job=dcgm instance=i{gpu} Hostname=h{gpu} namespace=n pod=p{gpu}")
-}
-
-fn scene(count: usize) -> Scene {
-    let pods: Vec<String> = (0..count).map(|pod| format!("n/p{pod}")).collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|name| (&**name, None)).collect();
-    Scene::new(Policy::default()).cluster(&pods)
-}
 
 /// The pod of a StatefulSet is deleted and made again on its node, and gets another
 /// GPU. The exporter names pods as it read them up to half a minute ago: for one scrape
@@ -54,9 +42,8 @@ fn made_again(later: &str, running: Option<f64>) -> Answers {
         .mcu(&held("A", "p"), "80 80 80")
         .mcu(&device("A"), later)
         .mcu(&held("C", "q"), &"40 ".repeat(20));
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.pods[0].running_since = running.map(at);
-    scene.inventory = Arc::new(inventory);
     scene.answers()
 }
 
@@ -93,19 +80,14 @@ fn a_pod_that_was_made_again_holds_no_gpu_of_the_claim_before_its_own() {
                 &held("B", "node-1"),
                 &format!("· · · · {}", "40 ".repeat(16)),
             );
-        let mut inventory = Inventory::clone(&scene.inventory);
-        inventory.nodes.push(ClusterObject {
-            name: "node-2".into(),
-            labels: Labels::default(),
-            created: None,
-        });
+        let inventory = Arc::make_mut(&mut scene.inventory);
+        inventory.nodes.push(object("node-2"));
         let pod = &mut inventory.pods[0];
         (pod.gpus, pod.uncounted) = (0, true);
         let mut before = pod.clone();
         before.node = Some(old.into());
         (before.started, before.ended) = (None, Some(at(41.0)));
         inventory.departed = vec![before];
-        scene.inventory = Arc::new(inventory);
         let answers = scene.answers();
         close(answers.of("pods n/p", HELD), 1.0);
         close(answers.of("namespaces n", HELD), 1.0);
@@ -123,9 +105,8 @@ fn a_pod_that_was_made_again_is_seen_when_it_gets_the_gpu_of_the_one_before_it()
         .1
         .retain(|sample| sample.at < at(50.0) || sample.at > at(200.0));
     let mut scene = Scene::new(Policy::default()).cluster(&[("n/p", Some(100.0)), ("n/q", None)]);
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.pods[0].running_since = Some(at(100.0));
-    scene.inventory = Arc::new(inventory);
     for now in (7..500).step_by(5) {
         let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
         let (sum, held) = (
@@ -137,66 +118,6 @@ fn a_pod_that_was_made_again_is_seen_when_it_gets_the_gpu_of_the_one_before_it()
             200..205 => assert_eq!(sum, None, "at {now}"),
             300.. => assert_eq!((sum, held), (Some(120.0), Some(2.0)), "at {now}"),
             _ => {}
-        }
-    }
-}
-
-/// Three nodes with four GPUs each come by a federation that keeps neither the nodes'
-/// names nor the times of their scrapes; one of them dies.
-#[test]
-fn one_instance_without_node_names_hides_no_node_that_dies() {
-    for scrapes in [5, 8, 13, 20] {
-        let pods: Vec<String> = (0..12).map(|pod| format!("n/p{pod:02}")).collect();
-        let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-        let mut scene = Scene::new(policy(60)).cluster(&pods);
-        for gpu in 0..12 {
-            let held = format!(
-                "UUID=G{gpu:02} gpu={} job=federate instance=prometheus:9090 \
-                 exported_namespace=n exported_pod=p{gpu:02}",
-                gpu % 4
-            );
-            let until = if gpu < 8 { scrapes } else { 3 };
-            scene = scene.mcu(&held, &"59 ".repeat(until));
-        }
-        let mut inventory = Inventory::clone(&scene.inventory);
-        for name in ["node-2", "node-3"] {
-            inventory.nodes.push(ClusterObject {
-                name: name.into(),
-                labels: Labels::default(),
-                created: None,
-            });
-        }
-        for (place, pod) in inventory.pods.iter_mut().enumerate() {
-            pod.node = Some(format!("node-{}", place / 4 + 1).into());
-        }
-        scene.inventory = Arc::new(inventory);
-        let answers = scene.answers();
-        let sum = answers.of("namespaces n", SUM);
-        assert!(
-            sum.is_none_or(|sum| (sum - 708.0).abs() < 1e-9),
-            "{sum:?} after {scrapes}"
-        );
-        close(answers.of("namespaces n", HELD), 12.0);
-    }
-}
-
-/// A GPU of a job that sends ratios is idle, and sends 3 twice within the hour.
-#[test]
-fn two_glitches_of_an_idle_gpu_are_no_other_unit() {
-    let (labels, mut samples) = line(&labels(0), 0.8, (15.0, 5.0), (-900.0, 900.0));
-    for sample in &mut samples {
-        if sample.at > at(60.0) && sample.at < at(450.0) {
-            let is_glitch = [at(95.0), at(425.0)].contains(&sample.at);
-            sample.value = if is_glitch { 3.0 } else { 0.0 };
-        }
-    }
-    let mut scene = scene(1);
-    let lines = [(labels, samples)];
-    for now in (7..700).step_by(5) {
-        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
-        let value = answers.flagship("pods n/p0");
-        if now > 520 {
-            assert_eq!(value, Some(80.0), "at {now}");
         }
     }
 }

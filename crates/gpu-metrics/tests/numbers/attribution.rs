@@ -1,30 +1,13 @@
 //! Attribution of devices with misleading labels: docs/attribution.md.
 
-use std::sync::Arc;
-
 use super::answers::close;
-use super::scene::{Scene, at, policy};
+use super::scene::{Scene, at, object as node, policy};
 use apimachinery::labels::Labels;
-use gpu_metrics::inventory::{ClusterObject, Inventory, PodPhase};
+use gpu_metrics::inventory::{ExporterPod, Inventory, PodPhase};
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
-
-fn with(mut scene: Scene, change: impl FnOnce(&mut Inventory)) -> Scene {
-    let mut inventory = Inventory::clone(&scene.inventory);
-    change(&mut inventory);
-    scene.inventory = Arc::new(inventory);
-    scene
-}
-
-fn node(name: &str) -> ClusterObject {
-    ClusterObject {
-        name: name.into(),
-        labels: Labels::default(),
-        created: None,
-    }
-}
 
 /// The nodes recognised as those of other clusters.
 fn foreign(scene: &mut Scene) -> Vec<String> {
@@ -48,7 +31,7 @@ fn two_clusters(job: &str, gpus: u32) -> Scene {
         .mcu(&other("B", "pod=p"), "90 90 90")
         .mcu(&other("C", "pod=q"), "90 90 90")
         .mcu(&other("D", ""), "90 90 90");
-    with(scene, |inventory| inventory.pods[0].gpus = gpus)
+    scene.with(|inventory| inventory.pods[0].gpus = gpus)
 }
 
 #[test]
@@ -76,7 +59,7 @@ fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
 #[test]
 fn where_gpus_are_shared_a_request_is_no_number_of_them() {
     let sharing = [("nvidia.com/gpu.sharing-strategy", "time-slicing")];
-    let mut scene = with(two_clusters("e", 1), |inventory| {
+    let mut scene = two_clusters("e", 1).with(|inventory| {
         inventory.nodes[0].labels = Labels::from_pairs(sharing);
     });
     assert!(foreign(&mut scene).is_empty());
@@ -84,7 +67,7 @@ fn where_gpus_are_shared_a_request_is_no_number_of_them() {
 
 #[test]
 fn where_nodes_are_not_listed_nothing_is_foreign() {
-    let mut scene = with(two_clusters("d", 1), |inventory| inventory.nodes.clear());
+    let mut scene = two_clusters("d", 1).with(|inventory| inventory.nodes.clear());
     assert!(foreign(&mut scene).is_empty());
 }
 
@@ -101,7 +84,7 @@ fn two_nodes(names: [&str; 2]) -> Scene {
             &format!("UUID=C job=d instance=p Hostname={}", names[0]),
             "60 60 60",
         );
-    with(scene, |inventory| {
+    scene.with(|inventory| {
         inventory.nodes.push(node("node-2"));
         inventory.pods[1].node = Some("node-2".into());
     })
@@ -148,13 +131,73 @@ fn a_node_has_what_is_reported_under_any_of_its_names() {
     for host in ["node-1", "node-1.dc.local", "gpu-host", "10.0.0.7"] {
         let labels = format!("UUID=A job=d instance=a Hostname={host}");
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-        let scene = with(scene.mcu(&labels, "40 40 40"), |inventory| {
+        let scene = scene.mcu(&labels, "40 40 40").with(|inventory| {
             let host = [("kubernetes.io/hostname", "gpu-host")];
             inventory.nodes[0].labels = Labels::from_pairs(host);
             inventory.node_addresses = vec![("10.0.0.7".into(), "node-1".into())];
         });
         close({ scene }.answers().of("nodes node-1", SUM), 40.0);
     }
+}
+
+/// Whether the pod p, which requests no GPU, holds the one that names it in a bare label.
+fn holds(instance: &str, more: &str, change: impl FnOnce(&mut Inventory)) -> bool {
+    let labels = format!("UUID=A job=d instance={instance} namespace=n pod=p {more}");
+    let scene = Scene::new(policy(60))
+        .cluster(&[("n/p", None), ("n/q", None)])
+        .mcu(&labels, "40 40 40");
+    let mut scene = scene.with(|inventory| {
+        inventory.pods[0].gpus = 0;
+        change(inventory);
+    });
+    scene.answers().flagship("pods n/p").is_some()
+}
+
+#[test]
+fn a_bare_pod_that_requests_no_gpu_holds_one_only_by_evidence() {
+    let exporter = |name: &str, address: &str| {
+        let exporter = ExporterPod {
+            namespace: "n".into(),
+            name: name.into(),
+            address: Some(address.into()),
+        };
+        move |inventory: &mut Inventory| inventory.exporters.push(exporter)
+    };
+    let own = "10.0.0.1:9400";
+    assert!(!holds(own, "", |_| ()));
+    assert!(holds(own, "", |inventory| inventory.pods[0].gpus = 1));
+    assert!(holds(own, "vgpu=0", |_| ()));
+    assert!(holds(own, "", exporter("e", "10.0.0.1")));
+    assert!(holds("[fd00::2]:9400", "", exporter("e", "fd00::2")));
+    assert!(!holds(own, "", exporter("e", "10.0.0.2")));
+    assert!(!holds(own, "", exporter("p", "10.0.0.1")));
+}
+
+#[test]
+fn of_several_bare_pods_on_a_target_all_but_exporters_hold_their_gpus() {
+    let held = |change: fn(&mut Inventory)| {
+        let labels = |uuid: &str, pod: &str| format!("UUID={uuid} job=d namespace=n pod={pod}");
+        let scene = Scene::new(policy(60))
+            .cluster(&[("n/p", None), ("n/q", None)])
+            .mcu(&labels("A", "p"), "40 40 40")
+            .mcu(&labels("B", "q"), "40 40 40");
+        let mut scene = scene.with(|inventory| {
+            inventory.pods[0].gpus = 0;
+            change(inventory);
+        });
+        scene.answers().flagship("pods n/p").is_some()
+    };
+    assert!(held(|_| ()));
+    assert!(!held(|inventory| inventory.pods[0].daemon = true));
+    assert!(!held(|inventory| {
+        let (namespace, name) = ("n".into(), "p".into());
+        let exporter = ExporterPod {
+            namespace,
+            name,
+            address: None,
+        };
+        inventory.exporters.push(exporter);
+    }));
 }
 
 /// Pod p with the GPU A at 80 until second 20, q with B at 20. The label of p remains
@@ -166,7 +209,7 @@ fn ended(departed: bool) -> Scene {
         .cluster(&[("n/p", None), ("n/q", None)])
         .mcu(&held("A", "p"), "80 80 80 80 80")
         .mcu(&held("B", "q"), "20 20 20 20 20");
-    with(scene, |inventory| {
+    scene.with(|inventory| {
         let pod = &mut inventory.pods[0];
         (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(25.0)));
         if departed {
@@ -205,7 +248,7 @@ fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
         .cluster(&[("n/p", None), ("n/q", None)])
         .mcu(&held("p"), "80 · · 20 ·")
         .mcu(&held("q"), "· 20 20 · 20");
-    let scene = with(scene, |inventory| {
+    let scene = scene.with(|inventory| {
         let pod = &mut inventory.pods[0];
         (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(15.0)));
     });
@@ -224,7 +267,7 @@ fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
         .cluster(&[("n/p", Some(50.0))])
         .mcu(&held("A", "node-2"), "80 80 80")
         .mcu(&held("B", "node-1"), "· · · · 20 20 20");
-    let scene = with(scene, |inventory| {
+    let scene = scene.with(|inventory| {
         inventory.nodes.push(node("node-2"));
         let mut before = inventory.pods[0].clone();
         (before.node, before.started) = (Some("node-2".into()), Some(at(0.0)));
@@ -241,16 +284,14 @@ fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
 /// Eight pods, and a GPU whose series name a pod that is not known.
 fn with_a_stranger(listed: Option<f64>) -> Scene {
     let values = [40, 42, 44, 46, 48, 50, 52, 53];
-    let pods: Vec<String> = (0..8).map(|pod| format!("n/p{pod}")).collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    let mut scene = Scene::new(policy(60)).pods((0..8).map(|pod| format!("n/p{pod}")));
     for (place, value) in values.into_iter().enumerate() {
         let labels = format!("UUID=G{place} job=d instance=i namespace=n pod=p{place}");
         scene = scene.mcu(&labels, &format!("{value} ").repeat(5));
     }
     let stranger = "UUID=X job=d instance=i namespace=n pod=d-6d4cf56db6-aaaaa";
     let scene = scene.mcu(stranger, "99 99 99 99 99");
-    with(scene, |inventory| inventory.listed = listed.map(at))
+    scene.with(|inventory| inventory.listed = listed.map(at))
 }
 
 #[test]
@@ -273,9 +314,7 @@ fn a_pod_that_was_never_there_counts_for_nothing() {
 /// Twelve pods with a GPU at 59 each, behind three exporters; the last one has named
 /// no pods since the third scrape.
 fn without_labels(scrapes: usize) -> Scene {
-    let pods: Vec<String> = (0..12).map(|pod| format!("n/p{pod:02}")).collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    let mut scene = Scene::new(policy(60)).pods((0..12).map(|pod| format!("n/p{pod:02}")));
     for gpu in 0..12 {
         let exporter = gpu / 4 + 1;
         let device = format!("UUID=G{gpu:02} job=d instance=i{exporter} Hostname=node-{exporter}");
@@ -288,7 +327,7 @@ fn without_labels(scrapes: usize) -> Scene {
             scene = scene.mcu(&device, &values);
         }
     }
-    with(scene, |inventory| {
+    scene.with(|inventory| {
         inventory.nodes.extend([node("node-2"), node("node-3")]);
         for (place, pod) in inventory.pods.iter_mut().enumerate() {
             pod.node = Some(format!("node-{}", place / 4 + 1).into());
@@ -308,7 +347,7 @@ fn a_device_whose_labels_went_is_missing_and_not_lost() {
     }
     let snapshot = without_labels(13).snapshot();
     let without = snapshot.without_labels().into_iter();
-    let instances = without.map(|facts| facts.row.labels.get("instance").unwrap().to_owned());
+    let instances = without.map(|facts| facts.row.told.labels.get("instance").unwrap().to_owned());
     assert_eq!(instances.collect::<Vec<_>>(), ["i3"; 4]);
 }
 
@@ -337,6 +376,6 @@ fn the_name_of_a_model_is_the_newest_series() {
     let rows = answers.group("pods n/p").unwrap().rows;
     let layout = answers.snapshot.layout();
     let facts = rows.iter().filter_map(|row| layout.fact(*row));
-    let models = facts.filter_map(|facts| facts.row.labels.get("modelName"));
+    let models = facts.filter_map(|facts| facts.row.told.labels.get("modelName"));
     assert_eq!(models.collect::<Vec<_>>(), ["NVIDIA-A100"]);
 }

@@ -1,10 +1,11 @@
 //! Cases of docs/numbers.md beside its small ones: the original's value, MIG, label
 //! schemes, predicates, and the autoscaler's result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::{Answers, close};
-use super::scene::{SCRAPE, Scene, at, policy};
+use super::scene::{SCRAPE, Scene, at, object, policy};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::policy::{
     Activity, ActivityCondition, DeviceValue, IdleValue, MigWeight, Policy, Shared,
@@ -184,9 +185,8 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
         .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
-    let mut inventory = (*scene.inventory).clone();
+    let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.pods[0].gpus = 0;
-    scene.inventory = inventory.into();
     let answers = scene.answers();
     assert_eq!(answers.flagship("pods monitoring/gpu-exp-9xk2f"), None);
     assert_eq!(answers.flagship("namespaces monitoring"), None);
@@ -202,13 +202,8 @@ fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
             "50 50 50 50",
         )
         .cluster(&[("n/p", None)]);
-    let mut inventory = (*scene.inventory).clone();
-    inventory.nodes.push(gpu_metrics::inventory::ClusterObject {
-        created: None,
-        name: "node-2".into(),
-        labels: Default::default(),
-    });
-    scene.inventory = inventory.into();
+    let inventory = Arc::make_mut(&mut scene.inventory);
+    inventory.nodes.push(object("node-2"));
     let answers = scene.answers();
     assert_eq!(answers.flagship("pods n/p"), None);
     assert_eq!(answers.cluster(), None);

@@ -2,6 +2,7 @@
 
 use super::answers::Answers;
 use super::polled::{Line, detected, line, pod, poll};
+use super::rules::watch_signals;
 use super::scene::{Scene, at, json, key, policy, samples};
 use gpu_metrics::batch::{Batch, Sample};
 use gpu_metrics::policy::Policy;
@@ -238,31 +239,19 @@ fn an_exporter_whose_power_nobody_reads_any_more_is_not_frozen() {
 #[test]
 fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
     let labels = pod(0, "a");
-    let of = |value: f64, until: f64| line(&labels, value, (15.0, 1.0), (-600.0, until)).1;
+    let of = |value, until| vec![line(&labels, value, (15.0, 1.0), (-600.0, until))];
     let signals = [
         (SignalId::GPU_UTIL, of(50.0, 300.0)),
         (SignalId::DRAM_ACTIVE, of(0.5, 9000.0)),
         (SignalId::GR_ENGINE_ACTIVE, of(0.5, 9000.0)),
         (SignalId::FB_USED, of(1000.0, 9000.0)),
     ];
-    let mut scene = detected(None);
-    let mut last_absent = 0.0;
-    for place in 0..600 {
-        let now = f64::from(place) * 5.0;
-        for (signal, samples) in &signals {
-            if !scene.pipeline.is_wanted(*signal, at(now)) {
-                continue;
-            }
-            let range = scene.pipeline.range(*signal, at(now));
-            let asked = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
-            let given: Vec<Sample> = samples.iter().filter(asked).copied().collect();
-            scene.feed_at(*signal, &labels, &given, at(now));
-        }
-        let answers = Answers::new(scene.snapshot_at(at(now)));
+    let mut last_absent = 0;
+    watch_signals(&mut detected(None), &signals, 3000, |now, answers| {
         if answers.of("pods n/a0", "gpu_utilization").is_none() {
             last_absent = now;
         }
-    }
+    });
     // Such fields are looked for every ten minutes.
-    assert!(last_absent < 1500.0, "absent until {last_absent}");
+    assert!(last_absent < 1500, "absent until {last_absent}");
 }

@@ -67,19 +67,6 @@ fn the_first_read_shows_the_scrape_interval() {
 }
 
 #[test]
-fn lost_scrapes_and_a_restart_of_prometheus_move_nothing() {
-    let mut scene = started(15);
-    let lost = |sample: &Sample| {
-        let secs = (sample.at.millis() - ZERO.millis()) / 1000;
-        secs == 60 || (120..=180).contains(&secs)
-    };
-    let mut samples = scraped(-300, 600, 15, 15);
-    samples.retain(|sample| !lost(sample));
-    polled(&mut scene, &samples, 5, 600);
-    assert_eq!(scrape(&scene), 15);
-}
-
-#[test]
 fn a_longer_scrape_interval_is_noticed() {
     let mut scene = started(15);
     let mut samples = scraped(-300, 0, 15, 15);

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::answers::close;
-use super::scene::{Scene, at, policy};
+use super::scene::{Scene, at, object, policy};
 use gpu_metrics::batch::Sample;
-use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
@@ -13,11 +12,8 @@ const SUM: &str = "gpu_memory_utilization_sum";
 /// Ten pods of a Deployment at 40 each until second 60, eight of them until second
 /// 75.
 fn scaled_down(known: bool) -> Scene {
-    let pods: Vec<String> = (0..10)
-        .map(|pod| format!("n/d-6d4cf56db6-aaaa{pod}"))
-        .collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    let mut scene =
+        Scene::new(policy(60)).pods((0..10).map(|pod| format!("n/d-6d4cf56db6-aaaa{pod}")));
     for gpu in 0..10 {
         let target = format!("UUID=G{gpu} job=dcgm instance=i");
         let held = format!("{target} exported_namespace=n exported_pod=d-6d4cf56db6-aaaa{gpu}");
@@ -28,17 +24,12 @@ fn scaled_down(known: bool) -> Scene {
             scene = scene.mcu(&target, "· · · · · 0");
         }
     }
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     let gone = inventory.pods.split_off(8);
     if known {
         inventory.departed = gone;
     }
-    inventory.namespaces = vec![gpu_metrics::inventory::ClusterObject {
-        name: "n".into(),
-        labels: Default::default(),
-        created: None,
-    }];
-    scene.inventory = Arc::new(inventory);
+    inventory.namespaces = vec![object("n")];
     scene
 }
 
@@ -58,10 +49,9 @@ fn a_workload_that_was_scaled_down_keeps_its_past() {
 #[test]
 fn a_group_that_was_made_anew_inherits_nothing() {
     let mut scene = scaled_down(true);
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.workloads[0].created = Some(at(55.0));
     inventory.namespaces[0].created = Some(at(55.0));
-    scene.inventory = Arc::new(inventory);
     let answers = scene.answers();
     close(answers.of("deployments.apps n/d", SUM), 360.0);
     close(answers.of("namespaces n", SUM), 360.0);
@@ -70,9 +60,8 @@ fn a_group_that_was_made_anew_inherits_nothing() {
 #[test]
 fn what_was_deleted_has_no_values() {
     let mut scene = scaled_down(true);
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.namespaces.clear();
-    scene.inventory = Arc::new(inventory);
     assert_eq!(scene.answers().of("namespaces n", SUM), None);
 }
 

@@ -47,15 +47,20 @@ pub(super) fn detected(window: Option<u64>) -> Scene {
 pub(super) fn with_cluster(scene: Scene, lines: &[Line]) -> Scene {
     let name = |(labels, _): &Line| format!("n/{}", labels.rsplit_once("pod=").unwrap().1);
     let names: BTreeSet<String> = lines.iter().map(name).collect();
-    let pods: Vec<(&str, Option<f64>)> = names.iter().map(|name| (name.as_str(), None)).collect();
-    scene.cluster(&pods)
+    scene.pods(names)
 }
 
 /// Polls once, with the new samples of all lines.
 pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
-    let range = scene.pipeline.range(MCU, at(now));
+    read(scene, MCU, lines, now);
+    scene.snapshot_at(at(now))
+}
+
+/// Reads the new samples of a signal's lines.
+pub(super) fn read(scene: &mut Scene, signal: SignalId, lines: &[Line], now: f64) {
+    let range = scene.pipeline.range(signal, at(now));
     let texts: Vec<String> = lines.iter().map(|(labels, _)| json(labels)).collect();
-    let mut batch = Batch::new(MCU, texts.concat().into());
+    let mut batch = Batch::new(signal, texts.concat().into());
     let mut from = 0;
     for ((_, samples), text) in lines.iter().zip(&texts) {
         let is_new = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
@@ -67,5 +72,4 @@ pub(super) fn poll(scene: &mut Scene, lines: &[Line], now: f64) -> Snapshot {
         from += text.len();
     }
     scene.pipeline.take(&batch, at(now));
-    scene.snapshot_at(at(now))
 }

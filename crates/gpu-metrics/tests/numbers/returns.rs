@@ -28,9 +28,7 @@ fn a_device_that_is_heard_again_was_missing_before() {
 /// Ten pods of a Deployment, at 40 until second 120; the samples of the first
 /// `late` come 75 s late from then on. Returns the sum at each scrape.
 fn sum_while_late(late: usize) -> Vec<Option<f64>> {
-    let pods: Vec<String> = (0..10).map(|pod| format!("n/p{pod}")).collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    let mut scene = Scene::new(policy(60)).pods((0..10).map(|pod| format!("n/p{pod}")));
     let all = samples(&"40 ".repeat(30));
     let mut sums = Vec::new();
     for now in 0..30 {

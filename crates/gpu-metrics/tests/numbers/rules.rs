@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use super::answers::{Answers, close};
-use super::polled::{Line, line, poll};
+use super::polled::{Line, line, poll, read};
 use super::scene::{Scene, at};
-use gpu_metrics::batch::Sample;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
@@ -18,14 +17,8 @@ fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} Hostname=h{gpu} namespace=n pod=p{gpu}")
 }
 
-fn pods(count: usize) -> Vec<(String, Option<f64>)> {
-    (0..count).map(|pod| (format!("n/p{pod}"), None)).collect()
-}
-
 fn scene(count: usize) -> Scene {
-    let pods = pods(count);
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|(name, at)| (&**name, *at)).collect();
-    Scene::new(Policy::default()).cluster(&pods)
+    Scene::new(Policy::default()).pods((0..count).map(|pod| format!("n/p{pod}")))
 }
 
 /// Time zero is 11:55:00. Ten GPUs at 40 are scraped at 5, 20, 35 and 50 seconds and
@@ -61,28 +54,6 @@ fn the_example_of_the_manual_comes_out_as_worked_by_hand() {
     let window = explained.window.unwrap();
     assert_eq!(window.end, at(340.0).date());
     assert_eq!(window.lag_seconds, 2.0);
-}
-
-#[test]
-fn a_mean_is_unknown_rather_than_without_the_busy_half() {
-    let mut scene = scene(8);
-    let line = |gpu: usize| {
-        let (value, until) = if gpu < 4 {
-            (90.0, 120.0)
-        } else {
-            (10.0, 900.0)
-        };
-        line(&labels(gpu), value, (15.0, 5.0), (-900.0, until))
-    };
-    let lines: Vec<Line> = (0..8).map(line).collect();
-    let mut absent = false;
-    for now in (7..600).step_by(5) {
-        let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
-        let mean = answers.flagship("namespaces n");
-        assert!(mean.is_none_or(|mean| mean == 50.0), "{mean:?} at {now}");
-        absent |= mean.is_none();
-    }
-    assert!(absent);
 }
 
 /// A job that sends ratios, and the value of one GPU in one scrape.
@@ -158,14 +129,8 @@ pub(super) fn watch_signals(
     for now in (7..until).step_by(5) {
         let time = at(f64::from(now));
         for (signal, lines) in signals {
-            if !scene.pipeline.is_wanted(*signal, time) {
-                continue;
-            }
-            let range = scene.pipeline.range(*signal, time);
-            for (labels, samples) in lines {
-                let asked = |sample: &&Sample| sample.at <= time && sample.at + range > time;
-                let given: Vec<Sample> = samples.iter().filter(asked).copied().collect();
-                scene.feed_at(*signal, labels, &given, time);
+            if scene.pipeline.is_wanted(*signal, time) {
+                read(scene, *signal, lines, f64::from(now));
             }
         }
         look(now, &Answers::new(scene.snapshot_at(time)));
@@ -194,77 +159,6 @@ fn profiling_fields_take_over_within_a_minute_where_percents_vanish() {
         absent.iter().all(|now| (60..180).contains(now)),
         "{absent:?}"
     );
-}
-
-#[test]
-fn an_exporter_may_have_gpus_of_both_kinds() {
-    let instance =
-        |gpu: usize| format!("UUID=G{gpu} job=dcgm instance=i Hostname=h namespace=n pod=p{gpu}");
-    let line = |gpu, value| line(&instance(gpu), value, (15.0, 5.0), (-900.0, 900.0));
-    let signals = [
-        (SignalId::MEM_COPY_UTIL, vec![line(0, 50.0)]),
-        (SignalId::DRAM_ACTIVE, vec![line(0, 0.3), line(1, 0.7)]),
-        (SignalId::FB_USED, vec![line(0, 1000.0), line(1, 1000.0)]),
-    ];
-    watch_signals(&mut scene(2), &signals, 300, |now, answers| {
-        let sum = answers.of("namespaces n", SUM);
-        assert!(
-            sum.is_none_or(|sum| (sum - 120.0).abs() < 1e-9),
-            "{sum:?} at {now}"
-        );
-        assert!(now < 120 || sum.is_some(), "at {now}");
-    });
-}
-
-#[test]
-fn one_instance_for_all_nodes_is_as_good_as_one_for_each() {
-    // With node names, and without: then devices are distinguished by their times.
-    for node in [true, false] {
-        let labels = |gpu: usize| {
-            let host = if node {
-                format!("Hostname=h{gpu}")
-            } else {
-                String::new()
-            };
-            format!("UUID=G{gpu} job=dcgm {host} namespace=n pod=p{gpu}")
-        };
-        let line = |gpu: usize| {
-            let until = if gpu < 8 { 300.0 } else { 900.0 };
-            line(
-                &labels(gpu),
-                40.0,
-                (30.0, gpu as f64 * 0.9),
-                (-900.0, until),
-            )
-        };
-        let lines: Vec<Line> = (0..32).map(line).collect();
-        let mut scene = scene(32);
-        for now in (0..600).step_by(5) {
-            let answers = Answers::new(poll(&mut scene, &lines, f64::from(now)));
-            // Without names, it takes some scrapes to distinguish them.
-            if !node && now < 90 {
-                continue;
-            }
-            let held = answers.of("namespaces n", "gpu_held_count");
-            assert_eq!(held, Some(32.0), "{node} at {now}");
-            let sum = answers.of("namespaces n", SUM);
-            assert!(
-                sum.is_none_or(|sum| sum >= 0.9 * 1280.0),
-                "{sum:?} {node} at {now}"
-            );
-            assert_eq!(
-                answers.flagship("pods n/p31"),
-                Some(40.0),
-                "{node} at {now}"
-            );
-            // A quarter is silent: its sums and pods end.
-            let is_over = now > 480;
-            assert_eq!(
-                is_over,
-                is_over && sum.is_none() && answers.flagship("pods n/p0").is_none()
-            );
-        }
-    }
 }
 
 #[test]

@@ -46,6 +46,15 @@ pub(super) fn policy(window_secs: u64) -> Policy {
     }
 }
 
+/// A Node or a namespace.
+pub(super) fn object(name: &str) -> ClusterObject {
+    ClusterObject {
+        name: name.into(),
+        labels: Labels::default(),
+        created: None,
+    }
+}
+
 pub(super) struct Scene {
     pub(super) pipeline: Pipeline,
     pub(super) inventory: Arc<Inventory>,
@@ -147,15 +156,24 @@ impl Scene {
         self.pipeline.publish(&Arc::clone(&self.inventory), now)
     }
 
-    /// Connects a cluster with these pods: `ns/name` with node and start.
+    /// Connects a cluster with these pods: `ns/name`.
+    pub(super) fn pods(self, names: impl IntoIterator<Item = String>) -> Self {
+        let names: Vec<String> = names.into_iter().collect();
+        let pods: Vec<_> = names.iter().map(|name| (name.as_str(), None)).collect();
+        self.cluster(&pods)
+    }
+
+    /// Changes the cluster.
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Inventory)) -> Self {
+        change(Arc::make_mut(&mut self.inventory));
+        self
+    }
+
+    /// Connects a cluster with these pods: `ns/name` with their start.
     pub(super) fn cluster(mut self, pods: &[(&str, Option<f64>)]) -> Self {
         let mut inventory = Inventory {
             authority: InventoryOrigin::Cluster,
-            nodes: vec![ClusterObject {
-                created: None,
-                name: "node-1".into(),
-                labels: Labels::default(),
-            }],
+            nodes: vec![object("node-1")],
             workloads: vec![Workload {
                 created: None,
                 kind: ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true),
@@ -167,11 +185,7 @@ impl Scene {
         };
         for (name, started) in pods {
             let (namespace, name) = name.split_once('/').unwrap();
-            inventory.namespaces.push(ClusterObject {
-                created: None,
-                name: namespace.into(),
-                labels: Labels::default(),
-            });
+            inventory.namespaces.push(object(namespace));
             inventory.pods.push(Pod {
                 namespace: namespace.into(),
                 name: name.into(),

@@ -19,9 +19,7 @@ fn labels(gpu: usize) -> String {
 
 /// Ten pods of one Deployment with a GPU each and these values.
 fn ten(values: impl Fn(usize) -> String) -> Scene {
-    let pods: Vec<String> = (0..10).map(|pod| format!("n/p{pod}")).collect();
-    let pods: Vec<(&str, Option<f64>)> = pods.iter().map(|pod| (pod.as_str(), None)).collect();
-    let scene = Scene::new(policy(60)).cluster(&pods);
+    let scene = Scene::new(policy(60)).pods((0..10).map(|pod| format!("n/p{pod}")));
     (0..10).fold(scene, |scene, gpu| scene.mcu(&labels(gpu), &values(gpu)))
 }
 
@@ -57,14 +55,13 @@ fn a_tenth_may_be_missing() {
 
 /// A pod that runs for three minutes and requests `gpus` GPUs of which none is seen.
 fn with_unseen(mut scene: Scene, gpus: u32, change: impl FnOnce(&mut Inventory)) -> Scene {
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     let mut unseen = inventory.pods[0].clone();
     (unseen.name, unseen.gpus) = ("q".into(), gpus);
     unseen.running_since = Some(at(0.0));
     inventory.pods.push(unseen);
     inventory.exporter_nodes = vec!["node-1".into()];
-    change(&mut inventory);
-    scene.inventory = Arc::new(inventory);
+    change(inventory);
     scene
 }
 
@@ -171,14 +168,13 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
 fn a_field_that_is_not_read_loses_no_device() {
     let pods = ["n/p0", "n/p1", "n/p2", "n/p3"].map(|pod| (pod, None));
     let mut scene = Scene::new(policy(60)).cluster(&pods);
-    let mut inventory = Inventory::clone(&scene.inventory);
+    let inventory = Arc::make_mut(&mut scene.inventory);
     let mut other = inventory.nodes[0].clone();
     other.name = "node-2".into();
     inventory.nodes.push(other);
     for pod in &mut inventory.pods[2..] {
         pod.node = Some("node-2".into());
     }
-    scene.inventory = Arc::new(inventory);
     for gpu in 0..4 {
         let node = if gpu < 2 { 1 } else { 2 };
         let labels = format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::build::{Built, Pod as Held};
-use crate::scene::at;
+use crate::scene::{at, object};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{
@@ -76,11 +76,6 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
     let remembered = |pod: &Held| {
         let end = pod.lives.end;
         end > since && (end..end + REMEMBERED).contains(&now)
-    };
-    let object = |name: &str| ClusterObject {
-        name: name.into(),
-        labels: Labels::default(),
-        created: None,
     };
     Inventory {
         authority: InventoryOrigin::Cluster,

@@ -61,12 +61,6 @@ fn lags() -> Vec<World> {
             restart: 600.0,
             ..World::new("S2 large", vec![every(2.0, 10)], vec![lag(1.0)])
         },
-        World {
-            poll: Some(2.0),
-            secs: 1200.0,
-            restart: 600.0,
-            ..World::new("S2 poll2", vec![every(2.0, 10)], vec![lag(1.0)])
-        },
     ]
 }
 
