@@ -200,7 +200,7 @@ impl Engine {
             served: settings.served,
             checks: settings.checks,
             ready: watch::Sender::new(false),
-            polls: settings.telemetry.metrics.polls().clone(),
+            polls: settings.telemetry.metrics.polls(),
             said: Said::default(),
             metrics: settings.telemetry.metrics.clone(),
             heartbeat: settings.telemetry.health.heartbeat("poll-loop"),
