@@ -155,8 +155,8 @@ fn a_request_that_nobody_waits_for_is_aborted() {
     let metrics = Metrics::new(&Health::new());
     let under_way = metrics.begin_request();
     let render = || metrics.render(Exposition::Prometheus).unwrap();
-    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 1\n"));
+    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 1.0\n"));
     drop(under_way);
-    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 0\n"));
+    assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 0.0\n"));
     assert!(render().contains("\ngpu_metrics_apiserver_requests_aborted_total 1\n"));
 }
