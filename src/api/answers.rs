@@ -70,7 +70,6 @@ impl Api {
     }
 
     /// Counters of refusals and reviews.
-    #[must_use]
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.inner.counters
     }

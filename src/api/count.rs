@@ -14,8 +14,9 @@ use aggregated_apiserver::api::context::RequestContext;
 use crate::telemetry::metrics::Class;
 
 use super::answers::Api;
+use super::documents::Documents;
 use super::group::MetricsGroup;
-use super::path::{ApiTarget, DEVICES, FINDINGS, ObjectTarget};
+use super::path::{ApiTarget, DEVICES, FINDINGS};
 use super::request::ParsedRequest;
 
 /// Counts the request under its target, whatever the answer.
@@ -26,70 +27,53 @@ pub(super) async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let under_way = api.telemetry().metrics.requests().begin();
+    let under_way = api.telemetry().metrics.begin_request();
     let response = next.run(request).await;
-    let code = response.status().as_u16();
-    under_way.answered(
-        &class(&api, &context.method, &parsed),
-        code,
-        context.began.elapsed(),
-    );
+    let is_custom = matches!(parsed.target, Ok(ApiTarget::Custom(_)));
+    let documents = is_custom.then(|| api.documents());
+    let class = class(documents.as_deref(), &context.method, &parsed);
+    under_way.answered(class, response.status().as_u16(), context.began.elapsed());
     response
 }
 
-fn class(api: &Api, method: &Method, parsed: &ParsedRequest) -> Class {
-    let watches = || parsed.watches();
-    let word = match &parsed.target {
-        Err(_) => "other",
-        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => "health",
-        Ok(ApiTarget::Metrics) => "metrics",
-        Ok(ApiTarget::Version) => "version",
-        Ok(ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_)) => "openapi",
-        Ok(ApiTarget::Groups | ApiTarget::Group(_) | ApiTarget::GroupVersion(_)) => "discovery",
+fn class<'c>(
+    documents: Option<&'c Documents>,
+    method: &Method,
+    parsed: &'c ParsedRequest,
+) -> Class<'c> {
+    let list = if parsed.watches() { "watch" } else { "list" };
+    let custom = MetricsGroup::Custom.name();
+    let (get, group, resource) = match &parsed.target {
+        Err(_) => ("get", "", "other"),
+        Ok(ApiTarget::Health(_) | ApiTarget::HealthCheck(..)) => ("get", "", "health"),
+        Ok(ApiTarget::Metrics) => ("get", "", "metrics"),
+        Ok(ApiTarget::Version) => ("get", "", "version"),
+        Ok(ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_)) => {
+            ("get", "", "openapi")
+        }
+        Ok(ApiTarget::Groups | ApiTarget::Group(_) | ApiTarget::GroupVersion(_)) => {
+            ("get", "", "discovery")
+        }
         Ok(ApiTarget::Custom(target)) => {
-            let name = match &target.object {
-                ObjectTarget::OwnNamespace => "namespaces",
-                ObjectTarget::All { resource } | ObjectTarget::Named { resource, .. } => resource,
-            };
-            let known = api.documents().resource(name).cloned();
-            return Class {
-                verb: verb(method, "get"),
-                group: MetricsGroup::Custom.name(),
-                resource: known.unwrap_or_else(|| "other".into()),
-            };
+            let known = documents.and_then(|it| it.resource(target.resource()));
+            ("get", custom, known.map_or("other", |name| name))
         }
-        Ok(ApiTarget::External { .. }) => {
-            return Class {
-                verb: verb(method, if watches() { "watch" } else { "list" }),
-                group: MetricsGroup::External.name(),
-                resource: "external".into(),
-            };
-        }
-        Ok(ApiTarget::Findings(of) | ApiTarget::Devices(of, _)) => {
-            let is_findings = matches!(parsed.target, Ok(ApiTarget::Findings(_)));
-            return Class {
-                verb: verb(method, if watches() { "watch" } else { "list" }),
-                group: of.group.name(),
-                resource: if is_findings { FINDINGS } else { DEVICES }.into(),
-            };
-        }
+        Ok(ApiTarget::External { .. }) => (list, MetricsGroup::External.name(), "external"),
+        Ok(ApiTarget::Findings(of)) => (list, of.group.name(), FINDINGS),
+        Ok(ApiTarget::Devices(of, _)) => (list, of.group.name(), DEVICES),
         Ok(ApiTarget::Usage(target)) => {
-            let get = match (&target.name, watches()) {
-                (Some(_), _) => "get",
-                (None, true) => "watch",
-                (None, false) => "list",
-            };
-            return Class {
-                verb: verb(method, get),
-                group: MetricsGroup::Resource.name(),
-                resource: target.measured.resource().into(),
-            };
+            let get = target.name.as_ref().map_or(list, |_| "get");
+            (
+                get,
+                MetricsGroup::Resource.name(),
+                target.measured.resource(),
+            )
         }
     };
     Class {
-        verb: verb(method, "get"),
-        group: "",
-        resource: word.into(),
+        verb: verb(method, get),
+        group,
+        resource,
     }
 }
 

@@ -18,7 +18,6 @@ impl MetricsGroup {
     pub(crate) const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
     /// The name in paths and documents.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Custom => "custom.metrics.k8s.io",
@@ -28,13 +27,11 @@ impl MetricsGroup {
     }
 
     /// The group of this name.
-    #[must_use]
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
     /// Its version of this name.
-    #[must_use]
     pub(crate) fn version(self, name: &str) -> Option<GroupVersion> {
         self.versions().find(|known| known.version.name() == name)
     }
@@ -53,7 +50,6 @@ impl MetricsGroup {
     }
 
     /// The kind of its lists of values; for resource metrics, that of pods.
-    #[must_use]
     pub(crate) const fn list_kind(self) -> &'static str {
         match self {
             Self::Custom => "MetricValueList",
@@ -74,7 +70,6 @@ pub enum Version {
 
 impl Version {
     /// The name in paths and documents.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::V1Beta1 => "v1beta1",

@@ -85,9 +85,9 @@ impl ListWriter {
     /// When there are too few items.
     pub(crate) fn finish(self) -> Result<Document, ProviderError> {
         if self.written < *self.count.start() {
-            return Err(ProviderError::NoValue {
-                reason: "no fresh value that is a number".to_owned(),
-            });
+            return Err(ProviderError::NoValue(
+                "no fresh value that is a number".to_owned(),
+            ));
         }
         Ok(match self.encoder {
             Encoder::Json(writer) => writer.finish(),

@@ -138,28 +138,15 @@ impl ApiTarget {
     /// The access to review before it is read (docs/protocol.md, "What a review asks");
     /// `None`: the path as a non-resource. `watch` says whether the query asks to watch,
     /// which changes the verb of lists only.
-    #[must_use]
     pub(crate) fn access(&self, watch: bool) -> Option<Access> {
         let list = if watch { "watch" } else { "list" };
         let (of, verb, pieces) = match self {
-            Self::Health(_)
-            | Self::HealthCheck(..)
-            | Self::Metrics
-            | Self::Version
-            | Self::OpenApiV2
-            | Self::OpenApiV3
-            | Self::OpenApiV3Of(_)
-            | Self::Groups
-            | Self::Group(_)
-            | Self::GroupVersion(_) => return None,
             Self::Custom(target) => {
-                let metric = target.metric.as_str();
+                let (metric, resource) = (target.metric.as_str(), target.resource());
                 let (resource, subresource, name) = match &target.object {
                     ObjectTarget::OwnNamespace => ("metrics", "", metric),
-                    ObjectTarget::All { resource } => (resource.as_str(), metric, "*"),
-                    ObjectTarget::Named { resource, name } => {
-                        (resource.as_str(), metric, name.as_str())
-                    }
+                    ObjectTarget::All { .. } => (resource, metric, "*"),
+                    ObjectTarget::Named { name, .. } => (resource, metric, name.as_str()),
                 };
                 let namespace = target.namespace.as_deref().unwrap_or_default();
                 (target.of, "get", [namespace, resource, subresource, name])
@@ -181,6 +168,7 @@ impl ApiTarget {
                 let name = target.name.as_deref().unwrap_or_default();
                 (target.of, verb, [namespace, resource, "", name])
             }
+            _ => return None,
         };
         let [namespace, resource, subresource, name] = pieces.map(str::to_owned);
         Some(Access::Resource {
@@ -195,7 +183,6 @@ impl ApiTarget {
     }
 
     /// The group it belongs to.
-    #[must_use]
     pub(crate) fn group(&self) -> Option<MetricsGroup> {
         match self {
             Self::Group(group) => Some(*group),
@@ -206,13 +193,7 @@ impl ApiTarget {
             | Self::Devices(of, _) => Some(of.group),
             Self::Custom(target) => Some(target.of.group),
             Self::Usage(target) => Some(target.of.group),
-            Self::Health(_)
-            | Self::HealthCheck(..)
-            | Self::Metrics
-            | Self::Version
-            | Self::OpenApiV2
-            | Self::OpenApiV3
-            | Self::Groups => None,
+            _ => None,
         }
     }
 }

@@ -18,7 +18,7 @@ use apimachinery::time::Timestamp;
 use crate::provider::usage::{Amounts, Measured, Usage, UsageAnswer, UsageQuery};
 use crate::provider::{ProviderError, Which};
 
-use super::failure::QUERIES_OF_RULES;
+use super::failure::of_provider;
 use super::group::GroupVersion;
 use super::params::selector;
 use super::path::UsageTarget;
@@ -207,26 +207,18 @@ fn table_of(rows: &[Json]) -> Json {
 }
 
 fn failure(error: ProviderError, target: &UsageTarget) -> RequestFailure {
-    match error {
-        ProviderError::NoValue { reason } => {
-            let kind = match target.measured {
-                Measured::Pods => "podmetrics",
-                Measured::Nodes => "nodemetrics",
-            };
-            let namespace = target.namespace.iter().map(String::as_str);
-            let place: Vec<&str> = namespace.chain(target.name.as_deref()).collect();
-            let place = quote(&place.join("/"));
-            RequestFailure::NoValue(format!(
-                "{kind}.{} {place} not found: {reason}",
-                target.of.group.name()
-            ))
-        }
-        ProviderError::TooMuchWork => RequestFailure::TooMuchWork,
-        ProviderError::NotReady(what) => RequestFailure::NotReady(what),
-        ProviderError::Saturated => RequestFailure::Saturated(QUERIES_OF_RULES),
-        ProviderError::Unlisted { what } => RequestFailure::Unlisted(what),
-        ProviderError::Unavailable { what } => RequestFailure::Unavailable(what),
-        ProviderError::BadSelector { reason } => RequestFailure::Malformed(reason),
-        ProviderError::NoSuchMetric | ProviderError::WrongScope => RequestFailure::NoSuchPath,
-    }
+    of_provider(error, |error| {
+        let ProviderError::NoValue(reason) = error else {
+            return RequestFailure::NoSuchPath;
+        };
+        let kind = match target.measured {
+            Measured::Pods => "podmetrics",
+            Measured::Nodes => "nodemetrics",
+        };
+        let namespace = target.namespace.iter().map(String::as_str);
+        let place: Vec<&str> = namespace.chain(target.name.as_deref()).collect();
+        let place = quote(&place.join("/"));
+        let group = target.of.group.name();
+        RequestFailure::NoValue(format!("{kind}.{group} {place} not found: {reason}"))
+    })
 }

@@ -14,7 +14,7 @@ use crate::provider::devices::{DeviceList, DevicesQuery, kinds};
 use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf, Which};
 
 use super::buffer::{Document, Pool};
-use super::failure::{of_devices, of_provider};
+use super::failure::{of_provider, of_query};
 use super::group::GroupVersion;
 use super::list::ListWriter;
 use super::params::{Params, selector};
@@ -91,7 +91,7 @@ impl Values<'_> {
         query: &Query,
         count: RangeInclusive<usize>,
     ) -> Result<Document, RequestFailure> {
-        let failure = |error| of_provider(error, query);
+        let failure = |error| of_query(error, query);
         if self.params.explain() {
             let explanation = self.provider.explain(query).await;
             let mut explanation = explanation.map_err(failure)?;
@@ -149,7 +149,7 @@ impl Values<'_> {
             kind: "DeviceList",
             api_version: of.to_string(),
             metadata: BTreeMap::new(),
-            list: list.map_err(|error| of_devices(&error))?,
+            list: list.map_err(|error| of_provider(error, |_| RequestFailure::NoSuchPath))?,
         };
         // A list of a large fleet takes long: other requests are answered meanwhile.
         let encoded = tokio::task::spawn_blocking(move || json(&list)).await;

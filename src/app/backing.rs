@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::provider::rules;
-use crate::provider::{NO_METRICS, ProviderError, StoreQuery};
+use crate::provider::{ProviderError, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::condition::Condition;
 use apimachinery::kinds::Kind;
@@ -129,7 +129,7 @@ impl rules::StoreAnswers for Asked {
                 Err(Unanswered::Failed(error)) => Err(error.to_string()),
             };
             self.tell(&ask.rule, outcome);
-            fetched.map_err(|_| ProviderError::Unavailable { what: NO_METRICS })
+            fetched.map_err(|_| ProviderError::Unavailable)
         })
     }
 }

@@ -206,7 +206,7 @@ impl Engine {
             poll: config.poll,
             provider,
             ready: watch::Sender::new(false),
-            polls: wiring.telemetry.metrics.polls().clone(),
+            polls: wiring.telemetry.metrics.polls(),
             said: Said::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,

@@ -42,7 +42,6 @@ struct Merged<T> {
 
 impl Composite {
     /// `rules` take precedence over `gpus`.
-    #[must_use]
     pub(crate) fn new(rules: Arc<RuleProvider>, gpus: ServedProvider) -> Self {
         Self {
             rules,
@@ -54,7 +53,6 @@ impl Composite {
     }
 
     /// Adds these findings to those about the data.
-    #[must_use]
     pub(crate) fn telling(self, own: Vec<Own>) -> Self {
         Self { own, ..self }
     }

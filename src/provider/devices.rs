@@ -41,7 +41,6 @@ const MOST_LOOKED_FOR: usize = 100;
 const UNEXPLAINED: &str = "no GPU of it is reported: explain says why";
 
 /// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
-#[must_use]
 pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match (by, namespace) {
         ("pod", _) => &["pods"],
@@ -174,7 +173,7 @@ impl GpuProvider {
                  or a labelSelector",
                 objects.len()
             );
-            return Err(ProviderError::BadSelector { reason });
+            return Err(ProviderError::BadSelector(reason));
         }
         let mut looked_for = 0;
         let items = objects.into_iter().map(|key| {

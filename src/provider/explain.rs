@@ -17,9 +17,6 @@ use gpu_metrics::snapshot::{Snapshot, group_of};
 
 impl GpuProvider {
     /// Explains the value of one object, or of an external metric; a missing one too.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, ProviderError> {
         self.explain_at(self.current.load().as_deref(), query, looks)
     }
@@ -217,7 +214,7 @@ impl Sum {
                 Ok((Some(given), None, Some("there is no value".to_owned())))
             }
             Ok(given) => Ok((Some(given), self.0, None)),
-            Err(ProviderError::NoValue { reason }) => Ok((None, None, Some(reason))),
+            Err(ProviderError::NoValue(reason)) => Ok((None, None, Some(reason))),
             Err(error) => Err(error),
         }
     }

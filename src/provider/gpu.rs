@@ -9,7 +9,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::lookup::{AnsweredSnapshot, Lookup};
 use super::memo::Memo;
-use super::narrow::cost_of;
 use super::{
     CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, ValuesOf, Which,
 };
@@ -77,7 +76,6 @@ pub struct GpuProvider {
 impl GpuProvider {
     /// A provider of these metrics, without values until
     /// [`GpuProvider::publish`] is called.
-    #[must_use]
     pub fn new(metrics: &[MetricSpec]) -> Self {
         let kinds = kinds();
         let mut custom: Vec<CustomMetric> = Vec::new();
@@ -107,7 +105,6 @@ impl GpuProvider {
     }
 
     /// Sets the resources by which pods request GPUs.
-    #[must_use]
     pub(crate) fn requested_by(self, resources: &GpuResources) -> Self {
         Self {
             gpus: resources.words().into(),
@@ -154,14 +151,12 @@ impl GpuProvider {
     }
 
     /// The failure of the source, if it fails.
-    #[must_use]
     pub(crate) fn trouble(&self) -> Option<String> {
         let current = self.current.load();
         current.as_ref()?.trouble.clone()
     }
 
     /// The snapshot in force.
-    #[must_use]
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let current = self.current.load();
         current
@@ -200,27 +195,21 @@ fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
 
 impl GpuProvider {
     /// All custom metrics, sorted by resource and metric.
-    #[must_use]
     pub(crate) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         Arc::clone(&self.custom)
     }
 
     /// The names of all external metrics, sorted.
-    #[must_use]
     pub(crate) fn external_metrics(&self) -> Arc<[Arc<str>]> {
         Arc::clone(&self.external)
     }
 
     /// The findings about the data.
-    #[must_use]
     pub(crate) fn findings(&self) -> Arc<Report> {
         self.findings.load_full()
     }
 
     /// Passes every value to `sink`; nothing, if there is an error.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     pub(crate) fn values(
         &self,
         query: &Query,
@@ -319,7 +308,7 @@ fn list(
         return Ok(false);
     };
     let (start, objects) = table.within(namespace);
-    lookup.allow(objects.len() as u64 * cost_of(selector.requirements()))?;
+    lookup.allow((objects.len() * selector.requirements().len()) as u64)?;
     let everything = selector.is_everything();
     let chosen = (start..)
         .zip(objects)

@@ -210,9 +210,8 @@ impl<'a> Lookup<'a> {
             for (place, value) in wanted.iter().zip(&values) {
                 known[*place] = Some(*value);
             }
-            let made = wanted.iter().map(|place| subjects[*place]).zip(values);
-            self.memo
-                .keep(&answers, made.collect::<Vec<_>>().into_iter());
+            let subjects = wanted.iter().map(|place| subjects[*place]);
+            self.memo.keep(&answers, subjects.zip(values).collect());
             drop(turn);
         }
         let fresh = known.into_iter().map(|value| self.fresh(value.flatten()));
@@ -296,7 +295,7 @@ impl<'a> Lookup<'a> {
                  that dcgm-exporter is up and that its series reach Prometheus with pod labels"
             ),
         };
-        ProviderError::NoValue { reason }
+        ProviderError::NoValue(reason)
     }
 
     /// Why no GPU of `of`, which has these rows, matches the requested labels.
@@ -314,7 +313,7 @@ impl<'a> Lookup<'a> {
                 models.join(", ")
             ),
         };
-        ProviderError::NoValue { reason }
+        ProviderError::NoValue(reason)
     }
 
     /// The rows of objects.
@@ -355,17 +354,17 @@ impl<'a> Lookup<'a> {
         let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
         let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
         if alone && (by_labels || by_owner) {
-            return ProviderError::NoValue {
-                reason: "no cluster is connected, so labels and owners of pods are not known: \
+            return ProviderError::NoValue(
+                "no cluster is connected, so labels and owners of pods are not known: \
                          ask for pods by name, for all pods, namespaces or nodes"
                     .to_owned(),
-            };
+            );
         }
         let rows = self.rows_of(objects);
         if rows.is_empty() && self.request_none(objects) {
             let (metric, gpus) = (&self.spec.name, self.gpus);
             let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
-            return ProviderError::NoValue { reason };
+            return ProviderError::NoValue(reason);
         }
         match self.narrowed.has_labels() {
             true => self.unmatched(of, &rows),

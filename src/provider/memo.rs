@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::narrow::Narrowed;
 use gpu_metrics::metric::Value;
 
-/// The most queries that are cached; the least recently used is dropped first.
-const MOST_QUESTIONS: usize = 256;
+/// The most queries that are cached. All are dropped where one more is asked.
+const MOST_QUERIES: usize = 256;
 
 /// The most values of all queries together, some 100 bytes each.
 const MOST_VALUES: usize = 200_000;
@@ -18,7 +18,6 @@ const MOST_VALUES: usize = 200_000;
 /// Object of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// The cluster.
     Cluster,
     /// An object: its table and its index there.
     Object(usize, usize),
@@ -28,28 +27,15 @@ pub(super) enum Subject {
 #[derive(Debug, Default)]
 pub(super) struct KnownValues {
     values: Mutex<HashMap<Subject, Option<Value>>>,
-    /// Whether the query was dropped: its values are not counted any more.
-    forgotten: AtomicBool,
     turn: Mutex<()>,
 }
 
-/// The answers from one snapshot.
+/// The answers from one snapshot, by metric and selector.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    questions: Mutex<Questions>,
+    queries: Mutex<HashMap<(usize, Narrowed), Arc<KnownValues>>>,
+    /// The number of values since all were dropped.
     values: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Questions {
-    asked: u64,
-    known: HashMap<(usize, Narrowed), Known>,
-}
-
-#[derive(Debug)]
-struct Known {
-    last: u64,
-    answers: Arc<KnownValues>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,59 +45,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Memo {
     /// The answers to a query for a metric.
     pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<KnownValues> {
-        let mut questions = lock(&self.questions);
-        questions.asked += 1;
-        let now = questions.asked;
+        let mut queries = lock(&self.queries);
         let key = (metric, narrowed.clone());
-        if let Some(known) = questions.known.get_mut(&key) {
-            known.last = now;
-            return Arc::clone(&known.answers);
+        if queries.len() >= MOST_QUERIES && !queries.contains_key(&key) {
+            queries.clear();
+            self.values.store(0, Ordering::Relaxed);
         }
-        while questions.known.len() >= MOST_QUESTIONS
-            || (self.values.load(Ordering::Relaxed) >= MOST_VALUES && !questions.known.is_empty())
-        {
-            self.forget_oldest(&mut questions);
-        }
-        let answers = Arc::new(KnownValues::default());
-        let known = Known {
-            last: now,
-            answers: Arc::clone(&answers),
-        };
-        questions.known.insert(key, known);
-        answers
+        Arc::clone(queries.entry(key).or_default())
     }
 
-    fn forget_oldest(&self, questions: &mut Questions) {
-        let oldest = questions.known.iter().min_by_key(|(_, known)| known.last);
-        let Some(key) = oldest.map(|(key, _)| key.clone()) else {
-            return;
-        };
-        if let Some(known) = questions.known.remove(&key) {
-            known.answers.forgotten.store(true, Ordering::Relaxed);
-            let freed = lock(&known.answers.values).len();
-            let left = self.values.load(Ordering::Relaxed).saturating_sub(freed);
-            self.values.store(left, Ordering::Relaxed);
-        }
-    }
-
-    /// Adds values to a query's answers, as long as there is room.
-    pub(super) fn keep(
-        &self,
-        answers: &KnownValues,
-        values: impl ExactSizeIterator<Item = (Subject, Option<Value>)>,
-    ) {
-        // Counted under the lock of dropping, or the sum would drift.
-        let _questions = lock(&self.questions);
-        let mut known = lock(&answers.values);
-        let count = self.values.load(Ordering::Relaxed);
-        let forgotten = answers.forgotten.load(Ordering::Relaxed);
-        if forgotten || count + values.len() > MOST_VALUES {
+    /// Adds values to a query's answers. Drops all answers where there is no room.
+    pub(super) fn keep(&self, answers: &KnownValues, values: Vec<(Subject, Option<Value>)>) {
+        if values.len() > MOST_VALUES {
             return;
         }
-        let before = known.len();
-        known.extend(values);
-        self.values
-            .store(count + known.len() - before, Ordering::Relaxed);
+        let before = self.values.fetch_add(values.len(), Ordering::Relaxed);
+        if before + values.len() > MOST_VALUES {
+            lock(&self.queries).clear();
+            self.values.store(0, Ordering::Relaxed);
+            return;
+        }
+        lock(&answers.values).extend(values);
     }
 }
 
@@ -143,8 +97,9 @@ mod tests {
         narrowed
     }
 
-    fn none(count: usize) -> impl ExactSizeIterator<Item = (Subject, Option<Value>)> {
-        (0..count).map(|index| (Subject::Object(0, index), None))
+    fn none(count: usize) -> Vec<(Subject, Option<Value>)> {
+        let subjects = (0..count).map(|index| Subject::Object(0, index));
+        subjects.map(|subject| (subject, None)).collect()
     }
 
     #[test]
@@ -159,30 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn questions_and_values_are_bounded_and_the_newest_stay() {
+    fn questions_and_values_are_bounded() {
         let memo = Memo::default();
-        for secs in 0..1000 {
-            let mine = memo.of(0, &window(7));
-            memo.keep(&mine, none(1));
-            let answers = memo.of(0, &window(100 + secs));
-            memo.keep(&answers, none(1000));
-            assert!(memo.values.load(Ordering::Relaxed) <= MOST_VALUES);
-            assert!(lock(&memo.questions).known.len() <= MOST_QUESTIONS);
-            assert_eq!(mine.known(&[Subject::Object(0, 0)]), [Some(None)]);
+        for count in [1, 1000] {
+            for secs in 0..1000 {
+                memo.keep(&memo.of(0, &window(secs)), none(count));
+                let queries = lock(&memo.queries);
+                let values = queries.values().map(|known| lock(&known.values).len());
+                assert!(queries.len() <= MOST_QUERIES && values.sum::<usize>() <= MOST_VALUES);
+            }
         }
-        let held = lock(&memo.questions);
-        let sum: usize = held
-            .known
-            .values()
-            .map(|known| lock(&known.answers.values).len())
-            .sum();
-        assert_eq!(sum, memo.values.load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn values_beyond_the_bound_are_not_kept() {
-        let memo = Memo::default();
-        let answers = memo.of(0, &window(60));
+        let answers = memo.of(0, &window(5000));
         memo.keep(&answers, none(MOST_VALUES + 1));
         assert_eq!(answers.known(&[Subject::Object(0, 0)]), [None]);
     }

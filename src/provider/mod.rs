@@ -38,9 +38,6 @@ use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
 use usage::{UsageAnswer, UsageQuery};
 
-/// The client does not get Prometheus' error message.
-pub(crate) const NO_METRICS: &str = "unable to fetch metrics";
-
 /// A custom metric as discovery lists it: `pods/gpu_memory_utilization`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CustomMetric {
@@ -65,7 +62,6 @@ pub struct ObjectSelection {
 
 impl ObjectSelection {
     /// One object.
-    #[must_use]
     pub fn named(resource: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             resource: resource.to_owned(),
@@ -75,7 +71,6 @@ impl ObjectSelection {
     }
 
     /// The name of the one object.
-    #[must_use]
     pub(crate) fn name(&self) -> Option<&str> {
         match &self.which {
             Which::Named(name) => Some(name),
@@ -165,7 +160,6 @@ pub enum Item<'a> {
 
 impl Item<'_> {
     /// The value.
-    #[must_use]
     pub(crate) const fn value(&self) -> Value {
         match self {
             Self::Custom(item) => item.value,
@@ -177,7 +171,8 @@ impl Item<'_> {
 /// Takes values one by one.
 pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
 
-/// Why a query has no answer. Independent of HTTP; `api::failure` maps it.
+/// Why a query has no answer. Independent of HTTP; `api::failure` maps it. Texts are for
+/// the client, and stay the same as long as the reason does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     /// No such metric for that kind of object (or no such external metric).
@@ -187,20 +182,12 @@ pub enum ProviderError {
     /// a namespace, or the reverse.
     #[error("wrong scope")]
     WrongScope,
-    /// The named object has no value now. The text has the reason and remedy, in one
-    /// line that stays the same as long as the reason does.
-    #[error("{reason}")]
-    NoValue {
-        /// For the client.
-        reason: String,
-    },
-    /// The metric selector is not supported. The text has the key and its possible
-    /// values.
-    #[error("{reason}")]
-    BadSelector {
-        /// For the client.
-        reason: String,
-    },
+    /// The named object has no value now: the reason and remedy, in one line.
+    #[error("{0}")]
+    NoValue(String),
+    /// The metric selector is not supported: the key and its possible values.
+    #[error("{0}")]
+    BadSelector(String),
     /// The answer takes more work than is allowed here, or than other requests leave.
     #[error("the answer takes more work than is allowed here")]
     TooMuchWork,
@@ -208,20 +195,14 @@ pub enum ProviderError {
     #[error("no data yet: {0}")]
     NotReady(&'static str),
     /// The objects may not be listed. The log names the missing permission once.
-    #[error("{what}")]
-    Unlisted {
-        /// For the client.
-        what: &'static str,
-    },
+    #[error("{0}")]
+    Unlisted(&'static str),
     /// Too many queries are under way for the answer to be fetched.
     #[error("too many queries are under way")]
     Saturated,
-    /// What the answer needs is not available; the log has the reason.
-    #[error("{what}")]
-    Unavailable {
-        /// For the client.
-        what: &'static str,
-    },
+    /// Prometheus does not give the answer; the log has its error message.
+    #[error("unable to fetch metrics")]
+    Unavailable,
 }
 
 /// Answers questions. Dropping a future gives up the question.
@@ -236,9 +217,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// Passes every value to `sink`: of a custom metric in the order of the objects'
     /// names. Objects without a value are left out. With [`Which::Named`] at most one item
     /// is passed.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     fn values<'a>(
         &'a self,
         query: &'a Query,
@@ -247,9 +225,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
 
     /// Explains the value of an external metric, or of one object by name. The user has
     /// the right to read the value; the rest of the explanation needs no further right.
-    ///
-    /// # Errors
-    /// See [`ProviderError`]; a missing value is no error, but explained.
+    /// A missing value is no error, but explained.
     fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
@@ -261,9 +237,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The devices of the GPU metrics, by the objects that have or request some.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     fn devices<'a>(
         &'a self,
         _: &'a DevicesQuery,
@@ -277,9 +250,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// What objects use. Objects without data are left out.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }

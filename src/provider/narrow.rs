@@ -56,30 +56,27 @@ impl Narrowed {
             }
         }
         if *measure == Measure::OriginalAverage && !narrowed.labels.is_empty() {
-            return Err(ProviderError::BadSelector {
-                reason: "avg_GPU_utilization is one number for the whole cluster and cannot be narrowed by labels: \
+            return Err(ProviderError::BadSelector("avg_GPU_utilization is one number for the whole cluster and cannot be narrowed by labels: \
                          use gpu_memory_utilization"
-                    .to_owned(),
-            });
+                    .to_owned()));
         }
         Ok(narrowed)
     }
 
     /// Whether all settings are the defaults.
-    #[must_use]
     pub(crate) fn is_default(&self) -> bool {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
     }
 
     /// Whether labels select among the rows.
-    #[must_use]
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// The number of looks that checking one row takes.
+    /// The number of looks that checking one row takes: one for each requirement. Lists of
+    /// values are sorted, so their length hardly matters.
     pub(super) fn cost(&self) -> u64 {
-        cost_of(&self.labels)
+        self.labels.len() as u64
     }
 
     /// The models of the rows if none is the requested one, in the form of selectors.
@@ -107,7 +104,6 @@ impl Narrowed {
     }
 
     /// Whether a row matches the requested labels.
-    #[must_use]
     pub(crate) fn admits(&self, facts: &RowFacts) -> bool {
         self.labels
             .iter()
@@ -131,7 +127,6 @@ impl Narrowed {
 
     /// The labels that the selector restricts to one value, which are those of the
     /// answer.
-    #[must_use]
     pub(crate) fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
@@ -152,12 +147,6 @@ fn model_of(facts: &RowFacts) -> Option<&str> {
     names.find_map(|name| facts.row.told.labels.get_ignore_case(name))
 }
 
-/// The number of looks at a label set that a selector takes: one for each
-/// requirement. Lists of values are sorted, so their length hardly matters.
-pub(super) fn cost_of(requirements: &[Requirement]) -> u64 {
-    requirements.len() as u64
-}
-
 /// Sets the value of a reserved key. Two different values are an error.
 fn set_once<T: PartialEq>(
     setting: &mut Option<T>,
@@ -165,9 +154,9 @@ fn set_once<T: PartialEq>(
     key: &str,
 ) -> Result<(), ProviderError> {
     if setting.as_ref().is_some_and(|known| *known != value) {
-        return Err(ProviderError::BadSelector {
-            reason: format!("the key {key} is given twice with different values: give it once"),
-        });
+        return Err(ProviderError::BadSelector(format!(
+            "the key {key} is given twice with different values: give it once"
+        )));
     }
     *setting = Some(value);
     Ok(())
@@ -192,7 +181,7 @@ fn read_window(
     requirement: &Requirement,
     windows: &RangeInclusive<Duration>,
 ) -> Result<Duration, ProviderError> {
-    let bad = |reason: String| ProviderError::BadSelector { reason };
+    let bad = |reason: String| ProviderError::BadSelector(reason);
     let text = single(requirement)
         .ok_or_else(|| bad("the key window takes one duration: write window: 2m".to_owned()))?;
     let window = parse_duration(text).map_err(|error| bad(format!("the key window: {error}")))?;
@@ -215,7 +204,7 @@ fn read_window(
 
 fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula, ProviderError> {
     let names = Formula::ALL.map(Formula::name).join(", ");
-    let bad = |reason: String| ProviderError::BadSelector { reason };
+    let bad = |reason: String| ProviderError::BadSelector(reason);
     let formula = single(requirement)
         .and_then(Formula::from_name)
         .ok_or_else(|| bad(format!("the key formula takes one of: {names}")))?;

@@ -13,14 +13,15 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
-use super::usage::{UsageAnswer, UsageQuery, Usages};
+use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, ExternalItem, Item, NO_METRICS, ObjectSelection, Provider,
-    ProviderError, Query, Sink, StoreQuery, ValuesOf, Which,
+    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, Provider, ProviderError, Query,
+    Sink, StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
+use adapter_rules::resource::ResourceQueries;
 use adapter_rules::rule::{ResourceRules, Rule};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
@@ -144,7 +145,7 @@ pub struct RuleProvider {
     current: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn StoreAnswers>,
-    usages: ArcSwapOption<Usages>,
+    resource_queries: ArcSwapOption<ResourceQueries>,
     /// Of the work for the use of many pods.
     usage: Arc<ComputeLimit>,
 }
@@ -154,7 +155,6 @@ type Answered = (StoreQuery, Arc<Answer>);
 
 impl RuleProvider {
     /// A provider without metrics until [`RuleProvider::publish`] is called.
-    #[must_use]
     pub(crate) fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
         let current = ArcSwap::from_pointee(InForce::default().into());
         // A Retry-After would block an autoscaler's worker.
@@ -163,7 +163,7 @@ impl RuleProvider {
             current,
             objects,
             answers,
-            usages: ArcSwapOption::empty(),
+            resource_queries: ArcSwapOption::empty(),
             usage: Arc::new(usage),
         }
     }
@@ -171,8 +171,8 @@ impl RuleProvider {
     /// Answers for the use of pods and nodes by these rules from now on; `None`: not
     /// at all.
     pub(crate) fn tell_usage(&self, rules: Option<ResourceRules>) {
-        let usages = rules.map(Usages::new).map(Arc::new);
-        self.usages.store(usages);
+        let queries = rules.map(ResourceQueries::new).map(Arc::new);
+        self.resource_queries.store(queries);
     }
 
     /// Replaces the metrics in force.
@@ -200,11 +200,9 @@ impl RuleProvider {
         };
         let namespace = objects.namespace.as_deref();
         let names = self.objects.matching(kind, namespace, selector).await;
-        let names = names.ok_or(ProviderError::Unlisted { what: NO_OBJECTS })?;
+        let names = names.ok_or(ProviderError::Unlisted(NO_OBJECTS))?;
         if names.is_empty() {
-            return Err(ProviderError::NoValue {
-                reason: "no object matches".to_owned(),
-            });
+            return Err(ProviderError::NoValue("no object matches".to_owned()));
         }
         Ok(names)
     }
@@ -261,7 +259,7 @@ impl RuleProvider {
                 .query(rules, namespace, &query.selector)
                 .map_err(|error| match error {
                     // As upstream, for each request.
-                    Unanswerable::Rule(_) => ProviderError::Unavailable { what: NO_METRICS },
+                    Unanswerable::Rule(_) => ProviderError::Unavailable,
                     error => unanswerable(error),
                 })?;
         let (ask, answer) = self.fetch(promql, rules.get(external.rule), query).await?;
@@ -293,9 +291,9 @@ impl RuleProvider {
     }
 
     async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
-        let usages = self.usages.load_full().ok_or(ProviderError::NoSuchMetric)?;
+        let queries = self.resource_queries.load_full();
         let usage = UsageAnswer {
-            usages,
+            queries: queries.ok_or(ProviderError::NoSuchMetric)?,
             inventory: self.objects.inventory(),
             query: query.clone(),
             answers: Vec::new(),
@@ -313,13 +311,11 @@ impl RuleProvider {
 /// was read.
 fn unanswerable(error: Unanswerable) -> ProviderError {
     match error {
-        Unanswerable::Selector(reason) => ProviderError::BadSelector { reason },
-        error @ Unanswerable::Name(_) => ProviderError::NoValue {
-            reason: error.to_string(),
-        },
-        Unanswerable::Rule(_) => ProviderError::NoValue {
-            reason: "the rule's query cannot be filled in".to_owned(),
-        },
+        Unanswerable::Selector(reason) => ProviderError::BadSelector(reason),
+        error @ Unanswerable::Name(_) => ProviderError::NoValue(error.to_string()),
+        Unanswerable::Rule(_) => {
+            ProviderError::NoValue("the rule's query cannot be filled in".to_owned())
+        }
     }
 }
 
@@ -343,7 +339,7 @@ fn pass_objects(
     sink: &mut Sink<'_>,
 ) -> Result<(), ProviderError> {
     let Answer::Vector(samples) = answer else {
-        return Err(ProviderError::Unavailable { what: NO_METRICS });
+        return Err(ProviderError::Unavailable);
     };
     // As upstream, the last of several samples of one object counts.
     let by_name: HashMap<&str, &VectorSample> = samples
@@ -389,7 +385,7 @@ fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(),
             }
         }
         Answer::Scalar(number, at) => item(&[], value(*number, *at)),
-        Answer::Other(_) => return Err(ProviderError::Unavailable { what: NO_METRICS }),
+        Answer::Other(_) => return Err(ProviderError::Unavailable),
     }
     Ok(())
 }
@@ -419,7 +415,7 @@ impl Provider for RuleProvider {
     }
 
     fn knows_usage(&self) -> bool {
-        self.usages.load().is_some()
+        self.resource_queries.load().is_some()
     }
 
     fn usage<'a>(

@@ -29,7 +29,6 @@ pub struct ServedGpus {
 
 impl ServedGpus {
     /// Answers from what is in force.
-    #[must_use]
     pub(crate) fn new(in_force: ServedProvider) -> Self {
         Self {
             in_force,

@@ -271,7 +271,7 @@ fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
 
 fn reason(answer: Result<Vec<Value>, ProviderError>) -> String {
     match answer {
-        Err(ProviderError::NoValue { reason }) => reason,
+        Err(ProviderError::NoValue(reason)) => reason,
         other => panic!("{other:?}"),
     }
 }

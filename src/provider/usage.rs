@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compute::ComputeLimit;
-use super::{NO_METRICS, ProviderError, StoreQuery, Which};
+use super::{ProviderError, StoreQuery, Which};
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::resource::{ResourceQueries, ResourceQuery};
-use adapter_rules::rule::ResourceRules;
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::labels::Labels;
 use apimachinery::quantity;
@@ -34,7 +33,6 @@ pub enum Measured {
 
 impl Measured {
     /// The resource: `pods`.
-    #[must_use]
     pub(crate) const fn resource(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -85,12 +83,6 @@ pub struct Usage<'a> {
     pub parts: &'a [(&'a str, Amounts)],
 }
 
-/// Answers by `resourceRules`.
-#[derive(Debug)]
-pub struct Usages {
-    queries: ResourceQueries,
-}
-
 /// A selected object.
 struct Object<'a> {
     namespace: Option<&'a str>,
@@ -101,7 +93,7 @@ struct Object<'a> {
 /// The answer to a query for use.
 #[derive(Debug)]
 pub struct UsageAnswer {
-    pub(super) usages: Arc<Usages>,
+    pub(super) queries: Arc<ResourceQueries>,
     /// The objects when Prometheus was asked: some always come or go meanwhile.
     pub(super) inventory: Arc<Inventory>,
     pub(super) query: UsageQuery,
@@ -118,21 +110,6 @@ const NO_NODES: &str = "unable to list nodes";
 type ByObject<'a> = HashMap<&'a str, Vec<(&'a VectorSample, i64)>>;
 
 impl UsageAnswer {
-    /// The queries to Prometheus.
-    pub(super) fn asks(&self) -> Result<Vec<StoreQuery>, ProviderError> {
-        self.usages.asks(&self.inventory, &self.query)
-    }
-
-    /// Passes the use of each object to `sink`, in the order of their namespaces and
-    /// names. With [`Which::Named`] exactly one is passed.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
-    pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
-        self.usages
-            .tell(&self.inventory, &self.query, &self.answers, sink)
-    }
-
     /// The result of `work` on the answer: in a large cluster on another thread.
     ///
     /// # Errors
@@ -150,58 +127,39 @@ impl UsageAnswer {
             false => work(),
         }
     }
-}
-
-impl Usages {
-    /// Answers by these rules.
-    #[must_use]
-    pub(crate) fn new(rules: ResourceRules) -> Self {
-        Self {
-            queries: ResourceQueries::new(rules),
-        }
-    }
 
     /// The queries to Prometheus: two for each namespace.
-    fn asks(
-        &self,
-        inventory: &Inventory,
-        query: &UsageQuery,
-    ) -> Result<Vec<StoreQuery>, ProviderError> {
-        if query.measured == Measured::Nodes && inventory.nodes.is_empty() {
+    pub(super) fn asks(&self) -> Result<Vec<StoreQuery>, ProviderError> {
+        let query = &self.query;
+        if query.measured == Measured::Nodes && self.inventory.nodes.is_empty() {
             // Every cluster has nodes, so these may not be listed.
-            return Err(ProviderError::Unlisted { what: NO_NODES });
+            return Err(ProviderError::Unlisted(NO_NODES));
         }
-        let chosen = chosen(inventory, query);
+        let chosen = chosen(&self.inventory, query);
         if matches!(query.which, Which::Named(_)) && chosen.is_empty() {
-            return Err(ProviderError::NoValue {
-                reason: format!("no such {} is running", singular(query.measured)),
-            });
+            let resource = query.measured.resource().trim_end_matches('s');
+            return Err(ProviderError::NoValue(format!(
+                "no such {resource} is running"
+            )));
         }
-        let asks = by_namespace(&chosen).map(|group| self.asks_of(query.measured, group));
+        let asks = by_namespace(&chosen).map(|group| self.asks_of(group));
         Ok(asks.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Passes the use of each object to `sink`, by the answers to the queries.
-    fn tell(
-        &self,
-        inventory: &Inventory,
-        query: &UsageQuery,
-        answers: &[Arc<Answer>],
-        sink: &mut dyn FnMut(Usage<'_>),
-    ) -> Result<(), ProviderError> {
-        let chosen = chosen(inventory, query);
+    /// Passes the use of each object to `sink`, in the order of their namespaces and
+    /// names. With [`Which::Named`] exactly one is passed.
+    pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
+        let chosen = chosen(&self.inventory, &self.query);
         let mut told = false;
-        for (group, answers) in by_namespace(&chosen).zip(answers.chunks_exact(2)) {
-            let label = |rule| self.label(query.measured, rule);
-            let cpu = by_object(&answers[0], label(&self.queries.cpu))?;
-            let memory = by_object(&answers[1], label(&self.queries.memory))?;
+        for (group, answers) in by_namespace(&chosen).zip(self.answers.chunks_exact(2)) {
+            let cpu = by_object(&answers[0], self.label(&self.queries.cpu))?;
+            let memory = by_object(&answers[1], self.label(&self.queries.memory))?;
             for object in group {
                 let (Some(cpu), Some(memory)) = (cpu.get(object.name), memory.get(object.name))
                 else {
                     continue;
                 };
                 told = true;
-                let parts = self.parts(query.measured, cpu, memory);
                 let samples = cpu.iter().chain(memory);
                 let at = samples.map(|(sample, _)| sample.at).min();
                 sink(Usage {
@@ -210,33 +168,28 @@ impl Usages {
                     labels: object.labels,
                     at: at.unwrap_or_default(),
                     window: self.queries.window,
-                    parts: &parts,
+                    parts: &self.parts(cpu, memory),
                 });
             }
         }
-        if matches!(query.which, Which::Named(_)) && !told {
-            return Err(ProviderError::NoValue {
-                reason: "Prometheus has no CPU or no memory of it".to_owned(),
-            });
+        if matches!(self.query.which, Which::Named(_)) && !told {
+            let reason = "Prometheus has no CPU or no memory of it";
+            return Err(ProviderError::NoValue(reason.to_owned()));
         }
         Ok(())
     }
 
     /// The queries to Prometheus for objects of one namespace.
-    fn asks_of(
-        &self,
-        measured: Measured,
-        group: &[Object<'_>],
-    ) -> Result<[StoreQuery; 2], ProviderError> {
+    fn asks_of(&self, group: &[Object<'_>]) -> Result<[StoreQuery; 2], ProviderError> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
         let ask = |query: &ResourceQuery| {
-            let promql = match measured {
+            let promql = match self.query.measured {
                 Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
                 Measured::Nodes => query.of_nodes(&names),
             };
             // The log has the error of the rule, from when it was read.
-            let promql = promql.map_err(|_| ProviderError::Unavailable { what: NO_METRICS })?;
+            let promql = promql.map_err(|_| ProviderError::Unavailable)?;
             Ok(StoreQuery {
                 promql: promql.into(),
                 rule: query.place.into(),
@@ -246,8 +199,8 @@ impl Usages {
         Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])
     }
 
-    fn label<'q>(&self, measured: Measured, query: &'q ResourceQuery) -> &'q str {
-        let label = match measured {
+    fn label<'q>(&self, query: &'q ResourceQuery) -> &'q str {
+        let label = match self.query.measured {
             Measured::Pods => &query.pod,
             Measured::Nodes => &query.node,
         };
@@ -258,13 +211,12 @@ impl Usages {
     /// of a node count, and the last of a container.
     fn parts<'a>(
         &self,
-        measured: Measured,
         cpu: &[(&'a VectorSample, i64)],
         memory: &[(&'a VectorSample, i64)],
     ) -> Vec<(&'a str, Amounts)> {
         let first =
             |samples: &[(&VectorSample, i64)]| samples.first().map_or(0, |(_, milli)| *milli);
-        if measured == Measured::Nodes {
+        if self.query.measured == Measured::Nodes {
             let amounts = Amounts {
                 cpu: first(cpu),
                 memory: first(memory),
@@ -276,23 +228,14 @@ impl Usages {
         };
         let mut parts: BTreeMap<&str, Amounts> = BTreeMap::new();
         for (sample, milli) in cpu {
-            parts
-                .entry(name(sample, &self.queries.cpu))
-                .or_default()
-                .cpu = *milli;
+            let name = name(sample, &self.queries.cpu);
+            parts.entry(name).or_default().cpu = *milli;
         }
         for (sample, milli) in memory {
             let name = name(sample, &self.queries.memory);
             parts.entry(name).or_default().memory = *milli;
         }
         parts.into_iter().collect()
-    }
-}
-
-const fn singular(measured: Measured) -> &'static str {
-    match measured {
-        Measured::Pods => "pod",
-        Measured::Nodes => "node",
     }
 }
 
@@ -339,18 +282,12 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
 /// dropped.
 fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
     let Answer::Vector(samples) = answer else {
-        return Err(ProviderError::Unavailable { what: NO_METRICS });
+        return Err(ProviderError::Unavailable);
     };
     let mut by_object = ByObject::new();
     for sample in samples {
-        let value = if sample.value > 0.0 {
-            sample.value
-        } else {
-            0.0
-        };
-        if let (Some(name), Some(milli)) =
-            (sample.labels.get(label), quantity::milli_from_f64(value))
-        {
+        let milli = quantity::milli_from_f64(sample.value.max(0.0));
+        if let (Some(name), Some(milli)) = (sample.labels.get(label), milli) {
             by_object.entry(name).or_default().push((sample, milli));
         }
     }

@@ -21,7 +21,6 @@ const MAX_NAME: usize = 63;
 /// (`verbose`, and any number of `exclude=NAME`).
 ///
 /// Reasons are withheld: the path is open to all clients.
-#[must_use]
 pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
     let question = Question::parse(query.unwrap_or_default());
     let mut lines = String::new();
@@ -59,7 +58,6 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
 
 /// The answer of `/readyz/NAME` and its like, with the reason; `None` when no
 /// check of that probe has the name. For authorized requests.
-#[must_use]
 pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
     let finding = health
         .examine(probe)
@@ -75,7 +73,6 @@ pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Respons
 }
 
 /// The answer to `/metrics`, in the format that `headers` ask for.
-#[must_use]
 pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
     let accept = headers.get_all(ACCEPT);
     let accept: Vec<&str> = accept.iter().filter_map(|v| v.to_str().ok()).collect();

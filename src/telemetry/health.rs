@@ -40,7 +40,6 @@ impl Probe {
     pub(crate) const ALL: [Self; 3] = [Self::Live, Self::Ready, Self::Health];
 
     /// The name, which is the path without its leading slash.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Live => "livez",
@@ -89,7 +88,6 @@ impl Default for Health {
 
 impl Health {
     /// A registry with one check, `ping`, which passes by being answered.
-    #[must_use]
     pub(crate) fn new() -> Self {
         let health = Self {
             checks: Arc::default(),
@@ -152,7 +150,6 @@ impl Health {
     }
 
     /// The states of a probe's checks, in order of registration.
-    #[must_use]
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated outside the lock: a check may read others.
         let entries: Vec<Entry> = lock(&self.checks).clone();
@@ -206,7 +203,6 @@ impl Check {
     }
 
     /// Why it fails.
-    #[must_use]
     pub(crate) fn reason(&self) -> Option<String> {
         lock(&self.condition).state().reason().cloned()
     }

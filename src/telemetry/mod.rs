@@ -27,7 +27,6 @@ pub struct Telemetry {
 
 impl Telemetry {
     /// With `ping` as the only check, and every counter at zero.
-    #[must_use]
     pub fn new() -> Self {
         let health = health::Health::new();
         let metrics = metrics::Metrics::new(&health);

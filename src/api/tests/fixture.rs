@@ -185,7 +185,7 @@ impl Fixture {
         let kind = &of_kind().next().ok_or(ProviderError::NoSuchMetric)?.kind;
         if query.metric == "unlisted" {
             let what = "unable to list matching resources";
-            return Err(ProviderError::Unlisted { what });
+            return Err(ProviderError::Unlisted(what));
         }
         if query.metric == "rule" {
             return self.fetch(&query.user).await;
@@ -212,9 +212,9 @@ impl Fixture {
                 }));
             }
         }
-        found.then_some(()).ok_or_else(|| ProviderError::NoValue {
-            reason: "it holds no GPU".to_owned(),
-        })
+        found
+            .then_some(())
+            .ok_or_else(|| ProviderError::NoValue("it holds no GPU".to_owned()))
     }
 
     fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
@@ -238,9 +238,9 @@ impl Fixture {
                 }));
             }
         }
-        found.then_some(()).ok_or_else(|| ProviderError::NoValue {
-            reason: "no series matches the selector".to_owned(),
-        })
+        found
+            .then_some(())
+            .ok_or_else(|| ProviderError::NoValue("no series matches the selector".to_owned()))
     }
 }
 
@@ -248,9 +248,9 @@ impl Fixture {
 fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, ProviderError> {
     for requirement in selector.requirements() {
         if requirement.key == "window" && requirement.operator != Operator::Equals("5m".into()) {
-            return Err(ProviderError::BadSelector {
-                reason: "metric selector key window: write a duration such as 5m".to_owned(),
-            });
+            return Err(ProviderError::BadSelector(
+                "metric selector key window: write a duration such as 5m".to_owned(),
+            ));
         }
     }
     let admitted = || {

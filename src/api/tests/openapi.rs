@@ -186,16 +186,6 @@ async fn s014_nothing_is_redirected() {
     }
 }
 
-#[tokio::test]
-async fn s015_a_trailing_slash_changes_nothing_of_discovery() {
-    let (server, _) = server().await;
-    for path in [V1, V2, EXT, "/apis"] {
-        let with = server.get(&format!("{path}/")).await;
-        assert_eq!(with.status, 200, "{path}");
-        assert_eq!(with.body, server.get(path).await.body);
-    }
-}
-
 /// The schema of a list's items, in the v3 document.
 async fn item_schema(server: &TestServer, gv: &str, kind: &str) -> Json {
     let document = server.get(&format!("{V3}{gv}")).await.json();

@@ -3,68 +3,6 @@ use proptest::prelude::*;
 use crate::api::path::parse;
 use aggregated_apiserver::security::reviewer::Access;
 
-/// The table of docs/protocol.md, "What a review asks".
-#[test]
-fn what_is_authorized_is_what_is_served() {
-    let access = |pieces: [&str; 7]| {
-        let [group, version, verb, namespace, resource, subresource, name] =
-            pieces.map(str::to_owned);
-        Some(Access::Resource {
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            namespace,
-            name,
-        })
-    };
-    let custom = |verb, namespace, resource, subresource, name| {
-        let group = "custom.metrics.k8s.io";
-        access([
-            group,
-            "v1beta2",
-            verb,
-            namespace,
-            resource,
-            subresource,
-            name,
-        ])
-    };
-    let base = "/apis/custom.metrics.k8s.io/v1beta2";
-    for (path, wanted) in [
-        (
-            "namespaces/ns/pods/*/m",
-            custom("get", "ns", "pods", "m", "*"),
-        ),
-        (
-            "namespaces/ns/deployments.apps/d/m",
-            custom("get", "ns", "deployments.apps", "m", "d"),
-        ),
-        ("nodes/n1/m", custom("get", "", "nodes", "m", "n1")),
-        (
-            "namespaces/ns/metrics/m",
-            custom("get", "ns", "metrics", "", "m"),
-        ),
-        (
-            "namespaces/*/metrics/m",
-            custom("get", "*", "metrics", "", "m"),
-        ),
-    ] {
-        let path = format!("{base}/{path}");
-        assert_eq!(parse(&path).unwrap().access(true), wanted, "{path}");
-    }
-    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/ns/m";
-    for (watch, verb) in [(false, "list"), (true, "watch")] {
-        let group = "external.metrics.k8s.io";
-        let wanted = access([group, "v1beta1", verb, "ns", "m", "", ""]);
-        assert_eq!(parse(path).unwrap().access(watch), wanted);
-    }
-    for path in ["/apis", "/apis/custom.metrics.k8s.io", base, "/readyz"] {
-        assert_eq!(parse(path).unwrap().access(false), None);
-    }
-}
-
 #[test]
 fn names_have_limits() {
     let base = "/apis/custom.metrics.k8s.io/v1beta2";

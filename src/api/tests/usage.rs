@@ -13,7 +13,7 @@ use super::messages::Unknown;
 use super::*;
 use crate::provider::rules::{ObjectNames, RuleProvider, StoreAnswers};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{NO_METRICS, ProviderError, StoreQuery};
+use crate::provider::{ProviderError, StoreQuery};
 use adapter_rules::answer::Answer as Found;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -73,7 +73,7 @@ impl StoreAnswers for Prometheus {
             ]
         };
         let answer = match self.down {
-            true => Err(ProviderError::Unavailable { what: NO_METRICS }),
+            true => Err(ProviderError::Unavailable),
             false => Ok(Arc::new(Found::Vector(samples))),
         };
         Box::pin(ready(answer))

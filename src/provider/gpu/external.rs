@@ -20,9 +20,6 @@ pub(in crate::provider) struct Sought<'a> {
 
 impl GpuProvider {
     /// Finds an external metric.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     pub(in crate::provider) fn sought<'a>(
         &'a self,
         current: Option<&'a AnsweredSnapshot>,
@@ -50,9 +47,6 @@ impl GpuProvider {
     }
 
     /// Passes the value of an external metric to `sink`.
-    ///
-    /// # Errors
-    /// See [`ProviderError`].
     pub(super) fn external(
         &self,
         current: Option<&AnsweredSnapshot>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use adapter_rules::raw::{self, Checked};
+use adapter_rules::rule::ResourceRules;
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
 
@@ -97,6 +98,16 @@ impl Prometheus {
     }
 }
 
+fn answer(rules: ResourceRules, inventory: Inventory, query: UsageQuery) -> UsageAnswer {
+    UsageAnswer {
+        queries: Arc::new(ResourceQueries::new(rules)),
+        inventory: Arc::new(inventory),
+        query,
+        answers: Vec::new(),
+        limit: Arc::new(ComputeLimit::beside_values(ProviderError::Saturated)),
+    }
+}
+
 /// Object, time, and parts with CPU and memory in whole units.
 type Told = (String, i64, Vec<(String, i64, i64)>);
 
@@ -127,12 +138,10 @@ impl Scene {
             fields: FieldSelector::default(),
             user: String::new(),
         };
-        let usages = Usages::new(rules());
-        let asks = usages.asks(&self.inventory, &query)?;
-        let answers = asks
-            .iter()
-            .map(|ask| Arc::new(self.prometheus.answer(&ask.promql)));
-        let answers: Vec<_> = answers.collect();
+        let mut answer = answer(rules(), self.inventory.clone(), query);
+        let answers = answer.asks()?.into_iter();
+        let answers = answers.map(|ask| Arc::new(self.prometheus.answer(&ask.promql)));
+        answer.answers = answers.collect();
         let mut told = Vec::new();
         let mut sink = |usage: Usage<'_>| {
             assert_eq!(usage.window, Duration::from_secs(60));
@@ -157,7 +166,7 @@ impl Scene {
                 usage.parts.iter().map(part).collect(),
             ));
         };
-        usages.tell(&self.inventory, &query, &answers, &mut sink)?;
+        answer.pass(&mut sink)?;
         Ok(told)
     }
 }
@@ -261,7 +270,7 @@ fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing()
         ("e", "no such pod is running"),
     ] {
         match one(name) {
-            Err(ProviderError::NoValue { reason }) => {
+            Err(ProviderError::NoValue(reason)) => {
                 assert!(reason.contains(why), "{name}: {reason}");
             }
             other => panic!("{name}: {other:?}"),
@@ -341,7 +350,7 @@ fn nodes_need_both() {
     ];
     assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
     let gone = scene.ask(Measured::Nodes, None, Which::Named("o".to_owned()));
-    assert!(matches!(gone, Err(ProviderError::NoValue { .. })));
+    assert!(matches!(gone, Err(ProviderError::NoValue(_))));
 }
 
 #[test]
@@ -380,6 +389,6 @@ fn kinds_that_no_label_names_are_told_and_have_no_answer() {
         fields: FieldSelector::default(),
         user: String::new(),
     };
-    let asks = Usages::new(rules).asks(&inventory(Vec::new(), &["n"]), &query);
-    assert_eq!(asks, Err(ProviderError::Unavailable { what: NO_METRICS }));
+    let answer = answer(rules, inventory(Vec::new(), &["n"]), query);
+    assert_eq!(answer.asks(), Err(ProviderError::Unavailable));
 }

@@ -14,7 +14,6 @@ pub enum Exposition {
 
 impl Exposition {
     /// The content type.
-    #[must_use]
     pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -24,7 +23,6 @@ impl Exposition {
 
     /// The format that an Accept header prefers; Prometheus' if it names neither, since
     /// scrapers accept it unasked.
-    #[must_use]
     pub(crate) fn wanted(accept: &str) -> Self {
         let best = |wanted: &str| {
             accept

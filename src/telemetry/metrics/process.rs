@@ -7,13 +7,13 @@ use super::catalog::{
     PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_THREADS,
     PROCESS_VIRTUAL, Spec,
 };
-use super::readings::Readings;
+use super::families::Families;
 
 /// Reads one value.
 type ReadFigure = fn() -> Option<f64>;
 
 /// Registers the process' metrics.
-pub(super) fn show(readings: &Readings) {
+pub(super) fn show(families: &Families) {
     let figures: [(&Spec, ReadFigure); 6] = [
         (&PROCESS_CPU, || {
             let stat = stat()?;
@@ -26,9 +26,10 @@ pub(super) fn show(readings: &Readings) {
         (&PROCESS_MAX_FDS, max_files),
     ];
     for (spec, figure) in figures {
-        readings.insert(spec, &[], Box::new(figure));
+        families.read(spec, &[], figure);
     }
-    readings.show(&PROCESS_START, &[], started());
+    let started = started();
+    families.read(&PROCESS_START, &[], move || started);
 }
 
 fn this() -> Option<Process> {

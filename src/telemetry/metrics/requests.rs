@@ -1,18 +1,10 @@
 //! Counters of requests. Their labels come from closed sets (docs/metrics.md, "Metrics of
 //! the server itself"), so invented paths create no series.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-
-use super::catalog;
-use super::{Book, histogram};
+use super::{Metrics, catalog};
 
 /// Answers from memory take 0.1 ms; the longest time limit is 10 s.
 const BUCKETS: [f64; 15] = [
@@ -20,111 +12,60 @@ const BUCKETS: [f64; 15] = [
     10.0,
 ];
 
-/// Most kinds of requests, more than a server has unless its configuration was reloaded
-/// often.
-const MAX_CLASSES: usize = 2_000;
-
 /// The class of a request. The caller makes sure that the values are from closed
 /// sets, not text that came with the request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Class {
+#[derive(Clone, Copy, Debug)]
+pub struct Class<'c> {
     /// `get`, `list`, `watch`; another method in lower case.
     pub verb: &'static str,
     /// The API group; empty for other paths.
     pub group: &'static str,
     /// A resource that is served, or the purpose of the path: `discovery`, `openapi`,
     /// `health`, `metrics`, `version`, `other`.
-    pub resource: Arc<str>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct AnsweredRequests {
-    verb: &'static str,
-    group: &'static str,
-    resource: Arc<str>,
-    code: u16,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Timed {
-    group: &'static str,
-    resource: Arc<str>,
-}
-
-/// The counters of requests. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Requests {
-    answered: Family<AnsweredRequests, Counter>,
-    classes: Arc<AtomicUsize>,
-    seconds: Family<Timed, Histogram>,
-    in_flight: Gauge,
-    aborted: Counter,
+    pub resource: &'c str,
 }
 
 /// A request under way. Dropped without an answer, it counts as aborted.
 #[derive(Debug)]
 pub struct UnderWay {
-    requests: Requests,
+    metrics: Metrics,
     answered: bool,
 }
 
-impl Requests {
-    pub(super) fn register(book: &mut Book) -> Self {
-        let requests = Self {
-            answered: Family::default(),
-            classes: Arc::default(),
-            seconds: Family::new_with_constructor(|| histogram(&BUCKETS)),
-            in_flight: Gauge::default(),
-            aborted: Counter::default(),
-        };
-        book.add(&catalog::REQUESTS, requests.answered.clone());
-        book.add(&catalog::REQUEST_SECONDS, requests.seconds.clone());
-        book.add(&catalog::IN_FLIGHT, requests.in_flight.clone());
-        book.add(&catalog::ABORTED, requests.aborted.clone());
-        requests
-    }
-
-    /// Records the start of a request.
-    #[must_use]
-    pub(crate) fn begin(&self) -> UnderWay {
-        self.in_flight.inc();
-        UnderWay {
-            requests: self.clone(),
+impl UnderWay {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        metrics.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self {
+            metrics,
             answered: false,
         }
     }
-}
 
-impl UnderWay {
     /// Records the answer with `code` after `took`.
-    pub(crate) fn answered(mut self, class: &Class, code: u16, took: Duration) {
+    pub(crate) fn answered(mut self, class: Class<'_>, code: u16, took: Duration) {
         self.answered = true;
-        let mut labels = AnsweredRequests {
-            verb: class.verb,
-            group: class.group,
-            resource: Arc::clone(&class.resource),
-            code,
-        };
-        let counters = &self.requests.answered;
-        let is_new = counters.get(&labels).is_none();
-        if is_new && self.requests.classes.fetch_add(1, Ordering::Relaxed) >= MAX_CLASSES {
-            labels.resource = "other".into();
-        }
-        counters.get_or_create(&labels).inc();
-        let timed = Timed {
-            group: labels.group,
-            resource: labels.resource,
-        };
-        let seconds = self.requests.seconds.get_or_create(&timed);
-        seconds.observe(took.as_secs_f64());
+        let Class {
+            verb,
+            group,
+            resource,
+        } = class;
+        let families = &self.metrics.families;
+        let values = [verb, group, resource, &code.to_string()];
+        families.count(&catalog::REQUESTS, &values, 1);
+        families.observe(
+            &catalog::REQUEST_SECONDS,
+            &[group, resource],
+            &BUCKETS,
+            took,
+        );
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.requests.in_flight.dec();
+        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.answered {
-            self.requests.aborted.inc();
+            self.metrics.families.count(&catalog::ABORTED, &[], 1);
         }
     }
 }

@@ -22,7 +22,7 @@ impl Noting {
     fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> BoxFuture<'_, Result<T, ProviderError>> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         let reason = "it notes only".to_owned();
-        Box::pin(ready(Err(ProviderError::NoValue { reason })))
+        Box::pin(ready(Err(ProviderError::NoValue(reason))))
     }
 }
 

@@ -103,6 +103,10 @@ fn table() -> Vec<(String, Access)> {
         ),
         ("/apis".to_owned(), path("get", "/apis")),
         ("/apis/".to_owned(), path("get", "/apis/")),
+        (
+            "/apis/custom.metrics.k8s.io".to_owned(),
+            path("get", "/apis/custom.metrics.k8s.io"),
+        ),
         (V2.to_owned(), path("get", V2)),
         ("/metrics".to_owned(), path("get", "/metrics")),
         ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
