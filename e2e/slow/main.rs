@@ -40,7 +40,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use scene::{METRICS, PERCENT, Reader, compare, difference, exporters};
+use kubectl::Served;
+use program::eventually;
+use scene::{FRESHNESS, METRICS, PATIENCE, PERCENT, Reader, compare, difference, exporters};
 use store::Store;
 use table::Row;
 use thanos::Replicas;
@@ -88,8 +90,8 @@ async fn every_store_serves_what_its_own_promql_has() {
         for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
             for (metric, _) in METRICS {
                 let is_there = reader.value(metric).is_ok();
-                let served = reader.value_since(metric, scraped);
-                let off = difference(store, &served).await;
+                let served = value_since(reader, metric, scraped);
+                let off = difference(store, &served, FRESHNESS).await;
                 row.count(is_there, off.unwrap_or(f64::INFINITY));
             }
         }
@@ -115,6 +117,17 @@ async fn every_store_serves_what_its_own_promql_has() {
     rows.push(outage("Thanos, one replica down", &readers[3], || replicas.kill()).await);
     readers[3].await_values(&METRICS, |_| true);
     table::write(&rows);
+}
+
+/// Waits for a value whose newest sample is not older than this second.
+fn value_since(reader: &Reader, metric: &str, second: i64) -> Served {
+    eventually(metric, PATIENCE, || {
+        let served = reader.value(metric)?;
+        let is_new = served.at.as_second() >= second;
+        is_new
+            .then(|| served.clone())
+            .ok_or_else(|| format!("{served:?}"))
+    })
 }
 
 /// Values during a fault: they may end, but must not be wrong.

@@ -79,17 +79,6 @@ impl Reader {
         }
     }
 
-    /// Waits for a value whose newest sample is not older than this second.
-    pub(crate) fn value_since(&self, metric: &str, second: i64) -> Served {
-        eventually(metric, PATIENCE, || {
-            let served = self.value(metric)?;
-            let is_new = served.at.as_second() >= second;
-            is_new
-                .then(|| served.clone())
-                .ok_or_else(|| format!("{served:?}"))
-        })
-    }
-
     /// Waits until all metrics have these values over a full window. Until then
     /// answers may be missing, or must pass.
     pub(crate) fn await_values(&self, wanted: &[(&str, &str)], passes: impl Fn(&Served) -> bool) {
@@ -108,7 +97,7 @@ impl Reader {
 
 /// F in these tests, in seconds: `gpu.freshness` as it is by default, which is longer
 /// than three scrape intervals.
-const FRESHNESS: u64 = 30;
+pub(crate) const FRESHNESS: u64 = 30;
 
 /// `gpu.step`, in seconds.
 const STEP: i64 = 5;
@@ -137,11 +126,7 @@ fn ends(served: &Served) -> impl Iterator<Item = i64> {
 
 /// The difference between the served value and the store's own, if the store has one.
 /// The window may end in the future: it is the same number only until readings change.
-pub(crate) async fn difference(store: &Store, served: &Served) -> Option<f64> {
-    difference_with(store, served, FRESHNESS).await
-}
-
-async fn difference_with(store: &Store, served: &Served, freshness: u64) -> Option<f64> {
+pub(crate) async fn difference(store: &Store, served: &Served, freshness: u64) -> Option<f64> {
     let expression = expression(&served.name, served.window, freshness);
     let value = milli(served) as f64 / 1000.0;
     let mut least = None;
@@ -159,7 +144,7 @@ pub(crate) async fn agrees(store: &Store, served: &Served) -> Result<(), String>
 }
 
 async fn agrees_with(store: &Store, served: &Served, freshness: u64) -> Result<(), String> {
-    match difference_with(store, served, freshness).await {
+    match difference(store, served, freshness).await {
         Some(difference) if difference <= 0.001 => Ok(()),
         other => Err(format!("{served:?} is {other:?} off in {}", store.name)),
     }

@@ -200,7 +200,7 @@ impl Evaluator<'_> {
         };
         if self.layout.inventory().authority == InventoryOrigin::Series
             && !self.target(facts).is_some_and(is_silent)
-            && !heard.is_some_and(|heard| heard.newest > instant)
+            && heard.is_none_or(|heard| heard.newest <= instant)
         {
             return false;
         }

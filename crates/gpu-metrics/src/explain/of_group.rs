@@ -111,7 +111,7 @@ fn notes(
     };
     note(
         at_end(ReadingOutcome::Missing),
-        "should answer and do not: sums and counts need nine tenths of the devices, means half of them",
+        "should answer and do not: sums and counts of active and idle GPUs end when more than a tenth is missing, means when more than half is or when the missing ones may change the mean by more than a tenth",
     );
     note(
         at_end(ReadingOutcome::Lost),

@@ -17,8 +17,9 @@ use super::question::{LabelMatcher, Question, Selected, field};
 use super::{Promql, seconds};
 
 /// What no query can express.
-const LEFT_OUT: &str = "devices that should have answered, pods that were replaced, prometheus.matchers of the \
-                        configuration, and samples that were written after this answer";
+const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which end a series at once, pods \
+                        that were replaced, prometheus.matchers of the configuration, and samples that were \
+                        written after this answer";
 
 /// Why there is no query.
 const NOT_SHORT: &str =

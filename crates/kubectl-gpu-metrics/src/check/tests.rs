@@ -14,7 +14,7 @@ use super::targets::OF_TARGETS;
 use super::*;
 
 /// Valid, with a target of 50.
-const HPA: &str = super::SAMPLE_HPA;
+const HPA: &str = SAMPLE_HPA;
 
 const RULES: &str = "
 rules:

@@ -49,7 +49,9 @@ fn head(explanation: &Explanation) -> Vec<String> {
     let value = match (&explanation.value, &explanation.no_value) {
         (Some(value), _) => {
             let until = value.served_until.as_ref();
-            let until = until.map_or_else(String::new, |until| format!(", served until {until}"));
+            let until = until.map_or_else(String::new, |until| {
+                format!(", served at least until {until}")
+            });
             format!(
                 "Value {}, newest sample {} ({} s old){until}",
                 number(value.number),

@@ -84,7 +84,7 @@ fn value(said: &Explanation) -> Markup {
                 div { dt { "value" } dd { (number(value.number)) } }
                 div { dt { "newest sample" } dd { (number(value.age_seconds)) " s old" } }
                 @if let Some(until) = &value.served_until {
-                    div { dt { "served until" } dd { (clock(until).split('.').next().unwrap_or_default()) } }
+                    div { dt { "served at least until" } dd { (clock(until).split('.').next().unwrap_or_default()) } }
                 }
             }
         } @else {
