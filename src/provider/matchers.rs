@@ -8,7 +8,7 @@ use apimachinery::selector::{MAX_NAME, Operator, Requirement};
 use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::series::MODEL_LABELS;
 
-/// Keys that stand for labels of several names (docs/numbers.md, "Reserved keys").
+/// Keys that stand for labels of several names (docs/numbers.md, "Formulas").
 pub(super) const MODEL: &str = "model";
 pub(super) const CONTAINER: &str = "container";
 

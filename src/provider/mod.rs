@@ -105,7 +105,7 @@ pub struct Query {
     /// The metric. A custom metric has its exact case; an external one any case,
     /// because the HPA lower-cases it.
     pub metric: String,
-    /// Selects series (and contains the keys of docs/numbers.md, "Reserved keys").
+    /// Selects series (and contains the keys of docs/numbers.md, "Formulas").
     pub selector: Selector,
     /// The time of the request. Values that have become stale since they were
     /// computed are left out.

@@ -15,7 +15,7 @@ use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
 use gpu_metrics::snapshot::takes_formula;
 
-/// Keys that are settings and not labels (docs/numbers.md, "Reserved keys").
+/// Keys that are settings and not labels (docs/numbers.md, "Formulas").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
 

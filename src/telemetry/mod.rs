@@ -55,8 +55,9 @@ pub enum LineFormat {
 }
 
 /// The crates of the workspace that log.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     "aggregated_apiserver",
+    "cloud_auth",
     "cluster_state",
     "configuration",
     "gpu_metrics_apiserver",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use http::{HeaderValue, header};
+use http::header;
 use reqwest::{Request, Url};
 
 use crate::aws::{self, AwsSettings};
@@ -14,7 +14,8 @@ use crate::google::{self, GoogleSettings};
 use crate::issuer::Http;
 use crate::oauth2::{self, OAuth2Settings};
 use crate::renewal::{Issued, Renewed};
-use crate::sigv4::{self, Keys, Scope};
+use crate::secret::Secret;
+use crate::sigv4::{self, Scope};
 
 /// How requests to a store are authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +41,6 @@ impl AuthMethod {
             Self::OAuth2(_) => "oauth2",
         }
     }
-}
-
-/// What authenticates a request.
-pub(crate) enum Secret {
-    /// A bearer token, as the value of `Authorization`.
-    Token(HeaderValue),
-    /// Keys that sign the request.
-    Keys(Keys),
 }
 
 /// Names the secret of a request: [`Authenticator::refused`] takes it.

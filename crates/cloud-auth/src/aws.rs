@@ -9,11 +9,11 @@ use http::header;
 use reqwest::{RequestBuilder, Url};
 use serde::Deserialize;
 
-use crate::authenticator::Secret;
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
 use crate::issuer::{Http, address, ask, element, form, read, time};
 use crate::renewal::Issued;
+use crate::secret::Secret;
 use crate::sigv4::{self, Keys, Scope};
 
 /// The name of this program's sessions in the account's audit log.

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 
 use reqwest::Url;
 
-use crate::authenticator::Secret;
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
 use crate::issuer::{Http, access_token, form, read};
 use crate::renewal::Issued;
+use crate::secret::Secret;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 

@@ -15,11 +15,11 @@ use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::authenticator::Secret;
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
 use crate::issuer::{Http, access_token, address, ask, bearer, form, read, time};
 use crate::renewal::Issued;
+use crate::secret::Secret;
 
 /// Reading from Cloud Monitoring, which is where Managed Service for Prometheus is.
 const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";

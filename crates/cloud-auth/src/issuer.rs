@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use reqwest::{Client, RequestBuilder, Url};
 use serde::Deserialize;
 
-use crate::authenticator::Secret;
 use crate::error::{CloudAuthError, Issuer};
 use crate::renewal::Issued;
+use crate::secret::Secret;
 use limits::file;
 
 /// How long an issuer may take for one answer.

@@ -32,6 +32,7 @@ mod google;
 mod issuer;
 mod oauth2;
 mod renewal;
+mod secret;
 mod sigv4;
 #[cfg(test)]
 mod tests;

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 
 use url::Url;
 
-use crate::authenticator::Secret;
 use crate::error::{CloudAuthError, Issuer};
 use crate::issuer::{Http, access_token, form, read};
 use crate::renewal::Issued;
+use crate::secret::Secret;
 
 /// How tokens are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]

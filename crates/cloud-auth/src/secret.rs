@@ -1,0 +1,13 @@
+//! What authenticates a request.
+
+use http::HeaderValue;
+
+use crate::sigv4::Keys;
+
+/// What authenticates a request.
+pub(crate) enum Secret {
+    /// A bearer token, as the value of `Authorization`.
+    Token(HeaderValue),
+    /// Keys that sign the request.
+    Keys(Keys),
+}
