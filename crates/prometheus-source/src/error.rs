@@ -140,6 +140,18 @@ pub enum Error {
         /// The address asked.
         address: String,
     },
+    /// The answer has more parts than allowed.
+    #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
+    TooMany {
+        /// The address asked.
+        address: String,
+        /// The limit.
+        limit: usize,
+        /// Name of the parts.
+        parts: &'static str,
+        /// The remedy.
+        remedy: &'static str,
+    },
     /// The two clocks differ too much to judge freshness.
     #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
     ClockSkew {
@@ -336,6 +348,7 @@ impl Error {
             Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
             Self::Query { error, .. } => limit_of(Cause::of(422, error)),
             Self::Unreachable { .. }
+            | Self::TooMany { .. }
             | Self::NoRoom { .. }
             | Self::Tls { .. }
             | Self::Credentials { .. }
@@ -370,7 +383,9 @@ impl Error {
             Self::Query { .. } => ErrorKind::Query,
             Self::Partial { .. } => ErrorKind::Partial,
             Self::NullData { .. } => ErrorKind::NullData,
-            Self::TooLarge { .. } | Self::NoRoom { .. } => ErrorKind::TooLarge,
+            Self::TooLarge { .. } | Self::TooMany { .. } | Self::NoRoom { .. } => {
+                ErrorKind::TooLarge
+            }
             Self::ClockSkew { .. } => ErrorKind::ClockSkew,
         }
     }

@@ -1,7 +1,7 @@
 //! Arbitrary queries and searches for series, as prometheus-adapter's rules need
 //! them.
 
-mod rows;
+mod bounded;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::settings::PrometheusSettings;
 use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
 use apimachinery::time::Timestamp;
+use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
-use rows::{Row, Shapes, number, seconds};
 
 /// Sends arbitrary queries to Prometheus. Shared by all tasks.
 pub struct PromqlClient {
@@ -62,6 +62,9 @@ impl PromqlClient {
     }
 
     /// A client with addresses of its own.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
     #[cfg(any(test, feature = "testing"))]
     pub fn alone(settings: PrometheusSettings) -> Result<Self, Error> {
         let replicas = Arc::new(Replicas::new(&settings)?);
@@ -98,9 +101,13 @@ impl PromqlClient {
         let data: QueryResult<'_> = self.data(&body)?;
         match data.result_type.as_str() {
             "vector" => {
-                let rows: Vec<Row> = decode::part(data.result).map_err(unusable)?;
-                let samples = rows.into_iter().filter_map(Row::sample);
-                Ok(Answer::Vector(samples.collect()))
+                let Samples(samples) = decode::part(data.result).map_err(unusable)?;
+                samples.map(Answer::Vector).ok_or_else(|| Error::TooMany {
+                    address: self.address(),
+                    limit: MOST_SAMPLES,
+                    parts: "samples",
+                    remedy: "aggregate in the query, or select less",
+                })
             }
             "scalar" => {
                 let (at, value): (f64, String) = decode::part(data.result).map_err(unusable)?;
@@ -141,10 +148,16 @@ impl PromqlClient {
     /// of the last series of each.
     ///
     /// # Errors
-    /// When Prometheus does not answer.
+    /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
         let body = self.endpoint.load_full().series(selector, start).await?;
-        self.data(&body).map(|Shapes(shapes)| shapes)
+        let Shapes(shapes) = self.data(&body)?;
+        shapes.ok_or_else(|| Error::TooMany {
+            address: self.address(),
+            limit: MOST_SHAPES,
+            parts: "names and sets of labels",
+            remedy: "narrow the seriesQuery",
+        })
     }
 
     /// The `data` of an answer. The next query goes to another address if it has none.
@@ -152,5 +165,9 @@ impl PromqlClient {
         decode::data(&body.text)
             .map_err(|error| self.endpoint.load().unusable(error, body.parts()))
             .inspect_err(|error| self.replicas.pass_on(error))
+    }
+
+    fn address(&self) -> String {
+        self.replicas.asked().address.clone()
     }
 }

@@ -187,6 +187,7 @@ fn is_of_address(error: &Error) -> bool {
         },
         Error::Query { .. }
         | Error::TooLarge { .. }
+        | Error::TooMany { .. }
         | Error::NoRoom { .. }
         | Error::Credentials { .. }
         | Error::Unauthenticated { .. } => false,

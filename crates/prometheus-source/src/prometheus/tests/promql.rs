@@ -141,6 +141,30 @@ async fn hostile_labels_are_labels() {
 }
 
 #[tokio::test]
+async fn more_samples_than_a_cluster_has_containers_are_refused() {
+    let rules = Rules::new().await;
+    let rows = |count: usize| {
+        let row = r#"{"metric":{},"value":[1,"2"]}"#;
+        format!("[{}]", vec![row; count].join(","))
+    };
+    assert_eq!(rules.vector(&rows(300_000)).await.len(), 300_000);
+    let error = rules
+        .query(data("vector", &rows(300_001)))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let wanted = "has more than 300000 samples: aggregate in the query, or select less";
+    assert!(error.to_string().ends_with(wanted), "{error}");
+    let cut = data("vector", &rows(300_001));
+    let error = rules
+        .query(cut[..cut.len() - 5].to_owned())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Truncated);
+    assert!(rules.query(data("vector", "[]")).await.is_ok(), "it heals");
+}
+
+#[tokio::test]
 async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
     let fake = FakePrometheus::start().await;
     let mut small = settings(&fake.url());
@@ -160,13 +184,24 @@ async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn many_values_of_a_label_are_one_shape() {
+async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() {
     let rules = Rules::new().await;
-    let series: Vec<String> = (0..100)
+    let series: Vec<String> = (0..200_000)
         .map(|value| format!(r#"{{"__name__":"up","id":"{value}"}}"#))
         .collect();
     let shapes = rules.series(&series.join(",")).await.unwrap();
     assert_eq!(shapes.len(), 1);
+    let series: Vec<String> = (0..50_001)
+        .map(|name| format!(r#"{{"__name__":"m{name}"}}"#))
+        .collect();
+    assert_eq!(
+        rules.series(&series[1..].join(",")).await.unwrap().len(),
+        50_000
+    );
+    let error = rules.series(&series.join(",")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let wanted = "more than 50000 names and sets of labels: narrow the seriesQuery";
+    assert!(error.to_string().ends_with(wanted), "{error}");
 }
 
 #[tokio::test]

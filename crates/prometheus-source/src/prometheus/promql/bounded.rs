@@ -1,11 +1,12 @@
-//! The rows of answers to rules: samples, and the shapes of series. Pure.
+//! Reads samples and series one by one, so that the kept part is bounded, whatever is
+//! sent. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use adapter_rules::answer::VectorSample;
@@ -13,20 +14,31 @@ use adapter_rules::registry::Shape;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
+/// The most samples of one answer, some 150 MiB: one for each container of the
+/// largest cluster that Kubernetes is tested with.
+pub(super) const MOST_SAMPLES: usize = 300_000;
+
+/// The most combinations of a name and label names that one selector may match. A
+/// selector with more matches everything.
+pub(super) const MOST_SHAPES: usize = 50_000;
+
 /// The label with the metric's name.
 const NAME: &str = "__name__";
 
-/// A row of an instant vector.
+/// The samples of an instant vector. `None`: there are more than
+/// [`MOST_SAMPLES`].
+#[derive(Debug)]
+pub(super) struct Samples(pub(super) Option<Vec<VectorSample>>);
+
 #[derive(Deserialize)]
-pub(super) struct Row {
+struct Row {
     metric: BTreeMap<String, String>,
     /// Absent if the sample is a histogram.
     value: Option<(f64, String)>,
 }
 
 impl Row {
-    /// `None`: it is a histogram, or its value is no number.
-    pub(super) fn sample(self) -> Option<VectorSample> {
+    fn sample(self) -> Option<VectorSample> {
         let (at, value) = self.value?;
         Some(VectorSample {
             labels: Labels::from_pairs(self.metric),
@@ -45,10 +57,38 @@ pub(super) fn seconds(seconds: f64) -> Timestamp {
     Timestamp::from_millis((seconds * 1000.0).round() as i64)
 }
 
-/// The shapes of series, in the order of the last series of each. They are read one by
-/// one, because there are many series of a shape.
+impl<'de> Deserialize<'de> for Samples {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(SamplesVisitor).map(Samples)
+    }
+}
+
+struct SamplesVisitor;
+
+impl<'de> Visitor<'de> for SamplesVisitor {
+    type Value = Option<Vec<VectorSample>>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a list of samples")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Self::Value, A::Error> {
+        let mut samples = Vec::new();
+        while let Some(row) = rows.next_element::<Row>()? {
+            if samples.len() == MOST_SAMPLES {
+                drop(samples);
+                return pass_over(rows);
+            }
+            samples.extend(row.sample());
+        }
+        Ok(Some(samples))
+    }
+}
+
+/// The shapes of series, in the order of the last series of each. `None`: there are
+/// more than [`MOST_SHAPES`].
 #[derive(Debug)]
-pub(super) struct Shapes(pub(super) Arc<[Shape]>);
+pub(super) struct Shapes(pub(super) Option<Arc<[Shape]>>);
 
 impl<'de> Deserialize<'de> for Shapes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -59,7 +99,7 @@ impl<'de> Deserialize<'de> for Shapes {
 struct ShapesVisitor;
 
 impl<'de> Visitor<'de> for ShapesVisitor {
-    type Value = Arc<[Shape]>;
+    type Value = Option<Arc<[Shape]>>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a list of series")
@@ -79,10 +119,20 @@ impl<'de> Visitor<'de> for ShapesVisitor {
                 labels: labels.map(Into::into).collect(),
             };
             shapes.insert(shape, place);
+            if shapes.len() > MOST_SHAPES {
+                drop(shapes);
+                return pass_over(series);
+            }
             place += 1;
         }
         let mut shapes: Vec<(Shape, usize)> = shapes.into_iter().collect();
         shapes.sort_by_key(|(_, place)| *place);
-        Ok(shapes.into_iter().map(|(shape, _)| shape).collect())
+        Ok(Some(shapes.into_iter().map(|(shape, _)| shape).collect()))
     }
+}
+
+/// Skips the rest of an answer that is too large.
+fn pass_over<'de, A: SeqAccess<'de>, T>(mut rest: A) -> Result<Option<T>, A::Error> {
+    while rest.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(None)
 }
