@@ -62,6 +62,15 @@ pub struct Content {
 }
 
 impl Content {
+    /// The authority that signed the serving certificate: the signing one, or the one
+    /// before while a new one joins the bundles.
+    pub(super) fn signer(&self) -> &Anchor {
+        let Authorities { current, retired } = &self.authorities;
+        let mut known = retired.iter();
+        let former = known.find(|anchor| is_signed_by(&self.pair, [*anchor]).is_ok());
+        former.unwrap_or_else(|| current.anchor())
+    }
+
     /// The Secret's values.
     pub fn data(&self, now: SystemTime) -> Data {
         let bundle = bundle(self.authorities.trusted(now));
@@ -123,17 +132,24 @@ fn authorities(data: &Data) -> Result<Authorities, String> {
     })
 }
 
-/// The serving certificate, signed by the signing authority; its validity in time is not
+/// The serving certificate, signed by a trusted authority; its validity in time is not
 /// checked.
 fn signed_pair(data: &Data, authorities: &Authorities) -> Result<Pair, String> {
     let pair = pair(value(data, CERTIFICATE), value(data, KEY))?;
-    let name = pair.names().first().map_or("", String::as_str);
-    let end = pair.validity().not_after;
-    let verified = pair.verify([authorities.current.anchor()], name, end);
-    verified.map_err(|error| {
-        format!("{CERTIFICATE}: not signed by the first authority of {CA_CERTIFICATE}: {error}")
+    let anchors = std::iter::once(authorities.current.anchor()).chain(&authorities.retired);
+    is_signed_by(&pair, anchors).map_err(|error| {
+        format!("{CERTIFICATE}: not signed by an authority of {CA_CERTIFICATE}: {error}")
     })?;
     Ok(pair)
+}
+
+/// Whether one of these authorities signed a certificate, at the end of its life.
+fn is_signed_by<'a>(
+    pair: &Pair,
+    anchors: impl IntoIterator<Item = &'a Anchor>,
+) -> Result<(), String> {
+    let name = pair.names().first().map_or("", String::as_str);
+    pair.verify(anchors, name, pair.validity().not_after)
 }
 
 /// Reads a serving certificate and its key.

@@ -1,13 +1,12 @@
 //! Decides what to do with the Secret, without I/O and clock.
 //!
-//! A new authority signs at once. A replica serves its certificate only when it has read
-//! that every APIService trusts the authority (`replica`). The old authority stays trusted
-//! until it expires, and no certificate outlives the authority that signed it. So whatever
-//! certificate a replica serves, current or old, each bundle that a replica wrote trusts
-//! it.
+//! A new authority joins the bundles a day before it signs, and signs only when every
+//! APIService was read to hold it. The old authority stays trusted until it expires, and no
+//! certificate outlives the authority that signed it. So whatever certificate a replica
+//! serves, current or old, each bundle that a replica wrote trusts it.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::content::{Authorities, Content, FoundContent, anchors, pair};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
@@ -17,6 +16,9 @@ use crate::x509::moment;
 
 /// More names than changes of the Service's name need.
 const MOST_NAMES: usize = 16;
+
+/// How long a new authority is in the bundles before it signs.
+const JOINING: Duration = Duration::from_secs(24 * 3600);
 
 /// The decision about the Secret.
 #[derive(Debug)]
@@ -60,19 +62,20 @@ impl Reason {
 
 /// Decides what to do.
 ///
-/// `memory` is the content that this replica read or wrote last.
+/// `memory` is the content that this replica read or wrote last; `bundles` are those of
+/// the server's APIServices.
 ///
 /// # Errors
 /// When the system provides no randomness, or a name is no DNS name.
 pub fn decide(
     found: FoundContent,
     memory: Option<&Content>,
-    wanted: &ManagedSettings,
+    (wanted, bundles): (&ManagedSettings, &[Vec<u8>]),
     now: SystemTime,
 ) -> Result<SecretStep, CertError> {
     let known = memory.filter(|known| !is_over(&known.authorities.current, now));
     let lost = match found {
-        FoundContent::Whole(content) => return wanted.tend(content, now),
+        FoundContent::Whole(content) => return wanted.tend(content, bundles, now),
         FoundContent::Leafless(authorities, _) if is_over(&authorities.current, now) => {
             return wanted.begin(Some(&authorities), now, Reason::expired());
         }
@@ -101,14 +104,31 @@ pub fn decide(
 
 impl ManagedSettings {
     /// Renews what is due in a complete content.
-    fn tend(&self, content: Content, now: SystemTime) -> Result<SecretStep, CertError> {
+    fn tend(
+        &self,
+        content: Content,
+        bundles: &[Vec<u8>],
+        now: SystemTime,
+    ) -> Result<SecretStep, CertError> {
+        let signs = content.signer() == content.authorities.current.anchor();
         let Content { authorities, pair } = content;
+        let anchor = authorities.current.anchor();
         if is_over(&authorities.current, now) {
             return self.begin(Some(&authorities), now, Reason::expired());
         }
-        if authorities.current.anchor().validity.is_old(now) {
+        if signs && anchor.validity.is_old(now) {
+            let authorities = Authorities {
+                current: self.authority(now)?,
+                retired: retired(&authorities, now),
+            };
+            let reason = Reason::usual("a new authority joins the bundles, and signs after a day");
+            return Ok(SecretStep::Write(Content { authorities, pair }, reason));
+        }
+        let joined = anchor.validity.not_before + self.lifetimes.skew + JOINING;
+        let may_sign = joined <= now && trusted_everywhere(bundles, anchor);
+        if !signs && (may_sign || pair.validity().not_after <= now) {
             let reason = Reason::usual("a new authority signs from now on");
-            return self.begin(Some(&authorities), now, reason);
+            return self.issue(authorities, &[], now, reason);
         }
         let names = service_names(&self.service);
         if names.iter().any(|name| !pair.names().contains(name)) {
@@ -116,7 +136,7 @@ impl ManagedSettings {
             let reason = Reason::usual("the serving certificate got our Service's names");
             return self.issue(authorities, &others, now, reason);
         }
-        if pair.validity().is_old(now) {
+        if signs && pair.validity().is_old(now) {
             let reason = Reason::usual("the serving certificate was renewed");
             return self.issue(authorities, &[], now, reason);
         }

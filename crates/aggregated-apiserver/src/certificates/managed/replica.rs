@@ -52,7 +52,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
             read.push(self.registry.read(name).await);
         }
         let bundles = self.bundles(&read);
-        let kept = match self.keep_secret(now).await {
+        let kept = match self.keep_secret(&bundles, now).await {
             Ok(wrote) => Ok(wrote),
             Err(WriteError::Conflict) => return true,
             Err(WriteError::Failed(trouble)) => Err(trouble),
@@ -91,11 +91,15 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
     }
 
     /// Reads the Secret and repairs it; returns whether it was written.
-    async fn keep_secret(&mut self, now: SystemTime) -> Result<bool, WriteError> {
+    async fn keep_secret(
+        &mut self,
+        bundles: &[Vec<u8>],
+        now: SystemTime,
+    ) -> Result<bool, WriteError> {
         let place = self.secret.place();
         let stored = self.secret.read().await.map_err(WriteError::Failed)?;
         let found = content::read(&stored.data);
-        let step = decide(found, self.memory.as_ref(), &self.settings, now)
+        let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
         let (content, Reason { text, alarming }) = match step {
             SecretStep::Keep(content) => {
@@ -181,8 +185,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         // has heard of them by then.
         let served = self.publisher.pair();
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
-        let anchor = known.authorities.current.anchor();
-        if nothing_to_lose || trusted_everywhere(bundles, anchor) {
+        if nothing_to_lose || trusted_everywhere(bundles, known.signer()) {
             self.publisher.serve(pair);
         } else {
             self.publisher.failing(&Trouble {
