@@ -1,9 +1,9 @@
 //! The files of `demo` in its directory: kubeconfig, authority, configuration.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -132,7 +132,10 @@ impl Directory {
                 (path.to_owned(), None)
             }
             None => {
-                let made = TempDir::with_prefix("gpu-metrics-apiserver-demo-");
+                let made = tempfile::Builder::new()
+                    .prefix("gpu-metrics-apiserver-demo-")
+                    .permissions(Permissions::from_mode(0o700))
+                    .tempdir();
                 let made = made.map_err(|error| unwritable(&std::env::temp_dir(), &error))?;
                 (made.path().to_owned(), Some(made))
             }
