@@ -13,6 +13,15 @@ use serde_saphyr::Spanned;
 /// A scalar with its place in the file.
 pub type Text = Spanned<String>;
 
+/// A message about a value, which may show the value. It does not if the value comes from
+/// an alias: elsewhere in the file it may be a credential.
+pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
+    match value.referenced == value.defined {
+        true => message,
+        false => "what its alias stands for cannot be used here: write the value".to_owned(),
+    }
+}
+
 /// A mapping that may have unknown keys.
 #[derive(Clone, Debug, Default)]
 pub struct Checked<T> {

@@ -5,7 +5,7 @@ use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, SeriesFilter, regex};
 use super::query;
-use super::raw::{self, Checked, Text};
+use super::raw::{self, Checked, Text, without_alias};
 use super::template::Template;
 
 /// An entry of `rules` or `externalRules`.
@@ -124,13 +124,18 @@ impl Reader {
     }
 
     fn fault(&mut self, field: &str, at: Option<&Text>, message: impl Into<String>) {
+        let message = message.into();
+        let message = match at {
+            Some(value) => without_alias(value, message),
+            None => message,
+        };
         let at = at.map(|value| value.referenced);
         let dot = if field.is_empty() { "" } else { "." };
         self.faults.push(RuleFault {
             key: format!("{}{dot}{field}", self.place),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),
-            message: message.into(),
+            message,
         });
     }
 

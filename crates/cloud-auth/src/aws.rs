@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, address, ask, element, form, read, time};
+use crate::issuer::{Answer, Http, ask, element, form, read, time};
 use crate::renewal::Issued;
 use crate::secret::Secret;
 use crate::sigv4::{self, Keys, Scope};
@@ -150,8 +150,8 @@ impl Sts<'_> {
             ("RoleArn", &role),
             ("WebIdentityToken", &token),
         ])?;
-        let text = ask(Issuer::Sts, request, &[&token]).await?;
-        self.keys_in(&text, now)
+        let answer = ask(Issuer::Sts, request, &[&token]).await?;
+        KeysAnswer::of_sts(&answer).checked(&answer, now)
     }
 
     async fn assume(
@@ -167,19 +167,9 @@ impl Sts<'_> {
         let mut request = request.map_err(|error| CloudAuthError::Client(error.to_string()))?;
         sigv4::sign(&mut request, with, &Scope::new(self.region, "sts", now));
         let request = RequestBuilder::from_parts(client, request);
-        let text = ask(Issuer::Sts, request, &[&with.secret]).await?;
-        self.keys_in(&text, now)
-    }
-
-    fn keys_in(&self, xml: &str, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
-        let own = |name| element(xml, name).map(str::to_owned);
-        let keys = KeysAnswer {
-            access_key_id: own("AccessKeyId").unwrap_or_default(),
-            secret_access_key: own("SecretAccessKey").unwrap_or_default(),
-            token: own("SessionToken"),
-            expiration: own("Expiration"),
-        };
-        keys.checked(Issuer::Sts, &self.url()?, now)
+        let session = with.token.as_deref().unwrap_or_default();
+        let answer = ask(Issuer::Sts, request, &[&with.secret, session]).await?;
+        KeysAnswer::of_sts(&answer).checked(&answer, now)
     }
 }
 
@@ -194,41 +184,31 @@ struct KeysAnswer {
 }
 
 impl KeysAnswer {
-    fn parse(
-        text: &str,
-        issuer: Issuer,
-        url: &Url,
-        now: SystemTime,
-    ) -> Result<Issued<Keys>, CloudAuthError> {
-        let unusable = |_| CloudAuthError::Unusable {
-            issuer,
-            address: address(url),
-            reason: "its answer is no JSON object with AccessKeyId and SecretAccessKey",
-        };
-        let answer: Self = serde_json::from_str(text).map_err(unusable)?;
-        answer.checked(issuer, url, now)
+    fn of_sts(answer: &Answer) -> Self {
+        let own = |name| element(&answer.text, name).map(str::to_owned);
+        Self {
+            access_key_id: own("AccessKeyId").unwrap_or_default(),
+            secret_access_key: own("SecretAccessKey").unwrap_or_default(),
+            token: own("SessionToken"),
+            expiration: own("Expiration"),
+        }
     }
 
-    fn checked(
-        self,
-        issuer: Issuer,
-        url: &Url,
-        now: SystemTime,
-    ) -> Result<Issued<Keys>, CloudAuthError> {
-        let unusable = |reason| CloudAuthError::Unusable {
-            issuer,
-            address: address(url),
-            reason,
-        };
+    fn parse(answer: &Answer) -> Result<Self, CloudAuthError> {
+        const REASON: &str = "its answer is no JSON object with AccessKeyId and SecretAccessKey";
+        serde_json::from_str(&answer.text).map_err(|_| answer.unusable(REASON))
+    }
+
+    fn checked(self, answer: &Answer, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
         if self.access_key_id.is_empty() || self.secret_access_key.is_empty() {
-            return Err(unusable("its answer has no keys"));
+            return Err(answer.unusable("its answer has no keys"));
         }
         let end = match self.expiration.as_deref().map(time) {
-            Some(None) => return Err(unusable("the end of its keys is no time")),
+            Some(None) => return Err(answer.unusable("the end of its keys is no time")),
             end => end.flatten(),
         };
         if end.is_some_and(|end| end <= now) {
-            return Err(unusable("its keys have ended: check the clock of the node"));
+            return Err(answer.unusable("its keys have ended: check the clock of the node"));
         }
         let secret = Keys {
             id: self.access_key_id,
@@ -264,13 +244,13 @@ async fn of_container(
         Some(file) => Some(read(&file).await?),
         None => environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
     };
-    let mut request = client.get(url.clone());
+    let mut request = client.get(url);
     if let Some(token) = &token {
         request = request.header(header::AUTHORIZATION, token);
     }
     let secrets = token.as_deref().unwrap_or_default();
-    let text = ask(Issuer::PodIdentity, request, &[secrets]).await?;
-    KeysAnswer::parse(&text, Issuer::PodIdentity, &url, now)
+    let answer = ask(Issuer::PodIdentity, request, &[secrets]).await?;
+    KeysAnswer::parse(&answer)?.checked(&answer, now)
 }
 
 pub(crate) fn is_of_node(url: &Url) -> bool {
@@ -302,15 +282,15 @@ async fn of_instance(
     let issuer = Issuer::InstanceMetadata;
     let request = http.node.put(at("latest/api/token")?);
     let request = request.header("X-aws-ec2-metadata-token-ttl-seconds", "300");
-    let token = ask(issuer, request, &[]).await?;
+    let token = ask(issuer, request, &[]).await?.text;
     let get = |url: Url| {
         let request = http.node.get(url);
         request.header("X-aws-ec2-metadata-token", token.trim())
     };
     let secrets = [token.trim()];
-    let roles = ask(issuer, get(at(ROLES)?), &secrets).await?;
+    let roles = ask(issuer, get(at(ROLES)?), &secrets).await?.text;
     let role = roles.lines().next().unwrap_or_default().trim();
-    let url = at(&format!("{ROLES}{role}"))?;
-    let text = ask(issuer, get(url.clone()), &secrets).await?;
-    KeysAnswer::parse(&text, issuer, &url, now)
+    let request = get(at(&format!("{ROLES}{role}"))?);
+    let answer = ask(issuer, request, &secrets).await?;
+    KeysAnswer::parse(&answer)?.checked(&answer, now)
 }

@@ -14,10 +14,11 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, access_token, address, ask, bearer, form, read, time};
+use crate::issuer::{Http, access_token, ask, bearer, form, read, time};
 use crate::renewal::Issued;
 use crate::secret::Secret;
 
@@ -27,9 +28,9 @@ const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";
 /// The scope with which a federated identity may impersonate a service account.
 const IMPERSONATION_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// How often the metadata server is asked, a second apart, until it answers: it is not
-/// ready in the first seconds of a pod.
-const ATTEMPTS: u32 = 10;
+/// How long the metadata server may not answer at first: it is not ready in the first
+/// seconds of a pod.
+const STARTING: Duration = Duration::from_secs(10);
 
 /// How tokens of Google are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,12 +88,12 @@ pub(crate) async fn token(
     settings: &GoogleSettings,
     environment: &Environment,
     http: &Http,
-    now: SystemTime,
+    (now, is_first): (SystemTime, bool),
 ) -> Result<Issued<Secret>, CloudAuthError> {
     let configured = settings.credentials_file.clone();
     let file = configured.or_else(|| environment.path("GOOGLE_APPLICATION_CREDENTIALS"));
     let Some(file) = file else {
-        return of_metadata_server(environment, http, now).await;
+        return of_metadata_server(environment, http, (now, is_first)).await;
     };
     let text = read(&file).await?;
     let broken = |reason: &str| CloudAuthError::File {
@@ -120,11 +121,11 @@ pub(crate) async fn token(
     }
 }
 
-/// Asks the metadata server until it answers.
+/// Asks the metadata server; for the first token, until it answers.
 async fn of_metadata_server(
     environment: &Environment,
     http: &Http,
-    now: SystemTime,
+    (now, is_first): (SystemTime, bool),
 ) -> Result<Issued<Secret>, CloudAuthError> {
     const HOST: &str = "GCE_METADATA_HOST";
     const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
@@ -135,7 +136,7 @@ async fn of_metadata_server(
         name: HOST,
         reason: "is no host with an optional port",
     })?;
-    let mut attempt = 1;
+    let begun = Instant::now();
     loop {
         let request = http.node.get(url.clone());
         let request = request.header("Metadata-Flavor", "Google");
@@ -145,10 +146,9 @@ async fn of_metadata_server(
             Err(CloudAuthError::Refused { status, .. }) => *status >= 500,
             _ => false,
         };
-        if !is_starting || attempt == ATTEMPTS {
+        if !is_starting || !is_first || begun.elapsed() >= STARTING {
             return answer;
         }
-        attempt += 1;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -236,17 +236,16 @@ async fn federated(
     };
     let url = secure(url).map_err(broken)?;
     let body = json!({"scope": [SCOPE], "lifetime": "3600s"}).to_string();
-    let request = http.internet.post(url.clone());
+    let request = http.internet.post(url);
     let request = request
         .header(http::header::AUTHORIZATION, value)
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body);
-    let text = ask(Issuer::Google, request, &[]).await?;
-    impersonated(&text).ok_or_else(|| CloudAuthError::Unusable {
-        issuer: Issuer::Google,
-        address: address(&url),
-        reason: "its answer has no accessToken with an expireTime",
-    })
+    let token = value.to_str().unwrap_or_default();
+    let token = token.trim_start_matches("Bearer ");
+    let answer = ask(Issuer::Google, request, &[token]).await?;
+    impersonated(&answer.text)
+        .ok_or_else(|| answer.unusable("its answer has no accessToken with an expireTime"))
 }
 
 fn impersonated(text: &str) -> Option<Issued<Secret>> {

@@ -64,53 +64,69 @@ pub(crate) fn form<'a>(
     request.header(header::CONTENT_TYPE, kind).body(body)
 }
 
-/// Sends a request to an issuer, and returns the answer's text. `secrets` are cut from a
-/// reason that the issuer gives.
+/// The answer of an issuer.
+pub(crate) struct Answer {
+    issuer: Issuer,
+    address: String,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn unusable(&self, reason: &'static str) -> CloudAuthError {
+        CloudAuthError::Unusable {
+            issuer: self.issuer,
+            address: self.address.clone(),
+            reason,
+        }
+    }
+}
+
+/// Sends a request to an issuer. `secrets` are cut from a reason that the issuer gives.
 pub(crate) async fn ask(
     issuer: Issuer,
     request: RequestBuilder,
     secrets: &[&str],
-) -> Result<String, CloudAuthError> {
+) -> Result<Answer, CloudAuthError> {
     let (client, request) = request.build_split();
     let no_request = |error: reqwest::Error| CloudAuthError::Client(error.to_string());
     let request = request.map_err(no_request)?;
-    let address = address(request.url());
-    let unanswered = |error: &reqwest::Error| CloudAuthError::Unanswered {
+    let mut answer = Answer {
         issuer,
-        address: address.clone(),
-        reason: reason_of(error),
+        address: address(request.url()),
+        text: String::new(),
     };
-    let mut response = client
-        .execute(request)
-        .await
-        .map_err(|it| unanswered(&it))?;
+    let unanswered = |error: reqwest::Error, address: &str| CloudAuthError::Unanswered {
+        issuer,
+        address: address.to_owned(),
+        reason: reason_of(&error),
+    };
+    let sent = client.execute(request).await;
+    let mut response = sent.map_err(|error| unanswered(error, &answer.address))?;
     let status = response.status();
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|it| unanswered(&it))? {
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| unanswered(error, &answer.address))?;
+        let Some(chunk) = chunk else { break };
         body.extend_from_slice(&chunk);
         if body.len() > MOST_BYTES {
-            let reason = "its answer is too long";
-            return Err(CloudAuthError::Unusable {
-                issuer,
-                address,
-                reason,
-            });
+            return Err(answer.unusable("its answer is too long"));
         }
     }
-    let text = String::from_utf8_lossy(&body).into_owned();
+    answer.text = String::from_utf8_lossy(&body).into_owned();
     if status == StatusCode::OK {
-        return Ok(text);
+        return Ok(answer);
     }
     Err(CloudAuthError::Refused {
         issuer,
-        address,
         status: status.as_u16(),
-        text: stated_reason(&text, secrets),
+        text: stated_reason(&answer.text, secrets),
+        address: answer.address,
     })
 }
 
 /// The address without its parameters, for messages.
-pub(crate) fn address(url: &Url) -> String {
+fn address(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.to_string()
@@ -171,18 +187,9 @@ pub(crate) async fn access_token(
     request: RequestBuilder,
     (secrets, now): (&[&str], SystemTime),
 ) -> Result<Issued<Secret>, CloudAuthError> {
-    let (client, request) = request.build_split();
-    let request = request.map_err(|error| CloudAuthError::Client(error.to_string()))?;
-    let address = address(request.url());
-    let request = RequestBuilder::from_parts(client, request);
-    let text = ask(issuer, request, secrets).await?;
-    let unusable = |reason| CloudAuthError::Unusable {
-        issuer,
-        address: address.clone(),
-        reason,
-    };
-    let answer: TokenAnswer = serde_json::from_str(&text)
-        .map_err(|_| unusable("its answer is no JSON object with access_token"))?;
+    let said = ask(issuer, request, secrets).await?;
+    let answer: TokenAnswer = serde_json::from_str(&said.text)
+        .map_err(|_| said.unusable("its answer is no JSON object with access_token"))?;
     let life = match &answer.expires_in {
         serde_json::Value::Number(seconds) => seconds.as_u64(),
         serde_json::Value::String(seconds) => seconds.parse().ok(),
@@ -191,7 +198,7 @@ pub(crate) async fn access_token(
     let end = now.checked_add(Duration::from_secs(life.unwrap_or(3600)));
     bearer(&answer.access_token, end)
         .filter(|issued| issued.end.is_none_or(|end| now < end))
-        .ok_or_else(|| unusable("its token has ended, or is no text for a header"))
+        .ok_or_else(|| said.unusable("its token has ended, or is no text for a header"))
 }
 
 /// A bearer token; `None`: it cannot be a header's value.
@@ -209,18 +216,9 @@ pub(crate) fn time(text: &str) -> Option<SystemTime> {
 
 /// A file with one secret, read each time: the platform rotates it.
 pub(crate) async fn read(path: &Path) -> Result<String, CloudAuthError> {
-    let broken = |reason: String| CloudAuthError::File {
+    let read = file::secret(path).await;
+    read.map_err(|reason| CloudAuthError::File {
         path: path.to_owned(),
         reason,
-    };
-    let from = path.to_owned();
-    let read = file::aside(move || file::read(&from)).await;
-    let bytes = read
-        .and_then(|read| read)
-        .map_err(|why| broken(format!("cannot be read: {why}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| broken("is no text".to_owned()))?;
-    match text.trim() {
-        "" => Err(broken("is empty".to_owned())),
-        secret => Ok(secret.to_owned()),
-    }
+    })
 }

@@ -88,11 +88,12 @@ impl<S> Renewed<S> {
     }
 
     /// A valid secret and its number. A secret that is due is renewed first; if that
-    /// fails, it is used until its end.
+    /// fails, it is used until its end. `issue` is told whether there is no valid secret:
+    /// a renewal must not delay the request that it is made for.
     pub(crate) async fn get<F>(
         &self,
         clock: impl Fn() -> SystemTime,
-        issue: impl FnOnce() -> F,
+        issue: impl FnOnce(bool) -> F,
     ) -> Result<(Arc<S>, u64), CloudAuthError>
     where
         F: Future<Output = Result<Issued<S>, CloudAuthError>>,
@@ -119,7 +120,7 @@ impl<S> Renewed<S> {
         if let Some(result) = self.result_after(attempts, clock()) {
             return result;
         }
-        let issued = issue().await;
+        let issued = issue(valid.is_none()).await;
         self.end_attempt(issued, clock())
     }
 

@@ -12,8 +12,13 @@ use apimachinery::labels::Labels;
 /// The most services of one pod, in the order of their names.
 pub(super) const MOST_OF_A_POD: usize = 32;
 
-/// The most comparisons for one namespace in one snapshot: some tens of milliseconds.
-const MOST_CHECKS: usize = 500_000;
+/// The most pairs of pod and service in all.
+const MOST_EDGES: usize = 1_000_000;
+
+/// The most comparisons for one namespace, and for all, in one snapshot: some tens
+/// and some hundreds of milliseconds.
+const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
+const MOST_CHECKS: usize = 4_000_000;
 
 /// How many pairs of a selector are examined for the rarest one.
 const PAIRS_LOOKED_AT: usize = 16;
@@ -50,8 +55,9 @@ pub(super) struct Services<'a> {
     by_pair: HashMap<PairKey, Vec<u32>>,
     /// Results by namespace and label set, which the pods of a workload share.
     found: HashMap<(Pointer, Option<Pointer>), Rc<[u32]>>,
-    /// Comparisons so far, by namespace.
-    checks: HashMap<Pointer, usize>,
+    spent: HashMap<Pointer, usize>,
+    checks_left: usize,
+    edges_left: usize,
     /// A message on the first service that was left out.
     pub(super) left_out: Option<String>,
 }
@@ -95,7 +101,9 @@ impl<'a> Services<'a> {
             groups,
             by_pair,
             found: HashMap::new(),
-            checks: HashMap::new(),
+            spent: HashMap::new(),
+            checks_left: MOST_CHECKS,
+            edges_left: MOST_EDGES,
             left_out: None,
         }
     }
@@ -108,24 +116,38 @@ impl<'a> Services<'a> {
     /// The indices of the services that select a pod, in the order of their names.
     pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let from = (pointer(&key.0), labels_pointer(labels));
-        if let Some(found) = self.found.get(&from) {
-            return Rc::clone(found);
+        let found = match self.found.get(&from) {
+            Some(found) => Rc::clone(found),
+            None => {
+                let found = self.find(key, labels);
+                self.found.insert(from, Rc::clone(&found));
+                found
+            }
+        };
+        if found.len() > self.edges_left {
+            self.leave_out(|| {
+                format!(
+                    "services select pods more than {MOST_EDGES} times: those of pod {}/{} and of \
+                     others have no metrics of them: narrow the services' selectors",
+                    key.0, key.1
+                )
+            });
+            return Rc::new([]);
         }
-        let found = self.find(key, labels);
-        self.found.insert(from, Rc::clone(&found));
+        self.edges_left -= found.len();
         found
     }
 
     fn find(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let namespace = pointer(&key.0);
-        let checks = self.checks.entry(namespace).or_default();
-        let (mut selected, mut more) = (Vec::new(), false);
+        let allowed = self.allowance(namespace);
+        let (mut checks, mut selected, mut more) = (0, Vec::new(), false);
         'labels: for (name, value) in labels.iter() {
-            *checks += 1;
+            checks += 1;
             let at = (namespace, pointer(name), pointer(value));
             for group in self.by_pair.get(&at).into_iter().flatten() {
-                *checks += 1;
-                if *checks > MOST_CHECKS {
+                checks += 1;
+                if checks > allowed {
                     break 'labels;
                 }
                 let group = &self.groups[*group as usize];
@@ -135,7 +157,9 @@ impl<'a> Services<'a> {
                 }
             }
         }
-        if *checks > MOST_CHECKS {
+        *self.spent.entry(namespace).or_default() += checks;
+        self.checks_left = self.checks_left.saturating_sub(checks);
+        if checks > allowed {
             self.leave_out(|| {
                 format!(
                     "namespace {}: its services cannot be told apart by one label: those of pod \
@@ -158,6 +182,14 @@ impl<'a> Services<'a> {
             });
         }
         selected.into()
+    }
+
+    /// The comparisons that a namespace has left.
+    fn allowance(&self, namespace: Pointer) -> usize {
+        let spent = self.spent.get(&namespace).copied().unwrap_or_default();
+        MOST_CHECKS_OF_A_NAMESPACE
+            .saturating_sub(spent)
+            .min(self.checks_left)
     }
 
     fn leave_out(&mut self, what: impl FnOnce() -> String) {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_saphyr::Spanned;
 
-use adapter_rules::raw::Text;
+use adapter_rules::raw::{Text, without_alias};
 use apimachinery::duration::{format_duration, parse_duration};
 
 /// The form of a setting that is written as a scalar.
@@ -57,7 +57,7 @@ impl<'de, S: Setting> Deserialize<'de> for Scalar<S> {
         let text = Text::deserialize(deserializer)?;
         S::parse(&text.value)
             .map(|value| Self(Spanned::new(value, text.referenced, text.defined)))
-            .map_err(D::Error::custom)
+            .map_err(|message| D::Error::custom(without_alias(&text, message)))
     }
 }
 

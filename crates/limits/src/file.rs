@@ -40,6 +40,22 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The content of a file with one secret, without white space around it; the error says
+/// why there is none.
+pub async fn secret(path: &Path) -> Result<String, String> {
+    let from = path.to_owned();
+    let read = aside(move || read(&from)).await;
+    let bytes = read
+        .and_then(|read| read)
+        .map_err(|why| format!("cannot be read: {why}"))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| "cannot be read: this is no text".to_owned())?;
+    match text.trim() {
+        "" => Err("is empty".to_owned()),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
 /// Runs work that blocks, such as reading files, outside of the threads that serve
 /// requests. The error says in words that it took too long.
 pub async fn aside<T: Send + 'static>(

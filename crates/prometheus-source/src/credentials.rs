@@ -88,17 +88,10 @@ fn bearer(token: &str) -> Option<HeaderValue> {
 const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus.auth";
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
-/// The content of a file with one secret, without surrounding white space.
+/// The content of a file with one secret.
 async fn read_line(path: &Path) -> Result<String, Error> {
-    let unreadable = |why: String| broken(path, &format!("cannot be read: {why}"), TOKEN_REMEDY);
-    let from = path.to_owned();
-    let read = file::aside(move || file::read(&from)).await;
-    let bytes = read.and_then(|read| read).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
-    match text.trim() {
-        "" => Err(broken(path, "is empty", TOKEN_REMEDY)),
-        secret => Ok(secret.to_owned()),
-    }
+    let read = file::secret(path).await;
+    read.map_err(|reason| broken(path, &reason, TOKEN_REMEDY))
 }
 
 fn broken(path: &Path, reason: &str, remedy: &'static str) -> Error {

@@ -33,6 +33,16 @@ fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
 }
 
 #[test]
+fn a_label_with_two_resources_is_no_usable_rule() {
+    let overrides = "{a: {resource: pod}, a: {resource: node}}";
+    let text = format!(
+        "rules: [{{seriesQuery: up, metricsQuery: up, resources: {{overrides: {overrides}}}}}]\n"
+    );
+    let error = error(&text);
+    assert!(error.starts_with("config.yaml:1:"), "{error}");
+}
+
+#[test]
 fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
     for (text, place) in [
         ("gpu: [1]\n", ":1:6: gpu: "),

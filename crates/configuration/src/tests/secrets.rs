@@ -83,3 +83,34 @@ fn a_file_of_credentials_in_place_of_the_configuration_is_not_shown() {
         without_secret(text);
     }
 }
+
+#[test]
+fn an_alias_shows_nothing_of_what_it_stands_for() {
+    for text in [
+        "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: *t}\n",
+        "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: [*t]}\n",
+        "prometheus:\n  url: http://p\n  headers: &h {Authorization: hunter2}\ngpu: *h\n",
+        "prometheus:\n  headers: {Authorization: &t hunter2}\n  url: *t\n",
+        "secrets: &s hunter2\nprometheus: {url: 'http://p', headers: {Authorization: *s}}\n",
+        "prometheus: &p hunter2\ngpu: *p\n",
+    ] {
+        without_secret(text);
+    }
+}
+
+#[test]
+fn an_alias_in_a_rule_shows_nothing_of_what_it_stands_for() {
+    for alias in [
+        "rules: [{seriesQuery: up, metricsQuery: up, name: {matches: *a}}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: *a}]}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, resources: {template: *a}}]",
+        "rules: [{seriesQuery: up, metricsQuery: up, *a : x}]",
+        "resourceRules: {window: *a}",
+    ] {
+        let text =
+            format!("prometheus: {{url: 'http://p', headers: {{X: &a '(hunter2'}}}}\n{alias}\n");
+        let warnings = load(&text).warnings.join("\n");
+        assert!(warnings.contains("what its alias stands for"), "{warnings}");
+        assert!(!warnings.contains(SECRET), "{alias}\n{warnings}");
+    }
+}
