@@ -23,9 +23,11 @@ test: prerequisites
 	$(CARGO) test --locked --workspace --doc
 
 # Against stores that Debian does not have, built first; the table of the run
-# goes into docs/stores.md.
-test-slow: prerequisites stores
+# goes into docs/stores.md. Then the end-to-end tests that take minutes each; their
+# last result is e2e/slow/README.md.
+test-slow: prerequisites stores controlplane helm peer
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
+	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
 
 lint: cargo-deny pinned
 	$(CARGO) fmt --check

@@ -106,7 +106,7 @@ impl ControlPlane {
         let dir = dir.map_err(|error| format!("a temporary directory: {error}"))?;
         let watchman = Watchman::post(dir.path())?;
         let authorities = Authorities::write(&dir.path().join("pki"));
-        let (etcd, etcd_port) = programs::etcd(dir.path())?;
+        let (etcd, etcd_port) = programs::etcd(dir.path(), None)?;
         let (apiserver, port) = programs::apiserver(dir.path(), &authorities, etcd_port, None)?;
         let admin = authorities.client("admin", Some("system:masters"));
         let plane = Self {
@@ -230,6 +230,34 @@ impl ControlPlane {
         self.start_apiserver();
     }
 
+    /// Keeps the objects of now, for [`Self::restore_objects`]. kube-apiserver restarts,
+    /// because the files of etcd are complete only when it does not run.
+    pub(crate) fn keep_objects(&self) {
+        self.with_etcd_stopped(|data, kept| copy(data, kept));
+        self.start_apiserver();
+    }
+
+    /// Sets etcd back to the kept objects, as an administrator restores a snapshot.
+    /// kube-apiserver does not run afterwards.
+    pub(crate) fn restore_objects(&self) {
+        self.with_etcd_stopped(|data, kept| {
+            std::fs::remove_dir_all(data)?;
+            copy(kept, data)
+        });
+    }
+
+    /// Stops kube-apiserver and etcd, does something with etcd's data and the folder of
+    /// the kept ones, and starts etcd again.
+    fn with_etcd_stopped(&self, change: impl Fn(&Path, &Path) -> std::io::Result<()>) {
+        self.stop_apiserver();
+        let dir = self.dir.path();
+        let mut parts = self.parts();
+        parts.etcd.end();
+        change(&dir.join(programs::ETCD_DATA), &dir.join("etcd-kept")).unwrap();
+        let (etcd, _) = programs::etcd(dir, Some(self.etcd_port)).unwrap();
+        parts.etcd = etcd;
+    }
+
     /// Gives the front proxy a new authority and a certificate of it, and
     /// restarts kube-apiserver with them. The ConfigMap
     /// `kube-system/extension-apiserver-authentication` then has the new authority
@@ -311,6 +339,21 @@ impl ControlPlane {
         let named = std::iter::once(&parts.etcd).chain(&parts.apiserver);
         named.chain(&parts.others).map(Part::tail).collect()
     }
+}
+
+/// Copies a folder with all that is below it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for ControlPlane {

@@ -29,10 +29,8 @@
 
 pub mod api;
 mod app;
-#[cfg(test)]
-mod citations;
 pub mod cli;
-#[cfg(test)]
-mod layering;
 pub mod provider;
 pub mod telemetry;
+#[cfg(test)]
+mod tests;

@@ -153,6 +153,7 @@ impl Scene {
 
 /// With names of each chart, and with one name for both.
 #[test]
+#[ignore = "takes minutes: make test-slow"]
 fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     let lines = commands("Helm: there");
     let [values, upgrade, _] = &lines[..] else {
@@ -249,6 +250,7 @@ fn back(scene: &Scene, server: Program, full: &str) {
 
 /// No object of another release is changed, and none needs to be beside it.
 #[test]
+#[ignore = "takes minutes: make test-slow"]
 fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     let scene = Scene::with_adapter("default");
     let lines = commands("Helm: there");
@@ -314,6 +316,7 @@ fn port(said: &str) -> Option<u16> {
 /// An APIService made by kubectl belongs to no release. Helm leaves its
 /// `insecureSkipTLSVerify`, which it never wrote, and the server removes it.
 #[test]
+#[ignore = "takes minutes: make test-slow"]
 fn an_adapter_that_helm_did_not_install_is_taken_over_too() {
     let lines = commands("Helm: there");
     let [.., take] = &lines[..] else {

@@ -89,6 +89,7 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
     let lab = Lab::start().await;
     lab.deploy(2);

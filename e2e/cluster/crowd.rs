@@ -45,6 +45,7 @@ const KEPT_KIB: u64 = 32 * 1024;
 const GROWN_KIB: u64 = 8 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
     raise_files();
     let lab = Lab::start().await;

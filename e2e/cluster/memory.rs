@@ -37,6 +37,7 @@ fn wanted_pods() -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let plane = ControlPlane::lend(Extent::Api);
     let exporters = Exporters::start(125, 8, SCRAPED).await;

@@ -30,6 +30,7 @@ enum First {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn s101_a_rolling_update_under_load_loses_no_request() {
     let mut lab = Lab::start().await;
     lab.deploy(1);

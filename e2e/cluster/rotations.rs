@@ -21,9 +21,11 @@ const SECRET: &str = "gpu-metrics-apiserver-certificates";
 const PERCENT: u32 = 60;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn s073_certificates_and_authorities_rotate_under_requests() {
     let scene = Scene::start(PERCENT).await;
     the_serving_authority_comes_of_age(&scene);
+    the_secret_is_deleted(&scene);
     the_front_proxy_gets_another_authority(&scene);
     let from = scene.trickle.now();
     scene.lab.plane.rotate_front_proxy();
@@ -62,6 +64,27 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
         made - from,
         replaced - from
     );
+    scene.assert_answered(from, &ALL);
+}
+
+/// The server goes on with the pair that it has, and fills the Secret that an administrator
+/// creates.
+fn the_secret_is_deleted(scene: &Scene) {
+    let from = scene.trickle.now();
+    let plane = &scene.lab.plane;
+    plane.kubectl(&["delete", "secret", SECRET, "-n", HOME]);
+    await_log(scene, "the missing Secret", |said| {
+        said.contains("is absent")
+    });
+    plane.kubectl(&["create", "secret", "generic", SECRET, "-n", HOME]);
+    eventually("certificates in the Secret", PATIENCE, || {
+        let secret = plane.object(&["secret", SECRET, "-n", HOME]);
+        let data = secret["data"].as_object().map_or(0, Map::len);
+        (data > 0).then_some(()).ok_or(secret.to_string())
+    });
+    // New connections use what the server has made of it.
+    std::thread::sleep(Duration::from_secs(5));
+    scene.tell("Secret deleted and created again", from);
     scene.assert_answered(from, &ALL);
 }
 

@@ -36,6 +36,8 @@ const REPLICAS: u32 = 2;
 pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
+    /// A client with only the right to read metrics.
+    pub(super) reader: Way,
     pods: BTreeSet<String>,
     /// When the values had settled: means over a window in which the GPUs were not
     /// held yet have to grow first.
@@ -71,6 +73,7 @@ impl Scene {
         let mut scene = Self {
             trickle: Trickle::start(subjects),
             lab,
+            reader,
             pods: BTreeSet::new(),
             settled: Duration::ZERO,
         };

@@ -8,17 +8,20 @@ use super::process::Part;
 use super::{PORT_TRIES, parts};
 use crate::prometheus::free_port;
 
+/// The folder of etcd's data.
+pub(crate) const ETCD_DATA: &str = "etcd";
+
 /// A program whose port is taken exits within this time.
 const PORT_LOOK: Duration = Duration::from_millis(500);
 
-/// etcd, and its client port. Without TLS: it listens only on the loopback interface,
-/// and its data are test objects.
-pub(crate) fn etcd(dir: &Path) -> Result<(Part, u16), String> {
-    on_a_free_port(|port| {
+/// etcd and its client port: a given one, or a free one. Without TLS: it listens only on
+/// the loopback interface, and its data are test objects.
+pub(crate) fn etcd(dir: &Path, port: Option<u16>) -> Result<(Part, u16), String> {
+    let start = |port| {
         let clients = format!("http://127.0.0.1:{port}");
         let peers = format!("http://127.0.0.1:{}", free_port());
         let arguments = [
-            format!("--data-dir={}", dir.join("etcd").display()),
+            format!("--data-dir={}", dir.join(ETCD_DATA).display()),
             format!("--listen-client-urls={clients}"),
             format!("--advertise-client-urls={clients}"),
             format!("--listen-peer-urls={peers}"),
@@ -28,7 +31,11 @@ pub(crate) fn etcd(dir: &Path) -> Result<(Part, u16), String> {
             "--log-level=warn".to_owned(),
         ];
         start(dir, "etcd", &arguments)
-    })
+    };
+    match port {
+        Some(port) => Ok((start(port)?, port)),
+        None => on_a_free_port(start),
+    }
 }
 
 /// kube-apiserver and its port: a given one, or a free one.

@@ -272,6 +272,7 @@ fn apply_manifests(plane: &ControlPlane) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn its_manifests_need_another_image_and_nothing_else() {
     let plane = ControlPlane::lend(Extent::CLUSTER);
     let pods = gpu_pods(&plane);
@@ -335,6 +336,7 @@ async fn its_manifests_need_another_image_and_nothing_else() {
 
 /// Its chart grants no access to nodes.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
 async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
     let plane = ControlPlane::lend(Extent::Api);
     objects::create(&plane);

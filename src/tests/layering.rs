@@ -270,7 +270,6 @@ fn only_demo_uses_the_simulator() {
     for file in files(&root().join("src")) {
         assert!(
             file.starts_with(root().join("src/cli/demo"))
-                || file.ends_with("layering.rs")
                 || !shipped(&file).contains("simulator::"),
             "{} uses the simulator",
             file.display()

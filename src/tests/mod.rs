@@ -1,0 +1,4 @@
+//! Tests of the repository as a whole.
+
+mod citations;
+mod layering;
