@@ -101,7 +101,7 @@ fn of_several_documents_the_first_counts_and_the_next_is_named() {
         let [warning] = &config.warnings[..] else {
             panic!("{second:?}: {:?}", config.warnings);
         };
-        for part in ["the first counts", "delete it, or move its keys"] {
+        for part in ["only the first is used", "delete it, or move its keys"] {
             assert!(warning.contains(part), "{warning}");
         }
     }

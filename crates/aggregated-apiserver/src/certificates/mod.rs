@@ -212,7 +212,7 @@ impl Publisher {
         });
         if let Some(State::Failing { since, .. }) = former {
             let secs = since.elapsed().as_secs();
-            tracing::info!("the serving certificate is well again after {secs} s");
+            tracing::info!("the serving certificate is recovered after {secs} s");
         }
     }
 
