@@ -111,7 +111,7 @@ impl CertificateStatus {
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.condition.state().reason().map(Trouble::to_string);
         match self.not_after {
-            None => Err(why.unwrap_or_else(|| "no certificate so far".to_owned())),
+            None => Err(why.unwrap_or_else(|| "no certificate yet".to_owned())),
             Some(end) if end < now => Err(format!(
                 "the certificate in force expired at {}{}",
                 moment(end),
@@ -140,7 +140,7 @@ impl CertificateStatus {
             .filter_map(|(name, registration)| {
                 Some(match registration {
                     Registration::Registered => return None,
-                    Registration::Waiting => format!("APIService {name}: not looked at so far"),
+                    Registration::Waiting => format!("APIService {name}: not checked yet"),
                     Registration::Foreign(why) | Registration::Failing(why) => why.clone(),
                 })
             });
@@ -212,7 +212,7 @@ impl Publisher {
         });
         if let Some(State::Failing { since, .. }) = former {
             let secs = since.elapsed().as_secs();
-            tracing::info!("the serving certificate is recovered after {secs} s");
+            tracing::info!("the serving certificate is valid again after {secs} s");
         }
     }
 
@@ -226,9 +226,9 @@ impl Publisher {
         });
         match (changed, self.pair()) {
             (true, Some(_)) => {
-                tracing::warn!("{why}; the certificate in force stays, trying again");
+                tracing::warn!("{why}; the certificate in force stays in use, retrying");
             }
-            (true, None) => tracing::warn!("{why}; no certificate so far, waiting for it"),
+            (true, None) => tracing::warn!("{why}; no certificate yet, waiting for it"),
             (false, _) => {}
         }
     }
