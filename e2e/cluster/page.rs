@@ -177,7 +177,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     browser.open(&origin);
     assert_eq!(
         browser.text("body").trim(),
-        "not found: here are /metrics, /livez, /readyz and /healthz"
+        "not found: use /metrics, /livez, /readyz and /healthz"
     );
     drop(without);
     let port = free_port();

@@ -162,8 +162,9 @@ impl<'a> Services<'a> {
         if checks > allowed {
             self.leave_out(|| {
                 format!(
-                    "namespace {}: its services have no label that distinguishes them: the services of pod {} and of others there are incomplete: use fewer services with selectors of \
-                     several labels",
+                    "namespace {}: its services have no label that distinguishes them: the services of \
+                     pod {} and of others there are incomplete: use fewer services with selectors \
+                     of several labels",
                     key.0, key.1
                 )
             });

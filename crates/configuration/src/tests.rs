@@ -66,7 +66,7 @@ fn a_prometheus_adapter_file_loads_and_each_fault_costs_its_own_rule() {
     assert_eq!(
         config.warnings,
         [
-            "resourceRules.cpu.nodeQuery: is missing: the metric is listed and has no values; \
+            "resourceRules.cpu.nodeQuery: is missing: the metric is listed but has no values; \
              write a query such as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
             "resourceRules.memory: is missing: write cpu and memory"
         ]

@@ -1,4 +1,4 @@
-//! `explain`: how a value came to be.
+//! `explain`: how a value was computed.
 
 pub mod hpa;
 mod metric;
