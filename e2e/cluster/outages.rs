@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::asking::{Came, Way, identity_of};
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
 
-/// Longer than readings are believed.
+/// Longer than readings are valid.
 const AWAY: Duration = Duration::from_secs(20);
 
 /// The load of the GPUs, first and later.

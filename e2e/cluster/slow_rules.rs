@@ -18,7 +18,7 @@ use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the
-/// test, and readings are believed for longer than the machine may be busy.
+/// test, and readings are valid for longer than the machine may be busy.
 const CONFIG: &str = "
 gpu: {window: 10s, freshness: 30s}
 prometheus: {timeout: 5m}

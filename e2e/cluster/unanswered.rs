@@ -111,7 +111,7 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
                 });
             }
         });
-        // The data that are read all the same are judged.
+        // The data that are read nevertheless are judged.
         told(&mut lab, address, (how, remedy), !part.is_empty());
         task.abort();
     }

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     }
     let subjects = make(args, false, now)?.join(", ");
     let dir = args.dir.display();
-    // The reader of the output may have closed it; the files are written all the same.
+    // The reader of the output may have closed it; the files are written nevertheless.
     let told = writeln!(
         io::stdout(),
         "{dir}/tls.crt and tls.key: for {subjects}, {} days\n{dir}/ca.crt: for clients to trust",

@@ -293,7 +293,7 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
         });
         found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
     }
-    // The labels of namespaces and nodes without devices are not looked at.
+    // The labels of namespaces and nodes without devices are not read.
     let none = Labels::default();
     let live = inventory.pods.iter().filter(|pod| pod.is_live());
     for pod in live.filter(|pod| pod.requests_gpu() && is_within(&pod.namespace)) {

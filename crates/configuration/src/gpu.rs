@@ -60,7 +60,7 @@ type Interval = Within<100, 3_600_000>;
 /// With a longer hold, GPUs would be held by pods of the day before.
 type Hold = Within<0, 3_600_000>;
 
-/// A window ends up to 15 s after the newest sample. If readings are believed for no
+/// A window ends up to 15 s after the newest sample. If readings are valid for no
 /// longer than that and a poll, a short window may have no instant with a reading.
 const FRESHNESS_MIN: Duration = Duration::from_secs(20);
 

@@ -30,7 +30,7 @@ use apimachinery::condition::{Condition, State};
 use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
-/// handshake fails. Server names are not looked at: an aggregator may name
+/// handshake fails. Server names are ignored: an aggregator may name
 /// none. Pairs for names are those of [`named::ByName`].
 #[derive(Debug, Default)]
 pub struct PairInForce(ArcSwapOption<Pair>);
@@ -54,7 +54,7 @@ pub enum Registration {
     Waiting,
     /// Names the server's Service and trusts its authority.
     Registered,
-    /// Names another server, and is left alone; with the remedy.
+    /// Refers to another server, and is not changed; with the remedy.
     Foreign(String),
     /// Is absent, or cannot be read or written; why, with the remedy.
     Failing(String),

@@ -92,7 +92,7 @@ impl Store<'_> {
             };
             let as_ratio = self.config.policy.percent_as_ratio;
             let mut gather = Gather::new(whose, (spec.unit, as_ratio), (start, step), count);
-            // The server believes a reading for this long, shorter than Prometheus'
+            // A reading is valid on the server for this long, shorter than Prometheus'
             // five minutes.
             let fresh = format_duration(step * 5 / 2);
             let readings = selectors.iter();

@@ -317,7 +317,7 @@ impl Endpoint {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
         };
-        // An answer that is compressed all the same is decoded by its header.
+        // An answer that is compressed nevertheless is decoded by its header.
         let encoding = match self.settings.compression {
             Compression::None => "identity",
             Compression::Gzip => "gzip",

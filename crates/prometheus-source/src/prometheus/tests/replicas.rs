@@ -49,7 +49,7 @@ async fn the_first_is_asked_for_as_long_as_it_answers_and_then_the_next_for_good
     assert_eq!(pair.probe.source.address(), pair.other.url());
     pair.one.answer(ONE);
     pair.probe.fetch().await.unwrap();
-    assert_eq!(pair.asked(), (4, 2), "nobody goes back");
+    assert_eq!(pair.asked(), (4, 2), "no query goes back");
     let text = log.text();
     let said = format!(
         "no healthy upstream; queries now go to {}",
