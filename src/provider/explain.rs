@@ -149,8 +149,9 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
     let others: Vec<&str> = named.into_iter().filter(|named| *named != node).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "series name pod {namespace}/{name} on {}, but it runs on {node}: they are treated as series of an earlier pod with the same name; check that dcgm-exporter on \
-             {node} reports it, and which label names the node of its series",
+            "series name pod {namespace}/{name} on {}, but it runs on {node}: they are treated as \
+             series of an earlier pod with the same name; check that dcgm-exporter on {node} \
+             reports it, and which label names the node of its series",
             others.join(", ")
         )
     })

@@ -344,7 +344,11 @@ mod tests {
         pods.failed(&forbidden);
         nodes.failed(&forbidden);
         assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
-        assert_eq!(registry.unwell().len(), 2, "and it is reported nevertheless");
+        assert_eq!(
+            registry.unwell().len(),
+            2,
+            "and it is reported nevertheless"
+        );
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub enum TrustError {
     /// Every client could act as a front proxy.
     #[error(
         "{PROXY_CA} and {CLIENT_CA} share a key and {ALLOWED_NAMES} is empty: any client could \
-         act as any user, so no front proxy is accepted; use a separate authority for the front proxy or list its names"
+         act as any user, so no front proxy is accepted; use a separate authority for \
+         the front proxy or list its names"
     )]
     Overlap,
 }

@@ -48,8 +48,9 @@ pub(super) fn plan(
     }
     if let Some(annotation) = &entry.injected {
         return Plan::Leave(Registration::Failing(format!(
-            "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), so the server does not write it: remove the annotation, or serve cert-manager's certificate \
-             with --tls-cert-file and --tls-private-key-file"
+            "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), \
+             so the server does not write it: remove the annotation, or serve cert-manager's \
+             certificate with --tls-cert-file and --tls-private-key-file"
         )));
     }
     let bundle = bundle_for(&entry.bundle, authorities, now);
