@@ -192,7 +192,7 @@ async fn without_owners_names_tell_and_what_is_too_short_is_refused() {
     assert_eq!(end.code, Some(0), "{end:?}");
     let said = end.stdout.replace("\n  ", " ");
     for words in [
-        "told by their names",
+        "matched by their names",
         "the pods that held GPUs",
         "was not tested",
     ] {
@@ -201,7 +201,7 @@ async fn without_owners_names_tell_and_what_is_too_short_is_refused() {
     let (before, after) = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
     let end = run(prometheus.url(), &file, &["--from", before, "--to", after]);
     assert_eq!(end.code, Some(1), "{end:?}");
-    assert!(end.stderr.contains("no reading of a GPU"), "{end:?}");
+    assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
     std::fs::write(&file, HPA.replace("gpu_memory_utilization", "queue_length")).unwrap();
     let end = run(prometheus.url(), &file, &short);
     assert_eq!(end.code, Some(2), "{end:?}");

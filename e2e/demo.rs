@@ -164,14 +164,14 @@ fn in_other_words(explain: &str) {
         ),
         (
             format!("explain external ml {metric} -n {namespace}"),
-            "which of the two".to_owned(),
+            "the namespace is given as".to_owned(),
         ),
     ] {
         let said = run(&words).unwrap_err();
         assert!(said.contains(&told), "{words}: {said}");
     }
     let said = run("check -A").unwrap_err();
-    for told in ["metrics alone (demo)", "GM501", "GM504"] {
+    for told in ["metrics only (demo)", "GM501", "GM504"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     let said = run(&format!("explain deploy {namespace}/{other} {metric}")).unwrap();

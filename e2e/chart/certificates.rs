@@ -94,7 +94,7 @@ fn nobody_is_left_unverified_by_a_certificate_without_its_authority() {
     ] {
         let said = refusal("default", settings);
         assert!(said.contains("verification is never skipped"), "{said}");
-        assert!(said.contains("give it in certificates.ca"), "{said}");
+        assert!(said.contains("set it in certificates.ca"), "{said}");
     }
     let objects = render("certificate-in-arguments");
     writes_nothing(&objects);

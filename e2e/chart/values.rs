@@ -295,7 +295,7 @@ fn an_existing_configmap_is_mounted_and_nothing_else_is_promised() {
     assert_eq!(volumes[0]["configMap"]["name"], "rules-of-mine");
     for setting in ["gpu.maxWindow=10m", "prometheus.verb=POST"] {
         let said = refusal("existing-rules", &[setting]);
-        let words = "the ConfigMap rules-of-mine holds the whole configuration";
+        let words = "the ConfigMap rules-of-mine contains the whole configuration";
         assert!(said.contains(words), "{said}");
     }
 }

@@ -125,11 +125,11 @@ fn no_certificate_and_no_server(lab: &mut Lab) {
     let object = "APIService v1beta2.custom.metrics.k8s.io";
     let _ = lab.end_server("TERM");
     let remedy = await_found(lab, "GM102", object, "connection refused");
-    assert!(remedy.contains("nothing listens"), "{remedy}");
+    assert!(remedy.contains("no process listens"), "{remedy}");
     delete_secret(lab);
     lab.start_server();
     let remedy = await_found(lab, "GM102", object, "tls: access denied");
-    assert!(remedy.contains("its log says which Secret"), "{remedy}");
+    assert!(remedy.contains("its log names the Secret"), "{remedy}");
     let words = format!("kubectl -n {HOME} create secret generic {SECRET}");
     apply_printed(lab, &logged(lab, &words));
     await_gone(lab, "GM102", object);
@@ -211,7 +211,8 @@ fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
     lab.stand_in = Some(url.to_owned());
     lab.start_server();
     lab.await_available();
-    let words = "NetworkPolicy monitoring/prometheus-k8s does not let the server's pods in";
+    let words =
+        "NetworkPolicy monitoring/prometheus-k8s does not allow ingress from the server's pods";
     let remedy = await_found(lab, "GM301", "Prometheus", words);
     run(lab.plane.kubeconfig(), &remedy);
     eventually("a policy that lets the server in", PATIENCE, || {

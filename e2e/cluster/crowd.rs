@@ -170,7 +170,7 @@ async fn timed(who: &Way, path: &str) -> (Came, Duration) {
 }
 
 /// Values, or the message that there are none: when a crowd and all else share two
-/// cores, a scrape may take longer than readings are believed.
+/// cores, a scrape may take longer than readings are valid.
 fn assert_answered(came: &Came) {
     assert!(matches!(came.code(), Some(200 | 404)), "{came:?}");
 }

@@ -7,7 +7,7 @@ use super::asking::{Came, Way, identity_of};
 use super::lab::TEAM;
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
 
-/// Longer than readings are believed.
+/// Longer than readings are valid.
 const AWAY: Duration = Duration::from_secs(20);
 
 /// The load of the GPUs, first and later.
@@ -57,7 +57,9 @@ async fn prometheus_is_away(scene: &mut Scene) {
     let server = scene.lab.server.as_ref().unwrap();
     server.await_stderr("answers again after");
     let log = server.stderr();
-    let told = log.matches("polling goes on, known values age").count();
+    let told = log
+        .matches("polling continues; the last known values expire at their usual time")
+        .count();
     // At most once for each reason: the running query breaks off, the port has no
     // listener, and the new process is not ready.
     assert!((1..=3).contains(&told), "{log}");

@@ -139,7 +139,7 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
             said.contains("could not be read") && said.contains("ann"),
             "/{page}: {said}"
         );
-        let is_told = said.contains("write a namespace that you may read");
+        let is_told = said.contains("enter a namespace that you may read");
         assert_eq!(is_told, page != "namespaces", "/{page}: {said}");
         let ask = "return fetch(location.href).then((it) => it.status)";
         assert_eq!(browser.run(ask), 403, "/{page}");
@@ -153,7 +153,7 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
     );
     browser.open(&format!("{origin}sources"));
     assert!(
-        browser.text("main").contains("Not looked at"),
+        browser.text("main").contains("Skipped"),
         "{}",
         browser.text("main")
     );
@@ -177,7 +177,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     browser.open(&origin);
     assert_eq!(
         browser.text("body").trim(),
-        "not found: here are /metrics, /livez, /readyz and /healthz"
+        "not found: use /metrics, /livez, /readyz and /healthz"
     );
     drop(without);
     let port = free_port();
@@ -248,7 +248,7 @@ fn without_prometheus(lab: &mut Lab, browser: &Browser) {
         browser.open(&format!("{origin}{page}"));
         let said = browser.text("main .failure");
         assert!(
-            said.contains("No number is known") && said.contains("unreachable"),
+            said.contains("No value is known") && said.contains("unreachable"),
             "{said}"
         );
         assert!(!browser.text("body").contains("0 of them"), "{said}");

@@ -129,7 +129,7 @@ async fn s102_a_wrong_key_is_told_and_the_certificate_in_force_stays() {
     assert!(stand.unready().await.contains(&"certificate".to_owned()));
     stand
         .server
-        .await_stderr("no certificate so far, waiting for it");
+        .await_stderr("no certificate yet, waiting for it");
     let nobody = Way::straight(stand.port, None).get("/readyz").await;
     assert!(matches!(nobody, Came::Lost(_)), "{nobody:?}");
 
@@ -140,7 +140,7 @@ async fn s102_a_wrong_key_is_told_and_the_certificate_in_force_stays() {
     pair.write(&second.certificate, &first.key);
     stand
         .server
-        .await_stderr("the certificate in force stays, trying again");
+        .await_stderr("the certificate in force stays in use, retrying");
     stand.await_well("certificate").await;
     await_shown(stand.port, &one).await;
 
@@ -260,7 +260,7 @@ async fn an_apiservice_of_another_server_is_left_alone_unless_it_shall_be_taken(
     let words =
         APISERVICES.map(|name| format!("APIService {name} belongs to Service monitoring/adapter"));
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words.push("start with --take-over to make it ours");
+    words.push("start with --take-over to take it over");
     let said = modest.await_failing("registration", &words).await;
     println!("{said}");
     modest

@@ -18,7 +18,7 @@ use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the
-/// test, and readings are believed for longer than the machine may be busy.
+/// test, and readings are valid for longer than the machine may be busy.
 const CONFIG: &str = "
 gpu: {window: 10s, freshness: 30s}
 prometheus: {timeout: 5m}
@@ -93,7 +93,7 @@ async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
     lab.await_replicas(4);
     println!("from load to four replicas: {:.1?}", begun.elapsed());
     eventually("503 for autoscalers on the rule", PATIENCE, || {
-        let blind = conditions(&lab, "too many queries of rules are under way");
+        let blind = conditions(&lab, "too many queries of rules are in flight");
         (blind == BESIDE).then_some(()).ok_or(blind.to_string())
     });
     let crowded = server.resident_kib();

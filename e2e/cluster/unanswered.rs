@@ -33,7 +33,7 @@ const BROKEN: [(u16, &str, &str, &str, &str); 6] = [
         200,
         "<html>It works</html>",
         "",
-        "(not_an_answer: what answers at this path is not the query API)",
+        "(not_an_answer: the server at this path does not answer as the query API)",
         "path prefix",
     ),
     (200, SKEWED, "", "(clock_skew: its clock is 1h", "NTP"),
@@ -64,10 +64,10 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
     told(&mut lab, refused, ("(unreachable)", "NetworkPolicy"), false);
     let secure = whole.replace("http://", "https://");
     let plain = "(tls: the port speaks plain HTTP)";
-    let remedy = "write http:// into prometheus.url";
+    let remedy = "use http:// in prometheus.url";
     told(&mut lab, secure, (plain, remedy), false);
     let elsewhere = format!("{whole}/prefix");
-    let path = "(rejected: no query API is at this path)";
+    let path = "(rejected: this path has no query API)";
     told(&mut lab, elsewhere, (path, "path prefix"), false);
     let (expired, task) = expired().await;
     let certificate = "(tls: its certificate has expired)";
@@ -111,7 +111,7 @@ async fn check_says_how_prometheus_fails_and_what_to_do() {
                 });
             }
         });
-        // The data that are read all the same are judged.
+        // The data that are read nevertheless are judged.
         told(&mut lab, address, (how, remedy), !part.is_empty());
         task.abort();
     }

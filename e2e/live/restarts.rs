@@ -55,7 +55,7 @@ async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let whole = served.iter().all(|served| served.window == LONG_SECS);
     assert!(whole, "{served:?}");
     server.await_stderr("larger than 13000 bytes");
-    server.await_stderr("it is asked for in shorter parts of the time");
+    server.await_stderr("the period is queried in shorter parts");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -193,7 +193,7 @@ pub(crate) fn milli(served: &Served) -> u64 {
     }
 }
 
-/// Readings are believed a little longer than by default: when other tests use the
+/// Readings are valid a little longer than by default: when other tests use the
 /// same cores, an exporter that is scraped every second may be seconds late.
 pub(super) fn of_window(window: u64) -> String {
     format!("gpu: {{window: {window}s, freshness: 20s}}\n")

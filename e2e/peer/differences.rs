@@ -42,7 +42,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
     Theirs r"storageclasses\.storage\.k8s\.io/"
         "cluster-scoped kinds but three are listed as namespaced, and not found either way";
     Theirs r"^names: GET .*: \.resources\[(pods|namespaces)/\]: \{.*\} \| absent$"
-        "a metric with an empty name is listed there, and nobody can ask for it";
+        "a metric with an empty name is listed there, and no client can request it";
     Theirs r"^templates: GET .*: \.resources\[[\w.]+/unknown_field\]: \{.*\} \| absent$"
         "a metric whose query no request can fill in is listed there";
     Theirs r"^templates: GET .*\bunknown_key\b"

@@ -81,7 +81,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
 }
 
 /// VictoriaMetrics returns a failed scrape as NaN, Prometheus leaves it out. With
-/// both, the previous reading is believed for the configured time.
+/// both, the previous reading is valid for the configured time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_scrape_ends_no_reading() {
     let nodes = exporters().await;

@@ -26,7 +26,7 @@ pub(super) fn of_provider(
         ProviderError::TooMuchWork => RequestFailure::TooMuchWork,
         ProviderError::NotReady(what) => RequestFailure::NotReady(what),
         ProviderError::Saturated => RequestFailure::Saturated(
-            "too many queries of rules are under way (prometheus.maxConcurrentQueries), try again later",
+            "too many queries of rules are in flight (prometheus.maxConcurrentQueries), try again later",
         ),
         ProviderError::Unlisted(what) => RequestFailure::Unlisted(what),
         ProviderError::Unavailable => RequestFailure::Unavailable("unable to fetch metrics"),
@@ -46,11 +46,11 @@ pub(super) fn of_query(error: ProviderError, query: &Query) -> RequestFailure {
         };
         let because = match error {
             ProviderError::WrongScope if namespace.is_some() => {
-                ": these objects live in no namespace, ask without /namespaces/<namespace>"
-                    .to_owned()
+                ": these objects are not namespaced, omit /namespaces/<namespace>".to_owned()
             }
             ProviderError::WrongScope => {
-                ": these objects live in a namespace, ask below /namespaces/<namespace>".to_owned()
+                ": these objects are namespaced, request them below /namespaces/<namespace>"
+                    .to_owned()
             }
             ProviderError::NoValue(reason) => {
                 let name = name.map_or_else(String::new, |name| format!(" {}", bare(name)));

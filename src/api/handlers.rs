@@ -70,7 +70,7 @@ pub(super) async fn nothing(Extension(context): Context, Extension(parsed): Pars
 
 /// The same on the operators' port.
 pub(super) async fn nothing_for_operators() -> Response {
-    let paths = "not found: here are /metrics, /livez, /readyz and /healthz\n";
+    let paths = "not found: use /metrics, /livez, /readyz and /healthz\n";
     (StatusCode::NOT_FOUND, paths).into_response()
 }
 

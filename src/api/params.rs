@@ -122,7 +122,7 @@ pub(crate) fn selector(text: Option<&str>) -> Result<Selector, RequestFailure> {
 fn decode(raw: &str) -> Result<String, String> {
     percent_decode(&raw.replace('+', " "))
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| "the query holds a broken percent-encoding".to_owned())
+        .ok_or_else(|| "the query contains a broken percent-encoding".to_owned())
 }
 
 #[cfg(test)]

@@ -405,10 +405,10 @@ fn is_metric(text: &str) -> bool {
 fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
     let decoded = if raw.contains('%') {
         let bytes = percent_decode(raw).ok_or(PathError::Malformed(
-            "the path holds a broken percent-encoding",
+            "the path contains a broken percent-encoding",
         ))?;
         if bytes.contains(&b'/') {
-            return Err(PathError::Malformed("the path holds an encoded slash"));
+            return Err(PathError::Malformed("the path contains an encoded slash"));
         }
         let text =
             String::from_utf8(bytes).map_err(|_| PathError::Malformed("the path is not UTF-8"))?;
@@ -417,10 +417,12 @@ fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
         Cow::Borrowed(raw)
     };
     if decoded.chars().any(char::is_control) {
-        return Err(PathError::Malformed("the path holds a control character"));
+        return Err(PathError::Malformed(
+            "the path contains a control character",
+        ));
     }
     if decoded.contains('\\') {
-        return Err(PathError::Malformed("the path holds a backslash"));
+        return Err(PathError::Malformed("the path contains a backslash"));
     }
     Ok(decoded)
 }

@@ -38,11 +38,11 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                 let lacks = skipped.find(|it| it.codes.contains(GM504.id));
                 let former = condition.set(lacks.map(|it| it.remedy), ());
                 if let (Some(_), Some(remedy)) = (former, condition.state().reason()) {
-                    tracing::info!("autoscalers are not looked at: {remedy}");
+                    tracing::info!("autoscalers are not checked: {remedy}");
                 }
             }
             // The findings of the last round stand.
-            Err(error) => tracing::debug!(%error, "the cluster could not be looked at"),
+            Err(error) => tracing::debug!(%error, "the cluster could not be checked"),
         }
     }
 }

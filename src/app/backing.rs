@@ -72,7 +72,7 @@ const RULE_PERIOD: Duration = Duration::from_secs(600);
 /// The limit of log lines for each rule, by its place in the file.
 pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
     LineLimit::new(RULE_LINES, RULE_PERIOD, |rule, left_out| {
-        tracing::warn!("{rule}: {left_out} more lines about it in ten minutes were left out");
+        tracing::warn!("{rule}: {left_out} more lines about it were suppressed in ten minutes");
     })
 }
 
@@ -103,7 +103,7 @@ impl Asked {
         if condition.set(outcome.err(), ()).is_some() && self.lines.admit(Arc::clone(rule)) {
             match condition.state().reason() {
                 Some(reason) => tracing::warn!("{rule}: its query failed: {reason}"),
-                None => tracing::info!("{rule}: its query is answered again"),
+                None => tracing::info!("{rule}: its query succeeds again"),
             }
         }
     }

@@ -386,7 +386,7 @@ impl Engine {
             return self.emptiness.state().reason().cloned();
         };
         Some(format!(
-            "queries to Prometheus have failed since {} ({}); the server's log says why",
+            "queries to Prometheus have failed since {} ({}); see the server's log",
             since.whole_second().date(),
             told.kind.label()
         ))

@@ -61,7 +61,7 @@ impl Said {
                 (Some(_), Some(it)) => log(it),
                 (Some(State::Failing { since, .. }), None) => {
                     let (code, title, secs) = (code.id, code.title, since.elapsed().as_secs());
-                    tracing::info!(code, "over after {secs} s: {title}");
+                    tracing::info!(code, "resolved after {secs} s: {title}");
                 }
                 _ => {}
             }

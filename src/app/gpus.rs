@@ -79,8 +79,8 @@ impl Running {
         let is_ready = self.ready.wait_for(|ready| *ready);
         if tokio::time::timeout(overlap, is_ready).await.is_err() {
             tracing::warn!(
-                "the changed settings of GPU metrics have no values after {} s, and the former values end: the \
-                 check metrics-source of /readyz says why",
+                "the changed settings of GPU metrics have no values after {} s, so the former \
+                 values are no longer served: see the check metrics-source of /readyz",
                 overlap.as_secs()
             );
         }
@@ -102,7 +102,7 @@ pub(super) async fn run(
     in_force.serve(&wiring);
     while let Some(mut changed) = changes.recv().await {
         tracing::info!(
-            "gpu or prometheus of the configuration changed: the former values stand until the new ones are there"
+            "gpu or prometheus of the configuration changed: the former values are served until there are new ones"
         );
         let (next, watched) = loop {
             let (config, source) = changed;
@@ -122,7 +122,7 @@ pub(super) async fn run(
         if in_force.polling.is_empty() {
             wiring.rest();
         }
-        tracing::info!("GPU metrics by the changed settings are in force");
+        tracing::info!("GPU metrics use the changed settings");
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Fi
 }
 
 /// The standing of each device. A shared device is held if a live pod holds one of its
-/// rows; a conflicting row outweighs an unheld one.
+/// rows; a conflicting row takes precedence over an unheld one.
 fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
     let weight = |standing| match standing {
         Standing::Held => 3,

@@ -128,7 +128,7 @@ impl RelistReport {
             match (former, trouble) {
                 (Some(_), Some(trouble)) => tracing::warn!("{trouble}"),
                 (Some(State::Failing { since, reason }), None) => {
-                    tracing::info!("over after {} s: {reason}", since.elapsed().as_secs());
+                    tracing::info!("resolved after {} s: {reason}", since.elapsed().as_secs());
                 }
                 _ => {}
             }
@@ -165,7 +165,7 @@ impl Relist {
         let patience = Instant::now() + PATIENCE;
         health.ask("rules", Weight::Readiness, move || {
             let waits = !*is_over.borrow() && Instant::now() < patience;
-            waits.then(|| "the series of the rules are being looked for".to_owned())
+            waits.then(|| "the search for the series of the rules has not ended".to_owned())
         });
         let mut report = RelistReport::new(&self.telemetry);
         let mut known = Discovered::default();

@@ -157,7 +157,7 @@ impl Reload {
                 Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
                     file.text.clone_from(&text);
                     let path = file.path.display();
-                    let why = format!("{path}: it is empty; SIGHUP puts it in force all the same");
+                    let why = format!("{path}: it is empty; send SIGHUP to use it nevertheless");
                     self.refuse(&why);
                 }
                 Ok(text) => {
@@ -181,7 +181,7 @@ impl Reload {
     }
 
     fn refuse(&mut self, reason: &str) {
-        tracing::error!("the configuration in force stays: {reason}");
+        tracing::error!("the configuration in force stays in use: {reason}");
         self.failures += 1;
         self.show_failures();
         self.check.show(reason.lines().next().map(str::to_owned));

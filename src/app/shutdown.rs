@@ -87,7 +87,7 @@ impl Shutdown {
 
     /// Open connections are told to end; new ones are accepted.
     pub(super) fn leave(&self) {
-        tracing::info!("stopping: open connections are told to end");
+        tracing::info!("stopping: clients are asked to close their connections");
         self.leaving.send_replace(true);
     }
 

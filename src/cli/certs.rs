@@ -67,8 +67,8 @@ pub(super) fn make_for(
     if is_foreign {
         tracing::warn!(
             dir = %dir.display(),
-            "{AUTHORITY} was not made here and is left alone: it is not the authority of the \
-             certificate that is made"
+            "{AUTHORITY} was not created by this program and is not changed: it is not the \
+             authority of the new certificate"
         );
     }
     make(&args, is_foreign, now).map(|_| ())
@@ -97,13 +97,13 @@ pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     let files = [AUTHORITY, KEY, CERTIFICATE].map(|name| args.dir.join(name));
     if let Some(path) = files.iter().find(|path| path.exists() && !args.force) {
         return Err(Failure::Usage(format!(
-            "{} is there already: name another directory, or overwrite it with --force",
+            "{} exists already: set another directory, or overwrite it with --force",
             path.display()
         )));
     }
     let subjects = make(args, false, now)?.join(", ");
     let dir = args.dir.display();
-    // The reader of the output may have closed it; the files are written all the same.
+    // The reader of the output may have closed it; the files are written nevertheless.
     let told = writeln!(
         io::stdout(),
         "{dir}/tls.crt and tls.key: for {subjects}, {} days\n{dir}/ca.crt: for clients to trust",

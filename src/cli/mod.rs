@@ -76,7 +76,7 @@ enum Command {
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         Failure::Failed(format!(
-            "cannot listen on {address}: {error}: end the program that has the port, or choose \
+            "cannot listen on {address}: {error}: stop the program that uses the port, or choose \
              another with {flag}"
         ))
     })

@@ -38,7 +38,7 @@ const MOST_OBJECTS: usize = 20_000;
 const MOST_LOOKED_FOR: usize = 100;
 
 /// The reason of further ones.
-const UNEXPLAINED: &str = "no GPU of it is reported: explain says why";
+const UNEXPLAINED: &str = "no GPU of it is reported: see explain";
 
 /// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
 pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
@@ -293,7 +293,7 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
         });
         found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
     }
-    // The labels of namespaces and nodes without devices are not looked at.
+    // The labels of namespaces and nodes without devices are not read.
     let none = Labels::default();
     let live = inventory.pods.iter().filter(|pod| pod.is_live());
     for pod in live.filter(|pod| pod.requests_gpu() && is_within(&pod.namespace)) {

@@ -114,7 +114,7 @@ pub(super) fn explained_by_rule(
     Ok(Explanation {
         metric: query.metric.clone(),
         of: described(query),
-        meaning: format!("what Prometheus answers to the query of {place} of the configuration"),
+        meaning: format!("the answer of Prometheus to the query of {place} of the configuration"),
         value: value.map(|value| ExplainedValue::of(&value, query.now)),
         no_value,
         notes: std::iter::once(format!("{place} is about the series {series}"))
@@ -136,7 +136,7 @@ fn said(answer: &Answer) -> String {
         Answer::Vector(samples) => format!("its query has {} samples as result", samples.len()),
         Answer::Scalar(number, _) => format!("its query has the number {number} as result"),
         Answer::Other(kind) => {
-            format!("its query has a {kind} as result, of which no value can be made")
+            format!("its query has a {kind} as result, which cannot be converted to a value")
         }
     }
 }
@@ -149,9 +149,9 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
     let others: Vec<&str> = named.into_iter().filter(|named| *named != node).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "series name pod {namespace}/{name} on {}, and it runs on {node}: they are not taken for \
-             its own, but for those of a pod that had the name before; check that dcgm-exporter on \
-             {node} reports it, and which label names the node of its series",
+            "series name pod {namespace}/{name} on {}, but it runs on {node}: they are treated as \
+             series of an earlier pod with the same name; check that dcgm-exporter on {node} \
+             reports it, and which label names the node of its series",
             others.join(", ")
         )
     })
@@ -177,9 +177,7 @@ fn not_listed(
         (&*it.kind.resource, &*it.namespace, &*it.name) == (resource, namespace, name)
     };
     (!inventory.workloads.iter().any(is_it)).then(|| {
-        format!(
-            "no pod in namespace {namespace} belongs to {resource} {name}: look whether the name is right"
-        )
+        format!("no pod in namespace {namespace} belongs to {resource} {name}: check the name")
     })
 }
 

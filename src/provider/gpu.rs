@@ -125,7 +125,7 @@ impl GpuProvider {
             true => {
                 "the server may not list pods: its log names the ClusterRoleBinding that is missing"
             }
-            false => "the first poll of the metrics backend is still under way",
+            false => "the first poll of the metrics backend has not ended",
         })
     }
 

@@ -410,11 +410,11 @@ fn why(absence: Absence) -> Option<String> {
             since.whole_second().date()
         ),
         Absence::Frozen { devices, of, since } => format!(
-            "the readings of {devices} of {of} GPUs have stood still since {}: restart dcgm-exporter on their nodes",
+            "the readings of {devices} of {of} GPUs have not changed since {}: restart dcgm-exporter on their nodes",
             since.whole_second().date()
         ),
         Absence::Unseen { devices, of } => format!(
-            "of {devices} of {of} GPUs that its pods request there are no samples: check dcgm-exporter on their \
+            "{devices} of {of} GPUs that its pods request have no samples: check dcgm-exporter on their \
              nodes"
         ),
         Absence::Lost { devices, of, since } => format!(

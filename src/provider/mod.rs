@@ -189,7 +189,7 @@ pub enum ProviderError {
     #[error("{0}")]
     BadSelector(String),
     /// The answer takes more work than is allowed here, or than other requests leave.
-    #[error("the answer takes more work than is allowed here")]
+    #[error("the answer exceeds the permitted amount of work")]
     TooMuchWork,
     /// No values were computed yet: what they wait for.
     #[error("no data yet: {0}")]
@@ -198,7 +198,7 @@ pub enum ProviderError {
     #[error("{0}")]
     Unlisted(&'static str),
     /// Too many queries are under way for the answer to be fetched.
-    #[error("too many queries are under way")]
+    #[error("too many queries are in flight")]
     Saturated,
     /// Prometheus does not give the answer; the log has its error message.
     #[error("unable to fetch metrics")]

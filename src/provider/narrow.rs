@@ -210,7 +210,7 @@ fn read_formula(requirement: &Requirement, measure: &Measure) -> Result<Formula,
         .ok_or_else(|| bad(format!("the key formula takes one of: {names}")))?;
     if formula != Formula::MeanOfInstants && !takes_formula(measure) {
         return Err(bad(
-            "the key formula applies to means over active GPUs only: leave it out for sums, counts and amounts"
+            "the key formula applies to means over active GPUs only: omit it for sums, counts and amounts"
                 .to_owned(),
         ));
     }

@@ -144,7 +144,7 @@ impl Health {
         };
         self.ask(name, Weight::Life, move || {
             let overdue = lock(&due).filter(|due| *due < Instant::now());
-            overdue.map(|_| "the task does not turn any more: a restart is needed".to_owned())
+            overdue.map(|_| "the task no longer makes progress: restart the server".to_owned())
         });
         heartbeat
     }

@@ -2,3 +2,4 @@
 
 mod citations;
 mod layering;
+mod words;

@@ -127,10 +127,10 @@ cert-manager, secret (an existing one), arguments (files named there).
 {{- else if .Values.tls.enable -}}{{- $way = "tls" -}}
 {{- end -}}
 {{- if and (include "gpu-metrics.apiServices" .) (has $way (list "arguments" "secret")) (not .Values.certificates.ca) (not .Values.certificates.apiServiceAnnotations) -}}
-{{- fail (printf "\n\n%s: kube-apiserver must know the authority of this certificate, and verification is never skipped: give it in certificates.ca, or name who writes it in certificates.apiServiceAnnotations, or leave the certificate out and the server makes its own\n" (ternary "extraArguments names a certificate" "certificates.existingSecret" (eq $way "arguments"))) -}}
+{{- fail (printf "\n\n%s: kube-apiserver must know the authority of this certificate, and verification is never skipped: set it in certificates.ca, or set certificates.apiServiceAnnotations for the tool that writes it, or remove the certificate so that the server issues its own\n" (ternary "extraArguments names a certificate" "certificates.existingSecret" (eq $way "arguments"))) -}}
 {{- end -}}
 {{- if and (eq $way "tls") (not (contains "BEGIN CERTIFICATE" .Values.tls.ca)) -}}
-{{- fail "\n\ntls.enable without tls.ca: give the authority of tls.certificate as PEM; kube-apiserver verifies by it\n" -}}
+{{- fail "\n\ntls.enable without tls.ca: set it to the authority of tls.certificate as PEM; kube-apiserver verifies the certificate with it\n" -}}
 {{- end -}}
 {{- $way -}}
 {{- end -}}

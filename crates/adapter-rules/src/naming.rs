@@ -97,18 +97,16 @@ fn read_otherwise(text: &str) -> Option<&'static str> {
     while let Some(byte) = bytes.get(at) {
         match (byte, bytes.get(at + 1), in_class) {
             (b'\\', Some(b'Q' | b'C'), _) => {
-                return Some(
-                    "\\Q…\\E and \\C are not known here: escape the characters one by one",
-                );
+                return Some("\\Q…\\E and \\C are not supported: escape the characters one by one");
             }
             (b'\\', Some(b'0'..=b'7'), _) => {
-                return Some("octal numbers are not known here: write \\x07 for \\007");
+                return Some("octal numbers are not supported: write \\x07 for \\007");
             }
             (b'\\', Some(b'<' | b'>'), _) => {
-                return Some("\\< and \\> are ends of words here: write < and >");
+                return Some("\\< and \\> match the ends of words here: write < and >");
             }
             (b'\\', Some(b'b'), false) if follows(at + 2, "{") => {
-                return Some("\\b{…} is an end of a word here: write \\b(?:\\{)");
+                return Some("\\b{…} matches the end of a word here: write \\b(?:\\{)");
             }
             (b'\\', _, _) => at += 1,
             (b'[', _, false) => {

@@ -121,7 +121,7 @@ fn matcher(requirement: &Requirement) -> Result<(String, String), Unanswerable> 
         Operator::DoesNotExist => (format!("{key}=\"\""), String::new()),
         Operator::GreaterThan(_) | Operator::LessThan(_) => {
             return Err(Unanswerable::Selector(format!(
-                "series are not selected by > and <, as for {key:?}: write =, !=, in or notin"
+                "series cannot be selected with > and <, as for {key:?}: write =, !=, in or notin"
             )));
         }
     })

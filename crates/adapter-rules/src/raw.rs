@@ -18,7 +18,7 @@ pub type Text = Spanned<String>;
 pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
     match value.referenced == value.defined {
         true => message,
-        false => "what its alias stands for cannot be used here: write the value".to_owned(),
+        false => "the value of its alias cannot be used here: write the value itself".to_owned(),
     }
 }
 

@@ -217,7 +217,7 @@ impl Reader {
         };
         let naming = Naming::new(regex, text(pattern));
         if naming.is_none() {
-            let message = "has several captures: write in name.as which of them the name is";
+            let message = "has several capture groups: set name.as to the one with the name";
             self.fault("name.matches", matches, message);
         }
         naming
@@ -272,7 +272,7 @@ impl Reader {
     /// A template; a missing or invalid one is a fault.
     fn query(&mut self, field: &str, raw: Option<&Text>) -> Option<Template> {
         let Some(query) = text(raw) else {
-            let message = "is missing: the metric is listed and has no values; write a query such \
+            let message = "is missing: the metric is listed but has no values; write a query such \
                            as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
             self.fault(field, raw, message);
             return None;

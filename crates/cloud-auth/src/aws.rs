@@ -204,11 +204,11 @@ impl KeysAnswer {
             return Err(answer.unusable("its answer has no keys"));
         }
         let end = match self.expiration.as_deref().map(time) {
-            Some(None) => return Err(answer.unusable("the end of its keys is no time")),
+            Some(None) => return Err(answer.unusable("the expiry time of its keys is not a time")),
             end => end.flatten(),
         };
         if end.is_some_and(|end| end <= now) {
-            return Err(answer.unusable("its keys have ended: check the clock of the node"));
+            return Err(answer.unusable("its keys have expired: check the clock of the node"));
         }
         let secret = Keys {
             id: self.access_key_id,

@@ -135,7 +135,7 @@ fn address(url: &Url) -> String {
 /// The innermost cause: the outer ones repeat the address.
 fn reason_of(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return format!("not within {} s", TIMEOUT.as_secs());
+        return format!("no answer within {} s", TIMEOUT.as_secs());
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
@@ -198,7 +198,7 @@ pub(crate) async fn access_token(
     let end = now.checked_add(Duration::from_secs(life.unwrap_or(3600)));
     bearer(&answer.access_token, end)
         .filter(|issued| issued.end.is_none_or(|end| now < end))
-        .ok_or_else(|| said.unusable("its token has ended, or is no text for a header"))
+        .ok_or_else(|| said.unusable("its token has expired, or cannot be sent in a header"))
 }
 
 /// A bearer token; `None`: it cannot be a header's value.

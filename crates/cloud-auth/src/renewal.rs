@@ -166,7 +166,7 @@ impl<S> Renewed<S> {
                 let valid = state.held.as_mut().filter(|held| held.is_valid(now));
                 let valid = valid.ok_or_else(|| error.clone())?;
                 if !was_failing {
-                    tracing::warn!(%error, "credentials for Prometheus are not renewed; the former ones are used until their end");
+                    tracing::warn!(%error, "credentials for Prometheus were not renewed; the former ones are used until they expire");
                 }
                 valid.renew_at = Some(now + RETRY);
                 Ok(valid.get())

@@ -45,8 +45,8 @@ fn path(name: &str) -> String {
 fn failed(name: &str, error: &CallError) -> Trouble {
     let rule = match name {
         RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml, which has the \
-                                APIService and the right to get and patch it, or take resourceRules \
-                                out of the configuration"
+                                APIService and the right to get and patch it, or remove \
+                                resourceRules from the configuration"
             .to_owned(),
         _ => format!(
             "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"

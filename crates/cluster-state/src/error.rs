@@ -13,8 +13,9 @@ pub enum ClientError {
     Kubeconfig(String, String),
     /// No kubeconfig was named and there is no service account: what is missing.
     #[error(
-        "no kubeconfig was named and this is no pod with a service account: {0}: name a \
-         kubeconfig, or mount the service account's token (automountServiceAccountToken: true)"
+        "no kubeconfig was given and the server does not run in a pod with a service account: {0}: \
+         set a kubeconfig, or mount the service account's token (automountServiceAccountToken: \
+         true)"
     )]
     InCluster(String),
     /// The configuration was read, but makes no valid client: the file, or
@@ -22,11 +23,11 @@ pub enum ClientError {
     #[error("{0}: {1}: check certificates, keys and the user's credentials there")]
     Unusable(String, String),
     /// A file that should hold a token: the file, what is wrong with it.
-    #[error("token file {0}: {1}: write the token alone into it, or name another tokenFile")]
+    #[error("token file {0}: {1}: write only the token into it, or set another tokenFile")]
     TokenFile(String, String),
     /// The kubeconfig has a proxy, which is not supported. The file.
     #[error(
-        "kubeconfig {0}: proxy-url is not supported: name an address that is reached without a proxy"
+        "kubeconfig {0}: proxy-url is not supported: set an address that can be reached without a proxy"
     )]
     Proxy(String),
 }
@@ -67,7 +68,7 @@ pub enum CallError {
     NotFound(String),
     /// 410: the server has forgotten the resource version; list again.
     #[error(
-        "kube-apiserver forgets versions before they can be followed (410 Gone): check its load \
+        "kube-apiserver discards resource versions before they can be watched (410 Gone): check its load \
          and its storage"
     )]
     Gone,
@@ -78,7 +79,7 @@ pub enum CallError {
     #[error("kube-apiserver at {0}: more than {1} bytes in one piece")]
     TooLarge(String, usize),
     /// The answer was cut off: what failed.
-    #[error("kube-apiserver at {0}: the answer broke off: {1}")]
+    #[error("kube-apiserver at {0}: the answer was cut off: {1}")]
     Cut(String, String),
     /// The answer is not one of the API: what was found, and where.
     #[error(

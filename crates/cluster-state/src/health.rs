@@ -236,7 +236,7 @@ impl Reporter {
             && !matches!(reason.0, Trouble::Waiting | Trouble::Outage)
         {
             let secs = since.elapsed().as_secs();
-            tracing::info!(watch = &*self.name, "well again after {secs} s");
+            tracing::info!(watch = &*self.name, "recovered after {secs} s");
         }
     }
 
@@ -277,10 +277,10 @@ impl Reporter {
         if trouble != Trouble::Outage {
             tracing::warn!(
                 watch = &*self.name,
-                "{reason}; trying again, what is known is kept"
+                "{reason}; retrying, the known objects are kept"
             );
         } else if self.registry.lock().outage.set(Some(()), now).is_some() {
-            tracing::warn!("{reason}; waiting for it, what is known is kept");
+            tracing::warn!("{reason}; waiting for it, the known objects are kept");
         }
     }
 
@@ -290,7 +290,7 @@ impl Reporter {
         if !std::mem::replace(&mut self.told_garbage, true) {
             tracing::warn!(
                 watch = &*self.name,
-                "an object is left out (later ones are only counted): it cannot be read: {why}"
+                "an object is skipped (later ones are only counted): it cannot be read: {why}"
             );
         }
     }
@@ -344,7 +344,11 @@ mod tests {
         pods.failed(&forbidden);
         nodes.failed(&forbidden);
         assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
-        assert_eq!(registry.unwell().len(), 2, "and it is said all the same");
+        assert_eq!(
+            registry.unwell().len(),
+            2,
+            "and it is reported nevertheless"
+        );
     }
 
     #[test]

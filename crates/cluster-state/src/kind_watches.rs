@@ -176,8 +176,8 @@ impl KindWatches {
         });
         if self.told.len() < MOST_TOLD && self.told.insert(number) {
             tracing::info!(
-                "objects of kind {} are not followed: not served, not in namespaces, or not to be \
-                 watched",
+                "objects of kind {} are not watched: the kind is not served, not namespaced, or \
+                 cannot be watched",
                 name.spelled()
             );
         }
@@ -200,9 +200,9 @@ impl KindWatches {
             (Some(error), _) => self.reporter.get_or_insert_with(enter).failed(error),
             (None, Some(first)) => {
                 let what = format!(
-                    "GPU pods have owners of more than {MOST_KINDS} kinds beside those of \
-                     Kubernetes: {} and {} others, the last by name, are not followed: remove \
-                     owner references",
+                    "GPU pods have owners of more than {MOST_KINDS} kinds besides those of \
+                     Kubernetes: {} and {} others, the last by name, are not watched: remove owner \
+                     references",
                     first.spelled(),
                     left_out.len() - 1
                 );

@@ -165,7 +165,7 @@ impl KubeReviewer {
     ) -> Result<S, ReviewError> {
         let Asked { client, path, .. } = asked;
         let body = serde_json::to_vec(review)
-            .map_err(|error| ReviewError(format!("a review that cannot be written: {error}")))?;
+            .map_err(|error| ReviewError(format!("a review cannot be encoded: {error}")))?;
         let answer = attempts(client, path, &body.into()).await;
         let answer = answer.map_err(|error| match &error {
             CallError::Forbidden { text, .. } if self.is_server => {

@@ -48,7 +48,7 @@ impl SharedSecret {
         if let CallError::NotFound(_) = error {
             return Trouble {
                 text: format!(
-                    "Secret {namespace}/{name} is absent; the server may change it, but not create it"
+                    "Secret {namespace}/{name} does not exist; the server may change it, but not create it"
                 ),
                 remedy: format!("kubectl -n {namespace} create secret generic {name}"),
                 passes: false,

@@ -43,7 +43,7 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
         for group in groups.items {
             match serde_json::from_str(group.get()) {
                 Ok(group) => kinds.extend(of_group(group)),
-                Err(error) => tracing::warn!("an API group is left out: {}", client.garbled(error)),
+                Err(error) => tracing::warn!("an API group is skipped: {}", client.garbled(error)),
             }
         }
     }

@@ -127,8 +127,8 @@ impl<'a> Services<'a> {
         if found.len() > self.edges_left {
             self.leave_out(|| {
                 format!(
-                    "services select pods more than {MOST_EDGES} times: those of pod {}/{} and of \
-                     others have no metrics of them: narrow the services' selectors",
+                    "services select pods more than {MOST_EDGES} times: the services of pod {}/{} \
+                     and of others have no metrics of these pods: narrow the services' selectors",
                     key.0, key.1
                 )
             });
@@ -162,9 +162,9 @@ impl<'a> Services<'a> {
         if checks > allowed {
             self.leave_out(|| {
                 format!(
-                    "namespace {}: its services cannot be told apart by one label: those of pod \
-                     {} and of others there are incomplete: use fewer services with selectors of \
-                     several labels",
+                    "namespace {}: its services have no label that distinguishes them: the services of \
+                     pod {} and of others there are incomplete: use fewer services with selectors \
+                     of several labels",
                     key.0, key.1
                 )
             });
@@ -175,8 +175,8 @@ impl<'a> Services<'a> {
         if more {
             self.leave_out(|| {
                 format!(
-                    "pod {}/{}: more than {MOST_OF_A_POD} services select it: only the first of \
-                     them, by name, have metrics of it: narrow the selectors of the others",
+                    "pod {}/{}: more than {MOST_OF_A_POD} services select it: only the first ones, \
+                     by name, have metrics of it: narrow the selectors of the others",
                     key.0, key.1
                 )
             });

@@ -99,7 +99,7 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     if let Some(what) = left_out
         && !std::mem::replace(&mut known.told_services, true)
     {
-        tracing::warn!("{what} (later ones are not told)");
+        tracing::warn!("{what} (later ones are not logged)");
     }
     known.pool.purge();
     (inventory, used)

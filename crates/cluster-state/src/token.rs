@@ -66,7 +66,7 @@ fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
         return Err("the file is empty".to_owned());
     }
     let mut header = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| "a line break or another control character is within the token".to_owned())?;
+        .map_err(|_| "the token contains a line break or another control character".to_owned())?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -94,7 +94,7 @@ mod tests {
         for text in ["", " \n", "two\nlines"] {
             let error = open(text).unwrap_err();
             assert!(error.contains("/token: "), "{error}");
-            assert!(error.contains("write the token alone"), "{error}");
+            assert!(error.contains("write only the token"), "{error}");
             assert!(!error.contains("lines"), "{error}");
         }
     }

@@ -203,8 +203,8 @@ impl Setting for Username {
     fn parse(text: &str) -> Result<String, String> {
         match text.contains(':') {
             true => Err(
-                "holds a colon, which HTTP forbids: write the user alone, the password goes into \
-                 passwordFile"
+                "contains a colon, which HTTP forbids: write only the user name here, and the \
+                 password into passwordFile"
                     .to_owned(),
             ),
             false => Ok(text.to_owned()),

@@ -128,8 +128,9 @@ impl PrometheusFlags {
         let credentials = kubeconfig::credentials(path)?;
         if credentials.tls.unverified && self.prometheus_ca_file.is_none() {
             tracing::warn!(
-                "--prometheus-auth-config: insecure-skip-tls-verify: any server that answers at that \
-                 address is taken for Prometheus and gets the credentials: set certificate-authority instead"
+                "--prometheus-auth-config: insecure-skip-tls-verify: any server at that address is \
+                 accepted as Prometheus and receives the credentials: set certificate-authority \
+                 instead"
             );
         }
         Ok(Some(credentials))

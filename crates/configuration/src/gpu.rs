@@ -60,7 +60,7 @@ type Interval = Within<100, 3_600_000>;
 /// With a longer hold, GPUs would be held by pods of the day before.
 type Hold = Within<0, 3_600_000>;
 
-/// A window ends up to 15 s after the newest sample. If readings are believed for no
+/// A window ends up to 15 s after the newest sample. If readings are valid for no
 /// longer than that and a poll, a short window may have no instant with a reading.
 const FRESHNESS_MIN: Duration = Duration::from_secs(20);
 
@@ -135,8 +135,8 @@ impl Setting for Resource {
         match whole.split_once('/').is_some_and(is_name) {
             true => Ok(text.to_owned()),
             false => Err(format!(
-                "{text:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* for \
-                 all that begin so"
+                "{text:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* \
+                 for all with this prefix"
             )),
         }
     }
@@ -188,12 +188,12 @@ impl Gpu {
             (
                 "gpu.exporterInterval",
                 &self.exporter_interval,
-                "a reading is believed for three scrape intervals, and never for less than gpu.freshness",
+                "a reading is valid for three scrape intervals, and at least for gpu.freshness",
             ),
             (
                 "gpu.minCoverage",
                 &self.min_coverage,
-                "a value is served as long as its window ends with instants that have a number",
+                "a value is served while the last instants of its window have a number",
             ),
             (
                 "gpu.minSamples",
@@ -241,7 +241,8 @@ impl TryFrom<Conditions> for Active {
             }
         };
         let list: Option<Vec<_>> = list.into_iter().map(Condition::known).collect();
-        let list = list.ok_or("has a condition above what is no number: write one such as 0")?;
+        let list =
+            list.ok_or("has a condition whose above is not a number: write one such as 0")?;
         Ok(Self(make(list)))
     }
 }

@@ -66,7 +66,7 @@ fn current(file: Kubeconfig) -> Result<(Cluster, AuthInfo), String> {
             format!("current-context {name:?} is not among contexts: name one of them")
         })?;
     let missing = |what: &str, name: &str| {
-        format!("the current context names {what} {name:?}, which is not there: add it")
+        format!("the current context names {what} {name:?}, which does not exist: add it")
     };
     let name = context.cluster;
     let mut clusters = file.clusters.into_iter();
@@ -105,8 +105,8 @@ impl Place<'_> {
         ] {
             if set(value).is_some() {
                 return Err(format!(
-                    "{key} is not supported: take it out, and ask Prometheus by an address that \
-                     its certificate is for"
+                    "{key} is not supported: remove it, and use an address of Prometheus for which \
+                     its certificate is valid"
                 ));
             }
         }
@@ -135,7 +135,9 @@ impl Place<'_> {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(ClientPair { cert, key }),
             _ => {
-                return Err("has one of client-certificate and client-key: give both".to_owned());
+                return Err(
+                    "has only one of client-certificate and client-key: set both".to_owned(),
+                );
             }
         };
         Ok(Tls {
@@ -155,7 +157,7 @@ impl Place<'_> {
         ] {
             if there {
                 return Err(format!(
-                    "{key} is not supported: give a token by tokenFile, which something renews"
+                    "{key} is not supported: use tokenFile with a file whose token is renewed"
                 ));
             }
         }
@@ -176,7 +178,7 @@ impl Place<'_> {
                 let token = token.trim().to_owned();
                 if HeaderValue::try_from(&token).is_err() {
                     return Err(
-                        "the token holds a control character: write it in one line".to_owned()
+                        "the token contains a control character: write it in one line".to_owned(),
                     );
                 }
                 Auth::BearerToken(Secret(token))
@@ -302,7 +304,7 @@ mod tests {
             ("{}", "{as: admin, token: hidden}", "as is not supported"),
             ("{}", "{token: hidden, username: u}", "keep one of them"),
             ("{}", "{token: \"hid\\nden\"}", "write it in one line"),
-            ("{}", "{client-key: k}", "give both"),
+            ("{}", "{client-key: k}", "set both"),
             ("{}", "{token: [hidden]}", "no kubeconfig: "),
             ("{}", "{token: a, exec: hidden}", "no kubeconfig: "),
             ("{}", "{exec: {interactiveMode: hidden}}", "no kubeconfig: "),

@@ -237,8 +237,8 @@ impl Config {
         let mut config = Self::resolve(read.unwrap_or_default(), flags).map_err(in_file)?;
         if let Some(second) = second {
             config.warnings.push(format!(
-                "the configuration has more than one document: the first counts, and the one that \
-                 begins at line {} is not read: delete it, or move its keys into the first",
+                "the configuration has more than one document: only the first is used, and the one \
+                 that begins at line {} is ignored: delete it, or move its keys into the first",
                 second.line()
             ));
         }

@@ -40,7 +40,7 @@ impl Setting for MetricName {
         let mut names = built_in().into_iter().map(|spec| spec.name);
         match names.find(|taken| taken.eq_ignore_ascii_case(text)) {
             Some(taken) => Err(format!(
-                "{taken:?} is a built-in metric (case does not count): choose another name"
+                "{taken:?} is a built-in metric (case is ignored): choose another name"
             )),
             None => Ok(text.to_owned()),
         }
@@ -105,7 +105,7 @@ pub(super) fn resolve(
         let name = &metric.name.0;
         if let Some(first) = seen.insert(name.value.to_ascii_lowercase(), index) {
             let message = format!(
-                "{:?} is the name of gpu.metrics[{first}] too (case does not count): rename one",
+                "{:?} is the name of gpu.metrics[{first}] too (case is ignored): rename one",
                 name.value
             );
             return Err(Problem::at(&key("name"), name, message));

@@ -4,11 +4,11 @@
 
 use std::ffi::OsString;
 
-const KLOG: &str = "klog's flags are gone: see --v and --logging-format";
+const KLOG: &str = "flags of klog are not supported: see --v and --logging-format";
 const CLIENT: &str = "requests to kube-apiserver are few and not throttled";
 const PROFILING: &str = "there is no profiling endpoint";
-const PRIORITY: &str = "requests at a time are bounded: see --max-requests-inflight";
-const STREAMS: &str = "streams are bounded: 250 to a front proxy, 16 to others";
+const PRIORITY: &str = "concurrent requests are limited: see --max-requests-inflight";
+const STREAMS: &str = "streams are limited: 250 to a front proxy, 16 to others";
 
 /// Flags with a word of their own, `--name value` or `--name=value`, and why they have no
 /// effect. Sources: custom-metrics-apiserver `pkg/cmd/builder.go`, apiserver

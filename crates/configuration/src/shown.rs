@@ -13,7 +13,7 @@ use super::value::Choice;
 pub const GPU_RESOURCES: &str = "gpu.resources";
 
 /// Shown for an unset key.
-const AUTO: &str = "auto: by the data";
+const AUTO: &str = "auto: from the data";
 
 impl Config {
     /// Keys as in the file, with their values. The address of Prometheus and secrets
@@ -103,7 +103,7 @@ fn of_prometheus(settings: &PrometheusSettings) -> Vec<(&'static str, String)> {
         .collect();
     let or_none = |names: &[&str]| match names {
         [] => "none".to_owned(),
-        names => format!("{} (values are not told)", names.join(", ")),
+        names => format!("{} (values are not shown)", names.join(", ")),
     };
     let auth = match &settings.auth {
         Auth::None => "none",
@@ -114,7 +114,7 @@ fn of_prometheus(settings: &PrometheusSettings) -> Vec<(&'static str, String)> {
     vec![
         (
             "prometheus.url",
-            format!("{} addresses (not told)", 1 + settings.others.len()),
+            format!("{} addresses (not shown)", 1 + settings.others.len()),
         ),
         ("prometheus.auth", auth.to_owned()),
         ("prometheus.headers", or_none(&names)),

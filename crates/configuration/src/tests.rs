@@ -66,7 +66,7 @@ fn a_prometheus_adapter_file_loads_and_each_fault_costs_its_own_rule() {
     assert_eq!(
         config.warnings,
         [
-            "resourceRules.cpu.nodeQuery: is missing: the metric is listed and has no values; \
+            "resourceRules.cpu.nodeQuery: is missing: the metric is listed but has no values; \
              write a query such as sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)",
             "resourceRules.memory: is missing: write cpu and memory"
         ]
@@ -101,7 +101,7 @@ fn of_several_documents_the_first_counts_and_the_next_is_named() {
         let [warning] = &config.warnings[..] else {
             panic!("{second:?}: {:?}", config.warnings);
         };
-        for part in ["the first counts", "delete it, or move its keys"] {
+        for part in ["only the first is used", "delete it, or move its keys"] {
             assert!(warning.contains(part), "{warning}");
         }
     }

@@ -97,7 +97,7 @@ impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAS
         if !(least..=most).contains(&duration) {
             let [least, most] = [least, most].map(format_duration);
             return Err(format!(
-                "{text:?} makes no sense here: write a duration from {least} to {most}"
+                "{text:?} is out of range: write a duration from {least} to {most}"
             ));
         }
         match duration.as_nanos().checked_rem(unit.as_nanos()) {

@@ -2,20 +2,19 @@
 //! condition's reason, and by its message if kube-apiserver sent the server a request
 //! (kube-aggregator `pkg/controllers/status/remote/remote_available_controller.go`).
 
-const PLAIN_HTTP: &str =
-    "the port of the Service leads to plain HTTP: set its targetPort to the port of --secure-port";
-const UNREACHED: &str = "kube-apiserver does not reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)";
-const CLOSED: &str = "something accepts the connection and closes it: see the log of the server, and what stands before it (a proxy, a service mesh)";
+const PLAIN_HTTP: &str = "the Service forwards to a port that serves plain HTTP: set its targetPort to the port of --secure-port";
+const UNREACHED: &str = "kube-apiserver cannot reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)";
+const CLOSED: &str = "the connection is accepted and then closed: check the log of the server, and any proxy or service mesh in front of it";
 
 /// Texts of Go's network and TLS libraries; the first that occurs counts.
 const BY_MESSAGE: [(&str, &str); 14] = [
     (
         "connection refused",
-        "nothing listens where the Service leads: see whether the server runs, and set the Service's targetPort to the port of --secure-port",
+        "no process listens at the address of the Service: check that the server runs, and set the Service's targetPort to the port of --secure-port",
     ),
     (
         "tls: access denied",
-        "the server has no certificate to show: its log says which Secret, right or file it waits for",
+        "the server has no certificate yet: its log names the Secret, right or file that it waits for",
     ),
     ("server gave HTTP response to HTTPS client", PLAIN_HTTP),
     (
@@ -24,11 +23,11 @@ const BY_MESSAGE: [(&str, &str); 14] = [
     ),
     (
         "tls: ",
-        "the server and kube-apiserver agree on no TLS: compare --tls-min-version and --tls-cipher-suites with what kube-apiserver takes, and see what stands before the server",
+        "the server and kube-apiserver have no TLS version or cipher suite in common: compare --tls-min-version and --tls-cipher-suites with those of kube-apiserver, and check any proxy in front of the server",
     ),
     (
         "no such host",
-        "the Service's name is not resolved: correct its externalName, or make it a Service with a selector",
+        "the name of the Service cannot be resolved: correct its externalName, or make it a Service with a selector",
     ),
     ("connection reset by peer", CLOSED),
     ("EOF", CLOSED),
@@ -56,13 +55,13 @@ pub(super) fn remedy(reason: &str, message: &str) -> &'static str {
 fn unasked(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "ServiceNotFound" => {
-            "the APIService names a Service that is not there: install the server, or correct spec.service"
+            "the APIService refers to a Service that does not exist: install the server, or correct spec.service"
         }
-        "ServicePortError" => "spec.service.port is none of the Service's ports",
+        "ServicePortError" => "set spec.service.port to a port of the Service",
         "EndpointsNotFound" => {
-            "the Service selects nothing: compare its selector with the labels of the server's pods"
+            "the Service selects no pods: compare its selector with the labels of the server's pods"
         }
-        "MissingEndpoints" => "no pod of the server is ready: see its log and /readyz",
+        "MissingEndpoints" => "no pod of the server is ready: check its log and /readyz",
         "ServiceAccessError" => "kube-apiserver could not read the Service: try again",
         _ => return None,
     })
@@ -73,13 +72,13 @@ fn answered(message: &str) -> Option<&'static str> {
     let (_, answer) = message.split_once("bad status from ")?;
     Some(match answer.rsplit(' ').next() {
         Some("404") => {
-            "something answers, and does not serve this group: another server stands behind the Service (compare its selector and port with the server's pods), or a version of the server that does not have the group"
+            "the server that answers does not serve this group: the Service forwards to another server (compare its selector and port with the server's pods), or to a version of the server without this group"
         }
         Some("401" | "403") => {
-            "the server does not believe kube-apiserver as a front proxy: compare the --requestheader flags with the ConfigMap kube-system/extension-apiserver-authentication"
+            "the server does not accept kube-apiserver as a front proxy: compare the --requestheader flags with the ConfigMap kube-system/extension-apiserver-authentication"
         }
         _ => {
-            "something answers, and refuses: see the log of the server, or what else stands behind the Service"
+            "the server that answers refuses the request: check the log of the server, and whether the Service forwards to another server"
         }
     })
 }

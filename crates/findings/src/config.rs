@@ -17,7 +17,7 @@ const AGGREGATORS: [&str; 11] = [
 #[must_use]
 pub fn refused(object: &str, error: &str) -> Finding {
     let message = format!("is refused: {error}");
-    Finding::new(&GM601, object, message, "mend what the message names")
+    Finding::new(&GM601, object, message, "correct what the message names")
         .with_severity(Severity::Error)
 }
 
@@ -30,7 +30,7 @@ pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
             &GM601,
             object,
             fault.clone(),
-            "mend what the message names: it is left out, or has no values",
+            "correct what the message names: until then it is skipped, or has no values",
         )
     });
     let mut found: Vec<Finding> = left_out.collect();
@@ -58,13 +58,13 @@ fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> 
     let mut found = Vec::new();
     if lacks(&[".LabelMatchers", ".LabelValuesByName"]) {
         found.push(finding(
-            format!("{place}: the query has no <<.LabelMatchers>>: it answers with series of all objects, and of all namespaces"),
+            format!("{place}: the query has no <<.LabelMatchers>>: it returns series of all objects in all namespaces"),
             "write <<.Series>>{<<.LabelMatchers>>}",
         ));
     }
     if groups && has(&AGGREGATORS) && !has(&["by", "without"]) {
         found.push(finding(
-            format!("{place}: the query has no by (<<.GroupBy>>): its answers name no object, and no object has a value"),
+            format!("{place}: the query has no by (<<.GroupBy>>): its results do not name objects, so no object has a value"),
             "write sum(...) by (<<.GroupBy>>)",
         ));
     }
@@ -82,13 +82,13 @@ fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<
         .iter()
         .position(|rule| name(rule).as_ref() == Some(&own))?;
     let message = format!(
-        "{list}[{index}]: has the name {own} as {list}[{earlier}] has: where both find series this one is taken alone"
+        "{list}[{index}]: has the same name, {own}, as {list}[{earlier}]: where both match series, only this one is used"
     );
     Some(Finding::new(
         &GM601,
         object,
         message,
-        "give them names of their own, or make one rule of them",
+        "give them different names, or merge them into one rule",
     ))
 }
 

@@ -50,15 +50,15 @@ const SCALED: [(&str, &str); 4] = [
 const ANSWERS: [(&str, &str); 3] = [
     (
         "the pods request no ",
-        "add the GPUs to the limits of the pods' containers, or name the resource by which they ask for them in gpu.resources",
+        "add the GPUs to the limits of the pods' containers, or add the resource that they request to gpu.resources",
     ),
     (
         "of the model that the metric selector names",
-        "write one of these models into the metric's selector",
+        "use one of these models in the metric selector",
     ),
     (
         "the server may not list pods",
-        "run the command of GM201, which check prints for the server's ServiceAccount",
+        "run the command that check prints for GM201 and the server's ServiceAccount",
     ),
 ];
 
@@ -151,14 +151,14 @@ fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> 
     let (message, remedy) = match (near, is_there) {
         (_, true) => (
             format!("{name} is served by the {other} metrics API only"),
-            format!("ask for it as a metric of that API: type {types}"),
+            format!("request it from that API: use type {types}"),
         ),
         (Some(near), _) => (format!("no metric {name} is served"), format!("is {near} meant?")),
         // A rule may provide it, which an HPA's file does not show.
         (None, _) if served.is_none() => return None,
         (None, _) => (
             format!("no metric {name} is served"),
-            "take a name of: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)".to_owned(),
+            "use a name from this list: kubectl get --raw /apis/custom.metrics.k8s.io/v1beta2 (external metrics: /apis/external.metrics.k8s.io/v1beta1)".to_owned(),
         ),
     };
     Some(Finding::new(&GM501, object, message, remedy))
@@ -176,7 +176,7 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
     let misspelt = keys.filter_map(|key| {
         let meant = RESERVED.iter().find(|(known, most)| nearest(key, [*known], *most).is_some());
         let (meant, _) = meant.filter(|(known, _)| known != key)?;
-        let message = format!("{name}: the selector's key {key} is taken as a label of the series, and {meant} is not set");
+        let message = format!("{name}: the selector key {key} is treated as a label of the series, so {meant} is not set");
         Some(Finding::new(&GM502, object, message, format!("write {meant}")))
     });
     let mut found: Vec<Finding> = misspelt.collect();
@@ -210,7 +210,7 @@ fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
     let is_plain = setting(metric, "formula") == Some(Formula::Plain.name());
     (is_value && is_of_active_only(metric) && !is_plain).then(|| {
         let message = format!(
-            "{} is a mean over the GPUs in use: more replicas do not lower it, and with type Value each look multiplies the replicas again, up to maxReplicas",
+            "{} is a mean over the active GPUs: more replicas do not lower it, and with type Value each sync multiplies the replicas again, up to maxReplicas",
             metric.source.name()
         );
         let remedy = "use a Pods metric with AverageValue, or the metric that ends in _sum with AverageValue";
@@ -245,7 +245,7 @@ fn target(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
     let threshold = i128::from(target) * i128::from(1000 + thousandths);
     (threshold >= i128::from(MOST) * 1000).then(|| {
         let message = format!(
-            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, within the tolerance of {tolerance}: it never scales up",
+            "{name} is at most 100: with a target of {text} the ratio is at most {:.2}, which is within the tolerance of {tolerance}: the HPA never scales up",
             MOST as f64 / target as f64,
         );
         Finding::new(&GM504, object, message, "write a target of 80 or less")
@@ -262,7 +262,7 @@ fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
     (window.as_secs() > stabilization).then(|| {
         let text = format_duration(window);
         let message = format!(
-            "{}: the window of {text} is longer than the scale-down stabilisation of {stabilization}s: the value remembers the old load when replicas have gone, and more go than should",
+            "{}: the window of {text} is longer than the scale-down stabilisation of {stabilization}s: after a scale-down the value still includes the old load, and the HPA removes too many replicas",
             metric.source.name()
         );
         let remedy = format!("set behavior.scaleDown.stabilizationWindowSeconds to {} or more", window.as_secs());
@@ -283,7 +283,7 @@ pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
         let window = parse_duration(setting(metric, "window")?).ok()?;
         let [text, most] = [window, longest].map(format_duration);
         let message = format!(
-            "{}: the window of {text} is longer than gpu.maxWindow, {most}{unless}: there is no value",
+            "{}: the window of {text} is longer than gpu.maxWindow, {most}{unless}: the metric has no value",
             metric.source.name()
         );
         let remedy = format!("write window: {most} or less, or set gpu.maxWindow to {text}");
@@ -302,8 +302,8 @@ fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
     let only_these = asked.len() == hpa.metrics.len();
     let all = only_these && asked.iter().all(sleeps);
     (hpa.min == 0 && all).then(|| {
-        let message = "minReplicas is 0 and all metrics are of GPUs that pods hold: without a pod there is no value, and nothing wakes it";
-        let remedy = "add a metric that is there without pods, such as the length of a queue (External), or set minReplicas to 1";
+        let message = "minReplicas is 0 and all metrics depend on GPUs that pods hold: without pods there is no value, and the HPA cannot scale up";
+        let remedy = "add a metric that has a value without pods, such as the length of a queue (External), or set minReplicas to 1";
         Finding::new(&GM509, object, message, remedy)
     })
 }
@@ -311,8 +311,8 @@ fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
 fn several(object: &str, hpa: &Hpa) -> Option<Finding> {
     let count = hpa.metrics.len();
     (count > 1).then(|| {
-        let message = format!("{count} metrics: the one that asks for most replicas wins, and one that fails keeps it from scaling down");
-        Finding::new(&GM512, object, message, "nothing, if that is meant")
+        let message = format!("{count} metrics: the HPA uses the highest number of replicas, and a metric that fails prevents a scale-down");
+        Finding::new(&GM512, object, message, "no action is needed if this is intended")
     })
 }
 
@@ -329,7 +329,7 @@ fn without_value(object: &str, hpa: &Hpa) -> Option<Finding> {
     let remedy = match known {
         Some((_, remedy)) => (*remedy).to_owned(),
         None => format!(
-            "see kubectl gpu-metrics explain hpa {}/{}",
+            "run kubectl gpu-metrics explain hpa {}/{}",
             hpa.namespace, hpa.name
         ),
     };
@@ -342,7 +342,7 @@ fn scale_target(object: &str, hpa: &Hpa) -> Option<Finding> {
     let version = target.api_version.as_deref().unwrap_or_default();
     let known = SCALED.iter().find(|(kind, _)| *kind == target.kind);
     if let Some((_, right)) = known.filter(|(_, right)| *right != version) {
-        let message = format!("scaleTargetRef {name}: there is none in apiVersion {version:?}");
+        let message = format!("scaleTargetRef {name}: this kind is not in apiVersion {version:?}");
         return Some(Finding::new(
             &GM514,
             object,

@@ -114,7 +114,7 @@ pub fn name(
         "podSelector": {"matchLabels": labels},
     });
     finding.message.push_str(&format!(
-        "; NetworkPolicy {namespace}/{name} does not let the server's pods in"
+        "; NetworkPolicy {namespace}/{name} does not allow ingress from the server's pods"
     ));
     // Differs from the name of the chart's policy for the server's own pods.
     let metadata = json!({"name": "gpu-metrics-apiserver-to-prometheus", "namespace": namespace});

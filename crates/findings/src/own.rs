@@ -6,9 +6,10 @@ use super::codes::{GM105, GM603};
 /// The source of the serving certificate is lost.
 #[must_use]
 pub fn certificate(why: &str, remedy: &str) -> Finding {
-    let message = format!("{why}. The certificate in force stays, and a restart finds none");
+    let message =
+        format!("{why}. The server keeps the current certificate, and has none after a restart");
     let remedy = match remedy {
-        "" => "mend what the message names",
+        "" => "correct what the message names",
         remedy => remedy,
     };
     Finding::new(&GM105, "serving certificate", message, remedy)
@@ -17,7 +18,7 @@ pub fn certificate(why: &str, remedy: &str) -> Finding {
 /// A changed configuration file is refused.
 #[must_use]
 pub fn configuration(path: &str, why: &str) -> Finding {
-    let message = format!("{why}. The configuration in force stays until a restart");
+    let message = format!("{why}. The server keeps the current configuration until a restart");
     let remedy = "correct what the message names: the file is read again within seconds";
     Finding::new(&GM603, format!("File {path}"), message, remedy)
 }

@@ -53,7 +53,8 @@ pub fn ambiguous(hpas: &[Hpa]) -> Vec<Finding> {
         let others = listed(others.map(|other| format!("{}/{}", other.namespace, other.name)));
         let same = (!others.is_empty()).then(|| format!("{others} scales the same"));
         let message = format!("{}: none of them scales", told.map(str::to_owned).or(same)?);
-        let remedy = "delete one, or give the pods of each target labels that no other selects";
+        let remedy =
+            "delete one, or give the pods of each target labels that no other selector matches";
         Some(Finding::new(&GM507, hpa.to_string(), message, remedy))
     });
     found.collect()
@@ -79,10 +80,10 @@ pub fn vertical(hpas: &[Hpa], vpas: &[Vpa]) -> Vec<Finding> {
         })?;
         let namespace = &hpa.namespace;
         let message = format!(
-            "scales on {resource}, which VerticalPodAutoscaler {namespace}/{} changes: each undoes the other",
+            "scales on {resource}, which VerticalPodAutoscaler {namespace}/{} changes: they work against each other",
             text(vpa, "/metadata/name")
         );
-        let remedy = "set the VPA's updatePolicy.updateMode to Off, or scale on GPU metrics alone: those do not mind a VPA";
+        let remedy = "set the VPA's updatePolicy.updateMode to Off, or scale on GPU metrics only, which a VPA does not affect";
         Some(Finding::new(&GM510, hpa.to_string(), message, remedy))
     });
     found.collect()

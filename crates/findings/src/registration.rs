@@ -170,19 +170,19 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
         AnsweringServer::NoServer => "where gpu-metrics-apiserver does not answer",
         _ => "which is not gpu-metrics-apiserver",
     };
-    let message = format!("leads to Service {namespace}/{name}{release}, {how}");
+    let message = format!("refers to Service {namespace}/{name}{release}, {how}");
     let finding = |remedy| registered.finding(&GM101, message, remedy);
     let Some(reference) = home.and_then(Registered::reference) else {
         return finding(
-            "go over by docs/migrate/prometheus-adapter.md, from KEDA by docs/migrate/keda.md: the other server stays until then",
+            "migrate by docs/migrate/prometheus-adapter.md, or from KEDA by docs/migrate/keda.md: until then the other server stays in use",
         );
     };
     if registered.name.ends_with(".external.metrics.k8s.io") && name.contains("keda") {
         // The command would stop every ScaledObject.
-        let remedy = "nothing: external metrics come from KEDA, the others from this server; to replace KEDA go over by docs/migrate/keda.md";
+        let remedy = "no action is needed: KEDA serves external metrics, and this server serves the others; to replace KEDA, follow docs/migrate/keda.md";
         return finding(remedy).with_severity(Severity::Info);
     }
-    let remedy = "nothing, where the other server is to keep it (KEDA: docs/migrate/keda.md); else take the group out of what installs the other server, and lead it back";
+    let remedy = "no action is needed if the other server should keep the group (KEDA: docs/migrate/keda.md); otherwise remove the group from the tool that installs the other server, and point the APIService to this server";
     let patch = quoted(&json!({"spec": {"service": reference}}));
     let command = format!(
         "kubectl patch apiservice {} --type=merge -p {patch}",
@@ -192,10 +192,10 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
-    let missing = |remedy| registered.finding(&GM102, "is not there".to_owned(), remedy);
+    let missing = |remedy| registered.finding(&GM102, "does not exist".to_owned(), remedy);
     match home {
         None => missing("install the server: docs/install.md"),
-        Some(home) => missing("make it again").with_command(again(registered.name, home)),
+        Some(home) => missing("create it again").with_command(again(registered.name, home)),
     }
 }
 
@@ -231,7 +231,8 @@ fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
         let message =
-            "insecureSkipTLSVerify: kube-apiserver does not verify whom it talks to".to_owned();
+            "insecureSkipTLSVerify: kube-apiserver does not verify the server's certificate"
+                .to_owned();
         let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
         let finding = registered.finding(&GM103, message, remedy);
         found.push(finding.with_severity(Severity::Warning));
@@ -245,16 +246,16 @@ fn authority(registered: &Registered, left: i64) -> Finding {
     let hours = left.abs() / 3600;
     let (when, severity) = match left {
         ..=0 => (
-            format!("ended {hours} h ago: kube-apiserver answers every request with 503"),
+            format!("expired {hours} h ago: kube-apiserver answers every request with 503"),
             Severity::Error,
         ),
         _ => (
-            format!("ends in {hours} h and was not renewed"),
+            format!("expires in {hours} h and was not renewed"),
             Severity::Warning,
         ),
     };
     let message = format!("the last authority in caBundle {when}");
-    let remedy = "see that the server runs and may get and patch its Secret and its APIServices (GM201 says what is missing): it then renews it; or renew what else writes the bundle";
+    let remedy = "make sure that the server runs and may get and patch its Secret and its APIServices (GM201 names missing rights): the server then renews the authority; if another tool writes the bundle, renew it there";
     registered
         .finding(&GM104, message, remedy)
         .with_severity(severity)
@@ -265,7 +266,7 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {
-        let remedy = "let the server write caBundle (get and patch of its APIServices: GM201 says what is missing), or put the authority of its certificate there";
+        let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there";
         return Some(registered.finding(&GM103, message.to_owned(), remedy));
     }
     let remedy = availability::remedy(reason, message);

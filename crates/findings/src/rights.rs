@@ -338,7 +338,7 @@ impl Right<'_> {
     #[must_use]
     pub fn skipped(&self, what: &str, reason: &str) -> Skipped {
         let remedy = format!(
-            "give the account that runs `check` the rule of a ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
+            "add this rule to a ClusterRole of the account that runs `check`: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
             self.group, self.resource, self.verb
         );
         Skipped::new(what, reason, remedy)

@@ -79,12 +79,12 @@ pub fn strangers(hpa: &Hpa, pods: &[Pod]) -> Option<Finding> {
     let others: Vec<&Pod> = pods.iter().filter(lives).filter(|pod| !own(pod)).collect();
     let example = others.first()?.metadata.name.as_deref().unwrap_or("?");
     let message = format!(
-        "the selector of {} {} takes {living} pods, {} of them not its own (such as {example}): their values enter the mean",
+        "the selector of {} {} matches {living} pods, {} of which belong to other workloads (such as {example}): their values are part of the mean",
         target.kind,
         target.name,
         others.len()
     );
-    let remedy = "give its pods a label that no others have, and select by it (a selector cannot be changed: make the workload anew)";
+    let remedy = "give its pods a label that no other pods have, and select by it (a selector cannot be changed: create the workload again)";
     Some(Finding::new(&GM508, hpa.to_string(), message, remedy))
 }
 
@@ -166,10 +166,11 @@ pub fn capacity(
         let there = allocatable.get(name).copied().unwrap_or(0);
         let needed = u64::from(each) * most;
         (needed > there).then(|| {
-            format!("{most} replicas of {each} {name} are {needed}, and the nodes have {there}")
+            format!(
+                "{most} replicas with {each} {name} each need {needed}, and the nodes have {there}"
+            )
         })
     })?;
-    let remedy =
-        "set a maxReplicas that fits; nothing, where nodes are added when pods wait for them";
+    let remedy = "lower maxReplicas; no action is needed if a cluster autoscaler adds nodes";
     Some(Finding::new(&GM513, hpa.to_string(), short, remedy))
 }

@@ -157,7 +157,7 @@ impl Column {
 pub enum Feed {
     /// The only one: its last sample counts, even one that is no reading.
     Alone,
-    /// One of several: a reading outweighs a sibling's sample that is none.
+    /// One of several: a reading takes precedence over a sibling's sample that is none.
     Shared,
 }
 
@@ -250,7 +250,7 @@ impl Columns {
         if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
             let ended = sample.value.is_nan();
             let stands = match (value.is_nan(), ended) {
-                // With siblings, a reading outweighs a sample that is none.
+                // With siblings, a reading takes precedence over a sample that is none.
                 (false, true) if feed == Feed::Shared || known_age == age => true,
                 (true, false) if feed == Feed::Shared || known_age == age => false,
                 _ => known_age < age || (known_age == age && (ended || value >= sample.value)),

@@ -83,7 +83,7 @@ pub struct Groups {
     pub missing: Vec<Left>,
     /// Pods that do not count, nor do their values.
     pub ignored: Vec<Left>,
-    /// Values of pods that the selector does not take: they count all the same,
+    /// Values of pods that the selector does not take: they count nevertheless,
     /// but in a utilization, where their requests are not known.
     pub strangers: Vec<String>,
 }

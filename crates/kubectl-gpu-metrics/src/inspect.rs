@@ -118,7 +118,7 @@ impl<'c> Look<'c> {
                 return Err(error);
             }
             Err(error) => {
-                let remedy = "mend what the errors name, and look again";
+                let remedy = "correct what the errors name, and run check again";
                 let skipped = Skipped::new(what, error.to_string(), remedy);
                 self.report.skipped.insert(skipped.of(right.codes));
                 ReadAnswer::Skipped
@@ -151,7 +151,7 @@ impl<'c> Look<'c> {
             // Pages may be empty, so their number is bounded too.
             if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
                 let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
-                let remedy = "look at one namespace at a time: check -n NS";
+                let remedy = "check one namespace at a time: check -n NS";
                 let skipped = Skipped::new(beyond, "there are too many", remedy);
                 self.report.skipped.insert(skipped.of(right.codes));
                 break;
@@ -263,7 +263,7 @@ impl<'c> Look<'c> {
                 let [namespace, name] = [object.metadata.namespace, object.metadata.name];
                 let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
                 let what = format!("HorizontalPodAutoscaler {namespace}/{name}");
-                let remedy = "mend it, or take a newer version of this program";
+                let remedy = "correct it, or upgrade this program";
                 Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
             })
         };

@@ -65,7 +65,7 @@ pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure>
         let plurals = known.iter().chain(served.iter()).map(|kind| &*kind.plural);
         let words = plurals.chain(["external", "metric", "hpa"]);
         let meant = hint(word, words);
-        Failure::Usage(format!("no kind of this cluster is called {word}{meant}"))
+        Failure::Usage(format!("this cluster has no kind {word}{meant}"))
     })
 }
 

@@ -85,7 +85,7 @@ fn bearer(token: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-const TOKEN_REMEDY: &str = "write the secret alone into it, or change prometheus.auth";
+const TOKEN_REMEDY: &str = "write only the secret into it, or change prometheus.auth";
 const TLS_REMEDY: &str = "check prometheus.tls and the file's permissions";
 
 /// The content of a file with one secret.

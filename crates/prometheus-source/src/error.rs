@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// The connection ended before the answer was complete.
     #[error(
-        "{address}: the answer broke off: {reason}: Prometheus or a proxy before it closed the connection"
+        "{address}: the answer was cut off: {reason}: Prometheus or a proxy in front of it closed the connection"
     )]
     Truncated {
         /// The address asked.
@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// A 200 whose body is no answer of the query API.
     #[error(
-        "{address}: {reason}; it reads {excerpt:?}: check that prometheus.url leads to Prometheus, with its path prefix"
+        "{address}: {reason}; the answer begins with {excerpt:?}: check that prometheus.url is the address of Prometheus, with its path prefix"
     )]
     NotAnAnswer {
         /// The address asked.
@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// An answer with warnings: series may be missing.
     #[error(
-        "{address}: refused an answer that may be partial: {warnings}: mend the stores behind it"
+        "{address}: refused an answer that may be partial: {warnings}: check the stores behind it"
     )]
     Partial {
         /// The address asked.
@@ -114,7 +114,7 @@ pub enum Error {
         warnings: String,
     },
     /// `data` or `data.result` is null.
-    #[error("{address}: {reason}: a proxy or engine before Prometheus lost the data")]
+    #[error("{address}: {reason}: a proxy or engine in front of Prometheus lost the data")]
     NullData {
         /// The address asked.
         address: String,
@@ -133,7 +133,7 @@ pub enum Error {
     },
     /// Other answers use all memory for answers.
     #[error(
-        "{address}: answers to other rules take the memory for answers: aggregate in their queries, or raise \
+        "{address}: answers to other rules use all memory for answers: aggregate in their queries, or raise \
          prometheus.maxBodyBytes"
     )]
     NoRoom {
@@ -406,7 +406,7 @@ const fn remedy(status: u16, cause: Cause) -> &'static str {
     match status {
         300..=399 => ": redirects are not followed: write the final address into prometheus.url",
         401 | 403 => ": check prometheus.auth and the account's rights",
-        405 => ": set prometheus.verb to the other of GET and POST",
+        405 => ": set prometheus.verb to the other method, GET or POST",
         414 | 431 => ": set prometheus.verb: POST",
         429 => ": raise gpu.poll or the limits of the server",
         _ => "",
@@ -416,9 +416,9 @@ const fn remedy(status: u16, cause: Cause) -> &'static str {
 fn skew_text(skew_ms: i64) -> String {
     let by = format_duration(Duration::from_secs(skew_ms.unsigned_abs() / 1000));
     if skew_ms > 0 {
-        format!("its clock is {by} ahead of ours")
+        format!("its clock is {by} ahead of this server's clock")
     } else {
-        format!("our clock is {by} ahead of its")
+        format!("this server's clock is {by} ahead of its clock")
     }
 }
 

@@ -143,7 +143,7 @@ impl Prometheus {
         {
             tracing::info!(
                 source = self.address(),
-                "the store matches metric names by equality only: each spelling is asked for by itself"
+                "the store matches metric names by equality only: each spelling is queried separately"
             );
             (_, received) = self.receive(query, now, &mut text).await;
         }

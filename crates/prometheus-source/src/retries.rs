@@ -35,7 +35,7 @@ impl Retries {
     }
 
     /// A signal was answered. If it had failed, or no address had answered, this
-    /// shows that the source is well again, and what failed beside it is not left
+    /// shows that the source has recovered, and what failed beside it is not left
     /// alone any longer.
     pub fn answered(&mut self, signal: SignalId) {
         let had_failed = self.paces.remove(&signal).is_some();

@@ -152,10 +152,7 @@ impl Engine {
             }
             Err(error) if error.limit() == Some(Limit::Size) && read.parts.halve() => {
                 let signal = &spec.name;
-                tracing::info!(
-                    signal,
-                    "{error}; it is asked for in shorter parts of the time"
-                );
+                tracing::info!(signal, "{error}; the period is queried in shorter parts");
                 Round::Complete
             }
             Err(error) => {
@@ -175,7 +172,10 @@ impl Engine {
                 self.polls.ended(&spec.name, kind, took);
                 if self.journal.failed(spec.id, &error, now) {
                     let source = self.source.address();
-                    tracing::warn!(source, "{error}; polling goes on, known values age");
+                    tracing::warn!(
+                        source,
+                        "{error}; polling continues; the last known values expire at their usual time"
+                    );
                 }
                 match is_fatal(&error) {
                     true => Round::Aborted,
@@ -212,7 +212,7 @@ impl Engine {
             tracing::error!(
                 signal = spec.name,
                 refused = report.refused,
-                "too many series: new ones are turned away; narrow the query with prometheus.matchers"
+                "too many series: new ones are rejected; narrow the query with prometheus.matchers"
             );
         }
     }

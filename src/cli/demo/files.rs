@@ -170,8 +170,8 @@ impl Directory {
         let in_the_way = paths.find(|path| path.symlink_metadata().is_ok());
         if let (Some(path), false) = (in_the_way, self.path.join(MARK).exists()) {
             return Err(Failure::Failed(format!(
-                "{} is there already, and not by a demonstration: move it away, or choose \
-                 another directory with --dir",
+                "{} exists already and was not written by demo: move it away, or set another \
+                 directory with --dir",
                 path.display()
             )));
         }

@@ -122,11 +122,14 @@ fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> Str
         ("the namespace", get(format!("{custom}/metrics/{metric}"))),
         ("the cluster", get(format!("{external}/cluster_{metric}"))),
         (
-            "how a value came to be",
+            "how a value was computed",
             own(format!("explain {object} {metric}")),
         ),
-        ("who holds GPUs", own(format!("top pods -n {namespace}"))),
-        ("whether an autoscaler is well", own(format!("check {hpa}"))),
+        (
+            "which pods hold GPUs",
+            own(format!("top pods -n {namespace}")),
+        ),
+        ("the state of an autoscaler", own(format!("check {hpa}"))),
     ]);
     if let Some(name) = deployment {
         let words = format!("explain hpa {namespace}/{name}");

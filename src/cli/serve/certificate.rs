@@ -32,7 +32,7 @@ pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
             left_out.map_err(|error| Failure::Usage(format!("--tls-cipher-suites: {error}")))?;
         if !left_out.is_empty() {
             let names = left_out.join(", ");
-            tracing::warn!("--tls-cipher-suites: not offered here, and left out: {names}");
+            tracing::warn!("--tls-cipher-suites: not supported, and ignored: {names}");
         }
     }
     Ok(offer)
@@ -52,8 +52,9 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     }
     let service = service(args).ok_or_else(|| {
         Failure::Usage(
-            "in which namespace is this server? Outside of a pod give --service NAMESPACE/NAME, \
-             or a certificate by --tls-cert-file and --tls-private-key-file or --cert-dir"
+            "the namespace of this server is unknown: outside of a pod set --service \
+             NAMESPACE/NAME, or a certificate with --tls-cert-file and --tls-private-key-file or \
+             --cert-dir"
                 .to_owned(),
         )
     })?;
@@ -85,8 +86,8 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
     certs::make_for(dir, service(args), SystemTime::now())?;
     tracing::warn!(
         dir = %dir.display(),
-        "made a self-signed certificate: kube-apiserver cannot verify it; leave --cert-dir out and \
-         the server keeps one that it can"
+        "made a self-signed certificate: kube-apiserver cannot verify it; remove --cert-dir, and \
+         the server issues one that kube-apiserver can verify"
     );
     Ok(CertificateSource::Files(pair("tls")))
 }
@@ -94,8 +95,8 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
 /// A file is missing by mistake, or after an interrupted start.
 fn half(there: &Path, missing: &Path) -> Failure {
     Failure::Usage(format!(
-        "--cert-dir: {} is there and {} is not: put the other half there, or remove this one so \
-         that a pair is made",
+        "--cert-dir: {} exists and {} does not: add the missing file, or remove the existing one \
+         to create a new pair",
         there.display(),
         missing.display()
     ))
@@ -191,8 +192,8 @@ mod tests {
                 panic!("{name} alone is no pair");
             };
             let error = error.to_string();
-            assert!(error.contains(&format!("{name} is there")), "{error}");
-            assert!(error.contains("or remove this one"), "{error}");
+            assert!(error.contains(&format!("{name} exists")), "{error}");
+            assert!(error.contains("or remove the existing one"), "{error}");
         }
     }
 }

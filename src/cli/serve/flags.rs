@@ -231,7 +231,7 @@ pub(super) struct SniPair {
 fn sni_pair(text: &str) -> Result<SniPair, String> {
     let (files, names) = match text.split_once(':') {
         Some((_, names)) if names.trim().is_empty() => {
-            return Err("write names behind the colon, or leave it out".to_owned());
+            return Err("write names after the colon, or remove it".to_owned());
         }
         Some((files, names)) => (files, names),
         None => (text, ""),

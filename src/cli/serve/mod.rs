@@ -90,11 +90,11 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
     let mut sentences = Vec::new();
     if !args.words.is_empty() {
         let words = args.words.join(" ");
-        sentences.push(format!("words without a flag have no effect: {words}"));
+        sentences.push(format!("arguments without a flag have no effect: {words}"));
     }
     let oldest = args.listening.tls_min_version;
     if matches!(oldest, MinVersion::Tls10 | MinVersion::Tls11) {
-        let sentence = "--tls-min-version: the oldest version that is spoken here is TLS 1.2";
+        let sentence = "--tls-min-version: the oldest supported version is TLS 1.2";
         sentences.push(sentence.to_owned());
     }
     for pair in &args.listening.tls_sni_cert_key {

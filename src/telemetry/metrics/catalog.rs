@@ -69,7 +69,7 @@ catalog! {
     DEVICES = Gauge "gpu_metrics_apiserver_devices" ["state"]
         "Devices: held by a live pod, unheld, or conflict (pod and series name different nodes); of the held ones, as means over the window, active and idle";
     TARGETS = Gauge "gpu_metrics_apiserver_targets" ["state"]
-        "Scrape targets of the last minutes: heard, silent, or frozen (they answer, and their readings stand still)";
+        "Scrape targets of the last minutes: heard, silent, or frozen (they answer, but their readings do not change)";
     CLUSTERS = Gauge "gpu_metrics_apiserver_clusters_in_store" []
         "Different values of a cluster label in the series, where there are several; set prometheus.matchers to one";
     SNAPSHOT_TIME = Gauge "gpu_metrics_apiserver_snapshot_timestamp_seconds" []
@@ -85,7 +85,7 @@ catalog! {
     RULES = Gauge "gpu_metrics_apiserver_rules" ["kind"]
         "Usable rules in force: custom, external, or resource (two or none)";
     RULE_METRICS = Gauge "gpu_metrics_apiserver_rule_metrics" ["kind"]
-        "Metrics that the rules were found to have, custom or external; a custom one counts for each resource";
+        "Metrics that the rules provide, custom or external; a custom one counts for each resource";
     RULE_SHAPES = Gauge "gpu_metrics_apiserver_rule_series_shapes" []
         "Different sets of a name and names of labels among the series that the rules found";
     RELIST_SECONDS = Gauge "gpu_metrics_apiserver_rule_relist_duration_seconds" []
@@ -95,11 +95,11 @@ catalog! {
     RELIST_FAILURES = Counter "gpu_metrics_apiserver_rule_relist_failures" ["of"]
         "What failed in searches: series (of one seriesQuery) or kinds (of the cluster); the check rule-series says which";
     RULE_LOOKUPS = Counter "gpu_metrics_apiserver_rule_query_lookups" ["result"]
-        "Queries of rules that answers needed: hit (in hand, or asked for already) or miss";
+        "Queries of rules that answers needed: hit (cached or in flight) or miss";
     RULE_QUERIES = Counter "gpu_metrics_apiserver_rule_queries" ["outcome"]
         "Queries of rules sent to Prometheus: success or failure";
     RULE_QUERIES_REFUSED = Counter "gpu_metrics_apiserver_rule_queries_refused" ["kind"]
-        "Queries of rules not sent, and their requests answered 503: for a second prometheus.maxConcurrentQueries were under way, or half of them for the same user; kind is metric (custom or external) or resource";
+        "Queries of rules not sent, and their requests answered 503: for a second prometheus.maxConcurrentQueries were in flight, or half of them for the same user; kind is metric (custom or external) or resource";
     REQUESTS = Counter "gpu_metrics_apiserver_requests" ["verb", "group", "resource", "code"]
         "Requests answered; resource is a resource of the API group, or what a path outside of the groups is for";
     REQUEST_SECONDS = Histogram "gpu_metrics_apiserver_request_duration_seconds" ["group", "resource"]
@@ -107,7 +107,7 @@ catalog! {
     IN_FLIGHT = Gauge "gpu_metrics_apiserver_requests_in_flight" []
         "Requests being answered";
     ABORTED = Counter "gpu_metrics_apiserver_requests_aborted" []
-        "Requests whose client went away before the answer";
+        "Requests whose client disconnected before the answer";
     REFUSED = Counter "gpu_metrics_apiserver_requests_refused" ["reason"]
         "Requests refused before they reached the API, by reason";
     REVIEWS = Counter "gpu_metrics_apiserver_reviews" ["kind", "verdict"]
@@ -117,9 +117,9 @@ catalog! {
     CONNECTIONS = Gauge "gpu_metrics_apiserver_connections" []
         "Open connections";
     CERTIFICATE_EXPIRY = Gauge "gpu_metrics_apiserver_certificate_expiry_timestamp_seconds" ["use"]
-        "When the first certificate of a use ends: serving, or named (--tls-sni-cert-key)";
+        "When the first certificate of a use expires: serving, or named (--tls-sni-cert-key)";
     CERTIFICATE_FAILURES = Counter "gpu_metrics_apiserver_certificate_reload_failures" ["use"]
-        "Times that a new certificate could not be had or used; the former one stays in force";
+        "Times that a new certificate could not be obtained or used; the former one stays in force";
     WATCH_TIME = Gauge "gpu_metrics_apiserver_watch_last_event_timestamp_seconds" ["resource"]
         "When a watch of the Kubernetes API was last known to be alive; time() minus it is its age";
     WATCH_BREAKS = Counter "gpu_metrics_apiserver_watch_breaks" ["resource"]
@@ -127,9 +127,9 @@ catalog! {
     INVENTORY = Gauge "gpu_metrics_apiserver_inventory_objects" ["resource"]
         "Objects of the Kubernetes API that are kept";
     FINDINGS = Gauge "gpu_metrics_apiserver_findings" ["code", "severity"]
-        "Findings by the codes of docs/checks; a code that could not be looked at is not there";
+        "Findings by the codes of docs/checks; a code whose check could not run is absent";
     CHECK = Gauge "gpu_metrics_apiserver_health_check" ["name"]
-        "1 if a check of /readyz is well, 0 if it fails or waits";
+        "1 if a check of /readyz passes, 0 if it fails or waits";
     PROCESS_CPU = Counter "process_cpu_seconds" []
         "Total user and system CPU time spent in seconds";
     PROCESS_MEMORY = Gauge "process_resident_memory_bytes" []

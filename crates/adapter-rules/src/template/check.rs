@@ -62,7 +62,7 @@ pub(super) fn check(text: &str, fields: &Value) -> Result<(), TemplateError> {
         variables: Vec::new(),
     };
     if !is_whole {
-        return checker.fault(list.pos, "it has an end or else too many");
+        return checker.fault(list.pos, "it has an extra end or else");
     }
     checker.list(&list, Kind::Top)
 }
@@ -82,7 +82,7 @@ impl Checker<'_> {
                 Node::With(branch) => self.branch(branch, dot, |value| value)?,
                 Node::Range(branch) => self.range(branch, dot)?,
                 Node::List(_) | Node::Define(_) | Node::Template(_) => {
-                    return self.fault(list.pos, "it has a statement that is not known here");
+                    return self.fault(list.pos, "it has a statement that is not supported");
                 }
             }
         }
@@ -111,10 +111,10 @@ impl Checker<'_> {
         let key = match self.commands(&branch.pipe, dot)? {
             Kind::List => Kind::Number,
             Kind::Map => Kind::Text,
-            _ => return self.fault(branch.pos, "range over what is no list and no map"),
+            _ => return self.fault(branch.pos, "range over a value that is not a list or a map"),
         };
         if branch.pipe.is_assign {
-            return self.fault(branch.pos, "range with = is not known here: write :=");
+            return self.fault(branch.pos, "range with = is not supported: write :=");
         }
         let mut names = branch.pipe.decl.iter();
         if let Some(name) = names.find(|name| self.variable(branch.pos, name).is_ok()) {
@@ -170,7 +170,7 @@ impl Checker<'_> {
                 result.or_else(|message| self.fault(command.pos, message))
             }
             ([operand], None) => self.operand(operand, dot),
-            _ => self.fault(command.pos, "this is no function and takes no arguments"),
+            _ => self.fault(command.pos, "this is not a function and takes no arguments"),
         }
     }
 
@@ -250,10 +250,12 @@ fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, 
         }
         ("print" | "println", values) if values.iter().all(Kind::is_printable) => Ok(Text),
         ("printf", [_, values @ ..]) if is_format(first, values) => Ok(Text),
-        _ if FUNCTIONS.contains(&name) => Err(format!("{name} does not take these values here")),
+        _ if FUNCTIONS.contains(&name) => Err(format!("{name} does not accept these values")),
         _ => {
             let known = FUNCTIONS.join(", ");
-            Err(format!("{name:?} is no function here: known are {known}"))
+            Err(format!(
+                "{name:?} is not a supported function: use one of {known}"
+            ))
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) const CLOSE: &str = ">>";
 /// The deepest nesting: parsing and rendering are recursive.
 const MAX_DEPTH: usize = 50;
 
-pub(super) const FORM: &str = "not an action as it is known here: write spaces between the words, texts as \"a\" \
+pub(super) const FORM: &str = "this action is not supported: write spaces between the words, strings as \"a\" \
                     and whole numbers";
 
 /// Go's spaces.
@@ -106,7 +106,7 @@ fn nest<'t>(open: &mut Vec<Block<'t>>, keyword: &'t str, at: usize) -> Result<()
         ("break" | "continue", _) if is_in_range => return Ok(()),
         ("break" | "continue", _) => return Err("break or continue outside of range"),
         ("define" | "block" | "template", _) => {
-            return Err("define, block and template are not known here: write the text itself");
+            return Err("define, block and template are not supported: write the text itself");
         }
         (_, Some(block)) if !block.has_else && keyword.ends_with(block.keyword) => true,
         _ => return Err("else if without if, or else with without with"),

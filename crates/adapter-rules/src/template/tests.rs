@@ -93,7 +93,7 @@ fn renders_as_go_does() {
         ),
         (
             r#"<<.GroupBy | printf "%s-%v" .GroupBySlice | len>>"#,
-            "at line 1, column 14 of it: printf does not take these values here",
+            "at line 1, column 14 of it: printf does not accept these values",
         ),
         ("<<print .GroupBy 1 2 .GroupBy>>", "pod,node1 2pod,node"),
         (
@@ -121,11 +121,7 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
         ("a<<end>>b", (1, 2), "end or else without if, range or with"),
         ("<<if .Series>>x", (1, 1), "if has no end: write <<end>>"),
         ("<<else>>", (1, 1), "end or else without if, range or with"),
-        (
-            "a<<else | print>>b",
-            (1, 1),
-            "it has an end or else too many",
-        ),
+        ("a<<else | print>>b", (1, 1), "it has an extra end or else"),
         (
             "<<if true>>a<<else>>b<<else>>c<<end>>",
             (1, 22),
@@ -161,7 +157,7 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
         (
             "<<.Series .GroupBy>>",
             (1, 3),
-            "this is no function and takes no arguments",
+            "this is not a function and takes no arguments",
         ),
         ("<<>>", (1, 1), super::syntax::FORM),
         ("<<..Series>>", (1, 1), super::syntax::FORM),
@@ -208,7 +204,7 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
         (
             "<<range .Series>>x<<end>>",
             (1, 3),
-            "range over what is no list and no map",
+            "range over a value that is not a list or a map",
         ),
         (
             "<<or .Series (index .Serie 1)>>",
@@ -219,27 +215,27 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
         (
             "<<index .GroupBySlice \"pod\">>",
             (1, 3),
-            "index does not take these values here",
+            "index does not accept these values",
         ),
         (
             "<<eq .LabelValuesByName.pod \"a\">>",
             (1, 3),
-            "eq does not take these values here",
+            "eq does not accept these values",
         ),
         (
             "<<lt false true>>",
             (1, 3),
-            "lt does not take these values here",
+            "lt does not accept these values",
         ),
         (
             "<<printf \"%s\">>",
             (1, 3),
-            "printf does not take these values here",
+            "printf does not accept these values",
         ),
         (
             "<<printf \"%5s\" .Series>>",
             (1, 3),
-            "printf does not take these values here",
+            "printf does not accept these values",
         ),
         (
             "<<len nil>>",
@@ -249,12 +245,12 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
         (
             "<<define \"m\">>a<<end>>",
             (1, 1),
-            "define, block and template are not known here: write the text itself",
+            "define, block and template are not supported: write the text itself",
         ),
         (
             "<<html .Series>>",
             (1, 3),
-            "\"html\" is no function here: known are and, or, not, eq, ne, lt, le, gt, ge, len, index, \
+            "\"html\" is not a supported function: use one of and, or, not, eq, ne, lt, le, gt, ge, len, index, \
             slice, print, printf, println",
         ),
     ] {

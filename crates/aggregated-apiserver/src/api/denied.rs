@@ -25,7 +25,7 @@ pub(super) fn row(denied: &Denied) -> Row {
         ),
         Denied::ReviewFailed { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "Internal error occurred: whether this is allowed could not be found out",
+            "Internal error occurred: the authorization could not be checked",
             None,
         ),
         Denied::Busy => (
@@ -37,7 +37,7 @@ pub(super) fn row(denied: &Denied) -> Row {
         // would delay autoscalers on other metrics.
         Denied::Saturated => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests wait for values that are fetched, try again later",
+            "too many requests wait for values from the store, try again later",
             None,
         ),
         Denied::HeadersTooLarge => (

@@ -101,7 +101,7 @@ impl RequestFailure {
             ),
             Self::TooMuchWork => (
                 StatusCode::TOO_MANY_REQUESTS,
-                "too many questions with selectors at once: try again later".to_owned(),
+                "too many concurrent requests with selectors, try again later".to_owned(),
                 retry_later(),
             ),
             // Worded as by Go's API servers.
@@ -119,9 +119,10 @@ impl RequestFailure {
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
             ),
-            Self::BodyTooLarge => {
-                plain(StatusCode::PAYLOAD_TOO_LARGE, "requests have no body here")
-            }
+            Self::BodyTooLarge => plain(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "requests must not have a body",
+            ),
             Self::TooSlow => plain(
                 StatusCode::REQUEST_TIMEOUT,
                 "the request did not arrive in time",

@@ -30,7 +30,7 @@ use apimachinery::condition::{Condition, State};
 use pair::Pair;
 
 /// The pair in force; rustls asks it at each handshake. Without a pair every
-/// handshake fails. Server names are not looked at: an aggregator may name
+/// handshake fails. Server names are ignored: an aggregator may name
 /// none. Pairs for names are those of [`named::ByName`].
 #[derive(Debug, Default)]
 pub struct PairInForce(ArcSwapOption<Pair>);
@@ -54,7 +54,7 @@ pub enum Registration {
     Waiting,
     /// Names the server's Service and trusts its authority.
     Registered,
-    /// Names another server, and is left alone; with the remedy.
+    /// Refers to another server, and is not changed; with the remedy.
     Foreign(String),
     /// Is absent, or cannot be read or written; why, with the remedy.
     Failing(String),
@@ -111,7 +111,7 @@ impl CertificateStatus {
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.condition.state().reason().map(Trouble::to_string);
         match self.not_after {
-            None => Err(why.unwrap_or_else(|| "no certificate so far".to_owned())),
+            None => Err(why.unwrap_or_else(|| "no certificate yet".to_owned())),
             Some(end) if end < now => Err(format!(
                 "the certificate in force expired at {}{}",
                 moment(end),
@@ -140,7 +140,7 @@ impl CertificateStatus {
             .filter_map(|(name, registration)| {
                 Some(match registration {
                     Registration::Registered => return None,
-                    Registration::Waiting => format!("APIService {name}: not looked at so far"),
+                    Registration::Waiting => format!("APIService {name}: not checked yet"),
                     Registration::Foreign(why) | Registration::Failing(why) => why.clone(),
                 })
             });
@@ -212,7 +212,7 @@ impl Publisher {
         });
         if let Some(State::Failing { since, .. }) = former {
             let secs = since.elapsed().as_secs();
-            tracing::info!("the serving certificate is well again after {secs} s");
+            tracing::info!("the serving certificate is valid again after {secs} s");
         }
     }
 
@@ -226,9 +226,9 @@ impl Publisher {
         });
         match (changed, self.pair()) {
             (true, Some(_)) => {
-                tracing::warn!("{why}; the certificate in force stays, trying again");
+                tracing::warn!("{why}; the certificate in force stays in use, retrying");
             }
-            (true, None) => tracing::warn!("{why}; no certificate so far, waiting for it"),
+            (true, None) => tracing::warn!("{why}; no certificate yet, waiting for it"),
             (false, _) => {}
         }
     }

@@ -49,7 +49,7 @@ impl Pair {
         let unreadable = |reason: String| {
             format!(
                 "{place}: no certificate chain: {reason}: write the serving certificate as PEM, \
-                 then those that lead to its authority"
+                 followed by the intermediate certificates"
             )
         };
         let no_key = |reason: String| {
@@ -114,7 +114,7 @@ impl Pair {
             let first = moment(first);
             return Err(format!(
                 "{place}: the certificate is not valid before {first}: check the clocks of this \
-                 machine and of its maker"
+                 machine and of the machine that issued it"
             ));
         }
         Ok(())

@@ -25,7 +25,7 @@ pub struct AlwaysAllowed {
 
 /// A star that is not at the end of a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?}: a star may stand at the end only: write /metrics or /openapi/*")]
+#[error("{path:?}: a star is allowed at the end only: write /metrics or /openapi/*")]
 pub struct MisplacedStar {
     path: String,
 }

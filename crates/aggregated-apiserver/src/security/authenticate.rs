@@ -110,11 +110,11 @@ fn by_certificate(
 ) -> Result<Option<Identity>, String> {
     match origin {
         Origin::Anonymous => Ok(None),
-        Origin::Unverified(why) => Err(format!("the certificate is not believed: {why}")),
+        Origin::Unverified(why) => Err(format!("the certificate is not accepted: {why}")),
         Origin::Client(identity) => Ok(Some(identity.clone())),
         Origin::FrontProxy { name, client } => {
             let proxy = trust.and_then(|trust| trust.proxy.as_ref());
-            let proxy = proxy.ok_or("no front proxy is believed")?;
+            let proxy = proxy.ok_or("no front proxy is accepted")?;
             match (front_proxy::identity(proxy, headers)?, client) {
                 (Some(identity), _) => Ok(Some(identity)),
                 // The proxy's own certificate names a user only if the clients' authority

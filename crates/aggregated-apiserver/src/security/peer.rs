@@ -191,7 +191,7 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
             .and_then(|()| subject::identity(leaf)),
     };
     let proxy = match &trust.proxy {
-        None if trust.overlap => Err("it is the clients' too".to_owned()),
+        None if trust.overlap => Err("it is the same as the clients' authority".to_owned()),
         None => Err("none is known".to_owned()),
         Some(proxy) => front_proxy(proxy, leaf, rest, now),
     };

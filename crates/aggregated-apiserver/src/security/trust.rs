@@ -32,13 +32,13 @@ pub const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A key was removed, or never existed.
-    #[error("{key}: missing; what was known before stays in force")]
+    #[error("{key}: missing; the former value stays in force")]
     Missing {
         /// The key.
         key: &'static str,
     },
     /// A value cannot be used.
-    #[error("{key}: {what}; what was known before stays in force")]
+    #[error("{key}: {what}; the former value stays in force")]
     Unusable {
         /// The key.
         key: &'static str,
@@ -48,8 +48,8 @@ pub enum TrustError {
     /// Every client could act as a front proxy.
     #[error(
         "{PROXY_CA} and {CLIENT_CA} share a key and {ALLOWED_NAMES} is empty: any client could \
-         act as any user, so no front proxy is believed; use an authority of its own for the \
-         front proxy or list its names"
+         act as any user, so no front proxy is accepted; use a separate authority for \
+         the front proxy or list its names"
     )]
     Overlap,
 }

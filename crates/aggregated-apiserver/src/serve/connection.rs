@@ -168,7 +168,7 @@ impl Connection {
         let mut told = activity.told();
         tokio::select! {
             end = activity.timed_out(limits) => {
-                tracing::debug!(%address, "no request came in time, or no answer was taken");
+                tracing::debug!(%address, "no request arrived in time, or no answer was read");
                 if end == End::Now {
                     return end;
                 }

@@ -26,7 +26,7 @@ pub(super) struct Refusals(LineLimit<()>);
 impl Default for Refusals {
     fn default() -> Self {
         Self(LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
-            tracing::info!(left_out, "more requests refused, each as those before");
+            tracing::info!(left_out, "more requests refused for the same reasons");
         }))
     }
 }

@@ -199,9 +199,13 @@ async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
         (
             200,
             sts_answer("2001-01-01T00:00:00Z"),
-            "its keys have ended",
+            "its keys have expired",
         ),
-        (200, sts_answer("soon"), "the end of its keys is no time"),
+        (
+            200,
+            sts_answer("soon"),
+            "the expiry time of its keys is not a time",
+        ),
         (200, "<html>".to_owned(), "has no keys"),
         (200, "x".repeat(300 << 10), "is too long"),
     ] {

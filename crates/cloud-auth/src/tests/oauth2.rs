@@ -63,12 +63,12 @@ async fn refusals_and_garbage_are_named_without_the_secret() {
         (
             200,
             r#"{"access_token": "t1", "expires_in": 0}"#,
-            "has ended",
+            "has expired",
         ),
         (
             200,
             r#"{"access_token": "a\nb"}"#,
-            "is no text for a header",
+            "cannot be sent in a header",
         ),
         (302, "", "HTTP 302"),
     ];

@@ -84,7 +84,7 @@ async fn a_token_file_may_end_in_a_line_break() {
     std::fs::write(&token, "\n").unwrap();
     let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(
-        error.contains("token: the file is empty: write the token alone"),
+        error.contains("token: the file is empty: write only the token"),
         "{error}"
     );
 }

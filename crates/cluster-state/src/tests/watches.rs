@@ -48,7 +48,7 @@ async fn pods_are_read_again_when_other_resources_are_gpus() {
     let inventory = scene
         .until(|now| !now.pods.iter().any(Pod::requests_gpu))
         .await;
-    assert_eq!(inventory.pods.len(), 1, "it is known all the same");
+    assert_eq!(inventory.pods.len(), 1, "it is known nevertheless");
     let lists = scene.health("pods").lists;
     assert_eq!(lists, 2);
     scene.watches.read_by(others);

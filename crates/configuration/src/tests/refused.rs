@@ -71,7 +71,7 @@ prometheus: {url: 'http://h', nameMatching: regex}
 prometheus: {url: 'http://h', verb: PUT}
     prometheus.verb: "PUT" is not known: write GET or POST
 prometheus: {url: 'http://h', timeout: 0s}
-    prometheus.timeout: "0s" makes no sense here: write a duration from 1ms to 1d
+    prometheus.timeout: "0s" is out of range: write a duration from 1ms to 1d
 prometheus: {url: 'http://h', maxBodyBytes: 512Mi}
     prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0
 prometheus: {url: 'http://h', auth: {}}
@@ -85,7 +85,7 @@ prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
 prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}
-    prometheus.auth.basic.username: holds a colon
+    prometheus.auth.basic.username: contains a colon
 prometheus: {url: 'http://h', tls: {certFile: a}}
     prometheus.tls: has certFile without keyFile
 prometheus: {url: 'http://h', tls: {keyFile: a}}
@@ -107,7 +107,7 @@ gpu: {average: median}
 gpu: {idle: one}
     gpu.idle: "one" is not known: write zero or omit
 gpu: {step: 500ms}
-    gpu.step: "500ms" makes no sense here: write a duration from 1s to 1m
+    gpu.step: "500ms" is out of range: write a duration from 1s to 1m
 gpu: {minDevices: 50}
     gpu.minDevices: "50" is no share: write a number above 0, at most 1
 gpu: {percentAsRatio: maybe}
@@ -125,7 +125,7 @@ gpu: {active: {any: [{signal: power, above: 1}]}}
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
     gpu.active.any[0]: is no condition
 gpu: {active: {all: [{signal: memory_used, above: much}]}}
-    gpu.active: has a condition above what is no number: write one such as 0
+    gpu.active: has a condition whose above is not a number: write one such as 0
 gpu: {metrics: [{name: a/b, field: X}]}
     gpu.metrics[0].name: "a/b" is no metric name
 gpu: {metrics: [{name: '9a', field: X}]}

@@ -110,7 +110,7 @@ fn an_alias_in_a_rule_shows_nothing_of_what_it_stands_for() {
         let text =
             format!("prometheus: {{url: 'http://p', headers: {{X: &a '(hunter2'}}}}\n{alias}\n");
         let warnings = load(&text).warnings.join("\n");
-        assert!(warnings.contains("what its alias stands for"), "{warnings}");
+        assert!(warnings.contains("the value of its alias"), "{warnings}");
         assert!(!warnings.contains(SECRET), "{alias}\n{warnings}");
     }
 }

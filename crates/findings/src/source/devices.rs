@@ -175,7 +175,7 @@ fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Opt
     let since = had.unwrap_or_default();
     let [plain, profiling] = field.fields;
     let message = format!(
-        "GPUs without {}{since}: {} of {}; neither {plain} nor {profiling} is reported of them",
+        "GPUs without {}{since}: {} of {}; neither {plain} nor {profiling} is reported for them",
         field.name, lacking.without, lacking.expected
     );
     let remedy = if lacking.mig == lacking.without {
@@ -184,7 +184,7 @@ fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Opt
         )
     } else {
         format!(
-            "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); see how it is spelt: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
+            "add {plain} (on MIG {profiling}) to the exporter's list of counters (-f); list the names that exist: count by (__name__) ({{__name__=~\"(?i)dcgm.*util.*\"}})"
         )
     };
     let finding = Finding::new(&GM401, GPUS, message, remedy);
@@ -206,7 +206,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let unnamed = fleet.unnamed;
     let message = if unnamed == fleet.devices && holders > 0 {
         format!(
-            "no GPU (of {unnamed}) is reported with the pod that holds it: pods with GPUs that run and have no values: {holders}"
+            "none of {unnamed} GPUs is reported with the pod that holds it: running pods with GPUs and without values: {holders}"
         )
     } else {
         let held = |row| {
@@ -222,7 +222,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
         let mut nodes = lacks.map(|node| &*node.name).peekable();
         nodes.peek()?;
         format!(
-            "no GPU of {} is reported with a pod, and pods with GPUs run there: they have no values",
+            "no GPU of {} is reported with a pod, although pods with GPUs run there: these pods have no values",
             listed(nodes)
         )
     };
@@ -235,7 +235,7 @@ fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
     (is_whole && fleet.shared > 0).then(|| {
         let message = format!(
-            "GPUs held by several pods at once: {}, by {} at most: each of the pods shows the value of the whole GPU",
+            "GPUs that several pods hold: {}, with at most {} pods each: each pod shows the value of the whole GPU",
             fleet.shared, fleet.most_holders
         );
         let remedy = "set gpu.shared: split to divide it among them, or scale on metrics of the workload, where each GPU counts once";
@@ -248,9 +248,9 @@ fn twice(seen: PolledSource<'_>, fleet: &Fleet) -> Vec<Finding> {
     let found = fleet.twice.iter().map(|(jobs, count)| {
         let names = listed(jobs.iter().map(|job| seen.job(*job)));
         let message = format!(
-            "GPUs that each of them scrapes: {count}: Prometheus keeps every sample twice, and avg_GPU_utilization counts it twice"
+            "GPUs that all these jobs scrape: {count}: Prometheus stores each sample more than once, and avg_GPU_utilization counts it more than once"
         );
-        Finding::new(&GM407, format!("Jobs {names}"), message, "drop one of the scrapes")
+        Finding::new(&GM407, format!("Jobs {names}"), message, "remove one of the scrape jobs")
     });
     found.collect()
 }

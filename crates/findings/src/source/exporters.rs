@@ -47,7 +47,7 @@ fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
         .filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
     let found = rare.map(|(job, scrape_ms)| {
         let message = format!(
-            "is scraped every {}, and an exporter has a reading every {} or more often: those in between are lost",
+            "is scraped every {}, but an exporter has a new reading at least every {}: the readings in between are lost",
             span(scrape_ms),
             span(EXPORTER_MS)
         );
@@ -70,10 +70,10 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let instances: BTreeSet<&str> = silent.into_iter().flat_map(instance).collect();
     (!instances.is_empty()).then(|| {
         let message = format!(
-            "exporters of GPUs that pods hold have fallen silent ({}): these pods have no values",
+            "exporters of GPUs that pods hold are silent ({}): these pods have no values",
             listed(instances)
         );
-        let remedy = "check dcgm-exporter there, and in Prometheus whether its target is up";
+        let remedy = "check dcgm-exporter there, and check in Prometheus that its target is up";
         Finding::new(&GM408, EXPORTERS, message, remedy)
     })
 }
@@ -87,8 +87,7 @@ fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
     instances.sort_unstable();
     (!instances.is_empty()).then(|| {
         let message = format!(
-            "exporters answer, but all their readings have stood still for ten minutes though a GPU is busy ({}): \
-             their devices are taken as unknown",
+            "exporters answer, but none of their readings has changed for ten minutes although a GPU is busy ({}): their devices are treated as unknown",
             listed(instances)
         );
         Finding::new(&GM409, EXPORTERS, message, "restart dcgm-exporter there")
@@ -101,7 +100,7 @@ fn lost(seen: PolledSource<'_>) -> Option<Finding> {
     let uuids: BTreeSet<&str> = lost.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {
         let message = format!(
-            "exporters report other GPUs of the node, but for longer than a window not {}, which pods hold: values go on without them",
+            "exporters have not reported {} for longer than a window, although pods hold them and other GPUs of the node are reported: values do not include them",
             listed(uuids)
         );
         Finding::new(&GM410, GPUS, message, "look for Xid errors there (dmesg), and restart dcgm-exporter")
@@ -119,11 +118,11 @@ fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {
         let message = format!(
-            "exporters on {} report GPUs that pods hold, but for longer than a window not these pods ({}): the labels went, and the GPUs are taken for missing",
+            "exporters on {} report GPUs that pods hold, but without the labels of these pods for longer than a window ({}): the GPUs are treated as missing",
             listed(nodes),
             listed(uuids)
         );
-        let remedy = "restart dcgm-exporter there: it has lost the kubelet (/var/lib/kubelet/pod-resources), as its log says";
+        let remedy = "restart dcgm-exporter there: it has lost its connection to the kubelet (/var/lib/kubelet/pod-resources); see its log";
         Finding::new(&GM410, GPUS, message, remedy)
     })
 }
@@ -168,7 +167,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
             "no sums and counts of {}: more of their GPUs are silent or were never seen than gpu.minDevices allows",
             counts.join(", ")
         );
-        let remedy = "mend the exporters that GM408, GM409 and GM412 name; explain says which GPUs an object misses";
+        let remedy = "repair the exporters that GM408, GM409 and GM412 name; explain shows which GPUs of an object are missing";
         Finding::new(&GM411, GPUS, message, remedy)
     })
 }
@@ -181,10 +180,10 @@ fn units(seen: PolledSource<'_>) -> Option<Finding> {
     let instances: BTreeSet<&str> = lately.map(|(id, ..)| seen.instance(id)).collect();
     (!instances.is_empty()).then(|| {
         let message = format!(
-            "utilisation is sent in another unit than before, 0 to 1 or 0 to 100, by {}: what was read in the other unit is unknown",
+            "the unit of utilisation (0 to 1 or 0 to 100) changed at {}: readings in the former unit are treated as unknown",
             listed(instances)
         );
-        let remedy = "check that one unit is meant, and set gpu.percentAsRatio to true or false";
+        let remedy = "check that the exporters use one unit, and set gpu.percentAsRatio to true or false";
         Finding::new(&GM413, EXPORTERS, message, remedy)
     })
 }
@@ -204,10 +203,10 @@ fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
     }
     (!nodes.is_empty()).then(|| {
         let message = format!(
-            "no dcgm-exporter runs on {}: GPUs there are in no value",
+            "no dcgm-exporter runs on {}: values do not include the GPUs there",
             listed(nodes)
         );
-        let remedy = "let its DaemonSet run there: nodeSelector, tolerations";
+        let remedy = "allow its DaemonSet to run there: check nodeSelector and tolerations";
         Finding::new(&GM412, EXPORTERS, message, remedy)
     })
 }

@@ -86,7 +86,7 @@ pub fn unanswered<'n>(
 /// Prometheus answers, and has no GPU series; why, with a remedy.
 #[must_use]
 pub fn without_series(why: &str) -> Report {
-    let remedy = "look for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
+    let remedy = "search for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
     let finding = Finding::new(&GM401, PROMETHEUS, why, remedy);
     alone(finding, "there are no series")
 }
@@ -96,7 +96,7 @@ pub fn without_series(why: &str) -> Report {
 pub fn alone(finding: Finding, reason: &str) -> Report {
     Report {
         findings: vec![finding],
-        skipped: [unseen(reason, "mend that first")].into(),
+        skipped: [unseen(reason, "correct that first")].into(),
         looked: true,
     }
 }

@@ -30,10 +30,10 @@ pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     }
     let found = late.into_iter().map(|(job, lag_ms)| {
         let message = format!(
-            "samples can be read {} after they were taken: values are that old, and autoscalers act that late",
+            "samples can be read {} after they were taken: values are late by this time, and so are the decisions of autoscalers",
             span(lag_ms)
         );
-        let remedy = "look at what lies between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
+        let remedy = "check the components between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
         Finding::new(&GM302, of_job(seen.job(job)), message, remedy)
     });
     found.collect()
@@ -47,7 +47,7 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     if skew_ms != 0 {
         let way = if skew_ms > 0 { "ahead of" } else { "behind" };
         let message = format!(
-            "its clock is {} {way} this server's; values go by its clock",
+            "its clock is {} {way} this server's; values use its clock",
             span(skew_ms.abs())
         );
         found.push(Finding::new(
@@ -68,11 +68,11 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     }
     let targets = off.into_iter().map(|((job, way), (ids, most_ms))| {
         let message = format!(
-            "the times of samples of {} are up to {} {way} those of the other targets: their windows end at another time",
+            "the times of samples of {} are up to {} {way} those of the other targets: their windows end at a different time",
             listed(ids.into_iter().map(|id| seen.instance(id))),
             span(most_ms)
         );
-        let remedy = "set the clocks there by NTP; where exporters or agents write the times, let the scrape do it (honor_timestamps: false)";
+        let remedy = "set the clocks there by NTP; if exporters or agents write the timestamps, set honor_timestamps: false for the scrape";
         Finding::new(&GM303, of_job(seen.job(job)), message, remedy)
     });
     found.extend(targets);
@@ -103,7 +103,7 @@ pub(super) fn clusters(seen: PolledSource<'_>) -> Option<Finding> {
         let strange = match nodes {
             [] => String::new(),
             nodes => format!(
-                ": {} are no nodes of this cluster, and the pods that their series name run on others",
+                ": {} are not nodes of this cluster, and the pods that their series name run on other nodes",
                 listed(nodes)
             ),
         };

@@ -64,7 +64,7 @@ fn gm508_counts_living_pods_of_others() {
     assert!(
         found
             .message
-            .contains("takes 2 pods, 1 of them not its own (such as b)"),
+            .contains("matches 2 pods, 1 of which belong to other workloads (such as b)"),
         "{}",
         found.message
     );
@@ -130,7 +130,7 @@ fn gm513_compares_the_gpus_of_all_replicas_with_those_of_the_nodes() {
         target::capacity(&hpa, gpus, &workload.spec.template, &there)
     };
     assert_eq!(capacity(&gpus, &workload(&[], "2")), None);
-    let message = "4 replicas of 3 nvidia.com/gpu are 12, and the nodes have 8";
+    let message = "4 replicas with 3 nvidia.com/gpu each need 12, and the nodes have 8";
     let found = capacity(&gpus, &workload(&[], "3")).unwrap();
     assert!(found.message.contains(message), "{}", found.message);
     // An init container that runs before the others needs its GPUs for itself.

@@ -188,11 +188,11 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
         ("dial tcp 10.0.0.1:443: i/o timeout".to_owned(), "firewall"),
         (
             "dial tcp 10.0.0.1:443: connect: connection refused".to_owned(),
-            "nothing listens",
+            "no process listens",
         ),
         (
             "remote error: tls: access denied".to_owned(),
-            "no certificate to show",
+            "no certificate yet",
         ),
         (
             "remote error: tls: protocol version not supported".to_owned(),
@@ -202,7 +202,7 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
             "http: server gave HTTP response to HTTPS client".to_owned(),
             "plain HTTP",
         ),
-        ("EOF".to_owned(), "closes it"),
+        ("EOF".to_owned(), "accepted and then closed"),
         ("something new".to_owned(), "log of the server"),
     ] {
         let condition = available("False", "FailedDiscoveryCheck", &status);

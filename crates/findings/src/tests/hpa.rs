@@ -66,7 +66,7 @@ fn gm501_names_the_metric_that_was_meant() {
             None,
             "is gpu_memory_utilization meant?",
         ),
-        ("Pods", "http_requests", all, "take a name of"),
+        ("Pods", "http_requests", all, "use a name from"),
         ("Pods", "cluster_gpu_held_count", all, "type External"),
         ("External", "queue_length", all, "type Pods or Object"),
         (

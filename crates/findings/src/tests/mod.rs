@@ -108,7 +108,7 @@ fn every_code_has_a_page_of_its_own_and_every_page_a_code() {
         assert!(code.page.starts_with(&heading), "{}", code.id);
         for part in [
             "Why it matters",
-            "How to mend it",
+            "How to fix it",
             "How to see that it is gone",
         ] {
             assert!(

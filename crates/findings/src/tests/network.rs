@@ -45,9 +45,9 @@ fn remedy(ingress: &[Value]) -> Option<String> {
     let selector = labels(&[("app", "prometheus")]);
     network::name(&mut finding, policy, &selector, &client());
     assert!(
-        finding
-            .message
-            .ends_with("NetworkPolicy monitoring/prometheus-k8s does not let the server's pods in"),
+        finding.message.ends_with(
+            "NetworkPolicy monitoring/prometheus-k8s does not allow ingress from the server's pods"
+        ),
         "{finding:?}"
     );
     Some(finding.remedy)

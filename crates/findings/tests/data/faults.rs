@@ -291,7 +291,7 @@ fn gm304_names_the_nodes_of_another_cluster_without_a_label() {
             .mcu(&other("D", "pod=q"), &values),
     );
     let said = message(&found, "GM304");
-    assert!(said.contains(": other-1 are no nodes"), "{said}");
+    assert!(said.contains(": other-1 are not nodes"), "{said}");
 }
 
 #[test]

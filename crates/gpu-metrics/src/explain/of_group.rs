@@ -111,19 +111,19 @@ fn notes(
     };
     note(
         at_end(ReadingOutcome::Missing),
-        "should answer and do not: sums and counts of active and idle GPUs end when more than a tenth is missing, means when more than half is or when the missing ones may change the mean by more than a tenth",
+        "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
     );
     note(
         at_end(ReadingOutcome::Lost),
-        "have no reading of this field for longer than a window, though their exporters answer: they are left out; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
+        "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
     );
     note(
         at_end(ReadingOutcome::ActivityUnknown),
-        "answer, but not for the field that decides whether they are active",
+        "have readings, but not of the field that decides whether they are active",
     );
     note(
         at_end(ReadingOutcome::BeforeItsTime),
-        "have readings only of a pod that had the name before",
+        "have only readings of an earlier pod with the same name",
     );
     note(
         reasons
@@ -131,11 +131,11 @@ fn notes(
             .iter()
             .filter(|device| device.frozen_since.is_some())
             .count(),
-        "belong to an exporter whose readings stand still: they are unknown",
+        "belong to an exporter whose readings do not change: they are treated as unknown",
     );
     if !named && devices > 0 {
         notes.push(format!(
-            "devices counted and not listed: {devices}, of more namespaces than the one asked in"
+            "devices counted and not listed: {devices}, because their pods are in other namespaces too"
         ));
     } else if devices > MOST_DEVICES {
         notes.push(format!(
@@ -145,7 +145,7 @@ fn notes(
     }
     let unseen: u32 = group.unseen.iter().map(|unseen| unseen.count).sum();
     if unseen > 0 {
-        notes.push(format!("of {unseen} GPUs that pods request no series on the pods' nodes tells: check dcgm-exporter there"));
+        notes.push(format!("{unseen} GPUs that pods request have no series on the nodes of these pods: check dcgm-exporter there"));
     }
     let conflicts = reasons.devices.iter().flat_map(|device| &device.rows);
     if conflicts
@@ -153,7 +153,7 @@ fn notes(
         .any(|facts| facts.standing == Standing::Gone)
     {
         notes.push(
-            "readings of pods that have gone count for the time they held the device".to_owned(),
+            "readings of deleted pods count for the time that they held the device".to_owned(),
         );
     }
     let clusters = snapshot.layout().several_clusters();
@@ -240,8 +240,8 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         Over::All => "all GPUs that answer",
     };
     let formula = match (is_mean, formula) {
-        (true, Formula::SampleWeighted) => "; each reading in the window weighs the same",
-        (true, Formula::ActiveInstants) => "; instants at which none is active are left out",
+        (true, Formula::SampleWeighted) => "; each reading in the window has the same weight",
+        (true, Formula::ActiveInstants) => "; instants without an active device are excluded",
         (true, Formula::Plain) => "; each device's mean over the window first, zeros included",
         _ => "; first over the devices at each instant, then over the instants of the window",
     };

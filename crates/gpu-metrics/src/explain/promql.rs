@@ -25,12 +25,12 @@ const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which
 const NOT_SHORT: &str =
     "its devices have MIG instances, parts of processes or several ways of naming pods";
 const TOO_MANY: &str = "it would have to list too many names";
-const NOT_SAID: &str = "the metric selector asks for what no label matcher can say: it compares numbers, or series \
-                        spell a label in several ways";
+const NOT_SAID: &str = "the metric selector cannot be written as label matchers: it compares \
+                        numbers, or series spell a label in several ways";
 const MIXED: &str = "its devices are read from different fields";
-const NO_DEVICE: &str = "no device has a part in it";
+const NO_DEVICE: &str = "no device contributes to it";
 const NOT_BUILT_IN: &str = "the name of its field is not known here";
-const ORIGINAL: &str = "docs/numbers.md, \"The original's number\", has it";
+const ORIGINAL: &str = "see docs/numbers.md, \"The original's number\"";
 
 /// The most names in a query.
 const MOST_NAMES: usize = 64;
@@ -176,7 +176,7 @@ fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
         ));
     }
     if snapshot.policy().activity != Activity::OwnValueAboveZero {
-        return Some("gpu.active as it is set: the query takes a device for active when its own value is above 0".to_owned());
+        return Some("the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned());
     }
     Some(LEFT_OUT.to_owned())
 }

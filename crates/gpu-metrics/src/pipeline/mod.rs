@@ -155,7 +155,7 @@ impl Pipeline {
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let of_all = !self.is_of_mig_alone(batch.signal, now);
         let report = self.take_part(batch, now);
-        // Without a new sample the signal was read no further: once the store goes on,
+        // Without a new sample the signal was read no further: once the store continues,
         // reading resumes where it stopped.
         let news = report.applied.accepted + report.applied.invalid;
         let stopped = news == 0 && self.store.has_signal(batch.signal);

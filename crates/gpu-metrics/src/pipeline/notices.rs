@@ -77,7 +77,7 @@ fn changed_units(store: &Store) -> impl Iterator<Item = String> {
                 Scale::Ratio => "0 to 1",
             };
             let at = at.whole_second().date();
-            format!("exporter {exporter:?}: utilisation runs from {unit} since {at}: what was read before in another unit is unknown")
+            format!("exporter {exporter:?}: utilisation runs from {unit} since {at}: earlier readings in another unit are treated as unknown")
         })
 }
 

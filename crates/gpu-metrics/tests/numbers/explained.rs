@@ -138,7 +138,7 @@ fn what_is_held_is_shown_by_no_reading() {
 fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
     let of =
         |pod: &str| format!("UUID=A job=dcgm instance=i exported_namespace=n exported_pod={pod}");
-    // At the end of the window, and as long as a reading is believed.
+    // At the end of the window, and as long as a reading is valid.
     for (after, pods) in [(1, &["n/p", "n/q"][..]), (6, &["n/q"][..])] {
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None), ("n/q", None)]);
         let values = "· ".repeat(6) + &"30 ".repeat(after);

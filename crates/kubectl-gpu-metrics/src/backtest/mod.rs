@@ -280,8 +280,8 @@ fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
             },
             defaults.join(" ")
         ),
-        "demand is assumed to be the same whatever the replicas, shared evenly, and lost where \
-         they cannot serve it"
+        "the simulation assumes that demand does not depend on the replicas, is shared evenly, and \
+         is lost if the replicas cannot serve it"
             .to_owned(),
     ]
 }
@@ -305,16 +305,16 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
     }
     if censored > 0.0 {
         warnings.push(format!(
-            "in {:.1} % of the time most GPUs were at {} % or more: the demand was at least what is \
-             shown; --demand tells more",
+            "in {:.1} % of the time most GPUs were at {} % or more: the demand may be higher than \
+             shown; set --demand to measure it",
             100.0 * censored,
             SATURATED
         ));
     }
     match conservation {
         None => warnings.push(
-            "fewer than three changes of the replicas stand for themselves: whether demand is \
-             conserved was not tested"
+            "fewer than three changes of the replicas can be evaluated separately: conservation of \
+             demand was not tested"
                 .to_owned(),
         ),
         Some(it) if !it.holds() => warnings.push(it.sentence().to_owned()),
@@ -326,8 +326,8 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
 fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String> {
     if censored > MOST_CENSORED {
         return Some(format!(
-            "in {:.0} % of the time the demand is not known, only that it was higher; give \
-             --demand, or backtest a time with more GPUs",
+            "in {:.0} % of the time the demand was higher than the GPUs could serve, so it is \
+             unknown; set --demand, or select a period with more GPUs",
             100.0 * censored
         ));
     }
@@ -373,7 +373,7 @@ fn span(args: &BacktestArgs, step: Duration) -> Result<(Timestamp, usize), Failu
     let moments = usize::try_from(count).ok().filter(|count| *count > 1);
     if moments.is_some_and(|count| count > MOST_MOMENTS) {
         return Err(Failure::Usage(format!(
-            "from {} to {} there are more than {MOST_MOMENTS} moments: ask for less time",
+            "from {} to {} there are more than {MOST_MOMENTS} moments: select a shorter period",
             from.date(),
             to.date()
         )));
@@ -381,7 +381,7 @@ fn span(args: &BacktestArgs, step: Duration) -> Result<(Timestamp, usize), Failu
     let moments = moments.ok_or_else(|| {
         let (from, to) = (from.date(), to.date());
         Failure::Usage(format!(
-            "from {from} to {to} there is nothing: give --from before --to"
+            "the period from {from} to {to} is empty: give --from before --to"
         ))
     })?;
     let start = to.millis().div_euclid(step_ms) - count + 1;

@@ -48,7 +48,7 @@ fn of(report: &Report) -> Markup {
                 (rows(&print::sweep_table(sweep)))
                 @if let Some(command) = print::command(report) { pre { code { (command) } } }
             }
-            h2 { "What this stands on" }
+            h2 { "Assumptions and data" }
             ul { @for note in print::conservation(report).iter().chain(&report.notes) { li { (note) } } }
         }
     }
@@ -150,10 +150,10 @@ fn demand(report: &Report) -> Markup {
     let chart = Lines {
         title: "Demand and capacity over time",
         description: match marked.is_empty() {
-            true => "GPUs: what was asked for, and what served.",
+            true => "Demand and capacity in GPUs.",
             false => {
-                "GPUs: what was asked for, and what served. Where it is hatched the GPUs were \
-                      at their limit: the demand was at least what is shown."
+                "Demand and capacity in GPUs. In hatched periods the GPUs were at their limit, and \
+                 the demand was at least the value shown."
             }
         },
         lines: vec![
@@ -164,14 +164,14 @@ fn demand(report: &Report) -> Markup {
         band: None,
         marked,
     };
-    figure("Demand, with what served it", &chart)
+    figure("Demand and capacity", &chart)
 }
 
 fn replicas(report: &Report) -> Markup {
     let [recorded, simulated] = &report.ticks;
     let read = |tick: &Tick| Some(f64::from(tick.replicas));
     let (min, max) = (report.plan.hpa.min, report.plan.hpa.max);
-    let description = format!("Ordered, between minReplicas {min} and maxReplicas {max}.");
+    let description = format!("Desired replicas, between minReplicas {min} and maxReplicas {max}.");
     let chart = Lines {
         title: "Replicas over time",
         description: &description,
@@ -191,8 +191,8 @@ fn metric(report: &Report) -> Markup {
     let target = first.map_or(0.0, |metric| metric.target.number());
     let Tolerances { down, up } = report.tolerances;
     let description = format!(
-        "As the controller read it and kubectl shows it; the band is the target, {target}, with its \
-         tolerance: within it nothing changes."
+        "The value that the controller read and kubectl shows. The band is the target, {target}, \
+         with its tolerance. Within the band the replicas do not change."
     );
     let chart = Lines {
         title: "The metric over time",

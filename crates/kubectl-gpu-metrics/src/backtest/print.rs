@@ -119,11 +119,11 @@ pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> Str
         None => {
             let tested = match conservation {
                 Some(_) => "",
-                None => "; whether demand is conserved, on which it rests, was not tested",
+                None => "; the assumption that demand is conserved was not tested",
             };
             format!(
-                "best: the cheapest that was overloaded no longer than it is now, on the first two \
-                 thirds of the time; after is the last third, which it did not know{tested}"
+                "best: the cheapest setting without more overload than now, selected on the first \
+                 two thirds of the period; after: its result on the last third{tested}"
             )
         }
         Some(why) => format!("no recommendation: {why}"),

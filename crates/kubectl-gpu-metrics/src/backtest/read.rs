@@ -92,7 +92,7 @@ impl Store<'_> {
             };
             let as_ratio = self.config.policy.percent_as_ratio;
             let mut gather = Gather::new(whose, (spec.unit, as_ratio), (start, step), count);
-            // The server believes a reading for this long, shorter than Prometheus'
+            // A reading is valid on the server for this long, shorter than Prometheus'
             // five minutes.
             let fresh = format_duration(step * 5 / 2);
             let readings = selectors.iter();
@@ -111,8 +111,8 @@ impl Store<'_> {
             notes.clear();
         }
         Err(Failure::Failed(format!(
-            "no reading of a GPU of {} {} in namespace {}: look whether the name is right, whether \
-             readings are kept for so long, and whether they name pods (check --explain GM402)",
+            "no GPU reading for {} {} in namespace {}: check the name, the retention of the store, \
+             and that series name pods (check --explain GM402)",
             plan.hpa.scaled.kind, plan.hpa.scaled.name, plan.hpa.namespace
         )))
     }
@@ -183,8 +183,8 @@ impl Store<'_> {
         match (self.args.step, seen) {
             // One scrape in five may be lost.
             (Some(step), Some(seen)) if step * 5 / 4 < seen => Err(Failure::Usage(format!(
-                "--step {} is less than the distance of two readings, {}: moments between them \
-                 would have none",
+                "--step {} is shorter than the distance between two readings, {}: some moments \
+                 would have no reading",
                 format_duration(step),
                 format_duration(seen)
             ))),
@@ -342,7 +342,7 @@ impl Store<'_> {
         let (mut past, other) = gather.finish();
         if other * 20 > past.moments.len() {
             notes.push(format!(
-                "pods hold {} GPUs; in {} of {} moments some held another number",
+                "pods hold {} GPUs; in {} of {} moments some pods held another number",
                 past.gpus_per_pod,
                 other,
                 past.moments.len()
@@ -351,15 +351,12 @@ impl Store<'_> {
         if self.args.demand.is_some() {
             let factor = past.calibrate(&measure).ok_or_else(|| {
                 Failure::Failed(
-                    "--demand: it has no number above zero at a time at which the GPUs were not at \
-                     their limit: look at what it gives in Prometheus"
+                    "--demand has no value above zero at any time at which the GPUs were below \
+                     their limit: check the result of the query in Prometheus"
                         .to_owned(),
                 )
             })?;
-            notes.push(format!(
-                "a GPU does 1 for each {:.4} of --demand",
-                1.0 / factor
-            ));
+            notes.push(format!("one GPU serves {:.4} of --demand", 1.0 / factor));
         }
         self.trim(&mut past)?;
         let (ready_after, from) = match (self.args.ready_after, seen) {
@@ -368,15 +365,21 @@ impl Store<'_> {
                 let seen = Duration::from_secs(seen.as_secs());
                 (
                     seen,
-                    format!("the median from the first reading to work of {pods} pods"),
+                    format!(
+                        "the median time from the first reading to the first work of {pods} pods"
+                    ),
                 )
             }
-            (None, None) => (READY_AFTER, "assumed: no pod came in this time".to_owned()),
+            (None, None) => (
+                READY_AFTER,
+                "assumed, because no pod was created in this period".to_owned(),
+            ),
         };
         let ready = format_duration(ready_after);
         notes.push(format!(
-            "replicas serve {ready} after they are ordered: {from}; what comes before a first \
-             reading, as scheduling and pulling images, is added by --ready-after"
+            "replicas serve load {ready} after their creation: {from}; this excludes the time \
+             before the first reading, such as scheduling and image pulls; set --ready-after to \
+             include it"
         ));
         Ok(Read {
             past,
@@ -392,7 +395,7 @@ impl Store<'_> {
         let first = past.moments.iter().position(is_known);
         let last = past.moments.iter().rposition(is_known);
         let (Some(first), Some(last)) = (first, last) else {
-            let what = "at no time did most GPUs of the workload have a reading that can be one";
+            let what = "at no time did most GPUs of the workload have a valid reading";
             return Err(Failure::Failed(what.to_owned()));
         };
         past.start = past.time(first);
@@ -401,8 +404,8 @@ impl Store<'_> {
         let length = past.end().since(past.start);
         if length + past.step * 2 < DAY && !self.args.allow_short {
             return Err(Failure::Failed(format!(
-                "in the time asked for are readings of {} only, from {} to {}: less than a day tells nothing of the \
-                 next one; --allow-short tries it all the same",
+                "the period has readings for {} only, from {} to {}: less than a day does not \
+                 predict the next one; set --allow-short to continue",
                 format_duration(Duration::from_secs(length.as_secs())),
                 past.start.date(),
                 past.end().date()
@@ -415,7 +418,9 @@ impl Store<'_> {
 fn owned(pods: &HashSet<String>, plan: &Plan) -> String {
     let (kind, name) = (&plan.hpa.scaled.kind, &plan.hpa.scaled.name);
     match pods.len() {
-        0 => format!("pods of {kind} {name} are told by their names: kube_pod_owner says nothing"),
+        0 => format!(
+            "pods of {kind} {name} are matched by their names: kube_pod_owner has no series for them"
+        ),
         some => format!("{some} pods of {kind} {name}, by kube_pod_owner"),
     }
 }

@@ -10,7 +10,8 @@ pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
         return Ok(at);
     }
     let ago = parse_duration(text);
-    let ago = ago.map_err(|_| "write a time such as 2026-01-02T03:04:05Z, or how long ago: 5m")?;
+    let ago =
+        ago.map_err(|_| "write a time such as 2026-01-02T03:04:05Z, or a duration before now: 5m")?;
     Ok(clock::now() - ago)
 }
 

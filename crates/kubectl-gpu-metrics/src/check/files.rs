@@ -68,7 +68,7 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
                 text,
             }),
             Err(reason) => {
-                let remedy = "name a file that is there and is YAML";
+                let remedy = "name an existing YAML file";
                 broken.push(Skipped::new(shown, reason, remedy));
             }
         }
@@ -136,7 +136,7 @@ pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut
         if !is_known {
             report.skipped.insert(Skipped::new(
                 &*file.path,
-                "has nothing that is looked at",
+                "contains nothing that can be checked",
                 "name files with HorizontalPodAutoscalers, or a configuration",
             ));
         }
@@ -145,9 +145,9 @@ pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut
     let KnownOf { hpas, longest } = known_of;
     if !hpas.is_empty() {
         let skipped = Skipped::new(
-            "what the autoscalers scale: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
+            "the scale targets of HPAs: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
             "files do not show them",
-            "look at the cluster too: check -n NAMESPACE",
+            "check the cluster too: check -n NAMESPACE",
         );
         report.skipped.insert(skipped.of(&OF_TARGETS));
     }
@@ -195,7 +195,7 @@ fn document_of<'f>(
             }
             Err(reason) => {
                 let what = format!("{} in {}", object(document), file.path);
-                let remedy = "mend it: kube-apiserver takes autoscaling/v2 without such faults";
+                let remedy = "correct the manifest: kube-apiserver accepts only valid objects of autoscaling/v2";
                 report.skipped.insert(Skipped::new(what, reason, remedy));
                 false
             }

@@ -56,7 +56,7 @@ pub(crate) async fn look_at(
     {
         look.report.skipped.insert(Skipped::new(
             "registration and rights",
-            "this server has metrics alone (demo): it is no kube-apiserver",
+            "this server serves metrics only (demo) and is not a kube-apiserver",
             "name a cluster by --kubeconfig or --context, or files: check hpa.yaml",
         ));
         data(&mut look, None).await?;
@@ -84,8 +84,8 @@ async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResour
     } else {
         let skipped = Skipped::new(
             "rights of the server",
-            "no APIService that was read leads to a server that answers, or to a Service with its label",
-            "install the server or mend its APIServices, and look again",
+            "no APIService refers to a server that answers, or to a Service with the server's label",
+            "install the server or correct its APIServices, and run check again",
         );
         look.report.skipped.insert(skipped.of(&[&GM201]));
     }
@@ -116,7 +116,7 @@ pub(super) async fn served_for_files(
         }
         Err(error) => {
             let what = "names of metrics beside the built-in ones";
-            let remedy = "name a cluster that is reached, or --offline";
+            let remedy = "name a reachable cluster, or use --offline";
             let skipped = Skipped::new(what, error.to_string(), remedy);
             report.skipped.insert(skipped.of(&[&codes::GM501]));
             None
@@ -145,8 +145,8 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
         let service = &home.service;
         let skipped = Skipped::new(
             "rights and flags of the server",
-            format!("no Deployment makes the pods that Service {namespace}/{service} selects"),
-            "run the server by a Deployment, or compare its labels with the selector",
+            format!("no Deployment owns the pods that Service {namespace}/{service} selects"),
+            "run the server in a Deployment, or compare its labels with the selector",
         );
         look.report
             .skipped
@@ -200,10 +200,10 @@ pub(crate) async fn data(
         ReadAnswer::Skipped => return Ok(GpuResources::default()),
         ReadAnswer::Absent => {
             let reason = apiservice.map_or(
-                "no APIService that was read leads to gpu-metrics-apiserver, and the server there has no findings",
+                "no APIService refers to gpu-metrics-apiserver, and the server that answers has no findings",
                 |_| "the server that runs there is older than this program, and has no findings",
             );
-            let skipped = source::unseen(reason, "install it, or take its newest version");
+            let skipped = source::unseen(reason, "install or upgrade gpu-metrics-apiserver");
             look.report.skipped.insert(skipped);
             return Ok(GpuResources::default());
         }

@@ -108,7 +108,7 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
         (true, _) => Err(Failure::Findings),
         (false, true) => Ok(()),
         (false, false) => Err(Failure::Unchecked(
-            "what was asked for could not be looked at, or not all of it".to_owned(),
+            "the requested checks could not run, or not all of them".to_owned(),
         )),
     }
 }
@@ -118,7 +118,7 @@ fn explain(id: &str) -> Result<(), Failure> {
         let known: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
         let known = known.join(", ");
         return Err(Failure::Usage(format!(
-            "{id} is no code: there are {known}"
+            "{id} is not a code: the codes are {known}"
         )));
     };
     wrap::print(code.page.trim_end());

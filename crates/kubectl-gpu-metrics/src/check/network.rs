@@ -25,7 +25,7 @@ static READ_POLICIES: ReadRight =
     right("list", "networking.k8s.io", "v1", "networkpolicies").checks(&[]);
 
 /// Why policies and pods are read.
-const WHY: &str = " (does one shut the server out of Prometheus?)";
+const WHY: &str = " (whether one blocks the server from Prometheus)";
 
 /// How the server reports that Prometheus does not answer.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];

@@ -62,14 +62,14 @@ fn text(report: &Report) -> String {
     }
     for it in &report.skipped {
         let part = format!(
-            "- not looked at: {}\n  {}\n  → {}\n",
+            "- skipped: {}\n  {}\n  → {}\n",
             it.what, it.reason, it.remedy
         );
         parts.push(wrapped(&part, 2));
     }
     let [errors, warnings, notes] = report.counts();
     parts.push(format!(
-        "errors: {errors}, warnings: {warnings}, notes: {notes}; not looked at: {}",
+        "errors: {errors}, warnings: {warnings}, notes: {notes}; skipped: {}",
         report.skipped.len()
     ));
     parts.join("\n")

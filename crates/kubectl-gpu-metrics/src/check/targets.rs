@@ -62,10 +62,10 @@ pub(super) async fn check(
 async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkload>, CallError> {
     let target = &hpa.scaled;
     let kind = target.kind.as_str();
-    let what = format!("what {hpa} scales");
+    let what = format!("the scale target of {hpa}");
     if !KINDS.contains(&kind) {
-        let reason = format!("{kind} is no Deployment, StatefulSet or ReplicaSet");
-        let remedy = "nothing: its pods, who sets its replicas and its GPUs are not looked at";
+        let reason = format!("{kind} is not a Deployment, StatefulSet or ReplicaSet");
+        let remedy = "no action is needed: the checks of its pods, replicas and GPUs are skipped";
         let skipped = Skipped::new(what, reason, remedy);
         look.report.skipped.insert(skipped.of(&OF_TARGETS));
         return Ok(None);

@@ -209,7 +209,7 @@ fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
     let assumed = vec![
         format!("flags of kube-controller-manager: {}", flags.join(" ")),
-        "recommendations of before: only what the status tells of them; --follow remembers them from its start on"
+        "earlier recommendations: only those in the status; --follow keeps all recommendations from its start"
             .to_owned(),
     ];
     [given, assumed]

@@ -16,8 +16,9 @@ use crate::wrap::{print, wrapped};
 const PERCENT: &str = "percent, 0 to 100";
 
 /// The metrics that the recipes scale on.
-const RECIPES: &str = "what NVIDIA's recipes and its validator ask for: the load of all GPUs, idle ones included. An \
-                       autoscaler of one service takes gpu_memory_utilization or gpu_utilization of its pods";
+const RECIPES: &str = "the recipes and the validator of NVIDIA, which request the load of all \
+                       GPUs, including idle ones. For an autoscaler of one service use \
+                       gpu_memory_utilization or gpu_utilization of its pods";
 
 /// Metric, unit, and what to scale on with it.
 const USES: [(&str, &str, &str); 13] = [
@@ -35,34 +36,38 @@ const USES: [(&str, &str, &str); 13] = [
     (
         "gpu_utilization",
         PERCENT,
-        "as gpu_memory_utilization, for workloads that compute more than they move",
+        "the same as gpu_memory_utilization, for compute-bound workloads",
     ),
     (
         "gpu_memory_used",
         "MiB",
-        "to see whether a model fits; frameworks keep what they once took, so rarely to scale",
+        "checking whether a model fits; rarely for scaling, because frameworks keep the memory that they allocated",
     ),
-    ("gpu_memory_used_percent", PERCENT, "as gpu_memory_used"),
+    (
+        "gpu_memory_used_percent",
+        PERCENT,
+        "the same as gpu_memory_used",
+    ),
     (
         "gpu_power_usage",
         "watts",
-        "budgets of power; with AverageValue",
+        "power budgets, with AverageValue",
     ),
     (
         "gpu_held_count",
         "GPUs",
         "an Object or External metric with AverageValue",
     ),
-    ("gpu_active_count", "GPUs", "as gpu_held_count"),
+    ("gpu_active_count", "GPUs", "the same as gpu_held_count"),
     (
         "gpu_idle_count",
         "GPUs",
-        "alerts and reports: GPUs that are held and do nothing",
+        "alerts and reports about GPUs that are held and idle",
     ),
     (
         metrics::ORIGINAL_AVERAGE,
         PERCENT,
-        "what scaled on it before; new autoscalers use gpu_memory_utilization",
+        "existing autoscalers that use it; new autoscalers should use gpu_memory_utilization",
     ),
     ("dcgm_gpu_utilization", PERCENT, RECIPES),
     ("dcgm_gpu_memory_used", "MiB", RECIPES),
@@ -119,7 +124,7 @@ fn describe(spec: &MetricSpec, reach: Reach) -> String {
 
 fn of_resource(name: &str, unit: &str) -> String {
     format!(
-        "{name}\n  means     what pods and nodes use, as Prometheus answers to the queries of resourceRules\n  \
+        "{name}\n  means     the usage of pods and nodes, from the queries of resourceRules\n  \
          unit      {unit}\n  read from the series that resourceRules.{name} of the configuration names\n  \
          good for  kubectl top, and autoscalers with a Resource metric; a target in percent is of what the pods request\n  \
          asked     of pods and nodes (metrics.k8s.io)\n"
@@ -132,19 +137,19 @@ async fn of_cluster(
     name: &str,
     built_in: &[Arc<str>],
 ) -> Result<String, Failure> {
-    let unknown = |why: String| Failure::Usage(format!("{name} is no built-in metric{why}"));
+    let unknown = |why: String| Failure::Usage(format!("{name} is not a built-in metric{why}"));
     let built_in = built_in.iter().map(AsRef::as_ref);
     let asked = async { Ok::<_, Failure>(served(&cluster.connect().await?).await?) };
     let served = asked.await.map_err(|error| {
         let meant = hint(name, built_in.clone());
         unknown(format!(
-            "{meant}; no cluster could be asked for others: {error}"
+            "{meant}; the metrics of the cluster could not be listed: {error}"
         ))
     })?;
     let Some(of) = served.get(name) else {
         let meant = hint(name, built_in.chain(served.keys().map(String::as_str)));
         return Err(unknown(format!(
-            ", and the server has none of that name{meant}"
+            ", and the server has no metric of that name{meant}"
         )));
     };
     let resources: Vec<&str> = of.iter().map(String::as_str).collect();
@@ -153,7 +158,7 @@ async fn of_cluster(
         None => format!("explain external {name} -n NAMESPACE"),
     };
     Ok(format!(
-        "{name}\n  means     what a rule or a metric of the server's configuration says\n  \
+        "{name}\n  means     defined by a rule or a metric of the server's configuration\n  \
          asked     of {}\n  \
          see       its rule, query and last answer: {example}\n",
         resources.join(", ")

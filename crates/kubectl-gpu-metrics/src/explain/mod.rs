@@ -1,4 +1,4 @@
-//! `explain`: how a value came to be.
+//! `explain`: how a value was computed.
 
 pub mod hpa;
 mod metric;
@@ -92,7 +92,7 @@ impl ExplainArgs {
     fn once(&self) -> Result<(), Failure> {
         match self.follow {
             true => Err(Failure::Usage(
-                "--follow is for hpa alone: leave it out".to_owned(),
+                "--follow works with hpa only: remove it".to_owned(),
             )),
             false => Ok(()),
         }
@@ -117,7 +117,9 @@ fn external<'a>(
     };
     let named = args.cluster.namespace.as_ref();
     if named.is_some_and(|named| named != namespace) {
-        let what = format!("explain external: {namespace} or --namespace, which of the two?");
+        let what = format!(
+            "explain external: the namespace is given as {namespace} and by --namespace: remove one"
+        );
         return Err(Failure::Usage(what));
     }
     let of = (None, Some(namespace.as_str()), "");
@@ -215,12 +217,12 @@ impl ExplainedMetric<'_> {
 pub(super) fn failure(error: &CallError) -> Failure {
     Failure::Failed(match error {
         CallError::Garbled(..) => {
-            format!("{error}: is it gpu-metrics-apiserver that serves this API group?")
+            format!("{error}: check that gpu-metrics-apiserver serves this API group")
         }
         CallError::NotFound(said) => said.clone(),
         CallError::Forbidden { text, .. } => {
             return Failure::Refused(format!(
-                "you may not read this: {text}: have a role allow it; for GPU metrics there is \
+                "access denied: {text}: bind a role that allows it; for GPU metrics, use \
                  manifests/optional/metrics-reader.yaml"
             ));
         }

@@ -28,14 +28,14 @@ pub(super) fn of(explanation: &Explanation) -> String {
     }
     if !explanation.notes.is_empty() {
         let notes: String = indented(&explanation.notes).collect();
-        out += &wrapped(&format!("\nTo know:\n{notes}"), 2);
+        out += &wrapped(&format!("\nNotes:\n{notes}"), 2);
     }
     if let Some(promql) = &explanation.promql {
         out += &format!("\nThe same in PromQL, at time {}:\n", promql.time);
         out.extend(indented(promql.query.lines()));
         if let Some(left_out) = &promql.leaves_out {
-            out +=
-                &wrapped(&format!("  # does not know of {left_out}"), 0).replace("\n  ", "\n  # ");
+            out += &wrapped(&format!("  # does not account for {left_out}"), 0)
+                .replace("\n  ", "\n  # ");
         }
     }
     out.trim_end().to_owned()
@@ -142,7 +142,7 @@ pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
     }];
     if let Some(field) = &device.field {
         told.push(format!(
-            "{field}, scraped every {} s, a reading is believed for {} s",
+            "{field}, scraped every {} s, a reading is valid for {} s",
             number(device.scrape_seconds),
             number(device.fresh_seconds)
         ));
@@ -151,19 +151,19 @@ pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
         told.push(format!("its pod is named by {labels}"));
     }
     if let (Some(first), Some(newest)) = (&device.heard_since, &device.newest) {
-        told.push(format!("heard since {first}, newest sample {newest}"));
+        told.push(format!("reported since {first}, newest sample {newest}"));
     }
     if let Some(silent) = &device.silent_since {
-        told.push(format!("its exporter is silent since {silent}"));
+        told.push(format!("its exporter has been silent since {silent}"));
     }
     if let Some(frozen) = &device.frozen_since {
         told.push(format!(
-            "its exporter's readings stand still since {frozen}"
+            "its exporter's readings have not changed since {frozen}"
         ));
     }
     if let Some(idle) = &device.idle {
         let longer = if idle.or_longer { ", or longer" } else { "" };
-        told.push(format!("held and not in use since {}{longer}", idle.since));
+        told.push(format!("held and idle since {}{longer}", idle.since));
     }
     told
 }

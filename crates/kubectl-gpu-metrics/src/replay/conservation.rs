@@ -65,10 +65,10 @@ impl Conservation {
     pub(crate) const fn sentence(&self) -> &'static str {
         match self.alpha {
             alpha if alpha < 0.3 => "demand is conserved: replicas share it",
-            alpha if alpha < 0.7 => "demand is conserved in part: take the numbers with care",
+            alpha if alpha < 0.7 => "demand is conserved in part: the numbers are less reliable",
             _ => {
-                "each replica is as busy however many there are: no target converges, and \
-                 nothing here can be trusted"
+                "the load of each replica does not depend on their number: no target converges, \
+                 and these results are not reliable"
             }
         }
     }

@@ -48,7 +48,7 @@ pub struct Plan {
 /// Why an autoscaler is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    #[error("spec.metrics[{index}]: {metric} {why}; take it out to try the others")]
+    #[error("spec.metrics[{index}]: {metric} {why}; remove it to try the others")]
     Metric {
         index: usize,
         metric: String,
@@ -63,14 +63,14 @@ pub enum Refused {
 /// More replicas than any cluster has GPUs for.
 pub(super) const MOST_REPLICAS: i32 = 10_000;
 
-const OTHER: &str = "is no utilisation of GPUs (explain metric NAME tells what was meant): what \
-                     it would have been with other replicas is not in the past";
-const FIXED: &str = "does not divide among replicas: counts, memory in use and watts follow the \
-                     number of replicas and not the demand";
+const OTHER: &str = "is not a utilisation of GPUs (see explain metric NAME): its value with other \
+                     replicas cannot be computed from the recorded data";
+const FIXED: &str = "does not divide among replicas: counts, memory in use and power depend on the \
+                     number of replicas and not on the demand";
 const WIDER: &str = "covers more than the namespace, or an object that is not the workload's own: \
-                     its past is not read";
-const LABELS: &str = "is selected by labels, of which the past tells nothing; window and formula \
-                      can be tried";
+                     its history is not read";
+const LABELS: &str = "has a label selector, which the recorded data cannot answer; only window and \
+                      formula are supported";
 
 impl Plan {
     /// Of an autoscaler; `namespace` is the default for manifests without one.

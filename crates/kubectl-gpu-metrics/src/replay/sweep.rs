@@ -203,17 +203,19 @@ fn best(as_it_is: &VariantFigures, rows: &[VariantFigures]) -> Result<usize, Str
             .unwrap_or(std::cmp::Ordering::Equal)
     });
     let Some((place, row)) = least else {
-        return Err("none is overloaded as little as the autoscaler as it is".to_owned());
+        return Err("every other setting has more overload than the current one".to_owned());
     };
     let (now, then) = (&row.score, &as_it_is.score);
     if now.overload_minutes > then.overload_minutes {
         return Err(
-            "what is cheapest on the first two thirds is overloaded longer on the last one"
+            "the cheapest setting of the first two thirds has more overload than the current one in the last third"
                 .to_owned(),
         );
     }
     if now.gpu_hours >= then.gpu_hours {
-        return Err("none saves GPU-hours on the last third: leave it as it is".to_owned());
+        return Err(
+            "no setting saves GPU-hours in the last third: keep the current one".to_owned(),
+        );
     }
     Ok(place)
 }

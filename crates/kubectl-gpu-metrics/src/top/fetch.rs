@@ -148,10 +148,10 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
     let labels = selector.map_or_else(String::new, |it| format!(" with the labels {it}"));
     match namespace {
         Some(namespace) => format!(
-            "nothing in namespace {namespace}{labels} holds GPUs that are reported, or asks for them: -A looks at all namespaces"
+            "no object in namespace {namespace}{labels} holds reported GPUs or requests GPUs: use -A for all namespaces"
         ),
         None => {
-            format!("nothing in the cluster{labels} holds GPUs that are reported, or asks for them")
+            format!("no object in the cluster{labels} holds reported GPUs or requests GPUs")
         }
     }
 }
@@ -165,7 +165,7 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
         Some(namespace) => format!("{singular} {name} of namespace {namespace}"),
         None if what.is_namespaced() => {
             return Err(Failure::Failed(format!(
-                "no {singular} {name} of any namespace holds GPUs that are reported, or asks for them"
+                "no {singular} {name} of any namespace holds reported GPUs or requests GPUs"
             )));
         }
         None => format!("{singular} {name}"),
@@ -180,9 +180,7 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
         let path = format!("{path}/{}", encode(bare));
         match cluster.read::<serde_json::Value>(&path).await {
             Ok(_) => {
-                return Ok(format!(
-                    "{of} holds no GPU that is reported, and asks for none"
-                ));
+                return Ok(format!("{of} holds no reported GPU, and requests none"));
             }
             Err(CallError::NotFound(_)) => {}
             Err(error) => return Err(Failure::Failed(error.to_string())),

@@ -43,7 +43,7 @@ pub(super) fn of_nodes(mut found: Found, args: &TopArgs) -> Result<Page, Failure
 pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
     let more = all.checked_sub(listed).filter(|more| *more > 0)?;
     Some(format!(
-        "GPUs of which no series names a node, and which are not listed: {more}"
+        "GPUs without a node in their series, which are not listed: {more}"
     ))
 }
 

@@ -32,7 +32,7 @@ const MOST_NOTES: usize = 4;
 
 /// Said of sums over holders.
 const SHARED: &str =
-    "a GPU that several hold counts in the row of each, and so several times in SUM";
+    "a GPU that several objects hold counts in the row of each, and several times in SUM";
 
 /// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
@@ -146,7 +146,7 @@ impl TopArgs {
         ];
         if let Some((_, flag)) = flags.iter().find(|(is_set, _)| *is_set) {
             return Err(Failure::Usage(format!(
-                "{flag} has no meaning here: {}s of the whole cluster are shown: leave it out",
+                "{flag} does not apply here: {}s of the whole cluster are shown: remove it",
                 self.what.singular()
             )));
         }
@@ -392,7 +392,7 @@ mod tests {
         assert!(
             page.notes
                 .iter()
-                .any(|it| it.starts_with("nothing in namespace ml"))
+                .any(|it| it.starts_with("no object in namespace ml"))
         );
     }
 

@@ -15,8 +15,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let said = FindingList::read(&ask.cluster).await;
     let said = said.map_err(|error| failure(&error))?;
     if said.configuration.is_empty() {
-        let what =
-            "the server that answers does not tell its configuration: take its newest version";
+        let what = "the server that answers does not serve its configuration: upgrade it";
         return Err(Failure::Failed(what.to_owned()));
     }
     let row = |(key, value): &(String, String)| {
@@ -27,7 +26,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         title: "Configuration in force".to_owned(),
         status: format!("{} settings", rows.len()),
         body: html! {
-            p.meaning { "Of the replica that answered. Addresses, credentials and queries are not told." }
+            p.meaning { "From the replica that answered. Addresses, credentials and queries are not shown." }
             (table("Settings", &headings(&["KEY", "VALUE"]), &rows))
         },
     })

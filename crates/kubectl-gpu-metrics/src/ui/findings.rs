@@ -21,14 +21,14 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: "Findings".to_owned(),
         status: format!(
-            "errors: {errors}, warnings: {warnings}, notes: {infos}, not looked at: {skipped}"
+            "errors: {errors}, warnings: {warnings}, notes: {infos}, skipped: {skipped}"
         ),
         body: html! {
             dl.tiles {
                 @for (severity, count) in Severity::ALL.into_iter().zip(counts) {
                     div class=(severity.name()) { dt { (mark(severity)) " " (severity.name()) } dd { (count) } }
                 }
-                div { dt { "not looked at" } dd { (skipped) } }
+                div { dt { "skipped" } dd { (skipped) } }
             }
             (list(&report))
         },
@@ -40,12 +40,12 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
 pub(super) fn list(report: &Report) -> Markup {
     html! {
         @if report.findings.is_empty() {
-            p { "Nothing was found in what could be looked at." }
+            p { "The checks that ran found nothing." }
         } @else {
             ul.cards { @for it in &report.findings { (item(it)) } }
         }
         @if !report.skipped.is_empty() {
-            h2 { "Not looked at: it may be well or not" }
+            h2 { "Skipped: the result is unknown" }
             ul.cards {
                 @for it in &report.skipped {
                     li {
@@ -77,8 +77,8 @@ fn item(it: &Finding) -> Markup {
 
 pub(super) async fn check(ask: Arc<Ask>) -> Result<Content, Failure> {
     let id = ask.need("code")?;
-    let code =
-        codes::find(id).ok_or_else(|| Failure::Usage(format!("{id} is no code of a finding")))?;
+    let code = codes::find(id)
+        .ok_or_else(|| Failure::Usage(format!("{id} is not the code of a finding")))?;
     Ok(Content {
         title: format!("{}: {}", code.id, code.title),
         status: String::new(),

@@ -62,7 +62,7 @@ impl State {
             let message = message.strip_prefix(NOT_COMPUTED).unwrap_or(message);
             let reason = reason(failing);
             return Self::Stuck(match reason.as_str() {
-                "ScalingDisabled" => "switched off: its target has no replicas".to_owned(),
+                "ScalingDisabled" => "disabled: its target has no replicas".to_owned(),
                 metric if metric.starts_with("FailedGet") && failing.type_ == "ScalingActive" => {
                     format!("no metric: {message}")
                 }
@@ -77,7 +77,7 @@ impl State {
             (Some("TooManyReplicas"), _) => Self::Pinned { most: hpa.max },
             (_, Some((there, replicas))) => Self::Missing { there, replicas },
             (Some("TooFewReplicas"), _) => Self::Well("at its minimum"),
-            (Some(_), _) => Self::Well("scales as fast as it may"),
+            (Some(_), _) => Self::Well("scales as fast as its policies allow"),
             (None, _) => Self::Well("able to scale"),
         }
     }
@@ -95,7 +95,7 @@ impl fmt::Display for State {
             Self::Missing { there, replicas } => {
                 write!(f, "{there} of {replicas} pods have a value")
             }
-            Self::Unsaid => f.write_str("the controller has said nothing so far"),
+            Self::Unsaid => f.write_str("the controller has set no condition yet"),
             Self::Well(words) => f.write_str(words),
         }
     }
@@ -134,7 +134,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         title: format!("HPAs of {whose}"),
         status: match rows.len() {
             0 => "no autoscaler is shown".to_owned(),
-            count => format!("{count} autoscalers, {unwell} of them unwell"),
+            count => format!("{count} autoscalers, {unwell} of them with problems"),
         },
         body: html! {
             @if !rows.is_empty() { (table("Autoscalers by their first metric, as the controller wrote it; VALUE: current/target", &headings(&names), &rows)) }
@@ -283,7 +283,7 @@ mod tests {
                 "wants more than its maximum of 4",
             ),
             (state(&[able, active], Some(3)), "3 of 4 pods have a value"),
-            (state(&[], None), "the controller has said nothing so far"),
+            (state(&[], None), "the controller has set no condition yet"),
         ];
         for (state, words) in &unwell {
             assert!(!state.is_well(), "{words}");

@@ -17,7 +17,7 @@ use super::{Ask, Content, TABS, Tab};
 const NUMBER: &str = "<td class=\"n\">";
 
 /// Advice for a user without a right to all namespaces.
-const NAMESPACE_HINT: &str = ". At the top of the page, write a namespace that you may read";
+const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
 
 /// Most notes that are shown at once; the others are behind a line that opens.
 const FEW: usize = 3;

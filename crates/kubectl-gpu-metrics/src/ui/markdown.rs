@@ -82,7 +82,7 @@ mod tests {
         for code in codes::ALL {
             let html = shown(code.page).into_string();
             assert!(
-                html.contains("<h2>How to mend it</h2>"),
+                html.contains("<h2>How to fix it</h2>"),
                 "{}: {html}",
                 code.id
             );

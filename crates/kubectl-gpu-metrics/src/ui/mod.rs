@@ -69,13 +69,14 @@ const HEADERS: [(HeaderName, &str); 6] = [
     ),
 ];
 
-const LOCKED: &str = "This page opens by the address that the program printed, once and in one browser.\n\
-                      If it is open here already, go to ./ from its address bar; else start the program again.\n";
+const LOCKED: &str = "The address that the program printed opens this page once, in one browser.\n\
+                      If the page is open in this browser already, go to ./ in its address bar. Otherwise start the program again.\n";
 
-const ELSEWHERE: &str = "This page is reached by an IP address, by localhost or by a name of the cluster, and \
-                         from no other site.\n";
+const ELSEWHERE: &str = "Open this page by an IP address, by localhost or by a name of the \
+                         cluster. Requests from other sites are rejected.\n";
 
-const FOREIGN: &str = "This page is for its own address alone, as the program printed it.\n";
+const FOREIGN: &str =
+    "Open this page by the address that the program printed. Other addresses are rejected.\n";
 
 /// The fleet, its workloads and autoscalers, and why their numbers are what they
 /// are, in a browser on this machine. Asks the server of a cluster with your own
@@ -236,7 +237,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
             file("text/javascript; charset=utf-8", include_str!("page.js")),
         )
         .route("/icon.svg", file("image/svg+xml", include_str!("icon.svg")))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: begin at ./\n") })
+        .fallback(|| async { (StatusCode::NOT_FOUND, "no such page: go to ./\n") })
         .with_state(Source {
             client,
             namespace,
@@ -325,7 +326,7 @@ impl Ask {
         let word = self.query.word(name);
         word.ok_or_else(|| {
             Failure::Usage(format!(
-                "the address of this page names no {name}: come by a link"
+                "the address of this page names no {name}: open it by a link"
             ))
         })
     }

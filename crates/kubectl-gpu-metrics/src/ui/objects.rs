@@ -46,7 +46,7 @@ pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> 
                 (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))
             }
             @if let (None, Some(cause)) = (&ask.trouble, cause(&found.rows)) {
-                (alert(&html! { strong { "No number is known. " } (cause) }))
+                (alert(&html! { strong { "No value is known. " } (cause) }))
             }
             (ask.notes(&found.notes))
         },
@@ -70,7 +70,9 @@ fn status(rows: &[Row], page: &str, place: &str) -> String {
     match rows.len() - known {
         0 if rows.is_empty() => format!("no {page} are shown"),
         0 => format!("{known} {page}{place}, {idle} of them with idle GPUs"),
-        unknown if known == 0 => format!("{unknown} {page}{place}, what their GPUs do is unknown"),
+        unknown if known == 0 => {
+            format!("{unknown} {page}{place}, the activity of their GPUs is unknown")
+        }
         unknown => format!(
             "{} {page}{place}, {idle} of them with idle GPUs, {unknown} unknown",
             rows.len()
@@ -94,7 +96,7 @@ async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure>
         return Err(refused);
     };
     found.notes.insert(format!(
-        "not all namespaces could be read, this is {namespace} alone: {refused}"
+        "not all namespaces could be read, only {namespace} is shown: {refused}"
     ));
     Ok((found, Some(namespace)))
 }
@@ -166,7 +168,7 @@ mod tests {
             (&[][..], "no pods are shown"),
             (
                 &[row(None), row(None)],
-                "2 pods, what their GPUs do is unknown",
+                "2 pods, the activity of their GPUs is unknown",
             ),
             (&[row(Some(0.0))], "1 pods, 0 of them with idle GPUs"),
             (

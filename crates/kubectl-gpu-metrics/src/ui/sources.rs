@@ -101,8 +101,8 @@ fn way(device: &Gpu) -> Way {
     let seconds = |it: f64| format!("{} s", number(it));
     let state = match (&device.silent_since, &device.frozen_since) {
         (Some(since), _) => format!("× silent since {}", clock(since)),
-        (None, Some(since)) => format!("× stands still since {}", clock(since)),
-        (None, None) if device.newest.is_none() => "– never heard".to_owned(),
+        (None, Some(since)) => format!("× frozen since {}", clock(since)),
+        (None, None) if device.newest.is_none() => "– never reported".to_owned(),
         (None, None) => "✓ heard".to_owned(),
     };
     [

@@ -48,7 +48,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (instants(&said))
             (devices(&said))
             @if !said.notes.is_empty() {
-                h2 { "To know" }
+                h2 { "Notes" }
                 ul.notes { @for note in &said.notes { li { (note) } } }
             }
             (promql(&said))
@@ -162,7 +162,7 @@ fn promql(said: &Explanation) -> Markup {
     };
     html! {
         h2 { "The same in PromQL" }
-        p { "At time " code { (promql.time) } @if let Some(left_out) = &promql.leaves_out { "; it does not know of " (left_out) } "." }
+        p { "At time " code { (promql.time) } @if let Some(left_out) = &promql.leaves_out { "; it does not account for " (left_out) } "." }
         pre tabindex="0" { code { (promql.query) } }
     }
 }

@@ -154,11 +154,11 @@ fn a_skew_says_which_clock_is_ahead_by_how_much() {
     };
     assert_eq!(
         error(90_500).to_string(),
-        "http://p: its clock is 1m30s ahead of ours: set both by NTP"
+        "http://p: its clock is 1m30s ahead of this server's clock: set both by NTP"
     );
     assert_eq!(
         error(-3_600_000).to_string(),
-        "http://p: our clock is 1h ahead of its: set both by NTP"
+        "http://p: this server's clock is 1h ahead of its clock: set both by NTP"
     );
     let told = told(&error(90_500));
     assert!(
@@ -205,10 +205,10 @@ fn each_cause_is_told_in_its_own_words_without_the_address() {
         ),
         (
             refused(404, "404 page not found"),
-            "rejected: no query API is at this path; correct prometheus.url",
+            "rejected: this path has no query API; correct prometheus.url",
         ),
         (refused(403, "no"), "denied; check prometheus.auth"),
-        (not_an_answer, "not_an_answer: what answers at this path"),
+        (not_an_answer, "not_an_answer: the server at this path"),
     ] {
         let told = told(&error);
         assert!(told.contains(words) && !told.contains("://p"), "{told}");

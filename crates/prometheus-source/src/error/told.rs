@@ -14,7 +14,7 @@ pub struct Told {
     pub remedy: &'static str,
 }
 
-const PREFIX: &str = "correct prometheus.url: it ends in the path prefix that Prometheus has by --web.external-url or --web.route-prefix, if any";
+const PREFIX: &str = "correct prometheus.url: it must end with the path prefix that --web.external-url or --web.route-prefix sets, if any";
 
 impl Error {
     /// The failure as reported outside the log.
@@ -24,9 +24,9 @@ impl Error {
             Self::Tls { cause, .. } => of_tls(*cause),
             Self::Status {
                 cause: Cause::Path, ..
-            } => ("no query API is at this path".to_owned(), PREFIX),
+            } => ("this path has no query API".to_owned(), PREFIX),
             Self::NotAnAnswer { .. } => {
-                let cause = "what answers at this path is not the query API";
+                let cause = "the server at this path does not answer as the query API";
                 (cause.to_owned(), PREFIX)
             }
             Self::ClockSkew { skew_ms, .. } => (skew_text(*skew_ms), remedy(kind)),
@@ -44,7 +44,7 @@ fn of_tls(cause: TlsCause) -> (String, &'static str) {
     let (cause, remedy) = match cause {
         TlsCause::PlainHttp => (
             "the port speaks plain HTTP",
-            "write http:// into prometheus.url, or the port that has TLS",
+            "use http:// in prometheus.url, or the port that serves TLS",
         ),
         TlsCause::Expired => (
             "its certificate has expired",
@@ -55,14 +55,14 @@ fn of_tls(cause: TlsCause) -> (String, &'static str) {
             "set the clocks of Prometheus and of this server by NTP, or renew the certificate",
         ),
         TlsCause::UnknownAuthority => (
-            "its certificate is of an authority that is not trusted",
+            "its certificate is signed by an authority that is not trusted",
             "name the authority's certificate in prometheus.tls.caFile",
         ),
         TlsCause::OtherName => (
             "its certificate is for another name",
-            "write a name of the certificate into prometheus.url",
+            "use a name of the certificate in prometheus.url",
         ),
-        TlsCause::Other => ("", "check prometheus.tls: the server's log says more"),
+        TlsCause::Other => ("", "check prometheus.tls, and see the server's log"),
     };
     (cause.to_owned(), remedy)
 }
@@ -84,6 +84,6 @@ const fn remedy(kind: ErrorKind) -> &'static str {
         | ErrorKind::NotAnAnswer
         | ErrorKind::Query
         | ErrorKind::Partial
-        | ErrorKind::NullData => "the server's log has what Prometheus said",
+        | ErrorKind::NullData => "see the server's log for the answer of Prometheus",
     }
 }

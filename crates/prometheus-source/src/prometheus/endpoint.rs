@@ -173,7 +173,7 @@ impl Endpoint {
         step: Duration,
     ) -> Result<Body, Error> {
         let form = query::range_form(promql, over, step, self.settings.timeout);
-        let remedy = "ask for a shorter time, or raise prometheus.maxBodyBytes";
+        let remedy = "select a shorter period, or raise prometheus.maxBodyBytes";
         let kind = (Kind::Search, remedy);
         self.body(|replica| &replica.range_url, &form, kind).await
     }
@@ -291,7 +291,7 @@ impl Endpoint {
         });
         let former = self.condition.set(renewed.err(), ());
         if let (Some(_), Some(error)) = (former, self.condition.state().reason()) {
-            tracing::warn!(%error, "changed certificate files cannot be used, the former ones stay in force");
+            tracing::warn!(%error, "changed certificate files cannot be used; the former ones stay in use");
         }
     }
 
@@ -317,7 +317,7 @@ impl Endpoint {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
         };
-        // An answer that is compressed all the same is decoded by its header.
+        // An answer that is compressed nevertheless is decoded by its header.
         let encoding = match self.settings.compression {
             Compression::None => "identity",
             Compression::Gzip => "gzip",

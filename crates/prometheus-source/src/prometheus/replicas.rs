@@ -121,7 +121,7 @@ impl Replicas {
     /// Logs the change once, however many concurrent queries cause it.
     fn change_to(&self, place: usize, why: &Error) {
         if self.asked.swap(place, Ordering::Relaxed) != place {
-            tracing::warn!("{why}; {} is asked from now on", self.at(place).address);
+            tracing::warn!("{why}; queries now go to {}", self.at(place).address);
         }
     }
 }

@@ -274,7 +274,10 @@ async fn a_clock_off_by_minutes_is_told_with_its_direction() {
     );
     let error = probe.fetch_at(now() + minutes).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ClockSkew);
-    assert!(error.to_string().contains("our clock is "), "{error}");
+    assert!(
+        error.to_string().contains("this server's clock is "),
+        "{error}"
+    );
     let second = Duration::from_secs(2);
     assert!(probe.fetch_at(now() - second).await.is_ok());
     let fetched = probe.fetch_at(now() + second).await.unwrap();

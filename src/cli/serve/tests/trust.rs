@@ -108,7 +108,7 @@ async fn headers_that_are_named_take_the_place_of_the_usual_ones() {
         .await;
     let proxy = clients.proxy("p");
     let (status, _) = clients.ask(&server, &proxy, &AS_ALICE).await;
-    assert_eq!(status, 401, "nobody is named");
+    assert_eq!(status, 401, "no user is named");
     let (status, who) = clients.ask(&server, &proxy, &[("X-Who", "grace")]).await;
     assert_eq!((status, who.as_str()), (200, "grace"));
 }

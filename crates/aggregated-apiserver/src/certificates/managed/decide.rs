@@ -121,7 +121,8 @@ impl ManagedSettings {
                 current: self.authority(now)?,
                 retired: retired(&authorities, now),
             };
-            let reason = Reason::usual("a new authority joins the bundles, and signs after a day");
+            let reason =
+                Reason::usual("a new authority was added to the bundles, and signs after a day");
             return Ok(SecretStep::Write(Content { authorities, pair }, reason));
         }
         let joined = anchor.validity.not_before + self.lifetimes.skew + JOINING;
@@ -133,7 +134,8 @@ impl ManagedSettings {
         let names = service_names(&self.service);
         if names.iter().any(|name| !pair.names().contains(name)) {
             let others = pair.names().to_vec();
-            let reason = Reason::usual("the serving certificate got our Service's names");
+            let reason =
+                Reason::usual("the names of the Service were added to the serving certificate");
             return self.issue(authorities, &others, now, reason);
         }
         if signs && pair.validity().is_old(now) {

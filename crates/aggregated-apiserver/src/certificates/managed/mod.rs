@@ -8,8 +8,8 @@
 //! ```
 //!
 //! There is no leader. Each replica makes the same pass every few seconds
-//! (`replica`): read the APIServices, read the Secret, mend the Secret
-//! (`decide`), mend the bundles (`registration`), and put into force what is
+//! (`replica`): read the APIServices, read the Secret, repair the Secret
+//! (`decide`), repair the bundles (`registration`), and put into force what is
 //! trusted. A write names the version it is based on; the second of two
 //! writers reads again.
 //!

@@ -38,7 +38,7 @@ pub(super) fn plan(
 ) -> Plan {
     let Some(entry) = entry else {
         return Plan::Leave(Registration::Failing(format!(
-            "APIService {name} is absent, so kube-apiserver does not ask the server for it: {}",
+            "APIService {name} does not exist, so kube-apiserver sends the server no requests for it: {}",
             remedy_of_absence(name)
         )));
     };
@@ -48,9 +48,9 @@ pub(super) fn plan(
     }
     if let Some(annotation) = &entry.injected {
         return Plan::Leave(Registration::Failing(format!(
-            "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), and \
-             we do not take turns: remove the annotation, or serve cert-manager's certificate \
-             with --tls-cert-file and --tls-private-key-file"
+            "APIService {name}: cert-manager writes its caBundle (annotation {annotation}), \
+             so the server does not write it: remove the annotation, or serve cert-manager's \
+             certificate with --tls-cert-file and --tls-private-key-file"
         )));
     }
     let bundle = bundle_for(&entry.bundle, authorities, now);
@@ -71,8 +71,8 @@ fn foreign(settings: &ManagedSettings, name: &str, entry: &Entry) -> String {
         |service| format!("Service {service}"),
     );
     format!(
-        "APIService {name} belongs to {owner}, not to our Service {}, and is left alone: start \
-         with --take-over to make it ours, or remove that server first",
+        "APIService {name} refers to {owner} and not to this server's Service {}, and is not \
+         changed: start with --take-over to take it over, or remove that server first",
         settings.service
     )
 }

@@ -191,7 +191,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
             self.publisher.failing(&Trouble {
                 passes: true,
                 ..Trouble::lasting(
-                    "a new serving certificate waits until our APIServices trust its authority"
+                    "a new serving certificate is not used until the APIServices trust its authority"
                         .to_owned(),
                 )
             });

@@ -88,7 +88,7 @@ impl ManagedSettings {
 pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     match name {
         RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml",
-        _ => "run gpu-metrics-apiserver check, which prints the command that makes it",
+        _ => "run gpu-metrics-apiserver check, which prints the command that creates it",
     }
 }
 

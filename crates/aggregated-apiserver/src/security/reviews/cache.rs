@@ -108,7 +108,7 @@ where
         let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
         match timeout_at(until, task).await {
             Ok(Ok(answer)) => answer.map_err(NoAnswer::Failed),
-            Ok(Err(_)) => Err(failed("the review broke off")),
+            Ok(Err(_)) => Err(failed("the review was interrupted")),
             Err(_) => Err(failed("no answer in time")),
         }
     }

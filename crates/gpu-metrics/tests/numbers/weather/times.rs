@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::build::{Built, Target};
 use super::content::{Store, ms};
 
-/// The least time for which a reading is believed.
+/// The least time for which a reading is valid.
 const LEAST_FRESH: i64 = 30_000;
 
 /// S before any gap is known.

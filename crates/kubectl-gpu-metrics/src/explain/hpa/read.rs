@@ -105,7 +105,7 @@ async fn autoscaler(
             format!("{said}{}", hint(name, names))
         }
         Err(CallError::NotFound(_)) => {
-            "this server has metrics alone (demo): there are no HorizontalPodAutoscalers; \
+            "this server serves metrics only (demo): it has no HorizontalPodAutoscalers; \
              name a cluster by --kubeconfig or --context"
                 .to_owned()
         }

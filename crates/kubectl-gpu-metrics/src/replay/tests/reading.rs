@@ -185,16 +185,16 @@ fn what_the_past_cannot_tell_is_refused_with_its_place() {
         "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
     }});
     for (metric, why) in [
-        (cpu, "cpu is no utilisation of GPUs"),
-        (named("queue_length"), "queue_length is no utilisation"),
+        (cpu, "cpu is not a utilisation of GPUs"),
+        (named("queue_length"), "queue_length is not a utilisation"),
         (named("gpu_memory_used"), "does not divide among replicas"),
         (named("gpu_held_count"), "does not divide among replicas"),
         (
             external("cluster_gpu_utilization"),
             "covers more than the namespace",
         ),
-        (labelled(json!({"model": "llama"})), "is selected by labels"),
-        (labelled(json!({"window": "soon"})), "is selected by labels"),
+        (labelled(json!({"model": "llama"})), "has a label selector"),
+        (labelled(json!({"window": "soon"})), "has a label selector"),
     ] {
         let said = of(metric).unwrap_err();
         assert!(

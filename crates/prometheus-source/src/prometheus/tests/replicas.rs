@@ -49,10 +49,10 @@ async fn the_first_is_asked_for_as_long_as_it_answers_and_then_the_next_for_good
     assert_eq!(pair.probe.source.address(), pair.other.url());
     pair.one.answer(ONE);
     pair.probe.fetch().await.unwrap();
-    assert_eq!(pair.asked(), (4, 2), "nobody goes back");
+    assert_eq!(pair.asked(), (4, 2), "no query goes back");
     let text = log.text();
     let said = format!(
-        "no healthy upstream; {} is asked from now on",
+        "no healthy upstream; queries now go to {}",
         pair.other.url()
     );
     assert_eq!(text.matches(&said).count(), 1, "{text}");
@@ -137,7 +137,7 @@ async fn what_one_finds_out_counts_for_all_who_share_the_addresses() {
     assert!(replicas.is_asked(1) && !replicas.is_asked(0));
     assert_eq!(replicas.addresses().count(), 2);
     let text = log.text();
-    assert_eq!(text.matches("is asked from now on").count(), 1, "{text}");
+    assert_eq!(text.matches("queries now go to").count(), 1, "{text}");
     // A scalar is no list of series.
     promql.series("up", now()).await.unwrap_err();
     assert_eq!(source.address(), one.url());
