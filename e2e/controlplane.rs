@@ -233,7 +233,7 @@ impl ControlPlane {
     /// Keeps the objects of now, for [`Self::restore_objects`]. kube-apiserver restarts,
     /// because the files of etcd are complete only when it does not run.
     pub(crate) fn keep_objects(&self) {
-        self.with_etcd_stopped(|data, kept| copy(data, kept));
+        self.with_etcd_stopped(copy);
         self.start_apiserver();
     }
 

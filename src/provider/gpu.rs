@@ -34,16 +34,19 @@ const WORKLOADS: [(&str, &str, &str); 7] = [
     ("statefulsets.apps", "StatefulSet", "apps/v1"),
 ];
 
+/// The workload kinds that are listed.
+pub(super) fn workloads() -> [ObjectKind; 7] {
+    WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true))
+}
+
 /// The kinds for which every metric is served.
 fn kinds() -> Vec<ObjectKind> {
-    let workloads =
-        WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true));
     let mut kinds = vec![
         ObjectKind::pod(),
         ObjectKind::namespace(),
         ObjectKind::node(),
     ];
-    kinds.extend(workloads);
+    kinds.extend(workloads());
     kinds
 }
 

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod tests;
+mod workloads;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,8 +92,11 @@ impl InForce {
         let metric = &query.metric;
         match &query.of {
             ValuesOf::Objects(objects) => {
-                let custom = self.custom(&objects.resource, metric)?;
-                self.rules.get(custom.rule)
+                let custom = self.custom(&objects.resource, metric);
+                let of_workloads = || self.of_workloads(&objects.resource, metric);
+                let rule = custom.map(|it| it.rule);
+                self.rules
+                    .get(rule.or_else(|| Some(of_workloads()?.rule()))?)
             }
             ValuesOf::Namespace(_) => {
                 let (_, external) = self.external(metric)?;
@@ -132,7 +136,7 @@ impl From<InForce> for ListedMetrics {
                 namespaced: custom.kind.namespaced,
             });
         Self {
-            custom: custom.collect(),
+            custom: custom.chain(of.workload_metrics()).collect(),
             external: of.registry.external.keys().cloned().collect(),
             of,
         }
@@ -227,7 +231,9 @@ impl RuleProvider {
     ) -> Result<Answered, ProviderError> {
         let current = self.current.load_full();
         let custom = current.of.custom(&objects.resource, &query.metric);
-        let custom = custom.ok_or(ProviderError::NoSuchMetric)?;
+        let Some(custom) = custom else {
+            return self.workloads(&current.of, objects, query, sink).await;
+        };
         let (rules, namespace) = (&current.of.rules, objects.namespace.as_deref());
         if custom.kind.namespaced != namespace.is_some() {
             return Err(ProviderError::WrongScope);
@@ -428,7 +434,10 @@ impl Provider for RuleProvider {
     fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
         let in_force = &self.current.load().of;
         match resource {
-            Some(resource) => in_force.custom(resource, metric).is_some(),
+            Some(resource) => {
+                in_force.custom(resource, metric).is_some()
+                    || in_force.of_workloads(resource, metric).is_some()
+            }
             None => in_force.external(metric).is_some(),
         }
     }

@@ -170,6 +170,7 @@ cert-manager, secret (an existing one), arguments (files named there).
 {{- $config := dict -}}
 {{- with include "gpu-metrics.prometheus" . | fromYaml }}{{ $_ := set $config "prometheus" . }}{{ end -}}
 {{- with .Values.gpu }}{{ $_ := set $config "gpu" . }}{{ end -}}
+{{- with .Values.presets }}{{ $_ := set $config "presets" . }}{{ end -}}
 {{- $rules := list -}}
 {{- if .Values.rules.default }}{{ $rules = (.Files.Get "files/default-rules.yaml" | fromYaml).rules }}{{ end -}}
 {{- with concat $rules (.Values.rules.custom | default list) }}{{ $_ := set $config "rules" . }}{{ end -}}

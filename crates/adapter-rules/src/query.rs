@@ -31,6 +31,8 @@ pub enum Unanswerable {
 pub(crate) struct QueryRequest<'a> {
     /// The series' name.
     pub(crate) series: &'a str,
+    /// The rule's own matchers.
+    pub(crate) matchers: &'a [String],
     /// The metric selector.
     pub(crate) selector: &'a Selector,
     /// The label of the namespace and its value.
@@ -46,7 +48,7 @@ pub(crate) fn build(
     template: &Template,
     request: &QueryRequest<'_>,
 ) -> Result<String, Unanswerable> {
-    let mut matchers = Vec::new();
+    let mut matchers = request.matchers.to_vec();
     let mut values = BTreeMap::new();
     for requirement in request.selector.requirements() {
         let (matcher, value) = matcher(requirement)?;

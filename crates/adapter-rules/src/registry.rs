@@ -139,12 +139,13 @@ impl Custom {
             .transpose()?;
         let asked = QueryRequest {
             series: &self.series,
+            matchers: &[],
             selector,
             namespace,
             objects: Some((&self.label, names)),
             group_by: &[],
         };
-        fill(rules.get(self.rule), &asked)
+        fill(rules.get(self.rule), asked)
     }
 }
 
@@ -165,12 +166,13 @@ impl External {
         };
         let asked = QueryRequest {
             series: &self.series,
+            matchers: &[],
             selector,
             namespace,
             objects: None,
             group_by: &[],
         };
-        fill(rule, &asked)
+        fill(rule, asked)
     }
 }
 
@@ -180,9 +182,10 @@ fn no_namespace_label() -> Unanswerable {
     Unanswerable::Rule(message.to_owned())
 }
 
-fn fill(rule: Option<&Rule>, asked: &QueryRequest<'_>) -> Result<String, Unanswerable> {
+fn fill(rule: Option<&Rule>, asked: QueryRequest<'_>) -> Result<String, Unanswerable> {
+    let matchers = rule.map_or(&[][..], |rule| &rule.matchers);
     let template = rule.and_then(|rule| rule.query.as_ref());
     let template =
         template.ok_or_else(|| Unanswerable::Rule("metricsQuery is missing".to_owned()))?;
-    query::build(template, asked)
+    query::build(template, &QueryRequest { matchers, ..asked })
 }

@@ -151,6 +151,7 @@ fn ask(
 ) -> Result<String, Unanswerable> {
     let asked = QueryRequest {
         series: "",
+        matchers: &[],
         selector: &Selector::everything(),
         namespace,
         objects: Some((label, names)),

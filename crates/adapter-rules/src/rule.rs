@@ -17,6 +17,12 @@ pub struct Rule {
     pub series_query: String,
     /// Which labels name objects.
     pub labels: ResourceLabels,
+    /// Whether its metric of pods is one of the workloads that own the pods, too. Not as
+    /// upstream: for rules that are not a user's.
+    pub of_workloads: bool,
+    /// Matchers in each query, besides those of the request. A user writes them into
+    /// `metricsQuery`.
+    pub matchers: Vec<String>,
     /// Whether an external metric covers only series of its namespace.
     pub(crate) namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
@@ -168,6 +174,8 @@ impl Reader {
             place: self.place.clone(),
             series_query,
             labels,
+            of_workloads: false,
+            matchers: Vec::new(),
             namespaced,
             query,
             filters,

@@ -73,6 +73,15 @@ impl Selector {
         parse::parse(text).map(|requirements| Self { requirements })
     }
 
+    /// The same selector with one more requirement.
+    #[must_use]
+    pub fn and(mut self, requirement: Requirement) -> Self {
+        let requirements = &mut self.requirements;
+        let at = requirements.partition_point(|it| it.key <= requirement.key);
+        requirements.insert(at, requirement);
+        self
+    }
+
     /// Whether a label set satisfies every requirement.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {

@@ -24,6 +24,7 @@ pub mod flags;
 mod gpu;
 pub mod kubeconfig;
 mod metrics;
+mod presets;
 mod problem;
 pub mod retired;
 mod shown;
@@ -51,21 +52,23 @@ use prometheus_source::settings::{
 
 use connection::Connection;
 use gpu::Gpu;
+pub use presets::Preset;
 pub use problem::ConfigurationError;
 use problem::Problem;
 pub use shown::GPU_RESOURCES;
-use value::or;
+use value::{Scalar, or};
 
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
 
-/// The whole file: this server's two keys, prometheus-adapter's three, and what the
+/// The whole file: this server's three keys, prometheus-adapter's three, and what the
 /// chart found in the values.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
     prometheus: Option<Connection>,
     gpu: Option<Gpu>,
+    presets: Option<Vec<Scalar<Preset>>>,
     rules: Option<Vec<Checked<RuleEntry>>>,
     external_rules: Option<Vec<Checked<RuleEntry>>>,
     resource_rules: Option<Checked<raw::ResourceRulesEntry>>,
@@ -140,7 +143,9 @@ pub struct Config {
     pub metrics: Vec<MetricSpec>,
     /// Whether GPU metrics are served.
     pub gpus_enabled: bool,
-    /// `rules`.
+    /// `presets`.
+    pub presets: Vec<Preset>,
+    /// The rules of `presets`, then `rules`, which win over them.
     pub rules: Rules,
     /// `externalRules`.
     pub external_rules: Rules,
@@ -169,6 +174,7 @@ impl Config {
             signals: fields::built_in(),
             metrics: Vec::new(),
             gpus_enabled: true,
+            presets: Vec::new(),
             rules: Rules::default(),
             external_rules: Rules::default(),
             resource_rules: None,
@@ -190,6 +196,7 @@ impl Config {
             signals,
             metrics,
             gpus_enabled,
+            presets: _,
             rules: _,
             external_rules: _,
             resource_rules: _,
@@ -245,15 +252,15 @@ impl Config {
         Ok(config)
     }
 
-    fn resolve(file: File, flags: &Flags) -> Result<Self, Problem> {
+    fn resolve(mut file: File, flags: &Flags) -> Result<Self, Problem> {
         let mut config = Self::built_in(flags);
-        config.resolve_rules(&file);
-        config.warnings.extend(file.warnings);
-        if let Some(connection) = file.prometheus {
+        if let Some(connection) = file.prometheus.take() {
             let mut settings = connection.settings(flags.prometheus_url.as_ref())?;
             flags.apply(&mut settings);
             config.prometheus = Some(settings);
         }
+        config.resolve_rules(&file)?;
+        config.warnings.extend(file.warnings);
         let gpu = file.gpu.unwrap_or_default();
         config.warnings.extend(gpu.warnings());
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
@@ -270,9 +277,21 @@ impl Config {
     }
 
     /// Leaves out faulty rules, each with a warning, and keeps the others.
-    fn resolve_rules(&mut self, file: &File) {
+    fn resolve_rules(&mut self, file: &File) -> Result<(), Problem> {
+        let presets = file.presets.iter().flatten();
+        self.presets = presets.map(|preset| preset.0.value).collect();
         let custom = file.rules.as_deref().unwrap_or_default();
-        self.rules = Rules::resolve("rules", custom);
+        let labels = self.prometheus.as_ref().map(|it| &*it.matchers);
+        let labels = labels.unwrap_or_default();
+        let mut rules = Vec::new();
+        for preset in &self.presets {
+            rules.push(preset.rules(labels)?);
+        }
+        rules.push(Rules::resolve("rules", custom));
+        for list in rules {
+            self.rules.usable.extend(list.usable);
+            self.rules.faults.extend(list.faults);
+        }
         let external = file.external_rules.as_deref().unwrap_or_default();
         self.external_rules = Rules::resolve("externalRules", external);
         let mut faults = self.rules.faults.clone();
@@ -288,5 +307,6 @@ impl Config {
         }
         self.faults = faults.iter().map(ToString::to_string).collect();
         self.warnings.extend(self.faults.clone());
+        Ok(())
     }
 }

@@ -23,7 +23,9 @@ impl Config {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];
         rows.extend(self.of_gpus());
         rows.extend(self.prometheus.iter().flat_map(of_prometheus));
+        let presets: Vec<&str> = self.presets.iter().map(|it| it.word()).collect();
         rows.extend([
+            ("presets", or_none(&presets)),
             ("rules", self.rules.usable.len().to_string()),
             (
                 "externalRules",
@@ -70,15 +72,15 @@ impl Config {
             (GPU_RESOURCES, self.gpu_resources.to_string()),
             ("gpu.migWeight", policy.mig_weight.word().to_owned()),
             ("gpu.shared", policy.shared.word().to_owned()),
-            (
-                "gpu.metrics",
-                if names.is_empty() {
-                    "none".to_owned()
-                } else {
-                    names.join(", ")
-                },
-            ),
+            ("gpu.metrics", or_none(&names)),
         ]
+    }
+}
+
+fn or_none(names: &[&str]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Valid files.
 
 mod hostile;
+mod presets;
 mod refused;
 mod secrets;
 

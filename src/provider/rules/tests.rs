@@ -1,5 +1,7 @@
 //! Answers by rules, with a simulated cluster and Prometheus.
 
+mod workloads;
+
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -128,6 +130,14 @@ fn provider(answers: Prometheus) -> RuleProvider {
 }
 
 fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvider {
+    provider_by(rules("rules", RULES), objects, answers)
+}
+
+fn provider_by(
+    rules: Vec<Rule>,
+    objects: Box<dyn ObjectNames>,
+    answers: Prometheus,
+) -> RuleProvider {
     let kinds = Kinds::new(vec![
         kind("", "pods", "pod", true),
         kind("", "namespaces", "namespace", false),
@@ -141,7 +151,7 @@ fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvid
         }]
         .into()
     };
-    let (rules, external_rules) = (rules("rules", RULES), rules("externalRules", EXTERNAL));
+    let external_rules = self::rules("externalRules", EXTERNAL);
     let mut registry = Registry::default();
     registry.add_custom(
         &rules,

@@ -18,6 +18,7 @@ fn query(
         &template,
         &QueryRequest {
             series: "foo",
+            matchers: &[],
             selector: &selector,
             namespace: namespace.map(|namespace| ("namespaces", namespace)),
             objects: names.map(|names| ("resource", names)),

@@ -22,7 +22,8 @@ use crate::Failure;
 use super::targets::OF_TARGETS;
 
 /// Keys that identify a configuration file.
-const SECTIONS: [&str; 5] = [
+const SECTIONS: [&str; 6] = [
+    "presets",
     "rules",
     "externalRules",
     "resourceRules",

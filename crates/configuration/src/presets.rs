@@ -1,0 +1,57 @@
+//! `presets`: rules for the metrics of inference servers, which come with the program.
+
+use limits::file::yaml;
+
+use adapter_rules::raw::{Checked, RuleEntry};
+use adapter_rules::rule::Rules;
+use apimachinery::promql::equals;
+
+use super::problem::Problem;
+use super::value::{Choice, Words};
+
+/// An inference server that there are rules for. docs/presets.md has their metrics, and
+/// where their series come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// NVIDIA's Triton, with or without the TensorRT-LLM backend.
+    Triton,
+    /// The endpoint picker of an `InferencePool`.
+    EndpointPicker,
+}
+
+impl Choice for Preset {
+    const WORDS: Words<Self> = &[
+        ("vllm", Self::Vllm),
+        ("sglang", Self::Sglang),
+        ("triton", Self::Triton),
+        ("endpoint-picker", Self::EndpointPicker),
+    ];
+}
+
+impl Preset {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Vllm => include_str!("presets/vllm.yaml"),
+            Self::Sglang => include_str!("presets/sglang.yaml"),
+            Self::Triton => include_str!("presets/triton.yaml"),
+            Self::EndpointPicker => include_str!("presets/endpoint-picker.yaml"),
+        }
+    }
+
+    /// Its rules, which name themselves `presets.vllm[0]`, for series with these labels.
+    pub(super) fn rules(self, labels: &[(String, String)]) -> Result<Rules, Problem> {
+        let matchers = labels.iter().map(|(label, value)| equals(label, value));
+        let matchers: Vec<String> = matchers.collect();
+        let (entries, _) = yaml::first_document::<Vec<Checked<RuleEntry>>>(self.text())?;
+        let mut rules = Rules::resolve(&format!("presets.{}", self.word()), &entries);
+        for rule in &mut rules.usable {
+            rule.of_workloads = true;
+            rule.matchers.clone_from(&matchers);
+        }
+        Ok(rules)
+    }
+}

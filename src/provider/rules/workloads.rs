@@ -1,0 +1,179 @@
+//! Values of workloads, by rules whose series name pods: the query for a namespace,
+//! narrowed to the pods of the workload.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+
+use super::{Answered, InForce, RuleProvider, SIDE_BY_SIDE, unanswerable, value};
+use crate::provider::gpu::workloads;
+use crate::provider::{
+    CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, Sink, StoreQuery, Which,
+};
+use adapter_rules::answer::{Answer, Purpose};
+use adapter_rules::registry::Custom;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::{Operator, Requirement};
+use gpu_metrics::inventory::{Inventory, Workload};
+
+/// A metric of the workloads of a kind.
+#[derive(Clone, Copy)]
+pub(super) struct OfWorkloads<'a> {
+    kind: &'a Kind,
+    pods: &'a Custom,
+    namespaces: &'a Custom,
+}
+
+/// A workload and the names of its live pods, sorted.
+type WithPods<'a> = (&'a Workload, Vec<String>);
+
+impl InForce {
+    /// The metric of pods and that of namespaces, if one rule for workloads has both.
+    fn for_workloads(&self, metric: &str) -> Option<(&Custom, &Custom)> {
+        let pods = self.custom("pods", metric)?;
+        let namespaces = self.custom("namespaces", metric)?;
+        let rule = self.rules.get(pods.rule)?;
+        (rule.of_workloads && namespaces.rule == pods.rule).then_some((pods, namespaces))
+    }
+
+    /// The metric of a resource as a request names it, if it is made of its pods.
+    pub(super) fn of_workloads(&self, resource: &str, metric: &str) -> Option<OfWorkloads<'_>> {
+        let kind = self.kinds.of_request(resource)?;
+        let (pods, namespaces) = self.for_workloads(metric)?;
+        kind.namespaced.then_some(OfWorkloads {
+            kind,
+            pods,
+            namespaces,
+        })
+    }
+
+    /// The metrics of workloads, for discovery.
+    pub(super) fn workload_metrics(&self) -> impl Iterator<Item = CustomMetric> {
+        let of_pods = |(resource, _): &&(Arc<str>, Arc<str>)| **resource == *"pods";
+        let metrics = self.registry.custom.keys().filter(of_pods);
+        let metrics = metrics.filter(|(_, metric)| self.for_workloads(metric).is_some());
+        metrics.flat_map(|(_, metric)| {
+            workloads().map(|kind| CustomMetric {
+                resource: kind.resource,
+                metric: Arc::clone(metric),
+                namespaced: kind.namespaced,
+            })
+        })
+    }
+}
+
+impl OfWorkloads<'_> {
+    /// The index of its rule.
+    pub(super) const fn rule(&self) -> usize {
+        self.pods.rule
+    }
+
+    /// The workloads that are asked for and have live pods, by name.
+    fn found<'i>(
+        &self,
+        inventory: &'i Inventory,
+        namespace: &str,
+        which: &Which,
+    ) -> Vec<WithPods<'i>> {
+        let resource = self.kind.resource();
+        let is_wanted = |workload: &&Workload| {
+            workload.kind.resource == resource
+                && match which {
+                    Which::Named(name) => *workload.name == **name,
+                    Which::Matching(selector) => selector.matches(&workload.labels),
+                }
+        };
+        let mut found = BTreeMap::<&str, WithPods<'i>>::new();
+        let pods = inventory.pods.iter();
+        for pod in pods.filter(|pod| *pod.namespace == *namespace && pod.is_live()) {
+            let owners = pod.owners.iter();
+            let owners = owners.filter_map(|owner| inventory.workloads.get(*owner as usize));
+            for workload in owners.filter(is_wanted) {
+                let of = found.entry(&workload.name);
+                let (_, names) = of.or_insert((workload, Vec::new()));
+                names.push(pod.name.to_string());
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The query for the sum or mean over these pods.
+    fn ask(
+        &self,
+        current: &InForce,
+        namespace: &str,
+        pods: &[String],
+        query: &Query,
+    ) -> Result<StoreQuery, ProviderError> {
+        let rules = &current.rules;
+        let selector = query.selector.clone().and(Requirement {
+            key: self.pods.label().to_owned(),
+            operator: Operator::In(pods.to_vec()),
+        });
+        let promql = self.namespaces.query(rules, None, &[namespace], &selector);
+        Ok(StoreQuery {
+            promql: promql.map_err(unanswerable)?.into(),
+            rule: rules.get(self.rule()).map_or("", |rule| &rule.place).into(),
+            purpose: Purpose::Metric,
+        })
+    }
+
+    /// Passes the value of a workload to `sink`, if the answer has one.
+    fn pass(
+        &self,
+        workload: &Workload,
+        answer: &Answer,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ProviderError> {
+        let Answer::Vector(samples) = answer else {
+            return Err(ProviderError::Unavailable);
+        };
+        let namespace = &*workload.namespace;
+        let label = self.namespaces.label();
+        let sample = samples
+            .iter()
+            .find(|sample| sample.labels.get(label) == Some(namespace));
+        if let Some(sample) = sample {
+            sink(Item::Custom(CustomItem {
+                kind: &workload.kind,
+                namespace: Some(namespace),
+                name: &workload.name,
+                value: value(sample.value, sample.at),
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl RuleProvider {
+    /// Passes the values of workloads to `sink`, with a query for each of them.
+    pub(super) async fn workloads(
+        &self,
+        current: &InForce,
+        objects: &ObjectSelection,
+        query: &Query,
+        sink: &mut Sink<'_>,
+    ) -> Result<Answered, ProviderError> {
+        let metric = current.of_workloads(&objects.resource, &query.metric);
+        let metric = metric.ok_or(ProviderError::NoSuchMetric)?;
+        let namespace = objects.namespace.as_deref();
+        let namespace = namespace.ok_or(ProviderError::WrongScope)?;
+        let inventory = self.objects.inventory();
+        let mut asks = Vec::new();
+        for (workload, pods) in metric.found(&inventory, namespace, &objects.which) {
+            asks.push((workload, metric.ask(current, namespace, &pods, query)?));
+        }
+        let answers = asks
+            .iter()
+            .map(|(_, ask)| self.answers.fetch(ask, &query.user));
+        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
+        let answers: Vec<Arc<Answer>> = answers.try_collect().await?;
+        let mut last = None;
+        for ((workload, ask), answer) in asks.into_iter().zip(answers) {
+            metric.pass(workload, &answer, sink)?;
+            last = Some((ask, answer));
+        }
+        last.ok_or_else(|| ProviderError::NoValue("it has no pods".to_owned()))
+    }
+}
