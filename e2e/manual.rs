@@ -30,9 +30,10 @@ const ELSEWHERE: [(&str, &str); 5] = [
 ];
 
 /// Keys of a configuration file.
-const CONFIGURATION: [&str; 5] = [
+const CONFIGURATION: [&str; 6] = [
     "prometheus",
     "gpu",
+    "presets",
     "rules",
     "externalRules",
     "resourceRules",

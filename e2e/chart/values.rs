@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use configuration::{Config, Flags};
+use configuration::{Config, Flags, Preset};
 use serde_json::{Value, json};
 
 use super::*;
@@ -67,6 +67,7 @@ fn a_wrong_shape_and_a_typo_in_our_own_sections_are_refused_with_their_place() {
         ),
         ("prometheus.tls.ca=x", "at '/prometheus/tls'"),
         ("rules.custom=everything", "at '/rules/custom'"),
+        ("presets={tgi}", "at '/presets/0'"),
         ("env.A=1", "at '/env'"),
         ("replicas=many", "at '/replicas'"),
         ("metricsRelistInterval=60", "at '/metricsRelistInterval'"),
@@ -233,6 +234,7 @@ fn the_program_takes_the_flags_and_the_configuration() {
             assert_eq!(prometheus.max_body_bytes, 512 << 20);
             assert_eq!(prometheus.max_concurrent_queries, 8);
             assert_eq!(config.metrics.len(), 1);
+            assert_eq!(config.presets, [Preset::Vllm, Preset::EndpointPicker]);
         }
     }
 }
@@ -293,7 +295,11 @@ fn an_existing_configmap_is_mounted_and_nothing_else_is_promised() {
     assert_eq!(of(&objects, "ConfigMap").len(), 0);
     let volumes = &pod(&objects)["volumes"];
     assert_eq!(volumes[0]["configMap"]["name"], "rules-of-mine");
-    for setting in ["gpu.maxWindow=10m", "prometheus.verb=POST"] {
+    for setting in [
+        "gpu.maxWindow=10m",
+        "prometheus.verb=POST",
+        "presets={vllm}",
+    ] {
         let said = refusal("existing-rules", &[setting]);
         let words = "the ConfigMap rules-of-mine contains the whole configuration";
         assert!(said.contains(words), "{said}");

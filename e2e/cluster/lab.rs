@@ -50,7 +50,7 @@ pub(super) struct Lab {
     dir: TempDir,
     /// The ServiceAccount's kubeconfig, with the rights of the manifests.
     account: PathBuf,
-    _exporters: Exporters,
+    pub(super) exporters: Exporters,
 }
 
 impl Lab {
@@ -83,7 +83,7 @@ impl Lab {
             prometheus,
             stand_in: None,
             dir,
-            _exporters: exporters,
+            exporters,
         };
         lab.start_server();
         install::lead(&lab.plane, lab.port);

@@ -16,6 +16,7 @@ mod manual;
 mod memory;
 mod outages;
 mod page;
+mod presets;
 mod refusals;
 mod rolling;
 mod rotations;

@@ -1,0 +1,339 @@
+//! The metrics of inference servers by `presets`: a Prometheus scrapes texts recorded
+//! from the servers, as those of real pods.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
+use super::workload::{deployment, on_pods};
+use crate::kubectl::{Answer, Kubectl, unix_seconds};
+use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
+
+/// All of them, and a rule for pods with the name of one of their metrics.
+const PRESETS: &str = "
+presets: [vllm, sglang, triton, endpoint-picker]
+rules:
+- seriesQuery: 'vllm:num_requests_running{pod!=\"\"}'
+  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
+  name: {as: vllm_requests_running}
+  metricsQuery: 100 * sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
+";
+
+const VLLM_OLD: &str = include_str!("../presets/vllm-2025-03.prom");
+const VLLM: &str = include_str!("../presets/vllm-0.26.prom");
+const SGLANG: &str = include_str!("../presets/sglang-docs.prom");
+const SGLANG_IDLE: &str = include_str!("../presets/sglang-0.5.16.prom");
+const TRITON: &str = include_str!("../presets/triton.prom");
+const PICKER: &str = include_str!("../presets/endpoint-picker.prom");
+const PICKER_OLD: &str = include_str!("../presets/endpoint-picker-1.4.prom");
+
+/// Other ranks of the same scheduler with priorities, as SGLang's
+/// `python/sglang/srt/observability/metrics_collector.py` labels them.
+const SGLANG_RANKS: &str = r#"
+sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0"} 4
+sglang:num_queue_reqs{priority="1",pp_rank="0",tp_rank="0"} 4
+sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="1"} 4
+sglang:num_queue_reqs{priority="1",pp_rank="0",tp_rank="1"} 4
+sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0",dp_rank="1"} 3
+"#;
+
+/// A recorded text with other numbers for these series, which were those of an idle
+/// server.
+fn with(text: &str, numbers: &[(&str, &str)]) -> String {
+    let mut text = text.to_owned();
+    for (series, number) in numbers {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{series}{{")));
+        let line = line
+            .unwrap_or_else(|| panic!("no {series}: {text}"))
+            .to_owned();
+        let (labels, _) = line.rsplit_once(' ').unwrap();
+        text = text.replace(&line, &format!("{labels} {number}"));
+    }
+    text
+}
+
+/// A text to scrape, with the labels of its target.
+#[derive(Debug)]
+struct Target {
+    namespace: &'static str,
+    pod: String,
+    text: String,
+}
+
+/// Serves each text at `/INDEX`.
+async fn serve(targets: Arc<Vec<Target>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let targets = Arc::clone(&targets);
+            let answer = move |request: Request<Incoming>| {
+                let index: Option<usize> = request.uri().path()[1..].parse().ok();
+                let target = index.and_then(|index| targets.get(index));
+                let mut response = Response::new(Full::<Bytes>::default());
+                match target {
+                    Some(target) => *response.body_mut() = Bytes::from(target.text.clone()).into(),
+                    None => *response.status_mut() = StatusCode::NOT_FOUND,
+                }
+                // Prometheus 3 needs it.
+                let plain = http::HeaderValue::from_static("text/plain; version=0.0.4");
+                response.headers_mut().insert("content-type", plain);
+                std::future::ready(Ok::<_, Infallible>(response))
+            };
+            tokio::spawn(async move {
+                let server = hyper::server::conn::http1::Builder::new();
+                let _ = server
+                    .serve_connection(TokioIo::new(stream), service_fn(answer))
+                    .await;
+            });
+        }
+    });
+    address
+}
+
+/// A Prometheus that scrapes the texts besides the GPUs.
+async fn prometheus(lab: &Lab, targets: Vec<Target>) -> Engine {
+    let targets = Arc::new(targets);
+    let address = serve(Arc::clone(&targets)).await;
+    let mut config = lab.exporters.scrapes();
+    for (index, Target { namespace, pod, .. }) in targets.iter().enumerate() {
+        config.push_str(&format!(
+            "- job_name: text-{index}\n  metrics_path: /{index}\n  static_configs:\n  \
+             - {{targets: [\"{address}\"], labels: {{namespace: {namespace}, pod: {pod}}}}}\n"
+        ));
+    }
+    let engine = Engine::start(Storage::new(), &config).await;
+    let begun = std::time::Instant::now();
+    loop {
+        let time = unix_seconds().to_string();
+        let up = engine.query("up{job=~\"text-.*\"} == 1", &time).await;
+        if up.len() == targets.len() {
+            return engine;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{up:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+}
+
+/// The pods of a Deployment, sorted, once there are as many.
+fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
+    eventually("the pods", PATIENCE, || {
+        let all = lab.plane.object(&["pods", "-n", TEAM]);
+        let items = all["items"].as_array().unwrap().iter();
+        let names = items.filter_map(|pod| pod["metadata"]["name"].as_str());
+        let mut names: Vec<String> = names
+            .filter(|name| name.rsplitn(3, '-').last() == Some(deployment))
+            .map(str::to_owned)
+            .collect();
+        names.sort();
+        if names.len() == count {
+            Ok(names)
+        } else {
+            Err(format!("{names:?}"))
+        }
+    })
+}
+
+/// The upstream definition, without the schema.
+fn inference_pools() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "inferencepools.inference.networking.k8s.io",
+            "annotations": {"api-approved.kubernetes.io":
+                "https://github.com/kubernetes-sigs/gateway-api-inference-extension/pull/1173"},
+        },
+        "spec": {
+            "group": "inference.networking.k8s.io", "scope": "Namespaced",
+            "names": {"kind": "InferencePool", "listKind": "InferencePoolList",
+                "plural": "inferencepools", "singular": "inferencepool", "shortNames": ["infpool"]},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema":
+                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    })
+}
+
+/// The values of objects of a namespace: `pods/*/vllm_requests_waiting`.
+fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)]) {
+    let kubectl = Kubectl {
+        kubeconfig: lab.plane.kubeconfig().to_owned(),
+    };
+    let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/{path}");
+    eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
+        let body = match kubectl.get(&path) {
+            Answer::Body(body) => body,
+            Answer::NotFound(_) if wanted.is_empty() => return Ok(()),
+            answer => return Err(format!("{answer:?}")),
+        };
+        // Values of rules have no window.
+        let list: Value = serde_json::from_str(&body).unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let mut found: Vec<(&str, &str)> = items
+            .filter_map(|item| {
+                let name = item["describedObject"]["name"].as_str()?;
+                Some((name, item["value"].as_str()?))
+            })
+            .collect();
+        found.sort_unstable();
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    });
+}
+
+/// The servers' pods: two of vLLM, two of SGLang, one of Triton.
+struct Servers {
+    vllm: Vec<String>,
+    sglang: Vec<String>,
+    triton: Vec<String>,
+}
+
+/// Deploys the servers. Returns their pods, and what there is to scrape of them and of
+/// endpoint pickers.
+fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
+    lab.deploy(2);
+    for (name, replicas) in [("sglang", 2), ("triton", 1)] {
+        let (labels, limits) = (json!({"app": name}), json!({"nvidia.com/gpu": 1}));
+        lab.plane
+            .apply(&deployment((TEAM, name), replicas, &labels, &limits));
+    }
+    let servers = Servers {
+        vllm: pods(lab, APP, 2),
+        sglang: pods(lab, "sglang", 2),
+        triton: pods(lab, "triton", 1),
+    };
+    let old = [
+        ("vllm:num_requests_waiting", "3"),
+        ("vllm:num_requests_running", "2"),
+        ("vllm:gpu_cache_usage_perc", "0.5"),
+    ];
+    let new = [
+        ("vllm:num_requests_waiting", "4"),
+        ("vllm:kv_cache_usage_perc", "0.25"),
+    ];
+    let ranks = SGLANG_IDLE.to_owned() + SGLANG_RANKS;
+    let ranks = with(&ranks, &[("sglang:token_usage", "0.5")]);
+    let pending = [("nv_inference_pending_request_count", "3")];
+    let none_ready = [("inference_pool_ready_pods", "0")];
+    let target = |namespace, pod: &str, text: String| Target {
+        namespace,
+        pod: pod.to_owned(),
+        text,
+    };
+    let targets = vec![
+        target(TEAM, &servers.vllm[0], with(VLLM_OLD, &old)),
+        target(TEAM, &servers.vllm[1], with(VLLM, &new)),
+        target(TEAM, &servers.sglang[0], SGLANG.to_owned()),
+        target(TEAM, &servers.sglang[1], ranks),
+        target(TEAM, &servers.triton[0], with(TRITON, &pending)),
+        target(TEAM, "picker", PICKER.to_owned()),
+        target("default", "picker", PICKER_OLD.to_owned()),
+        target("kube-system", "picker", with(PICKER_OLD, &none_ready)),
+    ];
+    (servers, targets)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by_them() {
+    let mut lab = Lab::start().await;
+    lab.plane.apply(&inference_pools());
+    let (servers, targets) = deploy(&lab);
+    let engine = prometheus(&lab, targets).await;
+    lab.stand_in = Some(engine.url().to_owned());
+    lab.reconfigure(&format!("{CONFIG}{PRESETS}"));
+    of_vllm(&lab, &servers);
+    of_sglang_and_triton(&lab, &servers);
+    of_pools(&lab);
+
+    // Seven requests wait for two pods, whose GPUs have little to do.
+    lab.gpus.work(20);
+    let queue = json!({
+        "type": "Object",
+        "object": {
+            "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": APP},
+            "metric": {"name": "vllm_requests_waiting"},
+            "target": {"type": "AverageValue", "averageValue": "2"},
+        },
+    });
+    lab.autoscale(8, &json!([queue, on_pods("gpu_memory_utilization", "60")]));
+    lab.await_replicas(4);
+}
+
+fn of_vllm(lab: &Lab, servers: &Servers) {
+    let [old, new] = &servers.vllm[..] else {
+        panic!("{:?}", servers.vllm)
+    };
+    let deployment = format!("deployments.apps/{APP}");
+    for (metric, of_pods, of_all) in [
+        ("vllm_requests_waiting", ["3", "4"], "7"),
+        ("vllm_kv_cache_usage", ["500m", "250m"], "375m"),
+    ] {
+        let wanted = [(&**old, of_pods[0]), (&**new, of_pods[1])];
+        await_values(lab, TEAM, &format!("pods/*/{metric}"), &wanted);
+        let path = format!("{deployment}/{metric}");
+        await_values(lab, TEAM, &path, &[(APP, of_all)]);
+        let of_namespace = format!("metrics/{metric}");
+        await_values(lab, TEAM, &of_namespace, &[(TEAM, of_all)]);
+    }
+    // The rule of the file wins over the preset, and serves no workloads.
+    let wanted = [(&**old, "200"), (&**new, "800")];
+    await_values(lab, TEAM, "pods/*/vllm_requests_running", &wanted);
+    let path = format!("{deployment}/vllm_requests_running");
+    await_values(lab, TEAM, &path, &[]);
+}
+
+fn of_sglang_and_triton(lab: &Lab, servers: &Servers) {
+    let [loaded, ranks] = &servers.sglang[..] else {
+        panic!("{:?}", servers.sglang)
+    };
+    let all = |metric: &str, wanted: &[(&str, &str)]| {
+        await_values(lab, TEAM, &format!("pods/*/{metric}"), wanted);
+    };
+    all("sglang_requests_waiting", &[(loaded, "2826"), (ranks, "7")]);
+    all("sglang_requests_running", &[(loaded, "162")]);
+    all(
+        "sglang_kv_cache_usage",
+        &[(loaded, "280m"), (ranks, "500m")],
+    );
+    let path = "deployments.apps/*/sglang_requests_waiting";
+    await_values(lab, TEAM, path, &[("sglang", "2833")]);
+    let triton = &*servers.triton[0];
+    all("triton_requests_waiting", &[(triton, "4")]);
+    all("triton_requests_running", &[(triton, "1")]);
+    all("triton_kv_cache_usage", &[(triton, "488m")]);
+}
+
+fn of_pools(lab: &Lab) {
+    for (namespace, metric, wanted) in [
+        (TEAM, "requests_waiting", Some("2")),
+        (TEAM, "requests_running", Some("2500m")),
+        (TEAM, "kv_cache_usage", Some("300m")),
+        ("default", "requests_waiting", Some("2")),
+        ("default", "requests_running", None),
+        ("default", "kv_cache_usage", Some("300m")),
+        // Without a ready pod the picker repeats old numbers.
+        ("kube-system", "requests_waiting", None),
+        ("kube-system", "kv_cache_usage", None),
+    ] {
+        let pools = "inferencepools.inference.networking.k8s.io";
+        let path = format!("{pools}/p1/inference_pool_{metric}");
+        let wanted: Vec<_> = wanted.into_iter().map(|value| ("p1", value)).collect();
+        await_values(lab, namespace, &path, &wanted);
+    }
+}
