@@ -108,7 +108,7 @@ mod tests {
             let lines = text[before..].lines();
             let codes = lines.filter_map(|line| Some((line.find("GM")?, line)));
             let codes =
-                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("over")));
+                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved after")));
             codes.collect::<Vec<_>>()
         };
         let began = |code: &Code| (code.id.to_owned(), false);

@@ -208,7 +208,7 @@ fn a_pod_that_series_place_on_another_node_is_told_so() {
         let answers = asked(scene.mcu(labels, "50 50 50 50"));
         let said = answers.explain("pods n/p").no_value.unwrap();
         assert!(
-            said.contains("on node-1, and it runs on node-2") && !said.contains("pod labels"),
+            said.contains("on node-1, but it runs on node-2") && !said.contains("pod labels"),
             "{started:?}: {said}"
         );
     }

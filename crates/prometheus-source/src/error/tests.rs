@@ -182,7 +182,7 @@ fn each_cause_is_told_in_its_own_words_without_the_address() {
     };
     let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
     for (error, words) in [
-        (tls(plain), "tls: the port speaks plain HTTP; write http://"),
+        (tls(plain), "tls: the port speaks plain HTTP; use http://"),
         (
             certificate(CertificateError::Expired),
             "tls: its certificate has expired; renew",

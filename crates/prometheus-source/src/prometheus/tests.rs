@@ -200,7 +200,7 @@ async fn html_instead_of_json_is_no_answer() {
     fake.answer("<!doctype html><title>Grafana</title>Welcome");
     let text = probe.fails(ErrorKind::NotAnAnswer).await;
     assert!(
-        text.contains(r#"reads "Grafana Welcome": check that prometheus.url"#),
+        text.contains(r#"begins with "Grafana Welcome": check that prometheus.url"#),
         "{text}"
     );
 }
