@@ -279,7 +279,7 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     assert_eq!(scene.names("deployment"), [OURS, RELEASE]);
     // The server may read the other owner's APIServices, and leaves them alone.
     let server = scene.serve(OURS);
-    server.await_stderr("belongs to Service monitoring/prometheus-adapter");
+    server.await_stderr("refers to Service monitoring/prometheus-adapter");
     assert!(!server.stderr().contains("orbidden"), "{}", server.stderr());
     assert_eq!(registered(), before);
 

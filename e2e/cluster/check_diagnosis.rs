@@ -115,7 +115,7 @@ fn a_lost_secret(lab: &Lab) {
         lab,
         "GM105",
         object,
-        &format!("Secret {HOME}/{SECRET} is absent"),
+        &format!("Secret {HOME}/{SECRET} does not exist"),
     );
     apply_printed(lab, &remedy);
     await_gone(lab, "GM105", object);

@@ -258,14 +258,14 @@ async fn an_apiservice_of_another_server_is_left_alone_unless_it_shall_be_taken(
     let admin = plane.kubeconfig().to_owned();
     let modest = Stand::start([&admin; 3], &[OURS]);
     let words =
-        APISERVICES.map(|name| format!("APIService {name} belongs to Service monitoring/adapter"));
+        APISERVICES.map(|name| format!("APIService {name} refers to Service monitoring/adapter"));
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     words.push("start with --take-over to take it over");
     let said = modest.await_failing("registration", &words).await;
     println!("{said}");
     modest
         .server
-        .await_stderr("belongs to Service monitoring/adapter");
+        .await_stderr("refers to Service monitoring/adapter");
     // Two passes later.
     tokio::time::sleep(Duration::from_secs(15)).await;
     for name in APISERVICES {

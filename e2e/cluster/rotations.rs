@@ -74,7 +74,7 @@ fn the_secret_is_deleted(scene: &Scene) {
     let plane = &scene.lab.plane;
     plane.kubectl(&["delete", "secret", SECRET, "-n", HOME]);
     await_log(scene, "the missing Secret", |said| {
-        said.contains("is absent")
+        said.contains("does not exist")
     });
     plane.kubectl(&["create", "secret", "generic", SECRET, "-n", HOME]);
     eventually("certificates in the Secret", PATIENCE, || {

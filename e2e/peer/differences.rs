@@ -78,7 +78,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
 
     // Selectors of series.
     Theirs r#"%21%3D\w+: status: 500 ".*!=.*is not a valid label selector operator" \| 200"# "`!=` is an error there";
-    Theirs r#": status: \d+ .* \| 400 "series are not selected by > and <"# "what cannot be asked is 404 or 500 there";
+    Theirs r#": status: \d+ .* \| 400 "series cannot be selected with > and <"# "what cannot be asked is 404 or 500 there";
     Theirs r#": status: \d+ .* \| 400 ".*is no label of series"# "a key that is no label breaks the query there: 500, or no matter where the rule has no matchers";
     Theirs r#"metricLabelSelector=.*: status: 500 .* \| 400 "unable to parse label selector"# "a malformed selector of series is 500 there";
     Neither r#"Selector=.*: \.message: ".*" \| "unable to parse label selector"# "another wording";
@@ -89,7 +89,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
     Neither r"[?&]fieldSelector=" "only metadata.name is a field here; the custom API ignores them there";
 
     // Paths.
-    Theirs r#"/[^ ]*(%2[Ff]|%FF)[^ ]*: .* \| (400 )?"the path (holds an encoded slash|is not UTF-8)"# "no object has such a name";
+    Theirs r#"/[^ ]*(%2[Ff]|%FF)[^ ]*: .* \| (400 )?"the path (contains an encoded slash|is not UTF-8)"# "no object has such a name";
     Theirs r#"/namespaces/(\*|DEFAULT|de%22f|)/[^ ]*: .* \| (404 )?"the server could not find the requested resource"$"# "no namespace has such a name";
     Theirs r#": .* \| (404 )?".* is no name of an object"$"# "no object has such a name, and it would change the query";
     Neither r#"/(Pods|pods\.)/\*/.*: .* \| (404 )?"the server could not find the requested resource"$"# "a resource has one spelling";
