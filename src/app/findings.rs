@@ -107,8 +107,8 @@ mod tests {
             let text = log.text();
             let lines = text[before..].lines();
             let codes = lines.filter_map(|line| Some((line.find("GM")?, line)));
-            let codes =
-                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved after")));
+            let codes = codes
+                .map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved after")));
             codes.collect::<Vec<_>>()
         };
         let began = |code: &Code| (code.id.to_owned(), false);
