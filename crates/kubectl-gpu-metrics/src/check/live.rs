@@ -65,6 +65,8 @@ pub(crate) async fn look_at(
         return Ok(look.done());
     }
     let (registration, hpas) = look.cluster(namespace, pre).await?;
+    look.resource_registration(registration.home.as_ref())
+        .await?;
     let gpus = match pre {
         true => GpuResources::default(),
         false => installed(&mut look, registration.home.as_ref()).await?,
