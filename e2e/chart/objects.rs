@@ -1,7 +1,7 @@
 //! The objects: valid for kube-apiserver, correctly named, and equal to those in
 //! `manifests/`.
 
-use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
 use serde_json::json;
 
 use super::*;
@@ -200,7 +200,12 @@ fn the_server_is_registered_for_what_it_is_to_serve() {
     assert_eq!(registered("keda"), all);
     assert_eq!(registered("beside"), [""; 0]);
     let with_resources = registered("resource-rules");
-    assert!(with_resources.contains(&"v1beta1.metrics.k8s.io".to_owned()));
+    for name in RESOURCE_APISERVICES {
+        assert!(with_resources.contains(&name.to_owned()), "{name}");
+    }
+    let objects = render("resource-rules");
+    let priority = |name| named(&objects, "APIService", name)["spec"]["versionPriority"].clone();
+    assert_eq!(RESOURCE_APISERVICES.map(priority), [json!(200), json!(100)]);
     let objects = render("everything-set");
     let service = &of(&objects, "APIService")[0]["spec"]["service"];
     assert_eq!(

@@ -31,3 +31,4 @@ mod trickle;
 mod trust;
 mod unanswered;
 pub(crate) mod workload;
+mod zero;

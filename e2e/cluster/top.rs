@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
+use super::check::check;
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
 use crate::program::eventually;
 
-const APISERVICE: &str = "v1beta1.metrics.k8s.io";
+const APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
 /// A node of the simulator's; the first pod holds its first GPU.
 const NODE: &str = "gpu-node-00000";
@@ -40,12 +41,14 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
         .kubectl(&["apply", "-f", &manifest("optional/resource-metrics.yaml")]);
     let port = json!({"spec": {"service": {"port": lab.port}}});
     let port = format!("--patch={port}");
-    lab.plane
-        .kubectl(&["patch", "apiservice", APISERVICE, "--type=merge", &port]);
+    for name in APISERVICES {
+        lab.plane
+            .kubectl(&["patch", "apiservice", name, "--type=merge", &port]);
+    }
     lab.reconfigure(CONFIG);
-    eventually("the APIService", PATIENCE, || {
-        lab.unavailable(APISERVICE).map_or(Ok(()), Err)
-    });
+    for name in APISERVICES {
+        eventually(name, PATIENCE, || lab.unavailable(name).map_or(Ok(()), Err));
+    }
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}},
@@ -82,9 +85,12 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!(other.map(|node| &*node[1]), Some("<unknown>"), "{nodes:?}");
     let label = format!("kubernetes.io/hostname={NODE}");
     assert_eq!(top(&["nodes", "-l", &label]).unwrap().len(), 1);
-    raw(&lab, &name);
-    columns(&lab);
+    for version in ["v1", "v1beta1"] {
+        raw(&lab, version, &name);
+        columns(&lab, version);
+    }
     autoscaler(&lab);
+    is_left_by_no_server(&mut lab);
 }
 
 /// The lines of kubectl, split into words, without the heading.
@@ -95,9 +101,9 @@ fn lines(lab: &Lab, arguments: &[&str]) -> Result<Vec<Vec<String>>, String> {
     Ok(said.lines().map(words).collect())
 }
 
-fn raw(lab: &Lab, name: &str) {
+fn raw(lab: &Lab, version: &str, name: &str) {
     let get = |path: &str| -> Value {
-        let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
+        let path = format!("/apis/metrics.k8s.io/{version}/{path}");
         serde_json::from_str(&lab.plane.kubectl(&["get", "--raw", &path])).unwrap()
     };
     let list = get("namespaces/team/pods?labelSelector=app%3Dinfer");
@@ -116,15 +122,14 @@ fn raw(lab: &Lab, name: &str) {
 }
 
 /// `kubectl get` requests a table, `explain` reads OpenAPI.
-fn columns(lab: &Lab) {
-    let said = lab
-        .plane
-        .kubectl(&["get", "pods.metrics.k8s.io", "-n", TEAM]);
+fn columns(lab: &Lab, version: &str) {
+    let pods = format!("pods.{version}.metrics.k8s.io");
+    let said = lab.plane.kubectl(&["get", &pods, "-n", TEAM]);
     let header: Vec<&str> = said.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["NAME", "CPU", "MEMORY", "WINDOW"]);
     assert_eq!(said.matches("400m").count(), 2, "{said}");
-    let version = "--api-version=metrics.k8s.io/v1beta1";
-    let said = lab.plane.kubectl(&["explain", "pods", version]);
+    let version = format!("--api-version=metrics.k8s.io/{version}");
+    let said = lab.plane.kubectl(&["explain", "pods", &version]);
     assert!(said.contains("containers"), "{said}");
     lab.plane.kubectl(&["api-resources"]);
 }
@@ -136,4 +141,35 @@ fn autoscaler(lab: &Lab) {
     }});
     lab.autoscale(4, &json!([cpu]));
     lab.await_replicas(4);
+}
+
+/// `check` finds APIServices that the server serves no longer; their manifest takes them
+/// away.
+fn is_left_by_no_server(lab: &mut Lab) {
+    let left = |lab: &Lab| -> Vec<Value> {
+        let (_, said) = check(lab.plane.kubeconfig());
+        let findings = said["findings"].as_array().unwrap().iter();
+        let left = findings.filter(|it| {
+            let object = it["object"].as_str().unwrap_or_default();
+            APISERVICES
+                .iter()
+                .any(|name| object == format!("APIService {name}"))
+        });
+        left.map(|it| it["command"].clone()).collect()
+    };
+    assert_eq!(left(lab), [""; 0]);
+    lab.reconfigure(super::lab::CONFIG);
+    let commands = APISERVICES.map(|name| json!(format!("kubectl delete apiservice {name}")));
+    eventually("findings about both", PATIENCE, || {
+        let found = left(lab);
+        (found == commands)
+            .then_some(())
+            .ok_or(format!("{found:?}"))
+    });
+    let file = manifest("optional/resource-metrics.yaml");
+    lab.plane.kubectl(&["delete", "-f", &file]);
+    let all = lab.plane.kubectl(&["get", "apiservices", "-o", "name"]);
+    assert!(!all.contains(".io/v1.metrics.k8s.io"), "{all}");
+    assert!(!all.contains(".io/v1beta1.metrics.k8s.io"), "{all}");
+    assert_eq!(left(lab), [""; 0]);
 }

@@ -40,7 +40,8 @@ impl MetricsGroup {
     pub(crate) fn versions(self) -> impl Iterator<Item = GroupVersion> {
         let versions: &[Version] = match self {
             Self::Custom => &[Version::V1Beta2, Version::V1Beta1],
-            Self::External | Self::Resource => &[Version::V1Beta1],
+            Self::External => &[Version::V1Beta1],
+            Self::Resource => &[Version::V1, Version::V1Beta1],
         };
         let of = move |version: &Version| GroupVersion {
             group: self,
@@ -62,6 +63,8 @@ impl MetricsGroup {
 /// The API versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
+    /// `v1`.
+    V1,
     /// `v1beta1`.
     V1Beta1,
     /// `v1beta2`.
@@ -72,6 +75,7 @@ impl Version {
     /// The name in paths and documents.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::V1 => "v1",
             Self::V1Beta1 => "v1beta1",
             Self::V1Beta2 => "v1beta2",
         }

@@ -77,7 +77,7 @@ impl JsonListWriter {
                 push_all(&mut end, &[b",\"selector\":", &echo]);
                 b"\"window\":"
             }
-            Version::V1Beta2 => {
+            Version::V1Beta2 | Version::V1 => {
                 metric.extend_from_slice(b"\"metric\":{\"name\":\"");
                 push_escaped(&mut metric, metric_name);
                 push_all(

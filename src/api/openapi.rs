@@ -2,8 +2,8 @@
 //!
 //! kube-apiserver merges the v2 document into its own and passes the v3
 //! documents on; `kubectl explain` reads them. `openapi/v2.json` describes all
-//! versions of all groups. A document is made of its entries of the versions
-//! that are served. The types of apimachinery that our lists hold are written
+//! versions of lists of values, and `openapi/resource.json` one of resource metrics, which
+//! is equal in all. A document is made of the entries of the versions that are served. The types of apimachinery that our lists hold are written
 //! out where they are used: as definitions they would meet those of
 //! kube-apiserver under the same names.
 
@@ -21,12 +21,20 @@ use super::group::{GroupVersion, MetricsGroup};
 /// path with `{metric}`.
 const MAX_PATHS: usize = 1_000;
 
-/// All versions of all groups in Swagger 2.0. `info.version` is filled in.
-const ALL: &str = include_str!("openapi/v2.json");
+/// All versions of lists of values in Swagger 2.0.
+const VALUES: &str = include_str!("openapi/v2.json");
+
+/// Resource metrics in Swagger 2.0, with [`VERSION`] instead of the version.
+const RESOURCE: &str = include_str!("openapi/resource.json");
+const VERSION: &str = "VERSION";
+
+/// The place of schemas in Swagger 2.0, and in OpenAPI 3.0.
+const DEFINITIONS: &str = "#/definitions/";
+const SCHEMAS: &str = "#/components/schemas/";
 
 /// `/openapi/v2`.
 pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
-    json::document(&only(ALL, versions))
+    json::document(&only(versions, DEFINITIONS))
 }
 
 /// `/openapi/v3`: the addresses of the documents. They contain the documents' hashes, so
@@ -46,8 +54,7 @@ pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
 /// `/openapi/v3/apis/<group>/<version>`; `external` are the configured external
 /// metrics.
 pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
-    let text = ALL.replace("#/definitions/", "#/components/schemas/");
-    let mut swagger = only(&text, &[of]);
+    let mut swagger = only(&[of], SCHEMAS);
     let mut schemas = take(&mut swagger, "definitions");
     wrap_references(&mut schemas);
     let mut paths = take(&mut swagger, "paths");
@@ -65,21 +72,36 @@ pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
     }))
 }
 
-/// The paths and definitions of these versions.
-fn only(text: &str, versions: &[GroupVersion]) -> Json {
-    // The text is part of the program, and tests read it.
-    let mut document: Json = serde_json::from_str(text).unwrap_or_default();
-    document["info"]["version"] = json!(env!("CARGO_PKG_VERSION"));
-    for (part, prefix) in [
-        ("paths", path_prefix as fn(&GroupVersion) -> String),
-        ("definitions", schema_prefix),
-    ] {
-        let prefixes: Vec<String> = versions.iter().map(prefix).collect();
-        if let Some(entries) = document[part].as_object_mut() {
-            entries.retain(|name, _| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+/// The paths and definitions of these versions; `schemas` is the place that references
+/// name.
+fn only(versions: &[GroupVersion], schemas: &str) -> Json {
+    let (mut paths, mut definitions) = (Map::new(), Map::new());
+    for of in versions {
+        let text = match of.group {
+            MetricsGroup::Resource => RESOURCE.replace(VERSION, of.version.name()),
+            MetricsGroup::Custom | MetricsGroup::External => VALUES.to_owned(),
+        };
+        let text = text.replace(DEFINITIONS, schemas);
+        // The text is part of the program, and tests read it.
+        let mut described: Json = serde_json::from_str(&text).unwrap_or_default();
+        for (part, prefix, entries) in [
+            ("paths", path_prefix(of), &mut paths),
+            ("definitions", schema_prefix(of), &mut definitions),
+        ] {
+            if let Json::Object(all) = take(&mut described, part) {
+                let own = all
+                    .into_iter()
+                    .filter(|(name, _)| name.starts_with(&prefix));
+                entries.extend(own);
+            }
         }
     }
-    document
+    json!({
+        "swagger": "2.0",
+        "info": {"title": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
+        "paths": paths,
+        "definitions": definitions,
+    })
 }
 
 fn path_prefix(of: &GroupVersion) -> String {

@@ -58,7 +58,7 @@ impl ProtoListWriter {
                     field(6, &echo, &mut selector);
                 }
             }
-            Version::V1Beta2 => {
+            Version::V1Beta2 | Version::V1 => {
                 let mut identifier = Vec::new();
                 field(1, metric_name.as_bytes(), &mut identifier);
                 if let Some(echo) = echo {

@@ -1,5 +1,6 @@
 //! The messages of the resource metrics API, numbered as metrics
-//! `pkg/apis/metrics/v1beta1/generated.proto` and those that it imports.
+//! `pkg/apis/metrics/v1/generated.proto` and those that it imports; v1beta1 has the same
+//! fields.
 //! serde writes the same in JSON.
 
 use std::collections::BTreeMap;

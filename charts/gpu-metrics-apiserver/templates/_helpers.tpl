@@ -109,6 +109,7 @@ annotations: {{- toYaml . | nindent 2 }}
 - v1beta1.external.metrics.k8s.io
 {{- end }}
 {{- if .Values.rules.resource }}
+- v1.metrics.k8s.io
 - v1beta1.metrics.k8s.io
 {{- end }}
 {{- end -}}

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::error::CallError;
 use super::secret::{self, trouble};
 use aggregated_apiserver::certificates::Trouble;
-use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICE;
+use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICES;
 use aggregated_apiserver::certificates::managed::store::{
     ApiServiceStore, Change, Entry, ServiceName, WriteError,
 };
@@ -43,14 +43,14 @@ fn path(name: &str) -> String {
 }
 
 fn failed(name: &str, error: &CallError) -> Trouble {
-    let rule = match name {
-        RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml, which has the \
-                                APIService and the right to get and patch it, or remove \
-                                resourceRules from the configuration"
-            .to_owned(),
-        _ => format!(
+    let rule = if RESOURCE_APISERVICES.contains(&name) {
+        "apply manifests/optional/resource-metrics.yaml, which has the APIService and the right \
+         to get and patch it, or remove resourceRules from the configuration"
+            .to_owned()
+    } else {
+        format!(
             "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
-        ),
+        )
     };
     let trouble = trouble(error, &rule);
     Trouble {

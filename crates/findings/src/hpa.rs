@@ -10,18 +10,15 @@ use super::asked::{is_of_active_only, is_of_cluster, is_percentage, measure, met
 use super::codes::{GM501, GM502, GM503, GM504, GM505, GM506, GM509, GM512, GM514, GM515};
 use super::names::nearest;
 use super::{Finding, Severity};
-use ::hpa::Hpa;
 use ::hpa::hpa::{Metric, MetricSource, MetricTarget};
 use ::hpa::ratio::Milli;
+use ::hpa::trace::SCALED_TO_ZERO;
+use ::hpa::{ControllerFlags, Hpa, NEWEST};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::quantity::milli_text;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{Formula, Policy};
-
-/// The controller's own tolerance; set by a flag that clients cannot read
-/// (`--horizontal-pod-autoscaler-tolerance`).
-const TOLERANCE: f64 = 0.1;
 
 /// The largest mean of percentages, thousandths.
 const MOST: i64 = 100_000;
@@ -95,9 +92,12 @@ pub fn is_ours(hpa: &Hpa) -> bool {
 }
 
 /// All findings from the HPA alone. Without the served names, only misspelt names of
-/// built-in metrics are found.
+/// built-in metrics are found. `minor` is the minor version of the cluster's Kubernetes;
+/// without it the newest is assumed.
 #[must_use]
-pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>) -> Vec<Finding> {
+pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> Vec<Finding> {
+    // The flags cannot be read by clients.
+    let flags = &ControllerFlags::of_version(minor.unwrap_or(NEWEST));
     let object = hpa.to_string();
     let asked = metrics_of(hpa);
     let mut found = Vec::new();
@@ -105,10 +105,10 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>) -> Vec<Finding> {
         found.extend(not_served(&object, metric, served));
         found.extend(misspelt_key(&object, metric));
         found.extend(value_of_active(&object, metric));
-        found.extend(target(&object, metric, hpa));
+        found.extend(target(&object, metric, flags.tolerances(hpa).up));
         found.extend(window(&object, metric, hpa));
     }
-    found.extend(never_wakes(&object, hpa, &asked));
+    found.extend(never_wakes(&object, hpa, &asked, flags));
     found.extend(several(&object, hpa));
     found.extend(scale_target(&object, hpa));
     // A known fault explains the missing value.
@@ -218,7 +218,7 @@ fn value_of_active(object: &str, metric: &Metric) -> Option<Finding> {
     })
 }
 
-fn target(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
+fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Finding> {
     let (MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target))) =
         metric.target
     else {
@@ -238,8 +238,6 @@ fn target(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
             format!("write {percent:?} if {percent} percent is meant"),
         ));
     }
-    let own = hpa.behavior.as_ref().and_then(|it| it.up.tolerance);
-    let tolerance = own.unwrap_or(TOLERANCE);
     // The controller keeps the replicas while value ÷ target is at most 1 + tolerance.
     let thousandths = (tolerance * 1000.0).round() as i64;
     let threshold = i128::from(target) * i128::from(1000 + thousandths);
@@ -293,7 +291,15 @@ pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
     found.collect()
 }
 
-fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
+fn never_wakes(
+    object: &str,
+    hpa: &Hpa,
+    asked: &[&Metric],
+    flags: &ControllerFlags,
+) -> Option<Finding> {
+    if hpa.min != 0 {
+        return None;
+    }
     // Without pods these have no value.
     let sleeps = |metric: &&Metric| {
         let of_gpus = measure(metric).is_some() && !is_of_cluster(metric);
@@ -301,10 +307,25 @@ fn never_wakes(object: &str, hpa: &Hpa, asked: &[&Metric]) -> Option<Finding> {
     };
     let only_these = asked.len() == hpa.metrics.len();
     let all = only_these && asked.iter().all(sleeps);
-    (hpa.min == 0 && all).then(|| {
+    if all {
         let message = "minReplicas is 0 and all metrics depend on GPUs that pods hold: without pods there is no value, and the HPA cannot scale up";
-        let remedy = "add a metric that has a value without pods, such as the length of a queue (External), or set minReplicas to 1";
-        Finding::new(&GM509, object, message, remedy)
+        let gate = match flags.scales_to_zero() {
+            true => String::new(),
+            false => format!(
+                "; Kubernetes 1.{} accepts 0 only with the feature gate HPAScaleToZero",
+                flags.minor
+            ),
+        };
+        let remedy = format!(
+            "add a metric that has a value without pods, such as the length of a queue (External), or set minReplicas to 1{gate}"
+        );
+        return Some(Finding::new(&GM509, object, message, remedy));
+    }
+    let is_off = hpa.status.message("ScalingDisabled").is_some();
+    (is_off && flags.records_zero() && !hpa.status.is_true(SCALED_TO_ZERO)).then(|| {
+        let message = "the target has no replicas, and the controller did not scale it to zero (condition ScaledToZero): the controller never adds a replica";
+        let remedy = "no action is needed if this is intended; otherwise set the replicas of the workload to 1: the controller scales up only what it has scaled to zero itself";
+        Finding::new(&GM509, object, message, remedy).with_severity(Severity::Warning)
     })
 }
 

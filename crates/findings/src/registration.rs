@@ -146,6 +146,41 @@ pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     found.collect()
 }
 
+/// Findings about an APIService of resource metrics. They are another server's, unless the
+/// APIService leads to `home`, the Service of this one, or has the label of its objects.
+#[must_use]
+pub fn check_resource(
+    registered: &Registered,
+    home: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Vec<Finding> {
+    let Some(object) = &registered.object else {
+        return Vec::new();
+    };
+    let labels = object.metadata.labels.as_ref();
+    let has_label = labels
+        .and_then(|it| it.get(LABEL))
+        .is_some_and(|it| it == NAME);
+    let is_home = home.is_some() && registered.place() == home;
+    if registered.answers == AnsweringServer::Other || !(is_home || has_label) {
+        return Vec::new();
+    }
+    let mut found = own(registered, now);
+    let condition = registered.available();
+    let is_left = condition.is_some_and(|it| {
+        it.reason.as_deref() == Some("ServiceNotFound")
+            || it
+                .message
+                .as_deref()
+                .is_some_and(|it| it.ends_with(": 404"))
+    });
+    for finding in found.iter_mut().filter(|it| is_left && it.code == GM102.id) {
+        finding.remedy = "put resourceRules into the configuration, or delete the APIService: without a server behind it namespaces cannot be deleted".to_owned();
+        finding.command = Some(format!("kubectl delete apiservice {}", registered.name));
+    }
+    found
+}
+
 /// Whether another version of the group leads to the server: autoscalers need only one.
 fn is_served_as_well(
     registered: &Registered,

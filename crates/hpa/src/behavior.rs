@@ -1,5 +1,5 @@
 //! `spec.behavior` of a HorizontalPodAutoscaler, defaults filled in
-//! (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.35).
+//! (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.37).
 
 use k8s_openapi::api::autoscaling::v2 as api;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;

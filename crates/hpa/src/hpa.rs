@@ -1,5 +1,5 @@
 //! A HorizontalPodAutoscaler as its controller sees it: defaults filled in, quantities in
-//! thousandths (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.35).
+//! thousandths (`pkg/apis/autoscaling/v2/defaults.go` of Kubernetes 1.37).
 
 use std::fmt;
 
@@ -35,6 +35,22 @@ pub struct Hpa {
     pub behavior: Option<Behavior>,
     /// What its controller wrote last.
     pub status: HpaStatus,
+}
+
+impl Hpa {
+    /// Whether a metric can have a value without pods: an Object or an External metric,
+    /// as kube-apiserver demands for `minReplicas: 0`.
+    #[must_use]
+    pub fn has_metric_without_pods(&self) -> bool {
+        let without = |metric: &Metric| {
+            let source = &metric.source;
+            matches!(
+                source,
+                MetricSource::Object { .. } | MetricSource::External { .. }
+            )
+        };
+        self.metrics.iter().any(without)
+    }
 }
 
 /// `HorizontalPodAutoscaler team/infer`
@@ -82,6 +98,13 @@ impl HpaStatus {
                 .collect(),
             conditions: given.conditions.clone().unwrap_or_default(),
         }
+    }
+
+    /// Whether the condition of this type is true.
+    #[must_use]
+    pub fn is_true(&self, type_: &str) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.any(|it| it.type_ == type_ && it.status == "True")
     }
 
     /// The message of the condition with this reason.

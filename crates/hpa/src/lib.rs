@@ -1,7 +1,7 @@
 //! Computes one sync of the HorizontalPodAutoscaler controller, step by step: from its
 //! specification, pods, metrics and memory to the replicas and conditions that it writes.
 //!
-//! The same arithmetic as `pkg/controller/podautoscaler` of Kubernetes 1.35: integers
+//! The same arithmetic as `pkg/controller/podautoscaler` of Kubernetes 1.33 to 1.37: integers
 //! where it has integers, and the same messages. No clock and no network: one sync is a
 //! function of its [`Situation`].
 
@@ -33,10 +33,15 @@ pub use trace::Trace;
 use self::ratio::Tolerances;
 use apimachinery::time::Timestamp;
 
+/// The newest minor version of Kubernetes 1 that the tests run.
+pub const NEWEST: u32 = 37;
+
 /// The flags of kube-controller-manager. They cannot be read where a
 /// provider runs the control plane; the defaults are assumed there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControllerFlags {
+    /// The minor version of Kubernetes 1.
+    pub minor: u32,
     /// `--horizontal-pod-autoscaler-tolerance`.
     pub tolerance: f64,
     /// `--horizontal-pod-autoscaler-downscale-stabilization`.
@@ -58,6 +63,7 @@ impl ControllerFlags {
     #[must_use]
     pub const fn of_version(minor: u32) -> Self {
         Self {
+            minor,
             tolerance: 0.1,
             downscale_stabilisation: Duration::from_secs(300),
             cpu_initialization: Duration::from_secs(300),
@@ -66,6 +72,19 @@ impl ControllerFlags {
             configurable_tolerance: minor >= 35,
             pod_level_requests: minor >= 34,
         }
+    }
+
+    /// Whether the controller records in the condition `ScaledToZero` that it scaled to
+    /// zero, and scales up from zero only then.
+    #[must_use]
+    pub const fn records_zero(&self) -> bool {
+        self.minor >= 36
+    }
+
+    /// Whether the feature gate `HPAScaleToZero` is on by default.
+    #[must_use]
+    pub const fn scales_to_zero(&self) -> bool {
+        self.minor >= 37
     }
 
     /// The tolerances in force for an autoscaler.

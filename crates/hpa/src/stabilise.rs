@@ -18,6 +18,8 @@ pub struct History {
     pub ups: Vec<PastReplicas>,
     /// Replicas removed, kept only with `behavior`.
     pub downs: Vec<PastReplicas>,
+    /// The condition `ScaledToZero`: the controller made the last replica go.
+    pub scaled_to_zero: bool,
 }
 
 impl History {

@@ -3,7 +3,7 @@
 use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
 use super::stabilise::{PastReplicas, Stabilised};
-use super::trace::{Hold, HpaCondition, Proposal, Shortcut, Trace};
+use super::trace::{Hold, HpaCondition, Proposal, SCALED_TO_ZERO, Shortcut, Trace};
 use super::{Selection, Situation, TargetScale};
 
 /// Computes one sync.
@@ -24,25 +24,38 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
     let message = "the HPA controller was able to get the target's current scale";
     trace.set("AbleToScale", true, "SucceededGetScale", message);
     let (current, hpa) = (scale.spec_replicas, situation.hpa);
-    if current == 0 && hpa.min != 0 {
+    if current == 0 && !wakes(situation) {
         let message = "scaling is disabled since the replica count of the target is zero";
         trace.set("ScalingActive", false, "ScalingDisabled", message);
-        trace.shortcut = Some(Shortcut::Disabled);
+        trace.shortcut = Some(match hpa.min {
+            0 => Shortcut::ZeroByOthers,
+            _ => Shortcut::Disabled,
+        });
         trace.held_by.push(Hold::Disabled);
         trace.desired = Some(0);
     } else if current > hpa.max {
         trace.shortcut = Some(Shortcut::AboveMaximum);
         trace.rescaled(hpa.max, "Current number of replicas above Spec.MaxReplicas");
-    } else if current < hpa.min {
+    } else if current > 0 && current < hpa.min {
         trace.shortcut = Some(Shortcut::BelowMinimum);
         trace.rescaled(hpa.min, "Current number of replicas below Spec.MinReplicas");
-    } else if let Some(text) = trace.unselectable(situation.selection) {
+    } else if let Some(text) = trace.unselectable(situation) {
         trace.error = Some(text);
         trace.held_by.push(Hold::Selector);
     } else if let Some((proposed, name)) = trace.propose(scale, situation) {
         trace.normalize(current, proposed, &name, situation);
     }
+    trace.record_zero(current, situation);
     trace
+}
+
+/// Whether metrics are read for a target without replicas.
+fn wakes(situation: &Situation<'_>) -> bool {
+    let hpa = situation.hpa;
+    if !situation.flags.records_zero() {
+        return hpa.min == 0;
+    }
+    situation.history.scaled_to_zero && (hpa.min != 0 || hpa.has_metric_without_pods())
 }
 
 impl Trace {
@@ -74,9 +87,29 @@ impl Trace {
         self.rescale = Some(reason.into());
     }
 
+    /// Sets the condition `ScaledToZero`, which every write of the scale renews.
+    fn record_zero(&mut self, current: i32, situation: &Situation<'_>) {
+        let hpa = situation.hpa;
+        if self.rescale.is_none() || !situation.flags.records_zero() {
+            return;
+        }
+        let is_zero = self.desired == Some(0) && hpa.min == 0 && hpa.has_metric_without_pods();
+        let (reason, message) = match current > 0 && is_zero {
+            true => (
+                "ScaledToZero",
+                "the HPA controller scaled the workload to zero",
+            ),
+            false => (
+                "NotScaledToZero",
+                "the HPA controller did not scale the workload to zero",
+            ),
+        };
+        self.set(SCALED_TO_ZERO, current > 0 && is_zero, reason, message);
+    }
+
     /// The error when the pods cannot be selected.
-    fn unselectable(&mut self, selection: &Selection) -> Option<String> {
-        let (reason, message, error) = match selection {
+    fn unselectable(&mut self, situation: &Situation<'_>) -> Option<String> {
+        let (reason, message, error) = match situation.selection {
             Selection::Clear => return None,
             Selection::Missing => (
                 "InvalidSelector",
@@ -94,13 +127,18 @@ impl Trace {
                 autoscalers,
             } => {
                 let all = autoscalers.iter();
-                let all: Vec<String> = all
-                    .map(|(namespace, name)| format!("{namespace}/{name}"))
-                    .collect();
-                let error = format!(
-                    "pods by selector {selector} are controlled by multiple HPAs: [{}]",
-                    all.join(" ")
-                );
+                let all = all.map(|(namespace, name)| format!("{namespace}/{name}"));
+                let by = match situation.flags.minor {
+                    37.. => {
+                        let two: Vec<String> = all.take(2).collect();
+                        format!("more than one HPA (e.g. [{}])", two.join(" "))
+                    }
+                    _ => {
+                        let all: Vec<String> = all.collect();
+                        format!("multiple HPAs: [{}]", all.join(" "))
+                    }
+                };
+                let error = format!("pods by selector {selector} are controlled by {by}");
                 ("AmbiguousSelector", error.clone(), error)
             }
         };

@@ -11,6 +11,9 @@ use super::stabilise::{History, PastReplicas, Stabilised};
 use super::{ControllerFlags, Hpa};
 use apimachinery::time::Timestamp;
 
+/// The condition by which the controller knows that it scaled to zero itself.
+pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+
 /// The longest window or period in a specification.
 const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
 
@@ -48,6 +51,9 @@ pub struct Trace {
 pub enum Shortcut {
     /// No replicas, and the minimum is not zero: scaling is switched off.
     Disabled,
+    /// No replicas and a minimum of zero, and the autoscaler did not scale to zero itself:
+    /// scaling is switched off.
+    ZeroByOthers,
     /// More replicas than the maximum.
     AboveMaximum,
     /// Fewer replicas than the minimum.
@@ -91,7 +97,7 @@ pub enum Hold {
 /// A condition of the autoscaler's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HpaCondition {
-    /// `AbleToScale`, `ScalingActive` or `ScalingLimited`.
+    /// `AbleToScale`, `ScalingActive`, `ScalingLimited` or `ScaledToZero`.
     #[serde(rename = "type")]
     pub type_: &'static str,
     /// Whether it holds.
@@ -116,6 +122,10 @@ impl Trace {
             (self.current, self.desired, &self.rescale, &hpa.behavior)
         {
             history.scaled(current, desired, now);
+        }
+        let mut conditions = self.conditions.iter();
+        if let Some(condition) = conditions.find(|it| it.type_ == SCALED_TO_ZERO) {
+            history.scaled_to_zero = condition.status;
         }
         self.recommend(history, flags, now);
     }
@@ -195,6 +205,9 @@ impl Shortcut {
     const fn sentence(self) -> &'static str {
         match self {
             Self::Disabled => "no replicas and a minimum above zero: scaling is switched off",
+            Self::ZeroByOthers => {
+                "no replicas, and the controller did not scale to zero itself (condition ScaledToZero): scaling is switched off"
+            }
             Self::AboveMaximum => "more than the maximum: set to it, no metric is read",
             Self::BelowMinimum => "fewer than the minimum: set to it, no metric is read",
         }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
@@ -65,6 +66,16 @@ impl Cluster {
     pub(super) fn split<'n>(&'n self, name: &'n str) -> (&'n str, &'n str) {
         name.split_once('/').unwrap_or((&self.namespace, name))
     }
+}
+
+/// The minor version of Kubernetes 1 that kube-apiserver says; `None`: it says none.
+pub(super) async fn minor_version(client: &Client) -> Option<u32> {
+    let version: Info = client.object("/version").await.ok()?;
+    // A provider may add a plus.
+    let digits = version
+        .minor
+        .trim_end_matches(|last: char| !last.is_ascii_digit());
+    (version.major == "1").then(|| digits.parse().ok())?
 }
 
 /// A segment of a path, or a value of a query.

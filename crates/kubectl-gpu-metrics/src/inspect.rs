@@ -24,7 +24,7 @@ use findings::rights::{ReadRight, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 
-use crate::cluster::{autoscalers, encode, within};
+use crate::cluster::{autoscalers, encode, minor_version, within};
 
 pub(crate) use registration::{Home, RegisteredServers};
 
@@ -185,6 +185,11 @@ impl<'c> Look<'c> {
         self.report
     }
 
+    /// The minor version of the cluster's Kubernetes, if it says one.
+    pub(crate) async fn minor_version(&self) -> Option<u32> {
+        minor_version(self.client).await
+    }
+
     /// The metrics that are served; `None`: they cannot be read. The APIServices
     /// `of_others` are known to lead to another server.
     pub(crate) async fn served(
@@ -267,6 +272,7 @@ impl<'c> Look<'c> {
                 Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
             })
         };
+        let minor = self.minor_version().await;
         let mut hpas = Vec::new();
         for read in self.list(&path, &what, &READ_HPAS, keep).await? {
             match read {
@@ -293,10 +299,8 @@ impl<'c> Look<'c> {
         found.extend(peers::ambiguous(&hpas));
         found.extend(peers::vertical(&hpas, &vpas));
         hpas.retain(findings::hpa::is_ours);
-        found.extend(
-            hpas.iter()
-                .flat_map(|hpa| findings::hpa::check(hpa, served)),
-        );
+        let own = hpas.iter();
+        found.extend(own.flat_map(|hpa| findings::hpa::check(hpa, served, minor)));
         Ok(hpas)
     }
 }

@@ -19,7 +19,8 @@ use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{Inventory, PodPhase};
 
-const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
+const METRICS: &str = "/apis/metrics.k8s.io/v1";
+const OLDER: &str = "/apis/metrics.k8s.io/v1beta1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 #[derive(Debug)]
@@ -130,12 +131,12 @@ async fn s116_pods_and_nodes_are_listed_and_got() {
     let body = list.json();
     assert_eq!(named(&list), ["a", "b"]);
     assert_eq!(body["kind"], "PodMetricsList");
-    assert_eq!(body["apiVersion"], "metrics.k8s.io/v1beta1");
+    assert_eq!(body["apiVersion"], "metrics.k8s.io/v1");
     assert_eq!(body["metadata"], json!({}));
     assert_eq!(body["items"][0], pod_a());
     let mut one = pod_a();
     one["kind"] = "PodMetrics".into();
-    one["apiVersion"] = "metrics.k8s.io/v1beta1".into();
+    one["apiVersion"] = "metrics.k8s.io/v1".into();
     let got = server.get(&format!("{METRICS}/namespaces/ns/pods/a")).await;
     assert_eq!(got.json(), one);
     let all = server.get(&format!("{METRICS}/pods")).await;
@@ -156,6 +157,31 @@ async fn s116_pods_and_nodes_are_listed_and_got() {
     let node = server.get(&format!("{METRICS}/nodes/n1")).await.json();
     assert_eq!(node["kind"], "NodeMetrics");
     assert_eq!(node["usage"]["memory"], "8Gi");
+}
+
+#[tokio::test]
+async fn both_versions_say_the_same() {
+    let server = metrics(Prometheus::default()).await;
+    for target in [
+        "namespaces/ns/pods",
+        "namespaces/ns/pods/a",
+        "nodes",
+        "nodes/n1",
+    ] {
+        let newer = server.get(&format!("{METRICS}/{target}")).await.json();
+        let mut older = server.get(&format!("{OLDER}/{target}")).await.json();
+        assert_eq!(older["apiVersion"], "metrics.k8s.io/v1beta1", "{target}");
+        older["apiVersion"] = "metrics.k8s.io/v1".into();
+        assert_eq!(newer, older, "{target}");
+    }
+    let as_protobuf = [("Accept", PROTOBUF)];
+    for (path, version) in [(METRICS, "v1"), (OLDER, "v1beta1")] {
+        let path = format!("{path}/pods");
+        let answer = server.send("GET", &path, &as_protobuf).await;
+        let meta = Unknown::decode(&answer.body[4..]).unwrap().type_meta;
+        let named = meta.unwrap().api_version;
+        assert_eq!(named, Some(format!("metrics.k8s.io/{version}")));
+    }
 }
 
 #[tokio::test]
@@ -304,7 +330,7 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
 }
 
 /// The decoder's own messages, numbered as in
-/// `k8s.io/metrics/pkg/apis/metrics/v1beta1/generated.proto`.
+/// `k8s.io/metrics/pkg/apis/metrics/v1/generated.proto`.
 mod wire {
     use std::collections::HashMap;
 
@@ -365,7 +391,7 @@ async fn protobuf_says_what_json_says_of_pods() {
     assert_eq!(&answer.body[..4], b"k8s\0");
     let envelope = Unknown::decode(&answer.body[4..]).unwrap();
     let meta = envelope.type_meta.unwrap();
-    assert_eq!(meta.api_version.as_deref(), Some("metrics.k8s.io/v1beta1"));
+    assert_eq!(meta.api_version.as_deref(), Some("metrics.k8s.io/v1"));
     assert_eq!(meta.kind.as_deref(), Some("PodMetricsList"));
     let list = wire::List::decode(&envelope.raw.unwrap()[..]).unwrap();
     assert_eq!(list.items.len(), 3);
@@ -390,18 +416,27 @@ async fn s120_the_group_is_there_with_resource_rules_only() {
         {"name": "pods", "singularName": "", "namespaced": true,
             "kind": "PodMetrics", "verbs": ["get", "list"]},
     ]);
-    assert_eq!(server.get(METRICS).await.json()["resources"], resources);
+    for path in [METRICS, OLDER] {
+        let found = server.get(path).await.json();
+        assert_eq!(found["resources"], resources, "{path}");
+    }
+    let group = server.get("/apis/metrics.k8s.io").await.json();
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    assert_eq!(group["versions"].as_array().unwrap().len(), 2);
     let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let all = server.send("GET", "/apis", &[("Accept", v2)]).await.json();
     let mut groups = all["items"].as_array().unwrap().iter();
     let usage = groups.find(|group| group["metadata"]["name"] == "metrics.k8s.io");
-    let version = &usage.unwrap()["versions"][0];
-    assert_eq!(
-        version["resources"][1]["responseKind"]["kind"],
-        "PodMetrics"
-    );
-    assert_eq!(version["resources"][1]["verbs"], json!(["get", "list"]));
-    for path in [METRICS, &format!("{METRICS}/pods"), "/apis/metrics.k8s.io"] {
+    let versions = usage.unwrap()["versions"].as_array().unwrap();
+    assert_eq!(versions.len(), 2);
+    for (version, name) in versions.iter().zip(["v1", "v1beta1"]) {
+        assert_eq!(version["version"], name);
+        let pods = &version["resources"][1];
+        assert_eq!(pods["responseKind"]["kind"], "PodMetrics");
+        assert_eq!(pods["verbs"], json!(["get", "list"]));
+    }
+    let pods = format!("{METRICS}/pods");
+    for path in [METRICS, OLDER, &pods, "/apis/metrics.k8s.io"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
         assert_eq!(without.get(path).await.status, 404, "{path}");
     }
@@ -415,7 +450,11 @@ async fn the_openapi_documents_are_whole() {
     let v2 = server.get("/openapi/v2").await.json();
     openapi::check_references(&v2, "/definitions");
     openapi::check_paths(&v2);
-    let v3 = server.get(&format!("/openapi/v3{METRICS}")).await.json();
-    openapi::check_references(&v3, "/components/schemas");
-    openapi::check_paths(&v3);
+    assert_eq!(v2["paths"].as_object().unwrap().len(), 7 + 2 * 5);
+    for path in [METRICS, OLDER] {
+        let v3 = server.get(&format!("/openapi/v3{path}")).await.json();
+        openapi::check_references(&v3, "/components/schemas");
+        openapi::check_paths(&v3);
+        assert_eq!(v3["paths"].as_object().unwrap().len(), 5, "{path}");
+    }
 }

@@ -15,7 +15,7 @@ use aggregated_apiserver::certificates::managed::store::{
     ApiServiceStore, Change, SecretStore, ServiceName, WriteError,
 };
 use aggregated_apiserver::certificates::managed::{
-    self, APISERVICES, ManagedSettings, RESOURCE_APISERVICE,
+    self, APISERVICES, ManagedSettings, RESOURCE_APISERVICES,
 };
 use aggregated_apiserver::certificates::{CertificateStatus, Registration, serving};
 
@@ -197,16 +197,14 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
         text.contains("allow get and patch of the APIService"),
         "{text}"
     );
-    kube.fault(Method::GET, &path(RESOURCE_APISERVICE), 403, "{}");
-    let text = services
-        .read(RESOURCE_APISERVICE)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains("apply manifests/optional/resource-metrics.yaml"),
-        "{text}"
-    );
+    for name in RESOURCE_APISERVICES {
+        kube.fault(Method::GET, &path(name), 403, "{}");
+        let text = services.read(name).await.unwrap_err().to_string();
+        assert!(
+            text.contains("apply manifests/optional/resource-metrics.yaml"),
+            "{text}"
+        );
+    }
 }
 
 /// Runs two replicas until both have the wanted state.

@@ -212,6 +212,45 @@ fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
 }
 
 #[test]
+fn gm102_is_also_an_apiservice_of_resource_metrics_that_no_server_serves() {
+    let home = Some(("gpu-metrics", "gm"));
+    let left = |condition: &Value| Registered {
+        name: "v1.metrics.k8s.io",
+        answers: AnsweringServer::NoServer,
+        ..registered(&json!({}), condition)
+    };
+    let check = |it: &Registered, home| registration::check_resource(it, home, NOW);
+    let gone = "failing or missing response from https://10.0.0.1:443/apis/metrics.k8s.io/v1: bad status from https://10.0.0.1:443/apis/metrics.k8s.io/v1: 404";
+    let command = "kubectl delete apiservice v1.metrics.k8s.io";
+    for (reason, message, is_left) in [
+        ("FailedDiscoveryCheck", gone, true),
+        ("ServiceNotFound", "service/gm is not present", true),
+        ("MissingEndpoints", "no", false),
+    ] {
+        let found = check(&left(&available("False", reason, message)), home);
+        assert_eq!(found[0].code, "GM102", "{reason}");
+        let told = found[0].command.as_deref();
+        assert_eq!(told, is_left.then_some(command), "{reason}");
+    }
+    let mut it = left(&available("False", "ServiceNotFound", "no"));
+    let metrics_server = Some(("kube-system", "metrics-server"));
+    for elsewhere in [None, metrics_server] {
+        assert_eq!(check(&it, elsewhere), [], "it is not ours");
+    }
+    let object = it.object.as_mut().unwrap();
+    let label = (
+        "app.kubernetes.io/name".to_owned(),
+        registration::NAME.to_owned(),
+    );
+    object.metadata.labels = Some([label].into());
+    assert_eq!(check(&it, None).len(), 1, "its label tells that it is ours");
+    it.answers = AnsweringServer::Other;
+    assert_eq!(check(&it, None), [], "another server took it over");
+    assert_eq!(check(&left(&fine()), home), []);
+    assert_eq!(check(&Registered::default(), home), []);
+}
+
+#[test]
 fn gm102_makes_the_one_apiservice_again_that_leads_where_the_server_is() {
     let absent = || Registered {
         name: "v1beta1.external.metrics.k8s.io",

@@ -1,6 +1,6 @@
 //! Findings from an HPA alone.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{autoscaler, average, codes_of, failing, metric, offline, pods};
 use crate::Severity;
@@ -45,7 +45,7 @@ fn gm501_names_the_metric_that_was_meant() {
     };
     let found = |kind: &str, name: &str, served: Option<&ServedMetrics>| {
         let metric = metric(kind, name, &json!({}), &average("50"));
-        let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), served);
+        let found = hpa::check(&autoscaler(&json!([metric]), &json!({})), served, None);
         let found = found.into_iter().filter(|it| it.code == "GM501");
         found
             .map(|it| format!("{}: {}", it.message, it.remedy))
@@ -185,6 +185,12 @@ fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
         let found = offline(&json!([pods(target)]), &over);
         assert_eq!(found.contains(&"GM504"), is_found, "{target} {over}");
     }
+    // Before 1.35 a tolerance of its own needed a feature gate.
+    let hpa = autoscaler(&json!([pods("95")]), &tolerant("0.05"));
+    for (minor, expected) in [(34, &["GM504"][..]), (35, &[]), (37, &[])] {
+        let found = codes_of(hpa::check(&hpa, None, Some(minor)));
+        assert_eq!(found, expected, "1.{minor}");
+    }
     let watts = metric("Pods", "gpu_power_usage", &json!({}), &average("300"));
     assert_eq!(offline(&json!([watts]), &json!({})), [""; 0]);
 }
@@ -238,12 +244,41 @@ fn gm509_needs_a_metric_that_is_there_without_pods() {
     assert_eq!(offline(&json!([held]), &zero), ["GM509"]);
     assert_eq!(offline(&json!([pods("50"), queue]), &zero), ["GM512"]);
     assert_eq!(offline(&json!([pods("50")]), &json!({})), [""; 0]);
+    // Whether 0 needs a feature gate depends on the version.
+    for (minor, has_gate) in [(None, false), (Some(36), true), (Some(37), false)] {
+        let found = hpa::check(&autoscaler(&json!([pods("50")]), &zero), None, minor);
+        let remedy = &found[0].remedy;
+        assert_eq!(remedy.contains("HPAScaleToZero"), has_gate, "{remedy}");
+    }
+}
+
+#[test]
+fn gm509_is_also_a_zero_that_the_controller_did_not_make() {
+    let queue = metric("External", "queue_length", &json!({}), &average("10"));
+    let metrics = json!([queue, pods("50")]);
+    let off = json!({"type": "ScalingActive", "status": "False", "reason": "ScalingDisabled",
+        "message": "scaling is disabled since the replica count of the target is zero"});
+    let found = |min: i32, condition: &Value, minor: Option<u32>| {
+        let hpa = failing(&metrics, &json!({"minReplicas": min}), condition);
+        let found = hpa::check(&hpa, None, minor).into_iter();
+        let found = found.filter(|it| it.code == "GM509");
+        found.map(|it| it.severity).collect::<Vec<_>>()
+    };
+    let warning = [Severity::Warning];
+    assert_eq!(found(0, &off, Some(37)), warning);
+    assert_eq!(found(0, &off, None), warning);
+    // With a minimum above zero this is how scaling is switched off.
+    assert_eq!(found(1, &off, Some(37)), []);
+    let marked = json!({"type": "ScaledToZero", "status": "True", "reason": "ScaledToZero",
+        "message": ""});
+    assert_eq!(found(0, &marked, Some(37)), []);
 }
 
 #[test]
 fn gm512_is_a_note_about_more_than_one_metric() {
     let found = hpa::check(
         &autoscaler(&json!([pods("50"), pods("60")]), &json!({})),
+        None,
         None,
     );
     assert_eq!(
@@ -268,7 +303,7 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
     }
     let condition = json!({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": "no matches for kind"});
     let hpa = failing(&json!([pods("50")]), &json!({}), &condition);
-    assert_eq!(codes_of(hpa::check(&hpa, None)), ["GM514"]);
+    assert_eq!(codes_of(hpa::check(&hpa, None, None)), ["GM514"]);
 }
 
 #[test]
@@ -276,7 +311,7 @@ fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
     let told = |target: &str, reason: &str, message: &str, served: Option<&ServedMetrics>| {
         let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
         let hpa = failing(&json!([pods(target)]), &json!({}), &condition);
-        hpa::check(&hpa, served)
+        hpa::check(&hpa, served, None)
     };
     let without = |target: &str, reason: &str, served: Option<&ServedMetrics>| {
         let message = "10m is longer than the 5m that are kept";

@@ -70,7 +70,7 @@ fn failing(metrics: &Value, over: &Value, condition: &Value) -> Hpa {
 }
 
 fn offline(metrics: &Value, over: &Value) -> Vec<&'static str> {
-    codes_of(super::hpa::check(&autoscaler(metrics, over), None))
+    codes_of(super::hpa::check(&autoscaler(metrics, over), None, None))
 }
 
 #[test]

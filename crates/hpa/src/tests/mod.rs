@@ -5,6 +5,7 @@ mod properties;
 mod replicas;
 mod specification;
 mod syncs;
+mod zero;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

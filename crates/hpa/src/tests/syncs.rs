@@ -124,30 +124,39 @@ fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
 fn each_unusable_selector_has_its_condition() {
     let ambiguous = Selection::Ambiguous {
         selector: "app=web".to_owned(),
-        autoscalers: vec![
-            ("team".to_owned(), "one".to_owned()),
-            ("team".to_owned(), "two".to_owned()),
-        ],
+        autoscalers: ["one", "two", "three"]
+            .map(|name| ("team".to_owned(), name.to_owned()))
+            .into(),
     };
-    for (selection, reason, message) in [
+    for (minor, selection, reason, message) in [
         (
+            35,
             Selection::Missing,
             "InvalidSelector",
             "the HPA target's scale is missing a selector",
         ),
         (
+            35,
             Selection::Invalid("found '='".to_owned()),
             "InvalidSelector",
             "couldn't convert selector into a corresponding internal selector object: found '='",
         ),
         (
+            36,
+            ambiguous.clone(),
+            "AmbiguousSelector",
+            "pods by selector app=web are controlled by multiple HPAs: [team/one team/two team/three]",
+        ),
+        (
+            37,
             ambiguous,
             "AmbiguousSelector",
-            "pods by selector app=web are controlled by multiple HPAs: [team/one team/two]",
+            "pods by selector app=web are controlled by more than one HPA (e.g. [team/one team/two])",
         ),
     ] {
         let mut case = Case::new(3, (2, 6), "cpu 30%", "300 500 700");
         case.selection = selection;
+        case.flags.minor = minor;
         let trace = case.sync();
         assert_eq!(trace.desired, None);
         assert_eq!(condition(&trace, "ScalingActive"), (false, reason));

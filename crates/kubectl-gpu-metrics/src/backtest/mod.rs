@@ -41,9 +41,6 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// read.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The minor version of Kubernetes whose defaults are assumed.
-const KUBERNETES: u32 = 35;
-
 /// What an autoscaler would have done with the demand of the last days, beside what
 /// was: read from Prometheus, through the server's windows and the controller's
 /// arithmetic.
@@ -91,6 +88,9 @@ pub struct BacktestArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: BacktestOutput,
+    /// Version of Kubernetes whose defaults kube-controller-manager has
+    #[arg(long, value_name = "VERSION", default_value = "1.37", value_parser = minor)]
+    kubernetes_version: u32,
     #[command(flatten)]
     prometheus: PrometheusFlags,
     #[command(flatten)]
@@ -110,6 +110,13 @@ enum BacktestOutput {
 fn price(text: &str) -> Result<f64, String> {
     let price = text.parse().ok().filter(|it| (0.0..1e9).contains(it));
     price.ok_or_else(|| "write a number such as 2.5".to_owned())
+}
+
+/// The minor version of `1.33`, `v1.33.4` or `v1.33.4-gke.1`.
+fn minor(text: &str) -> Result<u32, String> {
+    let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.");
+    let minor = rest.and_then(|rest| rest.split('.').next()?.parse().ok());
+    minor.ok_or_else(|| "write a version such as 1.37".to_owned())
 }
 
 #[derive(Debug, Serialize)]
@@ -220,7 +227,7 @@ fn report(
     read: read::Read,
 ) -> Result<Report, Failure> {
     let past = read.past;
-    let flags = args.flags.or_defaults(KUBERNETES);
+    let flags = args.flags.or_defaults(args.kubernetes_version);
     let trial = Trial {
         past: &past,
         plan: &plan,
@@ -231,7 +238,7 @@ fn report(
     let conservation = Conservation::of(&past, read.ready_after);
     let censored = past.censored();
     let mut warnings = warnings(&past, conservation.as_ref(), censored);
-    let found = findings::hpa::check(&plan.hpa, None).into_iter();
+    let found = findings::hpa::check(&plan.hpa, None, Some(args.kubernetes_version)).into_iter();
     let found = found.filter(|it| it.severity != Severity::Info);
     warnings.extend(found.map(|it| format!("{}: {}", it.code, it.message)));
     let figures = |ticks: &[Tick]| trial.figures(ticks, args.gpu_hour_price);
@@ -272,12 +279,13 @@ fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
     let [given, defaults] = args.flags.written(flags);
     [
         format!(
-            "flags of kube-controller-manager: {}; assumed: {}",
+            "flags of kube-controller-manager: {}; assumed, as in Kubernetes 1.{}: {}",
             if given.is_empty() {
                 "none given".to_owned()
             } else {
                 given.join(" ")
             },
+            flags.minor,
             defaults.join(" ")
         ),
         "the simulation assumes that demand does not depend on the replicas, is shared evenly, and \

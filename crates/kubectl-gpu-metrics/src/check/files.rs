@@ -122,8 +122,13 @@ pub(crate) fn autoscalers(
     Ok(found)
 }
 
-/// Checks all files; HPAs of different files are peers, too.
-pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut Report) {
+/// Checks all files against the names that are served and the minor version of
+/// Kubernetes; HPAs of different files are peers, too.
+pub(super) fn check(
+    files: &[File],
+    (served, minor): (Option<&ServedMetrics>, Option<u32>),
+    report: &mut Report,
+) {
     let mut known_of = KnownOf::default();
     for file in files {
         let before = report.findings.len();
@@ -157,7 +162,7 @@ pub(super) fn check(files: &[File], served: Option<&ServedMetrics>, report: &mut
         finding
     };
     for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
-        let mut found = hpa::check(hpa, served);
+        let mut found = hpa::check(hpa, served, minor);
         found.extend(hpa::too_long(hpa, longest));
         let found = found.into_iter().map(|finding| in_file(finding, path));
         report.findings.extend(found);

@@ -65,6 +65,8 @@ pub(crate) async fn look_at(
         return Ok(look.done());
     }
     let (registration, hpas) = look.cluster(namespace, pre).await?;
+    look.resource_registration(registration.home.as_ref())
+        .await?;
     let gpus = match pre {
         true => GpuResources::default(),
         false => installed(&mut look, registration.home.as_ref()).await?,
@@ -97,29 +99,30 @@ async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResour
     Ok(gpus)
 }
 
-/// The served names, for files. Without a cluster these are the built-in ones, which
-/// is noted.
+/// The served names and the minor version of Kubernetes, for files. Without a cluster the
+/// names are the built-in ones, which is noted.
 pub(super) async fn served_for_files(
     args: &CheckArgs,
     report: &mut Report,
-) -> Option<ServedMetrics> {
+) -> (Option<ServedMetrics>, Option<u32>) {
     let asked = async {
         let cluster = args.cluster.connect().await?;
         let mut look = Look::new(&cluster.client);
         let served = look.served(&[]).await?;
-        Ok::<_, Failure>((served, look.report.skipped))
+        let minor = look.minor_version().await;
+        Ok::<_, Failure>((served, minor, look.report.skipped))
     };
     match asked.await {
-        Ok((served, skipped)) => {
+        Ok((served, minor, skipped)) => {
             report.skipped.extend(skipped);
-            served
+            (served, minor)
         }
         Err(error) => {
             let what = "names of metrics beside the built-in ones";
             let remedy = "name a reachable cluster, or use --offline";
             let skipped = Skipped::new(what, error.to_string(), remedy);
             report.skipped.insert(skipped.of(&[&codes::GM501]));
-            None
+            (None, None)
         }
     }
 }

@@ -141,12 +141,12 @@ async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
 async fn files(args: &CheckArgs) -> Result<Report, Failure> {
     let (documents, broken) = files::read(&args.files);
     let mut report = Report::default();
-    let served = if args.offline {
-        None
+    let (served, minor) = if args.offline {
+        (None, None)
     } else {
         live::served_for_files(args, &mut report).await
     };
-    files::check(&documents, served.as_ref(), &mut report);
+    files::check(&documents, (served.as_ref(), minor), &mut report);
     report.looked &= broken.is_empty();
     report.skipped.extend(broken);
     report.sort();

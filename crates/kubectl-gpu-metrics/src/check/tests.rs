@@ -38,7 +38,7 @@ fn report(texts: &[&str]) -> Report {
         std::fs::write(path, text).unwrap();
     }
     let mut report = Report::default();
-    files::check(&files::read(&paths).0, None, &mut report);
+    files::check(&files::read(&paths).0, (None, None), &mut report);
     report.sort();
     report
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use hpa::stabilise::PastReplicas;
-use hpa::trace::HpaCondition;
+use hpa::trace::{HpaCondition, SCALED_TO_ZERO};
 use hpa::{History, Situation, Trace};
 
 use crate::Failure;
@@ -61,6 +61,7 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
             let known = scaled.get_or_insert(Scaled { replicas, at });
             known.note(replicas, at, remembered);
         }
+        remembered.scaled_to_zero = reading.hpa.status.is_true(SCALED_TO_ZERO);
         let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
         let text = match args.output {
             ExplainOutput::Json => serde_json::to_string_pretty(&decision)?,
@@ -200,6 +201,7 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
             .map(|replicas| PastReplicas { replicas, at })
             .into_iter()
             .collect(),
+        scaled_to_zero: reading.hpa.status.is_true(SCALED_TO_ZERO),
         ..History::default()
     }
 }

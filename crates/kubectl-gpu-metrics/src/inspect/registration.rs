@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::Value;
 
-use aggregated_apiserver::certificates::managed::APISERVICES;
+use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
 use aggregated_apiserver::x509::{self, Certificate};
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
@@ -86,6 +86,21 @@ impl Look<'_> {
             home: home.and_then(|home| Home::new(home, &all)),
             of_others: of_others.map(|it| it.name).collect(),
         })
+    }
+
+    /// Findings about the APIServices of resource metrics that lead to the server, or once
+    /// led there.
+    pub(crate) async fn resource_registration(
+        &mut self,
+        home: Option<&Home>,
+    ) -> Result<(), CallError> {
+        let place = home.map(|home| (home.namespace.as_str(), home.service.as_str()));
+        for name in RESOURCE_APISERVICES {
+            let registered = self.registered(name).await?;
+            let found = registered.map(|it| registration::check_resource(&it, place, clock::now()));
+            self.report.findings.extend(found.into_iter().flatten());
+        }
+        Ok(())
     }
 
     async fn registered(&mut self, name: &'static str) -> Result<Option<Registered>, CallError> {

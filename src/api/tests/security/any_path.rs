@@ -137,6 +137,7 @@ fn path() -> impl Strategy<Value = String> {
         "/apis/custom.metrics.k8s.io/v1beta1",
         "/apis/external.metrics.k8s.io/v1beta1",
         "/apis/metrics.k8s.io/v1beta1",
+        "/apis/metrics.k8s.io/v1",
         "/%61pis/custom.metrics.k8s.io/v1beta2",
         "//apis/custom.metrics.k8s.io/v1beta2",
         "/openapi/v3/apis",

@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use super::Publisher;
 use replica::Replica;
-pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICE, service_names};
+pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICES, service_names};
 use store::{ApiServiceStore, SecretStore};
 
 /// Wait after a write, or after another replica was faster.

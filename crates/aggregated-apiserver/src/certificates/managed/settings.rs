@@ -16,8 +16,8 @@ pub const APISERVICES: [&str; 3] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
-/// The APIService of `manifests/optional/resource-metrics.yaml`.
-pub const RESOURCE_APISERVICE: &str = "v1beta1.metrics.k8s.io";
+/// The APIServices of `manifests/optional/resource-metrics.yaml`.
+pub const RESOURCE_APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -51,7 +51,7 @@ pub struct ManagedSettings {
     pub service: ServiceName,
     /// The APIServices to manage.
     pub apiservices: Vec<String>,
-    /// Whether [`RESOURCE_APISERVICE`] is one of them now.
+    /// Whether [`RESOURCE_APISERVICES`] are among them now.
     pub serves_resources: Arc<AtomicBool>,
     /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
@@ -77,7 +77,7 @@ impl ManagedSettings {
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = self.apiservices.clone();
         if self.serves_resources.load(Ordering::Relaxed) {
-            names.push(RESOURCE_APISERVICE.to_owned());
+            names.extend(RESOURCE_APISERVICES.map(str::to_owned));
         }
         names
     }
@@ -86,9 +86,10 @@ impl ManagedSettings {
 /// How to create an absent APIService. `check` knows the server's Service; a manifest
 /// would direct the APIService to the Service of its own installation.
 pub(super) fn remedy_of_absence(name: &str) -> &'static str {
-    match name {
-        RESOURCE_APISERVICE => "apply manifests/optional/resource-metrics.yaml",
-        _ => "run gpu-metrics-apiserver check, which prints the command that creates it",
+    if RESOURCE_APISERVICES.contains(&name) {
+        "apply manifests/optional/resource-metrics.yaml"
+    } else {
+        "run gpu-metrics-apiserver check, which prints the command that creates it"
     }
 }
 

@@ -94,7 +94,10 @@ impl FlagArgs {
             let flags = if is_given { &mut given } else { &mut assumed };
             flags.push(flag);
         }
-        assumed.push(format!("--feature-gates=HPAConfigurableTolerance={gate}"));
+        let to_zero = flags.scales_to_zero();
+        assumed.push(format!(
+            "--feature-gates=HPAConfigurableTolerance={gate},HPAScaleToZero={to_zero}"
+        ));
         [given, assumed]
     }
 }
@@ -136,7 +139,7 @@ mod tests {
             "--horizontal-pod-autoscaler-cpu-initialization-period=5m0s",
             "--horizontal-pod-autoscaler-initial-readiness-delay=30s",
             "--horizontal-pod-autoscaler-sync-period=15s",
-            "--feature-gates=HPAConfigurableTolerance=true",
+            "--feature-gates=HPAConfigurableTolerance=true,HPAScaleToZero=false",
         ];
         assert_eq!(assumed, expected);
         for wrong in ["tolerance=-1", "tolerance=NaN", "sync-period=15"] {

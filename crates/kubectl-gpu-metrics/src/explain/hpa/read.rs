@@ -4,7 +4,6 @@ use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
 use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
-use k8s_openapi::apimachinery::pkg::version::Info;
 use serde::de::DeserializeOwned;
 
 use apimachinery::labels::Labels;
@@ -44,11 +43,8 @@ impl Reading {
         let base = cluster::autoscalers(Some(namespace));
         let object = autoscaler(cluster, &base, name).await?;
         let hpa = Hpa::try_from(&object).map_err(|error| Failure::Failed(error.to_string()))?;
-        let version: Info = read(cluster, "/version").await?;
-        let digits = version
-            .minor
-            .trim_end_matches(|last: char| !last.is_ascii_digit());
-        let flags = flags.or_defaults(digits.parse().unwrap_or(35));
+        let minor = cluster::minor_version(&cluster.client).await;
+        let flags = flags.or_defaults(minor.unwrap_or(hpa::NEWEST));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
         let (scale, selector) = match Target::of(cluster, namespace, &hpa.scaled).await {
             Ok(Target { scale, selector }) => (Ok(scale), selector),

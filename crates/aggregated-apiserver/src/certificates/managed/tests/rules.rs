@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::super::RESOURCE_APISERVICE;
+use super::super::RESOURCE_APISERVICES;
 use super::super::content::{self, FoundContent, anchors};
 use super::super::store::{Entry, ServiceName};
 use super::world::{DAY, Stepped, World, ours, settings, start};
@@ -159,19 +159,24 @@ fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
 }
 
 #[test]
-fn the_apiservice_of_resource_metrics_is_looked_after_while_they_are_served() {
+fn the_apiservices_of_resource_metrics_are_looked_after_while_they_are_served() {
     let settings = settings(1);
     let world = World::new(&settings);
-    world.apply(RESOURCE_APISERVICE, Some(ours()));
+    for name in RESOURCE_APISERVICES {
+        world.apply(name, Some(ours()));
+    }
     let mut replica = Stepped::new(&world, &settings);
     replica.pass(start());
-    assert!(world.entry(RESOURCE_APISERVICE).bundle.is_empty());
+    for name in RESOURCE_APISERVICES {
+        assert!(world.entry(name).bundle.is_empty(), "{name}");
+    }
     settings.serves_resources.store(true, Ordering::Relaxed);
     replica.pass(start());
-    let registered = replica.registration(RESOURCE_APISERVICE);
-    assert_eq!(registered, Registration::Registered);
-    assert!(!world.entry(RESOURCE_APISERVICE).bundle.is_empty());
-    world.remove_entry(RESOURCE_APISERVICE);
+    for name in RESOURCE_APISERVICES {
+        assert_eq!(replica.registration(name), Registration::Registered);
+        assert!(!world.entry(name).bundle.is_empty(), "{name}");
+    }
+    world.remove_entry(RESOURCE_APISERVICES[0]);
     replica.pass(start());
     let why = replica.serving.status.borrow().registered().unwrap_err();
     assert!(

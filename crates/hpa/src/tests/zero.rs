@@ -1,0 +1,110 @@
+//! Scaling to and from zero, by the version of Kubernetes (`horizontal.go` of 1.35 and
+//! 1.37).
+
+use super::super::trace::{Hold, SCALED_TO_ZERO, Shortcut};
+use super::{Case, ControllerFlags, NOW, condition};
+
+const MINIMUM: &str = "Current number of replicas below Spec.MinReplicas";
+
+fn case(minor: u32, current: i32, min: i32, measure: &str) -> Case {
+    let pods = vec!["-"; usize::try_from(current).unwrap()].join(" ");
+    let mut case = Case::new(current, (min, 6), measure, &pods);
+    case.flags = ControllerFlags::of_version(minor);
+    case
+}
+
+#[test]
+fn from_1_36_on_only_what_was_scaled_to_zero_wakes() {
+    for (minor, is_marked, min, wakes) in [
+        (33, false, 0, true),
+        (35, false, 0, true),
+        (35, true, 1, false),
+        (36, false, 0, false),
+        (36, true, 0, true),
+        (37, false, 0, false),
+        (37, true, 0, true),
+        (37, false, 1, false),
+        // The minimum was raised since.
+        (37, true, 1, true),
+    ] {
+        let mut case = case(minor, 0, min, "object =15000 of 20000");
+        case.history.scaled_to_zero = is_marked;
+        let trace = case.sync();
+        let told = format!("1.{minor} {is_marked} {min}");
+        if wakes {
+            assert_eq!(trace.desired, Some(2), "{told}");
+            continue;
+        }
+        assert_eq!(trace.desired, Some(0), "{told}");
+        assert_eq!(trace.held_by, [Hold::Disabled], "{told}");
+        let active = condition(&trace, "ScalingActive");
+        assert_eq!(active, (false, "ScalingDisabled"), "{told}");
+        let shortcut = if min == 0 {
+            Shortcut::ZeroByOthers
+        } else {
+            Shortcut::Disabled
+        };
+        assert_eq!(trace.shortcut, Some(shortcut), "{told}");
+    }
+}
+
+#[test]
+fn a_raised_minimum_ends_zero_without_any_load() {
+    let mut case = case(37, 0, 3, "object =15000 of 0");
+    case.history.scaled_to_zero = true;
+    let trace = case.sync();
+    assert_eq!(trace.desired, Some(3));
+    let limited = condition(&trace, "ScalingLimited");
+    assert_eq!(limited, (true, "TooFewReplicas"));
+}
+
+#[test]
+fn every_write_of_the_scale_says_whether_it_was_to_zero() {
+    for (minor, current, min, measure, expected) in [
+        (37, 5, 0, "object =15000 of 0", Some((true, "ScaledToZero"))),
+        (
+            37,
+            5,
+            0,
+            "external =15000 of 0",
+            Some((true, "ScaledToZero")),
+        ),
+        (
+            37,
+            5,
+            1,
+            "object =15000 of 0",
+            Some((false, "NotScaledToZero")),
+        ),
+        (
+            37,
+            9,
+            0,
+            "object =15000 of 0",
+            Some((false, "NotScaledToZero")),
+        ),
+        (37, 1, 0, "object =15000 of 15000", None),
+        (35, 5, 0, "object =15000 of 0", None),
+    ] {
+        let mut case = case(minor, current, min, measure);
+        let trace = case.sync();
+        let found = trace
+            .conditions
+            .iter()
+            .find(|it| it.type_ == SCALED_TO_ZERO);
+        let found = found.map(|it| (it.status, it.reason));
+        assert_eq!(found, expected, "1.{minor} {current} {min} {measure}");
+        trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
+        let is_zero = expected.is_some_and(|(status, _)| status);
+        assert_eq!(case.history.scaled_to_zero, is_zero);
+    }
+}
+
+#[test]
+fn below_the_minimum_is_not_zero() {
+    let trace = case(37, 1, 3, "object =15000 of 0").sync();
+    assert_eq!(
+        (trace.desired, trace.rescale.as_deref()),
+        (Some(3), Some(MINIMUM))
+    );
+}

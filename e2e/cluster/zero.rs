@@ -1,0 +1,176 @@
+//! Scaling to zero and from zero, by metrics that exist without pods of the workload
+//! (`HPAScaleToZero`, on by default since Kubernetes 1.37).
+
+use serde_json::{Value, json};
+
+use super::check::check;
+use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::workload::{autoscaler, on_pods};
+use crate::program::{Program, eventually};
+
+/// A Deployment that is always there. The load of its GPU counts as the length of a
+/// queue.
+const QUEUE: &str = "queue";
+
+/// The name of its container, and so of the Service that the rule finds.
+const SERVICE: &str = "main";
+
+const CONFIG: &str = r#"
+gpu: {window: 10s, freshness: 20s}
+rules:
+- seriesQuery: DCGM_FI_DEV_MEM_COPY_UTIL{exported_pod=~"queue-.*"}
+  name: {as: queue_length}
+  resources: &labels
+    overrides:
+      exported_namespace: {resource: namespace}
+      exported_container: {resource: service}
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>,exported_pod=~"queue-.*"}) by (<<.GroupBy>>)
+externalRules:
+- seriesQuery: DCGM_FI_DEV_MEM_COPY_UTIL{exported_pod=~"queue-.*"}
+  name: {as: waiting_requests}
+  resources: *labels
+  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>,exported_pod=~"queue-.*"}) by (<<.GroupBy>>)
+"#;
+
+fn object(metric: &str, described: &Value, target: &Value) -> Value {
+    json!({"type": "Object", "object": {
+        "metric": {"name": metric}, "describedObject": described, "target": target,
+    }})
+}
+
+/// The autoscaler of the service, from 0 to 2 replicas.
+fn from_zero(metrics: &Value) -> Value {
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
+    let mut hpa = autoscaler((TEAM, APP), APP, 2, metrics, &behavior);
+    hpa["spec"]["minReplicas"] = 0.into();
+    hpa
+}
+
+/// Waits until the controller has written this condition.
+fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
+    eventually(&format!("{type_} {status} {reason}"), PATIENCE, || {
+        let hpa = lab.plane.object(&["hpa", APP, "-n", TEAM]);
+        let conditions = hpa["status"]["conditions"].as_array().cloned();
+        let is_written = conditions
+            .into_iter()
+            .flatten()
+            .any(|it| it["type"] == type_ && it["status"] == status && it["reason"] == reason);
+        is_written
+            .then_some(())
+            .ok_or_else(|| hpa["status"].to_string())
+    });
+}
+
+/// The severities of GM509.
+fn gm509(lab: &Lab) -> Vec<Value> {
+    let (_, said) = check(lab.plane.kubeconfig());
+    let findings = said["findings"].as_array().unwrap().iter();
+    let of_zero = findings.filter(|it| it["code"] == "GM509");
+    of_zero.map(|it| it["severity"].clone()).collect()
+}
+
+fn explain(lab: &Lab) -> Value {
+    let mut command = Program::command(["explain", "hpa", "-o", "json", "--kubeconfig"]);
+    command
+        .arg(lab.plane.kubeconfig())
+        .arg(format!("{TEAM}/{APP}"));
+    let end = Program::run(command);
+    serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {end:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_scaled_to_zero_wakes_by_metrics_that_need_no_pods() {
+    let mut lab = Lab::start().await;
+    lab.deploy_as(QUEUE, 1);
+    let held = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{QUEUE}/gpu_held_count"
+    );
+    lab.await_answer(&held, |said| said.contains(r#""value":"1""#));
+    lab.reconfigure(CONFIG);
+    lab.plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": TEAM},
+        "spec": {"selector": {"app": APP}, "ports": [{"port": 80}]},
+    }));
+    lab.deploy(1);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "name": SERVICE});
+    let of_service = object(
+        "queue_length",
+        &service,
+        &json!({"type": "Value", "value": "20"}),
+    );
+    let external = json!({"type": "External", "external": {
+        "metric": {"name": "waiting_requests"},
+        "target": {"type": "AverageValue", "averageValue": "20"},
+    }});
+    for metric in [&of_service, &external] {
+        wakes_and_sleeps_again(&lab, metric);
+    }
+    zero_by_hand_stays(&lab, &external);
+    gpus_of_its_own_pods_wake_nothing(&lab);
+}
+
+fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
+    lab.gpus.work(0);
+    // A metric of pods beside it has no value at zero and holds nothing back.
+    let both = json!([metric, on_pods("gpu_memory_utilization", "50")]);
+    lab.plane.apply(&from_zero(&both));
+    lab.await_replicas(0);
+    await_condition(lab, "ScaledToZero", "True", "ScaledToZero");
+    assert_eq!(gm509(lab), [""; 0]);
+    let decision = explain(lab);
+    assert_eq!(decision["desiredReplicas"], 0, "{decision}");
+    assert_eq!(decision["trace"]["shortcut"], Value::Null, "{decision}");
+    lab.gpus.work(40);
+    lab.await_replicas(2);
+    await_condition(lab, "ScaledToZero", "False", "NotScaledToZero");
+    lab.gpus.work(0);
+    lab.await_replicas(0);
+    end(lab);
+}
+
+/// Zero that the controller did not make switches scaling off.
+fn zero_by_hand_stays(lab: &Lab, metric: &Value) {
+    lab.gpus.work(40);
+    lab.plane.apply(&from_zero(&json!([metric])));
+    lab.await_replicas(2);
+    scale(lab, 0);
+    await_condition(lab, "ScalingActive", "False", "ScalingDisabled");
+    let decision = explain(lab);
+    assert_eq!(decision["trace"]["shortcut"], "zeroByOthers", "{decision}");
+    assert_eq!(gm509(lab), ["warning"]);
+    assert_eq!(lab.replicas(), 0);
+    end(lab);
+}
+
+fn gpus_of_its_own_pods_wake_nothing(lab: &Lab) {
+    let of_pods = from_zero(&json!([on_pods("gpu_memory_utilization", "50")]));
+    let path = lab.config().with_file_name("of-pods.json");
+    std::fs::write(&path, of_pods.to_string()).unwrap();
+    let apply = ["apply", "-f", path.to_str().unwrap()];
+    let refused = lab.plane.kubectl_as(lab.plane.kubeconfig(), &apply);
+    let said = refused.unwrap_err();
+    assert!(said.contains("at least one Object or External"), "{said}");
+    let own = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": APP});
+    let target = json!({"type": "Value", "value": "50"});
+    let of_own = object("gpu_memory_utilization", &own, &target);
+    lab.gpus.work(0);
+    lab.plane.apply(&from_zero(&json!([of_own])));
+    lab.await_replicas(0);
+    lab.gpus.work(90);
+    await_condition(lab, "ScalingActive", "False", "FailedGetObjectMetric");
+    assert_eq!(gm509(lab), ["error"]);
+    assert_eq!(lab.replicas(), 0);
+}
+
+fn scale(lab: &Lab, replicas: u32) {
+    let replicas = format!("--replicas={replicas}");
+    lab.plane
+        .kubectl(&["scale", "deployment", APP, "-n", TEAM, &replicas]);
+}
+
+/// Deletes the autoscaler and returns to one replica.
+fn end(lab: &Lab) {
+    lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
+    scale(lab, 1);
+}
