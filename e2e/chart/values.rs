@@ -143,7 +143,7 @@ fn what_is_different_on_purpose() {
     let budget = &one(&objects, "PodDisruptionBudget")["spec"];
     assert_eq!(budget["maxUnavailable"], 1);
     assert_eq!(of(&objects, "APIService").len(), 3);
-    assert_eq!(of(&render("resource-rules"), "APIService").len(), 4);
+    assert_eq!(of(&render("resource-rules"), "APIService").len(), 5);
     for name in fixtures() {
         let text = serde_json::to_string(&render(&name)).unwrap();
         assert!(!text.contains("insecureSkipTLSVerify"), "{name}");
