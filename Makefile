@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories count
 
 all: lint test
 
@@ -25,9 +25,16 @@ test: prerequisites
 # Against stores that Debian does not have, built first; the table of the run
 # goes into docs/stores.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
-test-slow: prerequisites stores controlplane helm peer
+test-slow: prerequisites stores controlplane helm peer test-oldest
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
+
+# Install, an HPA up and down, check and explain on the oldest Kubernetes that is
+# supported; ten minutes more, once.
+test-oldest: prerequisites
+	@e2e/controlplane/build.sh oldest
+	KUBEBUILDER_ASSETS=$$(e2e/controlplane/build.sh oldest where) $(CARGO) test --locked --workspace --test e2e -- \
+	  --include-ignored --test-threads=2 cluster::install:: cluster::scaling::s110 cluster::check:: cluster::explaining::
 
 lint: cargo-deny pinned
 	$(CARGO) fmt --check

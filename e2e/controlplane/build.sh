@@ -2,16 +2,23 @@
 # Builds the control plane of the end-to-end tests from Go modules into a cache
 # folder that checkouts share and `cargo clean` leaves alone.
 #
-#   build.sh         builds what is missing
-#   build.sh where   says which folder that is
+#   build.sh                  builds what is missing
+#   build.sh where            says which folder that is
+#   build.sh oldest [where]   the same with the oldest Kubernetes that is supported
 set -eu
 cd "$(dirname "$0")"
 
 # The first Go that reads the newest go.mod here.
-GO_MINOR=25
+GO_MINOR=26
 
-inputs="build.sh kubernetes/main.go etcd/main.go"
-for module in kubernetes etcd kwok; do inputs="$inputs $module/go.mod $module/go.sum"; done
+# Both releases are made from one program, by another file of modules.
+modules=go
+if [ "${1-}" = oldest ]; then
+	modules=oldest
+	shift
+fi
+inputs="build.sh kubernetes/main.go kubernetes/$modules.mod kubernetes/$modules.sum etcd/main.go"
+for module in etcd kwok; do inputs="$inputs $module/go.mod $module/go.sum"; done
 # shellcheck disable=SC2086
 hash=$(cat $inputs | sha256sum | cut -c 1-16)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpu-metrics-apiserver
@@ -38,7 +45,7 @@ have() { [ -x "$folder/$1" ] || [ -x "${KUBEBUILDER_ASSETS:-/nonexistent}/$1" ];
 # build PART PACKAGE LDFLAGS: a file is there whole or not at all.
 build() {
 	(cd "$1" && CGO_ENABLED=0 GOWORK=off GOFLAGS= \
-		"$go" build -mod=readonly -buildvcs=false -trimpath -ldflags "-s -w $3" -o "$folder/.$1.$$" "$2")
+		"$go" build -modfile="${4-go}.mod" -mod=readonly -buildvcs=false -trimpath -ldflags "-s -w $3" -o "$folder/.$1.$$" "$2")
 	mv "$folder/.$1.$$" "$folder/$1"
 }
 
@@ -53,10 +60,10 @@ timed() {
 
 # Clients judge a server by its version: without these it is v0.0.0-master.
 kubernetes() {
-	release=$(cd kubernetes && GOFLAGS= "$go" list -m -f '{{.Version}}' k8s.io/kubernetes)
+	release=$(cd kubernetes && GOFLAGS= "$go" list -modfile=$modules.mod -m -f '{{.Version}}' k8s.io/kubernetes)
 	numbers=${release#v}
 	package=k8s.io/component-base/version
-	build kubernetes . "-X $package.gitVersion=$release -X $package.gitMajor=${numbers%%.*} -X $package.gitMinor=$(echo "$numbers" | cut -d . -f 2)"
+	build kubernetes . "-X $package.gitVersion=$release -X $package.gitMajor=${numbers%%.*} -X $package.gitMinor=$(echo "$numbers" | cut -d . -f 2)" $modules
 	# The last link is the sign that all are there.
 	for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
 		ln -sf kubernetes "$folder/$name"
