@@ -8,7 +8,7 @@ MDBOOK_VERSION := 0.5.4
 MOST_MIB := 24
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-.PHONY: all test test-slow test-oldest lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores cargo-deny pinned advisories count
+.PHONY: all test test-slow test-oldest lint bench bench-peer dist plugin programs prerequisites controlplane helm manifests command-line docs peer stores keda cargo-deny pinned advisories count
 
 all: lint test
 
@@ -25,7 +25,7 @@ test: prerequisites
 # Against stores that Debian does not have, built first; the table of the run
 # goes into docs/stores.md. Then the end-to-end tests that take minutes each; their
 # last result is e2e/slow/README.md.
-test-slow: prerequisites stores controlplane helm peer test-oldest
+test-slow: prerequisites stores controlplane helm peer keda test-oldest
 	$(CARGO) test --locked --features slow --test slow -- --nocapture
 	$(CARGO) test --locked --workspace --test e2e -- --ignored --test-threads=3 --nocapture
 
@@ -148,6 +148,10 @@ docs:
 # Prometheus 3, Thanos and Mimir, from Go modules: about ten minutes, once.
 stores:
 	@e2e/slow/build.sh
+
+# KEDA's operator and metrics server.
+keda:
+	@e2e/keda/build.sh
 
 cargo-deny:
 	@command -v cargo-deny >/dev/null || { \

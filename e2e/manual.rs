@@ -15,7 +15,7 @@ use crate::controlplane::{ControlPlane, Extent, parts};
 use crate::program::Program;
 
 /// Pages and sections whose commands other tests run, in separate clusters.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("docs/install.md", "With manifests"),
     ("docs/migrate/prometheus-adapter.md", "Helm: there"),
     (
@@ -27,6 +27,7 @@ const ELSEWHERE: [(&str, &str); 5] = [
         "docs/migrate/prometheus-adapter.md",
         "Another image and nothing else",
     ),
+    ("docs/migrate/keda.md", "Through KEDA"),
 ];
 
 /// Keys of a configuration file.
@@ -70,10 +71,16 @@ fn root() -> &'static Path {
 
 /// The commands of a section of a page, in order: the lines of its `sh` blocks.
 pub(crate) fn commands(page: &str, section: &str) -> Vec<String> {
-    let of_section = |block: &Block| block.about == "sh" && block.section == section;
+    let texts = texts(page, section, "sh");
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.map(str::to_owned).collect()
+}
+
+/// The blocks of a language in a section of a page, in order.
+pub(crate) fn texts(page: &str, section: &str, language: &str) -> Vec<String> {
+    let of_section = |block: &Block| block.about == language && block.section == section;
     let found = blocks(page).into_iter().filter(of_section);
-    let lines = found.flat_map(|block| block.text.lines().map(str::to_owned).collect::<Vec<_>>());
-    lines.collect()
+    found.map(|block| block.text).collect()
 }
 
 /// The blocks of a page.

@@ -11,6 +11,7 @@ mod explaining_sync;
 mod explaining_table;
 mod gpus;
 mod install;
+mod keda;
 pub(crate) mod lab;
 mod manual;
 mod memory;

@@ -1,4 +1,4 @@
-//! Conflicts between HPAs and VPAs.
+//! Conflicts between HPAs, ScaledObjects and VPAs.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,42 @@ use ::hpa::hpa::MetricSource;
 /// `vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1/types.go`).
 pub type Vpa = Value;
 
-fn text<'v>(vpa: &'v Vpa, pointer: &str) -> &'v str {
-    vpa.pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// A ScaledObject's JSON (kedacore/keda `apis/keda/v1alpha1/scaledobject_types.go`).
+pub type ScaledObject = Value;
+
+fn text<'o>(object: &'o Value, pointer: &str) -> &'o str {
+    let found = object.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+/// Namespace, kind and name of a ScaledObject's target. KEDA's default kind is Deployment.
+fn scaled_by(scaled_object: &ScaledObject) -> [&str; 3] {
+    let kind = text(scaled_object, "/spec/scaleTargetRef/kind");
+    let name = text(scaled_object, "/spec/scaleTargetRef/name");
+    let kind = if kind.is_empty() { "Deployment" } else { kind };
+    [text(scaled_object, "/metadata/namespace"), kind, name]
+}
+
+/// The name of the HPA that KEDA creates for a ScaledObject, or takes over.
+fn own_hpa(scaled_object: &ScaledObject) -> String {
+    match text(
+        scaled_object,
+        "/spec/advanced/horizontalPodAutoscalerConfig/name",
+    ) {
+        "" => format!("keda-hpa-{}", text(scaled_object, "/metadata/name")),
+        named => named.to_owned(),
+    }
+}
+
+/// The annotation that pauses a ScaledObject, and the prefix of a longer one with a number
+/// of replicas.
+pub const PAUSED: &str = "autoscaling.keda.sh/paused";
+
+/// Whether annotations pause a ScaledObject: KEDA then deletes its HPA.
+fn is_paused(scaled_object: &ScaledObject) -> bool {
+    let annotations = &scaled_object["metadata"]["annotations"];
+    let paused = annotations[PAUSED].as_str();
+    paused.is_some_and(|it| it != "false") || annotations[format!("{PAUSED}-replicas")].is_string()
 }
 
 /// Whether a VPA sets a resource of at least one container.
@@ -38,15 +70,21 @@ fn scaled(hpa: &Hpa) -> [&str; 3] {
     [&hpa.namespace, &hpa.scaled.kind, &hpa.scaled.name]
 }
 
-/// HPAs that the controller does not scale because of each other, and those with the same
-/// target.
+/// HPAs that the controller does not scale because of each other, those with the same
+/// target, and those with the target of a ScaledObject.
 #[must_use]
-pub fn ambiguous(hpas: &[Hpa]) -> Vec<Finding> {
+pub fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Finding> {
     let mut by_target: BTreeMap<_, Vec<&Hpa>> = BTreeMap::new();
     for hpa in hpas {
         by_target.entry(scaled(hpa)).or_default().push(hpa);
     }
+    let active = scaled_objects.iter().filter(|it| !is_paused(it));
+    let of_keda: BTreeMap<_, _> = active.map(|it| (scaled_by(it), it)).collect();
     let found = hpas.iter().filter_map(|hpa| {
+        let scaled_object = of_keda.get(&scaled(hpa));
+        if let Some(it) = scaled_object.filter(|it| own_hpa(it) != hpa.name) {
+            return Some(beside_keda(hpa, it));
+        }
         let told = hpa.status.message("AmbiguousSelector");
         let others = by_target.get(&scaled(hpa)).into_iter().flatten();
         let others = others.filter(|other| other.name != hpa.name);
@@ -58,6 +96,17 @@ pub fn ambiguous(hpas: &[Hpa]) -> Vec<Finding> {
         Some(Finding::new(&GM507, hpa.to_string(), message, remedy))
     });
     found.collect()
+}
+
+fn beside_keda(hpa: &Hpa, scaled_object: &ScaledObject) -> Finding {
+    let message = format!(
+        "ScaledObject {}/{} scales the same through HorizontalPodAutoscaler {}: neither of the two autoscalers scales",
+        hpa.namespace,
+        text(scaled_object, "/metadata/name"),
+        own_hpa(scaled_object),
+    );
+    let remedy = "delete one of the two; a ScaledObject can read this server's metrics through a trigger of type metrics-api: docs/migrate/keda.md";
+    Finding::new(&GM507, hpa.to_string(), message, remedy)
 }
 
 /// HPAs on a resource that a VPA sets for the same target.

@@ -47,7 +47,14 @@ pub struct Registered {
     pub answers: AnsweringServer,
     /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
+    /// The subjects of the authorities in its `caBundle`: `O=KEDAORG, CN=KEDA`.
+    pub authorities: Vec<String>,
 }
+
+/// In the subject of the authority of KEDA's operator, which writes it into the APIService
+/// of external metrics, whatever Service that refers to (kedacore/keda
+/// `cmd/operator/main.go`).
+const AUTHORITY_OF_KEDA: &str = "O=KEDAORG";
 
 impl Registered {
     fn reference(&self) -> Option<&ServiceReference> {
@@ -301,6 +308,13 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {
+        let mut authorities = registered.authorities.iter();
+        if authorities.any(|subject| subject.contains(AUTHORITY_OF_KEDA)) {
+            let message =
+                format!("KEDA's operator replaces caBundle with its own authority: {message}");
+            let remedy = "start KEDA's operator with --enable-apiservice-patching=false (in its chart: certificates.operator.apiServicePatching.enabled): the server then writes its authority again";
+            return Some(registered.finding(&GM103, message, remedy));
+        }
         let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there";
         return Some(registered.finding(&GM103, message.to_owned(), remedy));
     }

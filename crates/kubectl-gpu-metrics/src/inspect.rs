@@ -19,8 +19,8 @@ use findings::codes::{
     GM510, GM512, GM514, GM515,
 };
 use findings::hpa::ServedMetrics;
-use findings::peers::{self, Vpa};
-use findings::rights::{ReadRight, right};
+use findings::peers;
+use findings::rights::{ReadRight, Right, right};
 use findings::{Report, Skipped};
 use hpa::Hpa;
 
@@ -40,6 +40,8 @@ static READ_HPAS: ReadRight =
     right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(&OF_HPAS);
 static READ_VPAS: ReadRight =
     right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
+static READ_SCALED_OBJECTS: ReadRight =
+    right("list", "keda.sh", "v1alpha1", "scaledobjects").checks(&[&GM507]);
 static READ_CUSTOM: ReadRight =
     right("get", "custom.metrics.k8s.io", "v1beta2", "*").checks(&[&GM501]);
 static READ_EXTERNAL: ReadRight =
@@ -253,8 +255,51 @@ impl<'c> Look<'c> {
         list
     }
 
-    /// Findings from the HPAs of a namespace, or of all, and from the VPAs there. Returns
-    /// the HPAs that ask for metrics of this server.
+    /// The objects of another project, of a namespace or of all; none where their API is not
+    /// installed, since then no right to them is missing.
+    async fn foreign(
+        &mut self,
+        namespace: Option<&str>,
+        right: &ReadRight,
+    ) -> Result<Vec<Value>, CallError> {
+        let Right {
+            group,
+            version,
+            resource,
+            ..
+        } = right.right;
+        let served = format!("/apis/{group}/{version}");
+        let whose = namespace.unwrap_or("all namespaces");
+        let what = format!("{resource}.{group} of {whose}");
+        if self
+            .resources(&served, &what, right)
+            .await?
+            .found()
+            .is_none()
+        {
+            return Ok(Vec::new());
+        }
+        let keep = |mut object: Value| {
+            let mut retain = |pointer, is_needed: fn(&str) -> bool| {
+                let map = object.pointer_mut(pointer).and_then(Value::as_object_mut);
+                map.into_iter()
+                    .for_each(|map| map.retain(|key, _| is_needed(key)));
+            };
+            retain("/metadata", |key| {
+                ["namespace", "name", "annotations"].contains(&key)
+            });
+            // Some tools keep whole manifests in annotations.
+            retain("/metadata/annotations", |key| {
+                key.starts_with(peers::PAUSED)
+            });
+            object
+        };
+        let path = format!("{served}/{}{resource}", within(namespace));
+        self.list(&path, &what, right, keep).await
+    }
+
+    /// Findings from the HPAs of a namespace, or of all, and from the ScaledObjects and VPAs
+    /// there. Returns the HPAs that ask for metrics of this server.
     pub(crate) async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
@@ -280,23 +325,10 @@ impl<'c> Look<'c> {
                 Err(skipped) => _ = self.report.skipped.insert(skipped),
             }
         }
-        let group = "/apis/autoscaling.k8s.io/v1";
-        let what = format!("VerticalPodAutoscalers of {whose}");
-        let keep = |mut vpa: Vpa| {
-            if let Some(metadata) = vpa.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                metadata.retain(|key, _| key == "namespace" || key == "name");
-            }
-            vpa
-        };
-        let mut vpas = Vec::new();
-        // Where they are not installed, no right to them is missing.
-        let group_served = self.resources(group, &what, &READ_VPAS).await?;
-        if group_served.found().is_some() {
-            let path = format!("{group}/{}verticalpodautoscalers", within(namespace));
-            vpas = self.list(&path, &what, &READ_VPAS, keep).await?;
-        }
+        let scaled_objects = self.foreign(namespace, &READ_SCALED_OBJECTS).await?;
+        let vpas = self.foreign(namespace, &READ_VPAS).await?;
         let found = &mut self.report.findings;
-        found.extend(peers::ambiguous(&hpas));
+        found.extend(peers::ambiguous(&hpas, &scaled_objects));
         found.extend(peers::vertical(&hpas, &vpas));
         hpas.retain(findings::hpa::is_ours);
         let own = hpas.iter();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
 use super::{autoscaler, codes_of, failing, pods, read};
-use crate::peers::{self, Vpa};
+use crate::peers::{self, ScaledObject, Vpa};
 use crate::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 
@@ -16,16 +16,64 @@ fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_
     let mut other = one.clone();
     other.name = "again".to_owned();
     assert_eq!(
-        codes_of(peers::ambiguous(&[one.clone(), other.clone()])),
+        codes_of(peers::ambiguous(&[one.clone(), other.clone()], &[])),
         ["GM507", "GM507"]
     );
     other.namespace = "elsewhere".to_owned();
-    assert_eq!(peers::ambiguous(&[one, other]), []);
+    assert_eq!(peers::ambiguous(&[one, other], &[]), []);
     let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
         "message": "pods by selector app=x are controlled by multiple HPAs"});
     let given_up = failing(&json!([pods("50")]), &json!({}), &condition);
-    let found = peers::ambiguous(&[given_up]);
+    let found = peers::ambiguous(&[given_up], &[]);
     assert!(found[0].message.contains("multiple HPAs"), "{found:?}");
+}
+
+#[test]
+fn gm507_names_the_scaled_object_with_the_same_target() {
+    let mine = autoscaler(&json!([pods("50")]), &json!({}));
+    let mut of_keda = mine.clone();
+    of_keda.name = "keda-hpa-llm".to_owned();
+    let hpas = [mine, of_keda];
+    let scaled_object = |spec: Value, annotations: Value| -> ScaledObject {
+        let mut spec = spec;
+        spec["triggers"] = json!([{"type": "cpu"}]);
+        json!({"metadata": {"name": "llm", "namespace": "team", "annotations": annotations}, "spec": spec})
+    };
+    let target = json!({"scaleTargetRef": {"name": "infer"}});
+    let found = peers::ambiguous(&hpas, &[scaled_object(target.clone(), json!({}))]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].message.starts_with(
+            "ScaledObject team/llm scales the same through HorizontalPodAutoscaler keda-hpa-llm:"
+        ),
+        "{found:?}"
+    );
+    assert!(found[1].object.ends_with("keda-hpa-llm"), "{found:?}");
+
+    // The HPA of the ScaledObject is not beside it.
+    let taken = json!({"scaleTargetRef": {"kind": "Deployment", "name": "infer"},
+        "advanced": {"horizontalPodAutoscalerConfig": {"name": hpas[0].name}}});
+    let other = json!({"scaleTargetRef": {"kind": "StatefulSet", "name": "infer"}});
+    for (spec, annotations) in [
+        (taken, json!({})),
+        (other, json!({})),
+        (
+            target.clone(),
+            json!({"autoscaling.keda.sh/paused": "true"}),
+        ),
+        (
+            target.clone(),
+            json!({"autoscaling.keda.sh/paused-replicas": "2"}),
+        ),
+    ] {
+        let found = peers::ambiguous(&hpas[..1], &[scaled_object(spec.clone(), annotations)]);
+        assert_eq!(found, [], "{spec}");
+    }
+    let resumed = scaled_object(target, json!({"autoscaling.keda.sh/paused": "false"}));
+    assert_eq!(
+        codes_of(peers::ambiguous(&hpas[..1], &[resumed])),
+        ["GM507"]
+    );
 }
 
 fn workload(managers: &[&str], gpus: &str) -> ScaledWorkload {

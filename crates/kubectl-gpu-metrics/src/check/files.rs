@@ -14,7 +14,8 @@ use ::hpa::{Hpa, manifest};
 use configuration::retired;
 use configuration::{Config, Flags};
 use findings::hpa::ServedMetrics;
-use findings::{Finding, Report, Skipped, config, hpa, peers};
+use findings::peers::{self, ScaledObject};
+use findings::{Finding, Report, Skipped, config, hpa};
 use limits::file::yaml;
 
 use crate::Failure;
@@ -48,6 +49,7 @@ pub(super) struct File {
 #[derive(Default)]
 struct KnownOf<'f> {
     hpas: Vec<(Hpa, &'f str)>,
+    scaled_objects: Vec<ScaledObject>,
     /// The longest window that any configuration among them allows.
     longest: Option<Duration>,
 }
@@ -148,7 +150,11 @@ pub(super) fn check(
         }
         report.looked |= is_known;
     }
-    let KnownOf { hpas, longest } = known_of;
+    let KnownOf {
+        hpas,
+        scaled_objects,
+        longest,
+    } = known_of;
     if !hpas.is_empty() {
         let skipped = Skipped::new(
             "the scale targets of HPAs: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
@@ -168,7 +174,7 @@ pub(super) fn check(
         report.findings.extend(found);
     }
     let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-    for finding in peers::ambiguous(&all) {
+    for finding in peers::ambiguous(&all, &scaled_objects) {
         let of = hpas
             .iter()
             .find(|(hpa, _)| hpa.to_string() == finding.object);
@@ -206,6 +212,15 @@ fn document_of<'f>(
                 false
             }
         },
+        Some("ScaledObject") => {
+            let mut scaled_object = document.clone();
+            let metadata = scaled_object.pointer_mut("/metadata");
+            if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+                metadata.entry("namespace").or_insert("default".into());
+            }
+            known.scaled_objects.push(scaled_object);
+            true
+        }
         Some("ConfigMap") => {
             let data = document["data"].as_object().into_iter().flatten();
             let texts = data.filter_map(|(_, text)| text.as_str());

@@ -116,7 +116,7 @@ impl Look<'_> {
             object,
             ..Registered::default()
         };
-        registered.authority_ends = authority_ends(&registered);
+        (registered.authority_ends, registered.authorities) = authorities(&registered);
         registered.answers = self.answers(&registered).await;
         if let Some((namespace, service)) = registered.place() {
             registered.service = self.service(namespace, service).await?;
@@ -151,14 +151,22 @@ impl Look<'_> {
     }
 }
 
-/// When the last certificate of the bundle ends; `None`: there is none.
-fn authority_ends(registered: &Registered) -> Option<Timestamp> {
-    let spec = registered.object.as_ref()?.spec.as_ref()?;
-    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
-    let ends = bundle.iter().filter_map(|der| {
-        let end = Certificate::read(der).ok()?.validity().not_after;
+/// When the last certificate of the bundle ends, and the subjects of all; nothing of a
+/// bundle that cannot be read.
+fn authorities(registered: &Registered) -> (Option<Timestamp>, Vec<String>) {
+    let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
+    let text = spec.and_then(|it| it.ca_bundle.as_ref());
+    let bundle = text.and_then(|text| x509::from_pem(&text.0).ok());
+    let bundle = bundle.unwrap_or_default();
+    let read: Vec<_> = bundle
+        .iter()
+        .filter_map(|der| Certificate::read(der).ok())
+        .collect();
+    let ends = read.iter().filter_map(|certificate| {
+        let end = certificate.validity().not_after;
         let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
     });
-    ends.max().map(Timestamp::from_secs)
+    let ends = ends.max().map(Timestamp::from_secs);
+    (ends, read.iter().map(Certificate::subject).collect())
 }
