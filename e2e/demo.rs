@@ -106,7 +106,7 @@ fn every_printed_command_answers_as_printed() {
     }
     for (command, expected) in
         own.iter()
-            .zip(["INSTANT", "MEM%", "errors: 0", "by this computation"])
+            .zip(["INSTANT", "MEM BW %", "errors: 0", "by this computation"])
     {
         let said = said(command).unwrap();
         assert!(said.contains(expected), "{command}: {said}");

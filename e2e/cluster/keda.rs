@@ -1,7 +1,7 @@
 //! The manual's way through KEDA, with KEDA's own operator and metrics server, and what
 //! `check` finds of KEDA.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};

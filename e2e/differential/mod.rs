@@ -147,7 +147,7 @@ async fn small_clean_fleets_agree_with_promql_and_the_truth() {
 #[tokio::test]
 async fn defective_fleets_agree_with_promql() {
     let mut tally = Tally::default();
-    for seed in 4..=8 {
+    for seed in 4..=5 {
         compare(defects(8, 3, seed), &LOOKS[..3], 4, &mut tally).await;
     }
     for (name, seed) in [
@@ -170,7 +170,7 @@ async fn defective_fleets_agree_with_promql() {
     }
     // No query says the number of a group of which a device is always missing, such as
     // a whole defective fleet.
-    assert!(tally.questions() > 90, "{tally}: {:#?}", tally.compared);
+    assert!(tally.questions() > 80, "{tally}: {:#?}", tally.compared);
 }
 
 #[tokio::test]
@@ -184,7 +184,12 @@ async fn fleets_of_two_hundred_agree() {
 }
 
 #[tokio::test]
-async fn large_fleets_agree() {
+#[ignore = "takes minutes: make test-slow"]
+async fn more_and_large_fleets_agree() {
+    let mut tally = Tally::default();
+    for seed in 6..=8 {
+        compare(defects(8, 3, seed), &LOOKS[..3], 4, &mut tally).await;
+    }
     for (scenario, least) in [
         (defects(125, 8, 13), 100),
         (Scenario::clean(625, 8, 14), 1000),

@@ -5,6 +5,7 @@
 mod import;
 pub(crate) mod proxy;
 pub(crate) mod scene;
+mod signed;
 pub(crate) mod store;
 
 use std::path::Path;

@@ -11,6 +11,7 @@ use adapter_rules::raw::Text;
 use cloud_auth::{
     AssumedRole, AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
+use limits::file::yaml;
 use prometheus_source::settings::{Addresses, parse_url};
 use prometheus_source::settings::{Auth, ClientPair, Password, Pem, Tls};
 use prometheus_source::settings::{Compression, NameMatching, PrometheusSettings, Verb};
@@ -117,6 +118,14 @@ impl Connection {
 #[derive(Deserialize)]
 #[serde(try_from = "AuthSection")]
 struct Authentication(Auth);
+
+/// Parses `prometheus.auth` from a flag.
+pub(super) fn auth(text: &str) -> Result<Auth, String> {
+    let read = yaml::first_document::<Option<Authentication>>(text);
+    let (auth, _) = read.map_err(|fault| yaml::message(&fault.error).into_owned())?;
+    auth.map(|Authentication(auth)| auth)
+        .ok_or_else(|| "is empty: write '{sigv4: {}}'".to_owned())
+}
 
 /// `prometheus.auth`: one of these.
 #[derive(Deserialize)]

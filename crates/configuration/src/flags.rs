@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use prometheus_source::settings::{Addresses, ClientPair, Credentials, Pem, Verb};
+use prometheus_source::settings::{Addresses, Auth, ClientPair, Credentials, Pem, Verb};
 
 use super::address::AddressParser;
+use super::connection;
 use super::kubeconfig::{self, KubeconfigError};
 use super::problem::ConfigurationError;
 use super::{Config, Flags};
@@ -46,6 +47,10 @@ pub struct PrometheusFlags {
     /// server is ignored. The other flags take precedence
     #[arg(long)]
     prometheus_auth_config: Option<PathBuf>,
+    /// Authentication to Prometheus as in the file of --config, below prometheus.auth:
+    /// '{sigv4: {}}', '{google: {}}', '{azure: {}}'
+    #[arg(long, value_name = "YAML", value_parser = connection::auth, conflicts_with = "prometheus_token_file")]
+    prometheus_auth: Option<Auth>,
     /// Header sent with each query, NAME=VALUE; may be repeated
     #[arg(long, value_parser = header)]
     prometheus_header: Vec<(HeaderName, HeaderValue)>,
@@ -94,7 +99,7 @@ impl PrometheusFlags {
         let flags = Flags {
             prometheus_url: self.prometheus_url.clone(),
             credentials,
-            bearer_token_file: self.prometheus_token_file.clone(),
+            auth: self.auth(),
             ca_file: self.prometheus_ca_file.clone(),
             client: client.map(|(cert, key)| ClientPair {
                 cert: Pem::File(cert),
@@ -117,6 +122,13 @@ impl PrometheusFlags {
         }
         let path = path.clone();
         Ok((config, Some(ConfigFile { path, text, flags })))
+    }
+
+    fn auth(&self) -> Option<Auth> {
+        let token = self.prometheus_token_file.clone();
+        self.prometheus_auth
+            .clone()
+            .or(token.map(Auth::BearerTokenFile))
     }
 
     /// Credentials of a kubeconfig or of the pod; other flags override them.
@@ -159,5 +171,20 @@ mod tests {
     fn a_header_is_split_at_the_first_sign() {
         assert_eq!(header("X-Scope-OrgID=a=b").unwrap().1, "a=b");
         assert!(header("a b=c").is_err());
+    }
+
+    #[test]
+    fn authentication_is_written_as_in_the_file() {
+        let auth = connection::auth("{sigv4: {region: eu-central-1}}").unwrap();
+        assert!(matches!(auth, Auth::Cloud(_)), "{auth:?}");
+        for (text, words) in [
+            ("", "is empty"),
+            ("{sigv4: {}, google: {}}", "more than one of"),
+            ("{sigv5: {}}", "sigv5"),
+            ("sigv4", "expected"),
+        ] {
+            let error = connection::auth(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
     }
 }

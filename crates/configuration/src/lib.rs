@@ -83,8 +83,8 @@ pub struct Flags {
     pub prometheus_url: Option<Addresses>,
     /// `--prometheus-auth-config` or `--prometheus-auth-incluster`.
     pub credentials: Option<Credentials>,
-    /// `--prometheus-token-file`.
-    pub bearer_token_file: Option<PathBuf>,
+    /// `--prometheus-auth` or `--prometheus-token-file`.
+    pub auth: Option<Auth>,
     /// `--prometheus-ca-file`.
     pub ca_file: Option<PathBuf>,
     /// `--prometheus-client-tls-cert-file` and `-key-file`.
@@ -101,8 +101,8 @@ impl Flags {
         if let Some(credentials) = &self.credentials {
             credentials.apply(&mut settings.auth, &mut settings.tls);
         }
-        if let Some(file) = &self.bearer_token_file {
-            settings.auth = Auth::BearerTokenFile(file.clone());
+        if let Some(auth) = &self.auth {
+            settings.auth.clone_from(auth);
         }
         if let Some(file) = &self.ca_file {
             settings.tls.ca = Some(Pem::File(file.clone()));

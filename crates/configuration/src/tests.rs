@@ -370,7 +370,7 @@ fn flags_win_over_the_file() {
     headers.insert("x-scope-orgid", "b".parse().unwrap());
     let flags = Flags {
         prometheus_url: Some("http://flag:9090".parse().unwrap()),
-        bearer_token_file: Some("/token".into()),
+        auth: Some(Auth::BearerTokenFile("/token".into())),
         ca_file: Some("/ca".into()),
         headers,
         verb: Some(Verb::Post),

@@ -12,7 +12,7 @@ use super::Hpa;
 /// # Errors
 /// For everything that kube-apiserver refuses, with its place.
 pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
-    let read = serde_json::from_value(document.clone());
+    let read = serde_path_to_error::deserialize(document);
     let object: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
     let known = serde_json::to_value(&object).map_err(|error| error.to_string())?;
     if let Some(place) = unknown(document, &known, "") {

@@ -62,8 +62,12 @@ pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure>
         Err(error) => return Err(Failure::Failed(error.to_string())),
     };
     served.of_request(word).cloned().ok_or_else(|| {
-        let plurals = known.iter().chain(served.iter()).map(|kind| &*kind.plural);
-        let words = plurals.chain(["external", "metric", "hpa"]);
+        let kinds = known.iter().chain(served.iter());
+        let names = kinds.flat_map(|kind| {
+            let short = kind.short.iter().map(|it| &**it);
+            [&*kind.plural, &*kind.singular].into_iter().chain(short)
+        });
+        let words = names.chain(["external", "metric", "hpa"]);
         let meant = hint(word, words);
         Failure::Usage(format!("this cluster has no kind {word}{meant}"))
     })

@@ -16,7 +16,9 @@ pub use told::Told;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No connection: refused, no such host, no route.
-    #[error("{address}: no connection: {reason}: check prometheus.url and that Prometheus runs")]
+    #[error(
+        "{address}: no connection: {reason}: check prometheus.url or --prometheus-url, and that Prometheus runs"
+    )]
     Unreachable {
         /// The address asked, without credentials.
         address: String,

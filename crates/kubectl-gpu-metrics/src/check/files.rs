@@ -59,20 +59,22 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     let (mut files, mut broken) = (Vec::new(), Vec::new());
     for path in paths {
         let shown = path.display().to_string();
-        let read = text_of(path).and_then(|text| {
-            let documents =
-                serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options());
-            Ok((documents.map_err(|error| yaml::report(&error))?, text))
-        });
-        match read {
-            Ok((documents, text)) => files.push(File {
+        let text = match text_of(path) {
+            Ok(text) => text,
+            Err(reason) => {
+                broken.push(Skipped::new(shown, reason, "name an existing YAML file"));
+                continue;
+            }
+        };
+        match serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options()) {
+            Ok(documents) => files.push(File {
                 documents: documents.into_iter().flat_map(unpacked).collect(),
                 path: shown,
                 text,
             }),
-            Err(reason) => {
-                let remedy = "name an existing YAML file";
-                broken.push(Skipped::new(shown, reason, remedy));
+            Err(error) => {
+                let reason = yaml::report(&error);
+                broken.push(Skipped::new(shown, reason, "correct the YAML there"));
             }
         }
     }
@@ -132,24 +134,27 @@ pub(super) fn check(
     report: &mut Report,
 ) {
     let mut known_of = KnownOf::default();
+    let (mut any_checked, mut any_broken) = (false, false);
     for file in files {
         let before = report.findings.len();
-        let mut is_known = false;
-        for document in &file.documents {
-            is_known |= document_of(file, document, report, &mut known_of);
-        }
+        let documents = file.documents.iter();
+        let checked: Vec<Checked> = documents
+            .map(|document| document_of(file, document, report, &mut known_of))
+            .collect();
         for finding in &mut report.findings[before..] {
             finding.file = Some(file.path.clone());
         }
-        if !is_known {
+        any_checked |= checked.contains(&Checked::Yes);
+        any_broken |= checked.contains(&Checked::Broken);
+        if checked.iter().all(|it| *it == Checked::No) {
             report.skipped.insert(Skipped::new(
                 &*file.path,
                 "contains nothing that can be checked",
                 "name files with HorizontalPodAutoscalers, or a configuration",
             ));
         }
-        report.looked |= is_known;
     }
+    report.looked = any_checked && !any_broken;
     let KnownOf {
         hpas,
         scaled_objects,
@@ -183,15 +188,25 @@ pub(super) fn check(
     }
 }
 
-/// Checks one document. Returns whether its kind is one that is checked.
+/// Whether a document was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Checked {
+    Yes,
+    /// Its kind is not one that is checked.
+    No,
+    /// It is not valid.
+    Broken,
+}
+
+/// Checks one document.
 fn document_of<'f>(
     file: &'f File,
     document: &Value,
     report: &mut Report,
     known: &mut KnownOf<'f>,
-) -> bool {
+) -> Checked {
     let found = &mut report.findings;
-    match document["kind"].as_str() {
+    let is_checked = match document["kind"].as_str() {
         None if SECTIONS.iter().any(|key| document.get(key).is_some()) => {
             let object = format!("File {}", file.path);
             found.extend(known.configuration(&object, &file.path, &file.text));
@@ -209,7 +224,7 @@ fn document_of<'f>(
                 let what = format!("{} in {}", object(document), file.path);
                 let remedy = "correct the manifest: kube-apiserver accepts only valid objects of autoscaling/v2";
                 report.skipped.insert(Skipped::new(what, reason, remedy));
-                false
+                return Checked::Broken;
             }
         },
         Some("ScaledObject") => {
@@ -244,6 +259,11 @@ fn document_of<'f>(
             is_ours
         }
         None => false,
+    };
+    if is_checked {
+        Checked::Yes
+    } else {
+        Checked::No
     }
 }
 

@@ -29,7 +29,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// manifests and configuration files.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code: 0 no finding of the level of --fail-on, 1 findings, 2 usage, 3 could not check.
+    after_help = "Exit code: 0 no finding of the level of --fail-on, 1 findings, 2 usage, 3 nothing could be checked, or a file is not valid.
 
 Examples:
   check -A

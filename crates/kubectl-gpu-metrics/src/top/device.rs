@@ -47,14 +47,7 @@ pub(crate) struct Gpu {
 
 /// The columns of [`Gpu::cells`].
 pub(crate) const HEADING: [&str; 8] = [
-    "NODE",
-    "GPU",
-    "STATE",
-    "POD",
-    "MEM%",
-    "IDLE-SINCE",
-    "HELD",
-    "MODEL",
+    "NODE", "GPU", "STATE", "POD", "MEM BW %", "IDLE FOR", "HELD", "MODEL",
 ];
 
 impl Gpu {

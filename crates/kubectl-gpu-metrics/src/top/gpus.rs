@@ -33,7 +33,7 @@ pub(super) fn of_nodes(mut found: Found, args: &TopArgs) -> Result<Page, Failure
     Ok(Page {
         json,
         cells,
-        spare: "MODEL HELD NODE IDLE-SINCE",
+        spare: &["MODEL", "HELD", "NODE", "IDLE FOR"],
         notes,
         failed: None,
     })

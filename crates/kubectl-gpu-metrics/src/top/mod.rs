@@ -37,6 +37,7 @@ const SHARED: &str =
 /// GPUs by pod, workload, namespace or node, or one by one. On a terminal it is
 /// drawn again every 5 seconds until Ctrl-C; into a pipe it is printed once.
 #[derive(Debug, Default, Args)]
+#[command(after_long_help = rows::help())]
 pub struct TopArgs {
     /// Kind of the rows
     #[arg(value_enum, default_value = "pods")]
@@ -179,7 +180,7 @@ struct Page {
     /// The table, its heading first.
     cells: Vec<Vec<String>>,
     /// The columns that narrow terminals leave out, in this order.
-    spare: &'static str,
+    spare: &'static [&'static str],
     /// Remarks on values that are missing.
     notes: BTreeSet<String>,
     /// Why the page is incomplete, if something could not be read.
@@ -261,7 +262,7 @@ impl Page {
 
     fn fitted(&self, columns: usize) -> Vec<String> {
         let mut cells = self.cells.clone();
-        for name in self.spare.split(' ') {
+        for name in self.spare {
             let lines = table::lines(&cells);
             if lines.iter().all(|line| line.chars().count() <= columns) {
                 return lines;

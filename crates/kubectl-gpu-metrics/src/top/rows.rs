@@ -57,16 +57,87 @@ pub(crate) struct Row {
     pub(crate) devices: Vec<Gpu>,
 }
 
-const HEADING: &str = "NAME HELD ACTIVE IDLE MEM% NOW% GPU% VRAM WATT IDLE-SINCE AGE HPA WINDOW";
+/// Heading and meaning of each column, and the order by it.
+pub(crate) const COLUMNS: [(&str, &str, Option<Column>); 13] = [
+    ("NAME", "name of the object", None),
+    (
+        "HELD",
+        "GPUs that the object's pods hold, mean over the window; 1.5: one all the time and one for half of it",
+        Some(Column::Held),
+    ),
+    (
+        "ACTIVE",
+        "held GPUs with a memory bandwidth utilisation above 0, mean over the window",
+        Some(Column::Active),
+    ),
+    (
+        "IDLE",
+        "held GPUs that are not active, mean over the window",
+        Some(Column::Idle),
+    ),
+    (
+        "MEM BW %",
+        "memory bandwidth utilisation of the active GPUs, mean over the window; not memory in use",
+        Some(Column::Mem),
+    ),
+    ("NOW %", "MEM BW % at the newest instant", Some(Column::Now)),
+    (
+        "GPU %",
+        "GPU utilisation of the GPUs on which it is above 0, mean over the window",
+        Some(Column::Gpu),
+    ),
+    (
+        "MEM USED",
+        "framebuffer memory in use, mean over the window",
+        Some(Column::Vram),
+    ),
+    (
+        "POWER W",
+        "power of the held GPUs in watts, mean over the window",
+        Some(Column::Watt),
+    ),
+    (
+        "IDLE FOR",
+        "time since one of the held GPUs was active; 0s: one is active; 5m+: five minutes or longer",
+        Some(Column::IdleSince),
+    ),
+    ("SAMPLE AGE", "time since the newest sample", None),
+    (
+        "HPA",
+        "value/target of the autoscaler's first metric → desired/maximum replicas",
+        None,
+    ),
+    (
+        "WINDOW",
+        "MEM BW % at each instant of the window, in eighths of 100; ·: unknown",
+        None,
+    ),
+];
 
 /// Columns that a narrow terminal leaves out, in this order.
-pub(super) const SPARE: &str = "WINDOW WATT VRAM GPU% AGE ACTIVE IDLE IDLE-SINCE";
+pub(super) const SPARE: &[&str] = &[
+    "WINDOW",
+    "POWER W",
+    "MEM USED",
+    "GPU %",
+    "SAMPLE AGE",
+    "ACTIVE",
+    "IDLE",
+    "IDLE FOR",
+];
+
+/// The columns for `--help`.
+pub(super) fn help() -> String {
+    let line = |(heading, meaning, _): &(&str, &str, _)| format!("\n  {heading:<10}  {meaning}");
+    let lines: String = COLUMNS.iter().map(line).collect();
+    format!("Columns:{lines}")
+}
 
 impl Row {
     pub(crate) fn heading(namespaced: bool) -> Vec<String> {
         let first = namespaced.then_some("NAMESPACE");
-        let names = first.into_iter().chain(HEADING.split(' '));
-        names.map(str::to_owned).collect()
+        let names = COLUMNS.iter().map(|(heading, ..)| *heading);
+        first.into_iter().chain(names).map(str::to_owned).collect()
     }
 
     /// The cells for a terminal; the last two are the autoscalers and the window.

@@ -12,10 +12,10 @@ use crate::chart::sparkline;
 use crate::cluster::Cluster;
 use crate::top::cells::whole;
 use crate::top::fetch::{self, Found};
-use crate::top::rows::Row;
+use crate::top::rows::{COLUMNS, Row};
 use crate::top::{Column, TopArgs, What};
 
-use super::html::{alert, cell, name, table};
+use super::html::{alert, cell, described, name, table};
 use super::query::link;
 use super::{Ask, Content};
 
@@ -43,7 +43,7 @@ pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> 
         status: ask.status(rows.is_empty(), status(&found.rows, &page, &place)),
         body: html! {
             @if !rows.is_empty() {
-                (table("Means over the window; WINDOW: its instants of memory utilisation, 0 to 100 %", &headings, &rows))
+                (table("Means over the window; WINDOW: MEM BW % at its instants, 0 to 100", &headings, &rows))
             }
             @if let (None, Some(cause)) = (&ask.trouble, cause(&found.rows)) {
                 (alert(&html! { strong { "No value is known. " } (cause) }))
@@ -103,14 +103,16 @@ async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure>
 
 /// A heading that sorts its column, if the column has an order.
 fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
-    let column = heading.trim_end_matches('%').to_lowercase();
-    if Column::from_str(&column, true).is_err() {
-        return html! { (heading) };
-    }
+    let found = COLUMNS.iter().find(|(name, ..)| *name == heading);
+    let column = found.and_then(|(.., column)| column.as_ref()?.to_possible_value());
+    let Some(column) = column else {
+        return described(heading);
+    };
+    let column = column.get_name();
     let namespace = ask.query.word("namespace").unwrap_or_default();
-    let href = link(page, [("namespace", namespace), ("sort", &column)]);
-    let sorted = ask.query.word("sort") == Some(&column);
-    html! { a href=(href) { (heading) @if sorted { span aria-hidden="true" { " ▾" } } } }
+    let href = link(page, [("namespace", namespace), ("sort", column)]);
+    let sorted = ask.query.word("sort") == Some(column);
+    html! { a href=(href) { (described(heading)) @if sorted { span aria-hidden="true" { " ▾" } } } }
 }
 
 fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {

@@ -70,7 +70,7 @@ fn of_tls(cause: TlsCause) -> (String, &'static str) {
 const fn remedy(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Truncated => {
-            "check prometheus.url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
+            "check prometheus.url or --prometheus-url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
         }
         ErrorKind::Credentials | ErrorKind::Denied => {
             "check prometheus.auth and the account's rights"
