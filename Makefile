@@ -131,6 +131,9 @@ manifests: helm
 	@charts/manifests.sh
 	@cp charts/gpu-metrics-apiserver/files/alerts.yaml alerts/gpu-metrics-apiserver.yaml
 	@cp charts/gpu-metrics-apiserver/files/dashboards/*.json dashboards/
+	@mkdir -p target
+	@docs/chart-values.sh charts/gpu-metrics-apiserver/values.yaml > target/chart-values.md
+	@mv target/chart-values.md docs/chart-values.md
 
 # The page with what --help says.
 command-line:

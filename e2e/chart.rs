@@ -106,7 +106,12 @@ pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
 
 /// The chart rendered with a fixture and settings (`key=value`).
 fn try_render(name: &str, settings: &[&str]) -> Result<Vec<Value>, String> {
-    let (chart, file) = (chart(), fixture(name));
+    render_file(&fixture(name), settings)
+}
+
+/// The chart rendered with a file of values and settings.
+fn render_file(file: &Path, settings: &[&str]) -> Result<Vec<Value>, String> {
+    let chart = chart();
     let mut arguments: Vec<&str> = vec!["template", RELEASE, chart.to_str().unwrap()];
     arguments.extend(["--namespace", NAMESPACE, "-f", file.to_str().unwrap()]);
     for setting in settings {

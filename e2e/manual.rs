@@ -273,6 +273,21 @@ fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
 }
 
 #[test]
+fn the_page_of_the_charts_values_is_what_values_yaml_says() {
+    let page = fs::read_to_string(root().join("docs/chart-values.md")).unwrap();
+    let script = root().join("docs/chart-values.sh");
+    let values = root().join("charts/gpu-metrics-apiserver/values.yaml");
+    let output = Command::new(script).arg(values).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(
+        page,
+        String::from_utf8(output.stdout).unwrap(),
+        "docs/chart-values.md is not what values.yaml says: make manifests"
+    );
+}
+
+#[test]
 fn the_page_of_the_command_line_is_what_the_program_says() {
     let page = fs::read_to_string(root().join("docs/command-line.md")).unwrap();
     let script = root().join("docs/command-line.sh");

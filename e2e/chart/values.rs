@@ -7,6 +7,7 @@ use configuration::{Config, Flags, Preset};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::manual::texts;
 use crate::program::Program;
 
 fn yaml(path: &Path) -> Value {
@@ -56,6 +57,32 @@ fn the_schema_knows_the_keys_of_the_values_and_of_older_charts() {
     }
     assert_eq!(keys(&schema["properties"]), wanted);
     assert_eq!(known(&schema), yaml(&chart().join("files/keys.yaml")));
+}
+
+/// The examples of `docs/clouds.md`, with a configuration that the server accepts.
+#[test]
+fn the_values_of_the_manual_for_clouds_are_taken() {
+    for (section, method) in [
+        ("Amazon", "sigv4"),
+        ("Google Cloud", "google"),
+        ("Azure", "azure"),
+        ("OAuth 2.0", "oauth2"),
+        ("Grafana Cloud", "basic"),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let values = ["yaml not run: values of the chart", "yaml"];
+        let values = values
+            .map(|about| texts("docs/clouds.md", section, about))
+            .concat();
+        let [values] = &values[..] else {
+            panic!("{section}: {values:?}");
+        };
+        std::fs::write(file.path(), values).unwrap();
+        let objects = render_file(file.path(), &["gpu.enabled=true"]).unwrap();
+        let read = Config::from_yaml("f", configuration(&objects), &Flags::default()).unwrap();
+        let auth = format!("{:?}", read.prometheus.unwrap().auth).to_lowercase();
+        assert!(auth.contains(method), "{section}: {auth}");
+    }
 }
 
 #[test]
