@@ -152,7 +152,7 @@ fn in_other_words(explain: &str) {
         ),
         (
             format!("explain deploymnt {object} {metric}"),
-            "did you mean deployments?".to_owned(),
+            "did you mean deployment?".to_owned(),
         ),
         (
             format!("expalin deploy {object} {metric}"),

@@ -79,7 +79,12 @@ fn the_values_of_the_manual_for_clouds_are_taken() {
         };
         std::fs::write(file.path(), values).unwrap();
         let objects = render_file(file.path(), &["gpu.enabled=true"]).unwrap();
-        let read = Config::from_yaml("f", configuration(&objects), &Flags::default()).unwrap();
+        let url = flag(&objects, "prometheus-url").unwrap();
+        let flags = Flags {
+            prometheus_url: Some(url.parse().unwrap()),
+            ..Flags::default()
+        };
+        let read = Config::from_yaml("f", configuration(&objects), &flags).unwrap();
         let auth = format!("{:?}", read.prometheus.unwrap().auth).to_lowercase();
         assert!(auth.contains(method), "{section}: {auth}");
     }
