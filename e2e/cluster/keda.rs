@@ -88,7 +88,9 @@ impl<'a> Keda<'a> {
         let mut command = Command::new(self.programs.join(program));
         command
             .env("KUBECONFIG", &self.kubeconfig)
-            .env("POD_NAMESPACE", KEDA);
+            .env("POD_NAMESPACE", KEDA)
+            .env("WATCH_NAMESPACE", "")
+            .env("KEDA_CLUSTER_OBJECT_NAMESPACE", KEDA);
         let certificates = self.certificates.path().display();
         command.arg(format!("--cert-dir={certificates}"));
         command
@@ -117,11 +119,13 @@ impl<'a> Keda<'a> {
     /// Waits for the certificates that the operator makes, and mounts them. The operator
     /// ends when they change.
     fn mount_certificates(&self) {
-        let _operator = self.operator(&["--enable-apiservice-patching=false"]);
+        let mut operator = self.operator(&["--enable-apiservice-patching=false"]);
         let data = eventually("KEDA's certificates", PATIENCE, || {
             let get = ["get", "secret", SECRET, "-n", KEDA, "-o", "json"];
             let plane = &self.lab.plane;
-            let said = plane.kubectl_as(plane.kubeconfig(), &get)?;
+            let said = plane.kubectl_as(plane.kubeconfig(), &get);
+            let said =
+                said.inspect_err(|_| assert!(!operator.has_ended(), "{}", operator.stderr()))?;
             let mut secret: Value = serde_json::from_str(&said).unwrap();
             let data = secret["data"].take();
             data["tls.crt"].is_string().then_some(data).ok_or(said)
@@ -222,6 +226,11 @@ async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
         println!("{}", run(lab.plane.kubeconfig(), &ours(&line)));
     }
     lab.gpus.work(90);
+    eventually("an HPA of KEDA", PATIENCE, || {
+        let get = ["get", "hpa", "-n", TEAM, &format!("keda-hpa-{APP}")];
+        let said = lab.plane.kubectl_as(lab.plane.kubeconfig(), &get);
+        said.map_err(|_| operator.stderr())
+    });
     lab.await_replicas(8);
     an_hpa_beside_a_scaled_object_is_found(&lab);
     lab.gpus.work(0);
