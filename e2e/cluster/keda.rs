@@ -24,6 +24,15 @@ const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const PAGE: &str = "docs/migrate/keda.md";
 const SECTION: &str = "Through KEDA";
 
+/// The value of the manual, which is that of this control plane.
+fn audiences() -> String {
+    let [values] = &texts(PAGE, SECTION, "yaml not run: values of KEDA's chart")[..] else {
+        panic!("not one block of values");
+    };
+    let values: Value = serde_saphyr::from_str(values).unwrap();
+    ours(values["env"][0]["value"].as_str().unwrap())
+}
+
 /// The folder that `e2e/keda/build.sh` fills.
 fn built() -> PathBuf {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/keda/build.sh");
@@ -90,7 +99,8 @@ impl<'a> Keda<'a> {
             .env("KUBECONFIG", &self.kubeconfig)
             .env("POD_NAMESPACE", KEDA)
             .env("WATCH_NAMESPACE", "")
-            .env("KEDA_CLUSTER_OBJECT_NAMESPACE", KEDA);
+            .env("KEDA_CLUSTER_OBJECT_NAMESPACE", KEDA)
+            .env("KEDA_SERVICE_ACCOUNT_TOKEN_AUDIENCES", audiences());
         let certificates = self.certificates.path().display();
         command.arg(format!("--cert-dir={certificates}"));
         command
