@@ -317,6 +317,30 @@ fn gm104_is_an_authority_with_less_than_three_days_and_an_error_without_any() {
     }
 }
 
+#[test]
+fn gm103_names_the_operator_of_keda_that_replaces_the_authority() {
+    let x509 = available("False", "FailedDiscoveryCheck", "x509: unknown authority");
+    for (authorities, words) in [
+        (
+            vec!["O=KEDAORG, CN=KEDA"],
+            "--enable-apiservice-patching=false",
+        ),
+        (
+            vec!["CN=gpu-metrics-apiserver authority"],
+            "allow the server to write caBundle",
+        ),
+    ] {
+        let mut registered = registered(&json!({}), &x509);
+        registered.authorities = authorities.into_iter().map(str::to_owned).collect();
+        let found = registration::check(&[registered], false, NOW);
+        let [finding] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(finding.code, "GM103");
+        assert!(finding.remedy.contains(words), "{finding:?}");
+    }
+}
+
 /// The server of the manifests.
 fn of_manifests() -> Installed<'static> {
     Installed {

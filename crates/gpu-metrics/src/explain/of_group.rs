@@ -221,7 +221,8 @@ pub fn meaning(measure: &Measure, formula: Formula) -> String {
         DeviceValue::GpuUtilization => "GPU utilisation (percent of time a kernel ran)".to_owned(),
         DeviceValue::MemoryUsed => "framebuffer in use (MiB)".to_owned(),
         DeviceValue::MemoryUsedPercent => {
-            "framebuffer in use (percent of used, free and reserved)".to_owned()
+            "framebuffer in use (percent of used, free and reserved; weighted by their sum)"
+                .to_owned()
         }
         DeviceValue::PowerUsage => "power (watts)".to_owned(),
         DeviceValue::Signal(id) => field(*id).unwrap_or_else(|| "a configured field".to_owned()),

@@ -88,12 +88,12 @@ pub(crate) const COLUMNS: [(&str, &str, Option<Column>); 13] = [
     ),
     (
         "MEM USED",
-        "framebuffer memory in use, mean over the window",
+        "framebuffer memory in use, sum of the GPUs, mean over the window",
         Some(Column::Vram),
     ),
     (
         "POWER W",
-        "power of the held GPUs in watts, mean over the window",
+        "power in watts, sum of the GPUs, mean over the window; for nodes, of free GPUs too",
         Some(Column::Watt),
     ),
     (

@@ -17,7 +17,7 @@ const SECS: f64 = 1200.0;
 const MOST_GPUS: usize = 16;
 
 /// Number of worlds without `WORLDS`.
-const WORLDS: u64 = 300;
+const WORLDS: u64 = 150;
 
 fn pick<T: Copy>(dice: &mut Dice, of: &[T]) -> T {
     of[dice.below(of.len())]
