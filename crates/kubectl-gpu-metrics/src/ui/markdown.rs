@@ -63,10 +63,23 @@ fn cells(lines: &[&str]) -> Markup {
     }
 }
 
+/// A text without the addresses of its links: they lead to pages of the repository.
+fn without_addresses(text: &str) -> String {
+    let mut parts = text.split("](");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if let Some(begin) = plain.rfind('[') {
+            plain.remove(begin);
+        }
+        plain.push_str(part.split_once(')').map_or(part, |(_, after)| after));
+    }
+    plain
+}
+
 /// Every second part between backquotes is code.
 fn spans(text: &str) -> Markup {
     html! {
-        @for (place, piece) in text.split('`').enumerate() {
+        @for (place, piece) in without_addresses(text).split('`').enumerate() {
             @if place % 2 == 1 { code { (piece) } } @else { (piece.replace("**", "")) }
         }
     }
@@ -76,6 +89,16 @@ fn spans(text: &str) -> Markup {
 mod tests {
     use super::*;
     use findings::codes;
+
+    #[test]
+    fn a_link_is_its_text() {
+        for (text, plain) in [
+            ("see [a `b`](c.md) and [d](../e.md#f).", "see a `b` and d."),
+            ("values[0] are (x)", "values[0] are (x)"),
+        ] {
+            assert_eq!(without_addresses(text), plain);
+        }
+    }
 
     #[test]
     fn every_page_of_a_check_is_shown_without_marks_of_its_own() {
