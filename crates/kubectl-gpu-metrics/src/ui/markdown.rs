@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_link_is_its_text() {
         for (text, plain) in [
-            ("see [a `b`](c.md) and [d](../e.md#f).", "see a `b` and d."),
+            ("see [a `b`](#c) and [d](../#e).", "see a `b` and d."),
             ("values[0] are (x)", "values[0] are (x)"),
         ] {
             assert_eq!(without_addresses(text), plain);
