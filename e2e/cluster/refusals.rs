@@ -171,7 +171,10 @@ async fn missing_rights_are_named_and_taken_into_use_without_a_restart() {
         ),
         (
             "certificate",
-            ["allow get and patch of the Secret", "manifests/rbac.yaml"],
+            [
+                "allow get and patch of the Secret",
+                "check prints for GM201",
+            ],
         ),
     ] {
         let said = stand.await_failing(check, &words).await;

@@ -49,7 +49,7 @@ fn failed(name: &str, error: &CallError) -> Trouble {
             .to_owned()
     } else {
         format!(
-            "allow get and patch of the APIService {name} in a ClusterRole (as manifests/rbac.yaml does)"
+            "allow get and patch of the APIService {name} in a ClusterRole: run the command that check prints for GM201"
         )
     };
     let trouble = trouble(error, &rule);

@@ -55,8 +55,8 @@ impl SharedSecret {
             };
         }
         let remedy = format!(
-            "allow get and patch of the Secret {name} in a Role of the namespace {namespace} \
-             (manifests/rbac.yaml)"
+            "allow get and patch of the Secret {name} in a Role of the namespace {namespace}: \
+             run the command that check prints for GM201"
         );
         trouble(error, &remedy)
     }

@@ -132,7 +132,10 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
     let WriteError::Failed(trouble) = error else {
         panic!("{error:?}");
     };
-    assert!(trouble.remedy.contains("manifests/rbac.yaml"), "{trouble}");
+    assert!(
+        trouble.remedy.contains("check prints for GM201"),
+        "{trouble}"
+    );
 }
 
 #[tokio::test]
@@ -326,7 +329,7 @@ async fn a_missing_right_is_said_and_the_pair_in_force_stays() {
             let status = status.borrow();
             assert!(status.ready(SystemTime::now()).is_ok());
             let text = status.registered().unwrap_err();
-            assert!(text.contains("manifests/rbac.yaml"), "{text}");
+            assert!(text.contains("check prints for GM201"), "{text}");
         }
         kube.heal();
         for status in statuses {
