@@ -220,7 +220,7 @@ fn messages(lab: &Lab, code: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes: make test-slow"]
+#[ignore = "needs KEDA, which takes minutes to build: make test-slow"]
 async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
     let lab = Lab::start().await;
     lab.deploy(1);

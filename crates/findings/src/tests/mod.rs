@@ -1,9 +1,10 @@
 //! For each code an object with the fault and one without.
 
 mod around;
-mod cluster;
+mod configuration;
 mod hpa;
 mod network;
+mod registration;
 
 use ::hpa::Hpa;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

@@ -45,9 +45,19 @@ pub(crate) struct Gpu {
     pub(crate) frozen_since: Option<String>,
 }
 
-/// The columns of [`Gpu::cells`].
-pub(crate) const HEADING: [&str; 8] = [
-    "NODE", "GPU", "STATE", "POD", "MEM BW %", "IDLE FOR", "HELD", "MODEL",
+/// Heading and meaning of each column of [`Gpu::cells`].
+pub(crate) const COLUMNS: [(&str, &str); 8] = [
+    ("NODE", "node of the GPU"),
+    ("GPU", "UUID, with the MIG instance"),
+    ("STATE", "what it does now; free: no pod holds it"),
+    ("POD", "the pods that hold it, as far as you may read them"),
+    (
+        "MEM BW %",
+        "memory bandwidth utilisation at the newest instant; not memory in use",
+    ),
+    ("IDLE FOR", "time since it was active"),
+    ("HELD", "whether a pod holds it"),
+    ("MODEL", "model that DCGM reports"),
 ];
 
 impl Gpu {
@@ -107,7 +117,7 @@ mod tests {
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
         let gpus: Vec<Gpu> = serde_json::from_value(listed).unwrap();
-        assert_eq!(gpus[0].cells().len(), HEADING.len());
+        assert_eq!(gpus[0].cells().len(), COLUMNS.len());
         assert_eq!(gpus[0].cells()[2..5], ["active", "ml/train-0", "40.0"]);
         assert_eq!(gpus[1].cells()[2..5], ["no reading", "–", "–"]);
         let json = serde_json::to_value(&gpus).unwrap();

@@ -4,7 +4,7 @@ use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
 
-use super::device::{Gpu, HEADING};
+use super::device::{COLUMNS, Gpu};
 use super::fetch::Found;
 use super::{Page, TopArgs};
 
@@ -27,7 +27,7 @@ pub(super) fn of_nodes(mut found: Found, args: &TopArgs) -> Result<Page, Failure
     let json = serde_json::to_string_pretty(&gpus)?;
     let mut cells = Vec::new();
     if !gpus.is_empty() {
-        cells.push(HEADING.map(str::to_owned).to_vec());
+        cells.push(COLUMNS.map(|(heading, _)| heading.to_owned()).to_vec());
         cells.extend(gpus.iter().map(Gpu::cells));
     }
     Ok(Page {

@@ -114,6 +114,12 @@ pub(crate) const COLUMNS: [(&str, &str, Option<Column>); 13] = [
     ),
 ];
 
+/// The meaning of the column with this heading.
+pub(crate) fn meaning(heading: &str) -> Option<&'static str> {
+    let found = COLUMNS.iter().find(|(name, ..)| *name == heading);
+    found.map(|(_, meaning, _)| *meaning)
+}
+
 /// Columns that a narrow terminal leaves out, in this order.
 pub(super) const SPARE: &[&str] = &[
     "WINDOW",

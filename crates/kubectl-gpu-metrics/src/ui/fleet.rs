@@ -8,13 +8,13 @@ use maud::{Markup, html};
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 
 use crate::Failure;
-use crate::top::device::{Gpu, HEADING};
+use crate::top::device::{COLUMNS, Gpu};
 use crate::top::fetch::{self, Found};
 use crate::top::gpus::of_no_node;
-use crate::top::rows::Row;
+use crate::top::rows::{Row, meaning};
 use crate::top::{TopArgs, What};
 
-use super::html::{cell, headings, name, table, words};
+use super::html::{cell, described, name, table, words};
 use super::query::link;
 use super::{Ask, Content};
 
@@ -124,8 +124,9 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
         .notes
         .extend(of_no_node(found.device_count, gpus.len()));
     // The node is the first column on a terminal, and the last one here.
-    let mut names = HEADING;
-    names.rotate_left(1);
+    let mut columns = COLUMNS;
+    columns.rotate_left(1);
+    let headings = columns.map(|(heading, meaning)| described(heading, Some(meaning)));
     let row = |gpu: &Gpu| {
         let mut texts = gpu.cells();
         texts.rotate_left(1);
@@ -142,7 +143,7 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
             count => format!("{count} GPUs and MIG instances"),
         },
         body: html! {
-            @if !rows.is_empty() { (table("GPUs at the newest instant", &headings(&names), &rows)) }
+            @if !rows.is_empty() { (table("GPUs at the newest instant", &headings, &rows)) }
             (ask.notes(&found.notes))
         },
     })
@@ -159,12 +160,13 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     let mut names = Row::heading(false);
     names.truncate(names.len().saturating_sub(NOT_OF_NODES));
     names.insert(1, "GPUS NOW".to_owned());
+    let headings: Vec<Markup> = names.iter().map(|it| described(it, meaning(it))).collect();
     let of_row = |row: &Row| gpus.get(row.name.as_str()).map_or(&[][..], Vec::as_slice);
     let cells = rows.iter().map(|row| of_node(row, of_row(row)));
     let cells: Vec<Vec<Markup>> = cells.collect();
     html! {
         @if !cells.is_empty() {
-            (table("Nodes: means over the window, GPUs at the newest instant", &headings(&names), &cells))
+            (table("Nodes: means over the window, GPUs at the newest instant", &headings, &cells))
             ul.legend {
                 @for does in Does::ALL {
                     @let (_, _, words) = does.shown();

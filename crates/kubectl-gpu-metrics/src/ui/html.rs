@@ -9,7 +9,6 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::Failure;
 use crate::table::is_number;
-use crate::top::rows::COLUMNS;
 use crate::unread::UNREAD;
 
 use super::query::link;
@@ -147,16 +146,12 @@ pub(super) fn table(caption: &str, headings: &[Markup], rows: &[Vec<Markup>]) ->
 }
 
 pub(super) fn headings<T: AsRef<str>>(names: &[T]) -> Vec<Markup> {
-    names.iter().map(|name| described(name.as_ref())).collect()
+    names.iter().map(|name| html! { (name.as_ref()) }).collect()
 }
 
-/// A heading, with its meaning as a tooltip if it is a column of `top`.
-pub(super) fn described(heading: &str) -> Markup {
-    let found = COLUMNS.iter().find(|(name, ..)| *name == heading);
-    match found {
-        Some((_, meaning, _)) => html! { span title=(meaning) { (heading) } },
-        None => html! { (heading) },
-    }
+/// A heading, with its meaning as a tooltip.
+pub(super) fn described(heading: &str, meaning: Option<&str>) -> Markup {
+    html! { span title=[meaning] { (heading) } }
 }
 
 /// A cell; numbers are right-aligned.

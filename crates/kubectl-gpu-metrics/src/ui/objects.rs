@@ -12,7 +12,7 @@ use crate::chart::sparkline;
 use crate::cluster::Cluster;
 use crate::top::cells::whole;
 use crate::top::fetch::{self, Found};
-use crate::top::rows::{COLUMNS, Row};
+use crate::top::rows::{COLUMNS, Row, meaning};
 use crate::top::{Column, TopArgs, What};
 
 use super::html::{alert, cell, described, name, table};
@@ -106,13 +106,13 @@ fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
     let found = COLUMNS.iter().find(|(name, ..)| *name == heading);
     let column = found.and_then(|(.., column)| column.as_ref()?.to_possible_value());
     let Some(column) = column else {
-        return described(heading);
+        return described(heading, meaning(heading));
     };
     let column = column.get_name();
     let namespace = ask.query.word("namespace").unwrap_or_default();
     let href = link(page, [("namespace", namespace), ("sort", column)]);
     let sorted = ask.query.word("sort") == Some(column);
-    html! { a href=(href) { (described(heading)) @if sorted { span aria-hidden="true" { " ▾" } } } }
+    html! { a href=(href) { (described(heading, meaning(heading))) @if sorted { span aria-hidden="true" { " ▾" } } } }
 }
 
 fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {

@@ -1,0 +1,171 @@
+//! Rights, configuration files and flags.
+
+use serde_json::{Value, json};
+
+use super::codes_of;
+use crate::rights::{Installed, Right, Role};
+use crate::{Severity, config};
+
+/// The server of the manifests.
+fn of_manifests() -> Installed<'static> {
+    Installed {
+        namespace: "gpu-metrics",
+        service: "gpu-metrics-apiserver",
+        account: "gpu-metrics-apiserver",
+        release: None,
+        secret: Some("gpu-metrics-apiserver-certificates".to_owned()),
+        registered: vec![
+            "v1beta2.custom.metrics.k8s.io",
+            "v1beta1.custom.metrics.k8s.io",
+            "v1beta1.external.metrics.k8s.io",
+        ],
+        others: Vec::new(),
+    }
+}
+
+#[test]
+fn the_table_of_rights_is_that_of_the_manifests() {
+    let text = include_str!("../../../../manifests/rbac.yaml");
+    let mut manifests: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    for object in &mut manifests {
+        object["metadata"].as_object_mut().unwrap().remove("labels");
+    }
+    let roles = [&Role::SERVER[..], &[Role::Autoscaler]].concat();
+    let objects = roles.iter().flat_map(|role| role.objects(&of_manifests()));
+    let sorted = |mut objects: Vec<Value>| {
+        objects.sort_by_key(|it| format!("{}{}", it["kind"], it["metadata"]["name"]));
+        objects
+    };
+    assert_eq!(sorted(objects.collect()), sorted(manifests));
+}
+
+#[test]
+fn every_verb_of_every_rule_is_asked_for() {
+    let asked = |installed: &Installed<'_>| {
+        let rights = Role::SERVER.iter().map(|role| role.rights(installed));
+        rights.map(|rights| rights.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&of_manifests()), [30, 2, 3, 6, 2]);
+    let mut beside = of_manifests();
+    beside.others = beside.registered.split_off(2);
+    assert_eq!(asked(&beside), [30, 2, 3, 5, 2]);
+    // With a provided certificate it writes none.
+    beside.secret = None;
+    assert_eq!(asked(&beside), [30, 2, 3, 0, 0]);
+}
+
+#[test]
+fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
+    let installed = Installed {
+        service: "gm",
+        account: "sa",
+        release: Some(["ns", "release"]),
+        ..of_manifests()
+    };
+    let found = |role: Role, is_missing: fn(&Right<'_>) -> bool| {
+        let mut missing = role.rights(&installed);
+        missing.retain(is_missing);
+        role.finding(&installed, &missing)
+    };
+    assert_eq!(found(Role::Inventory, |_| false), None);
+    let watches = found(Role::Inventory, |it| it.verb == "watch").unwrap();
+    assert_eq!(
+        (watches.code, &*watches.object),
+        ("GM201", "ServiceAccount gpu-metrics/sa")
+    );
+    assert!(
+        watches
+            .message
+            .starts_with("may not watch cronjobs.batch, ")
+            && watches.message.contains(", pods, "),
+        "{}",
+        watches.message
+    );
+    for (role, says) in [
+        (Role::Inventory, "ClusterRole gm:inventory"),
+        (Role::Reviews, "ClusterRole system:auth-delegator"),
+        (
+            Role::Authentication,
+            "extension-apiserver-authentication-reader in kube-system",
+        ),
+        (Role::Certificates, "Role gm:certificates in gpu-metrics"),
+        (Role::Registration, "ClusterRole gm:registration"),
+        (Role::Autoscaler, "ClusterRole gm:autoscaler"),
+    ] {
+        let found = found(role, |_| true).unwrap();
+        assert_eq!(
+            found.code,
+            if role == Role::Autoscaler {
+                "GM202"
+            } else {
+                "GM201"
+            }
+        );
+        assert!(found.remedy.contains(says), "{}", found.remedy);
+        let command = found.command.unwrap();
+        let list = command.strip_prefix("echo '").unwrap();
+        let list = list
+            .strip_suffix("' | kubectl auth reconcile -f -")
+            .unwrap();
+        let list: Value = serde_json::from_str(list).unwrap();
+        assert_eq!(list["items"], json!(role.objects(&installed)));
+        // An upgrade of the release adopts them.
+        let annotations = &list["items"][0]["metadata"]["annotations"];
+        assert_eq!(annotations["meta.helm.sh/release-name"], "release");
+    }
+}
+
+#[test]
+fn gm601_is_about_rules_that_are_left_out_or_do_not_mean_what_they_say() {
+    let rule = |query: &str| json!({"seriesQuery": "a", "metricsQuery": query});
+    let named = |name: &str| json!({"name": {"as": name}, "metricsQuery": "<<.Series>>{<<.LabelMatchers>>}"});
+    for (file, count) in [
+        (
+            json!({"rules": [rule("sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)")]}),
+            0,
+        ),
+        (
+            json!({"rules": [rule("<<.Series>>{<<.LabelMatchers>>}")]}),
+            0,
+        ),
+        (
+            json!({"rules": [rule("sum(<<.Series>>{<<.LabelMatchers>>})")]}),
+            1,
+        ),
+        (
+            json!({"rules": [rule("sum(<<.Series>>) by (<<.GroupBy>>)")]}),
+            1,
+        ),
+        (json!({"rules": [rule("sum(<<.Series>>)")]}), 2),
+        (
+            json!({"externalRules": [rule("sum(<<.Series>>{<<.LabelMatchers>>})")]}),
+            0,
+        ),
+        (json!({"rules": [named("x"), named("y"), named("x")]}), 1),
+        (json!({"rules": [named("${1}_x"), named("${1}_x")]}), 0),
+    ] {
+        let found = config::check("File a", &file, &[]);
+        assert_eq!(found.len(), count, "{file}: {found:?}");
+        assert!(found.iter().all(|it| it.code == "GM601"));
+    }
+    assert_eq!(
+        config::check("File a", &json!({}), &["rules[0] is odd".to_owned()]).len(),
+        1
+    );
+    assert_eq!(
+        config::refused("File a", "line 3").severity,
+        Severity::Error
+    );
+}
+
+#[test]
+fn gm602_has_a_finding_for_each_flag() {
+    assert_eq!(config::flags("Deployment a/b", &[]), []);
+    assert_eq!(
+        codes_of(config::flags(
+            "Deployment a/b",
+            &["--x has no effect".to_owned()]
+        )),
+        ["GM602"]
+    );
+}
