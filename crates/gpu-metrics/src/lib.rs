@@ -49,5 +49,6 @@ pub mod signal;
 pub mod snapshot;
 pub mod store;
 pub mod targets;
+mod threads;
 pub mod unit;
 pub mod validity;

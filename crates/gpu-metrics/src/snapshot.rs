@@ -2,6 +2,7 @@
 //! and the readings behind them, for values that are computed on demand.
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::aggregate::{
@@ -12,7 +13,12 @@ use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
+use super::threads;
 use apimachinery::time::{Timestamp, millis};
+
+/// The values of fewer rows are computed on one thread, because starting another takes
+/// longer.
+const FEW_ROWS: usize = 4_096;
 
 /// The values of one kind's objects, metric by metric.
 #[derive(Clone, Debug, Default)]
@@ -23,12 +29,24 @@ struct KindValues {
 
 impl KindValues {
     /// Keeps the values of a family of metrics: all of an object, then those of the next.
-    fn keep(&mut self, family: &[usize], values: &[Option<Value>]) {
+    fn keep(&mut self, family: &[usize], groups: &KindGroups<'_>, values: &[Option<Value>]) {
         for (place, metric) in family.iter().enumerate() {
             let of_metric = values.iter().skip(place).step_by(family.len());
-            self.values[*metric] = of_metric.copied().collect();
+            let mut kept = vec![None; groups.places.len()];
+            for (place, value) in groups.places.iter().zip(of_metric) {
+                kept[*place] = *value;
+            }
+            self.values[*metric] = kept.into();
         }
     }
+}
+
+/// A kind's objects as groups, in the order of their first rows, in which their readings
+/// are in memory.
+struct KindGroups<'s> {
+    groups: Vec<Spanned<'s>>,
+    /// The place of each in the layout's table.
+    places: Vec<usize>,
 }
 
 /// An immutable set of values.
@@ -80,10 +98,11 @@ impl Snapshot {
         let mut kinds = vec![empty; self.layout.tables().len()];
         let mut cluster = vec![None; self.metrics.len()];
         let tables = self.layout.tables().iter();
-        let groups: Vec<Vec<Spanned<'_>>> = tables.map(|table| self.groups(table)).collect();
+        let groups: Vec<KindGroups<'_>> = tables.map(|table| self.groups(table)).collect();
         let whole = self.spanned(self.cluster_group(), None);
         let spans = || {
-            let all = groups.iter().flatten().chain(std::iter::once(&whole));
+            let of_kinds = groups.iter().flat_map(|kind| &kind.groups);
+            let all = of_kinds.chain(std::iter::once(&whole));
             all.filter_map(|(_, span)| *span)
         };
         let first = spans().map(|span| span.first).min();
@@ -96,19 +115,26 @@ impl Snapshot {
             changes: &changes,
             ..self.evaluator()
         };
-        for family in self.families() {
-            let asks = self.asks(&family);
-            let Some(ask) = asks.first() else {
-                continue;
+        let families = self.families();
+        let of_family = |family: &Vec<usize>| {
+            let asks = self.asks(family);
+            let sight = asks.first().map(|ask| evaluator.sight(ask, instants));
+            let of_cluster = evaluator.values(&[whole], &asks, sight.as_ref());
+            let of_kind = |kind: &KindGroups<'_>| match asks.first().map(|ask| ask.measure) {
+                Some(Measure::OriginalAverage) => of_cluster.repeat(kind.places.len()),
+                _ => evaluator.values(&kind.groups, &asks, sight.as_ref()),
             };
-            let sight = evaluator.sight(ask, instants);
-            let of_cluster = evaluator.values(&[whole], &asks, Some(&sight));
-            for (kind, groups) in kinds.iter_mut().zip(&groups) {
-                let values = match ask.measure {
-                    Measure::OriginalAverage => of_cluster.repeat(groups.len()),
-                    _ => evaluator.values(groups, &asks, Some(&sight)),
-                };
-                kind.keep(&family, &values);
+            let of_kinds: Vec<_> = groups.iter().map(of_kind).collect();
+            (of_cluster, of_kinds)
+        };
+        let threads = match self.layout.facts().len() {
+            FEW_ROWS.. => available_parallelism().map_or(1, usize::from),
+            _ => 1,
+        };
+        let computed = threads::map(&families, threads, of_family);
+        for (family, (of_cluster, of_kinds)) in families.iter().zip(computed) {
+            for ((kind, groups), values) in kinds.iter_mut().zip(&groups).zip(of_kinds) {
+                kind.keep(family, groups, &values);
             }
             for (metric, value) in family.iter().zip(of_cluster) {
                 cluster[*metric] = value;
@@ -117,10 +143,16 @@ impl Snapshot {
         (kinds, cluster, changes)
     }
 
-    fn groups<'s>(&'s self, table: &'s KindTable) -> Vec<Spanned<'s>> {
-        let objects = table.objects.iter();
+    fn groups<'s>(&'s self, table: &'s KindTable) -> KindGroups<'s> {
+        let mut places: Vec<usize> = (0..table.objects.len()).collect();
+        places.sort_by_key(|place| table.objects[*place].members.first());
+        let object = |place: &usize| &table.objects[*place];
+        let objects = places.iter().map(object);
         let group = |object| self.spanned(group_of(object, is_pods(table)), None);
-        objects.map(group).collect()
+        KindGroups {
+            groups: objects.map(group).collect(),
+            places,
+        }
     }
 
     fn spanned<'g>(&self, group: Group<'g>, window_ms: Option<i64>) -> Spanned<'g> {

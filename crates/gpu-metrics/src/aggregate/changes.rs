@@ -14,7 +14,9 @@ use super::RowTarget;
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     first: i64,
-    instants: Vec<Vec<u64>>,
+    instants: usize,
+    /// Whole words for each row.
+    bits: Vec<u64>,
 }
 
 impl Changes {
@@ -25,6 +27,9 @@ impl Changes {
         (policy, targets): (&Policy, &[RowTarget]),
         (first, last): (i64, i64),
     ) -> Self {
+        let Ok(instants) = usize::try_from(last - first + 1) else {
+            return Self::default();
+        };
         // A device stays active for a time after its readings say so: nothing is covered.
         if !policy.hold.is_zero() {
             return Self::default();
@@ -38,53 +43,85 @@ impl Changes {
             let rows = place.and_then(|place| sampled.get(place));
             rows.is_none_or(|rows| has(rows, row))
         };
+        let words = instants.div_ceil(WORD);
         let mut own = Self {
             first,
-            instants: (first..=last).map(|_| Vec::new()).collect(),
+            instants,
+            bits: vec![0; targets.len() * words],
         };
-        for (instant, rows) in (first..).zip(&mut own.instants) {
-            rows.resize(targets.len().div_ceil(WORD), 0);
-            for (row, target) in targets.iter().enumerate() {
+        for (row, target) in targets.iter().enumerate() {
+            let bits = &mut own.bits[row * words..][..words];
+            for (place, instant) in (first..=last).enumerate() {
                 // The samples that become too old lie in one cell, or in two.
                 let ended = instant - target.fresh_ms / step_ms;
                 let ended_too = instant - (target.fresh_ms + step_ms - 1) / step_ms;
                 let mut cells = [instant, ended, ended_too].into_iter();
                 if cells.any(|cell| is_sampled(cell, row)) {
-                    rows[row / WORD] |= 1 << (row % WORD);
+                    bits[place / WORD] |= 1 << (place % WORD);
                 }
             }
         }
         own.of_devices(layout)
     }
 
-    /// Whether a row's reading may have changed since the instant before.
-    pub(super) fn has(&self, row: RowId, instant: i64) -> bool {
-        self.any(&[row], instant)
+    /// How many words a row has.
+    fn words(&self) -> usize {
+        self.instants.div_ceil(WORD)
     }
 
-    /// Whether the reading of one of the rows may have changed since the instant before.
-    #[inline]
-    pub(super) fn any(&self, rows: &[RowId], instant: i64) -> bool {
-        let place = usize::try_from(instant - self.first).ok();
-        let of_all = place.and_then(|place| self.instants.get(place));
-        of_all.is_none_or(|of_all| rows.iter().any(|row| has(of_all, row.0 as usize)))
+    fn of_row(&self, row: RowId) -> &[u64] {
+        let start = row.0 as usize * self.words();
+        self.bits.get(start..start + self.words()).unwrap_or(&[])
+    }
+
+    /// Writes the instants from `first` to `last` at which the reading of one of the rows
+    /// may differ from the one before, the first included.
+    pub(super) fn instants(&self, rows: &[RowId], (first, last): (i64, i64), to: &mut Vec<i64>) {
+        let of_word = |word: usize| {
+            let left = self.instants - word * WORD;
+            let all = u64::MAX >> (WORD - left.min(WORD));
+            let mut bits = 0;
+            for row in rows {
+                bits |= self.of_row(*row).get(word).copied().unwrap_or(all);
+                // Rows of many exporters soon have all.
+                if bits == all {
+                    break;
+                }
+            }
+            bits
+        };
+        let mut known: Option<(usize, u64)> = None;
+        let mut may_change = |instant: i64| {
+            let place = usize::try_from(instant - self.first).ok();
+            let Some(place) = place.filter(|place| *place < self.instants) else {
+                return true;
+            };
+            let (_, bits) = match known {
+                Some((word, bits)) if word == place / WORD => (word, bits),
+                _ => *known.insert((place / WORD, of_word(place / WORD))),
+            };
+            bits & (1 << (place % WORD)) != 0
+        };
+        to.clear();
+        to.extend((first..=last).filter(|instant| *instant == first || may_change(*instant)));
     }
 
     /// Adds what changes for other rows of the device: which row counts is
     /// decided between them.
     fn of_devices(mut self, layout: &Layout) -> Self {
-        let own = self.clone();
+        let (own, words) = (self.clone(), self.words());
         for facts in layout.facts().flatten() {
-            let others = || related(layout, facts);
-            if !facts.shares_place && others().all(|other| other == facts.id) {
+            let start = facts.id.0 as usize * words;
+            let Some(bits) = self.bits.get_mut(start..start + words) else {
                 continue;
+            };
+            // Which device has the place is decided by time.
+            if facts.shares_place {
+                bits.fill(u64::MAX);
             }
-            let row = facts.id.0 as usize;
-            for (instant, rows) in (self.first..).zip(&mut self.instants) {
-                // Which device has the place is decided by time.
-                if facts.shares_place || others().any(|other| own.has(other, instant)) {
-                    rows[row / WORD] |= 1 << (row % WORD);
-                }
+            for other in related(layout, facts).filter(|other| *other != facts.id) {
+                let both = bits.iter_mut().zip(own.of_row(other));
+                both.for_each(|(bits, more)| *bits |= more);
             }
         }
         self
@@ -98,7 +135,7 @@ fn related<'l>(layout: &'l Layout, facts: &RowFacts) -> impl Iterator<Item = Row
     layout.device_rows(facts.device).iter().chain(rows).copied()
 }
 
-fn has(rows: &[u64], row: usize) -> bool {
-    let word = rows.get(row / WORD);
-    word.is_none_or(|word| word & (1 << (row % WORD)) != 0)
+fn has(bits: &[u64], place: usize) -> bool {
+    let word = bits.get(place / WORD);
+    word.is_none_or(|word| word & (1 << (place % WORD)) != 0)
 }

@@ -2,7 +2,7 @@
 //!
 //! Definitions, and the PromQL that computes the same values: `docs/numbers.md`.
 //!
-//! A group's number is computed anew only at instants at which a reading of the group may
+//! A group's readings are added up only at instants at which a reading of the group may
 //! have changed ([`Changes`]).
 
 mod absence;
@@ -31,7 +31,7 @@ use moment::Moment;
 pub use reasons::{DeviceReasons, IdleSince, Instant, Outcome, ReadingOutcome, Reasons};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
-use tally::Tallies;
+use tally::Window;
 
 /// Devices that are evaluated together.
 #[derive(Clone, Copy, Debug)]
@@ -103,62 +103,42 @@ impl<'a> Evaluator<'a> {
         // A row's share of a device depends on the group.
         let is_pods = groups.iter().any(|(group, _)| group.one_pod);
         let sight = sight.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
-        let mut folds = vec![Fold::default(); asks.len()];
-        let mut tallies = Tallies::of(asks);
+        let mut window = Window::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
-        for spanned in groups {
-            folds.fill(Fold::default());
-            self.fold_window(spanned, (asks, sight), &mut tallies, &mut folds);
+        for (group, span) in groups {
+            let mut folds = vec![Fold::default(); asks.len()];
+            if let Some(span) = span {
+                self.fill(&mut window, sight, (group, span));
+                window.fold(span.last, &mut folds);
+            }
             let finished = folds.iter().zip(asks);
-            values.extend(finished.map(|(fold, ask)| self.finish(fold, spanned, ask)));
+            values.extend(finished.map(|(fold, ask)| self.finish(fold, &(*group, *span), ask)));
         }
         values
     }
 
-    /// Adds the instants of a group's window to its folds.
-    fn fold_window(
-        &self,
-        (group, span): &Spanned<'_>,
-        (asks, sight): (&[MeasureRequest], Option<&Sight>),
-        tallies: &mut Tallies,
-        folds: &mut [Fold],
-    ) {
-        let Some(span) = span else {
-            return;
-        };
-        for instant in span.first..=span.last {
-            let repeats = instant > span.first
-                && tallies.repeats(group)
-                && !self.changes.any(group.rows, instant);
-            if !repeats {
-                let now = Moment::new(*self, instant);
-                self.tally((&now, sight), (group, span), asks, tallies);
-            }
-            tallies.fold(instant, folds);
-        }
-    }
-
     /// Reads every row once for all groups, from instant `first` to `last`.
     pub(crate) fn sight(&self, ask: &MeasureRequest, (first, last): (i64, i64)) -> Sight {
-        let mut sight = Sight {
-            first,
-            seen: Vec::new(),
-        };
-        for instant in first..=last {
-            let now = Moment::new(*self, instant);
-            let mut seen = match sight.seen.last() {
-                Some(before) => before.clone(),
-                None => vec![Seen::NOTHING; self.layout.facts().len()],
-            };
-            for (seen, facts) in seen.iter_mut().zip(self.layout.facts()) {
-                if let Some(facts) = facts
-                    && (instant == first || self.changes.has(facts.id, instant))
-                {
-                    *seen = now.see(&[facts.id], &ask.measure, false);
-                }
+        let moments: Vec<Moment<'_>> = (first..=last)
+            .map(|instant| Moment::new(*self, instant))
+            .collect();
+        let mut sight = Sight::default();
+        let mut instants = Vec::new();
+        for facts in self.layout.facts() {
+            sight.starts.push(sight.readings.len());
+            let Some(facts) = facts else { continue };
+            let row = [facts.id];
+            self.changes.instants(&row, (first, last), &mut instants);
+            for instant in &instants {
+                let place = usize::try_from(instant - first).unwrap_or(usize::MAX);
+                let Some(now) = moments.get(place) else {
+                    continue;
+                };
+                let seen = now.see(&row, &ask.measure, false);
+                sight.readings.push((*instant, seen));
             }
-            sight.seen.push(seen);
         }
+        sight.starts.push(sight.readings.len());
         sight
     }
 
@@ -279,19 +259,23 @@ impl Seen {
     }
 }
 
-/// All rows' readings of a measure, instant by instant.
-#[derive(Clone, Debug)]
+/// All rows' readings of a measure.
+#[derive(Clone, Debug, Default)]
 pub struct Sight {
-    first: i64,
-    seen: Vec<Vec<Seen>>,
+    /// Where the readings of each row begin, and the end.
+    starts: Vec<usize>,
+    /// Row by row, each with the instant from which it counts.
+    readings: Vec<(i64, Seen)>,
 }
 
 impl Sight {
-    /// The reading of a row at an instant.
+    /// The readings of a row, in the order of time.
     #[inline]
-    fn at(&self, row: RowId, instant: i64) -> Option<&Seen> {
-        let place = usize::try_from(instant - self.first).ok()?;
-        self.seen.get(place)?.get(row.0 as usize)
+    fn of_row(&self, row: RowId) -> &[(i64, Seen)] {
+        let row = row.0 as usize;
+        let ends = self.starts.get(row).zip(self.starts.get(row + 1));
+        let readings = ends.and_then(|(start, end)| self.readings.get(*start..*end));
+        readings.unwrap_or(&[])
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::fold::Fold;
 use super::missing::Silent;
 use super::moment::Moment;
-use super::tally::{Counts, Number, Tallies};
+use super::tally::{Counts, Number, Tallies, Window};
 use super::{Evaluator, Group, Lens, MeasureRequest, Seen, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
@@ -124,23 +124,23 @@ impl<'a> Evaluator<'a> {
         let mut devices: Vec<(&[RowId], DeviceReasons<'a>)> = devices
             .map(|rows| (rows, self.device(rows, ask, span.last)))
             .collect();
-        let mut tallies = Tallies::of(std::slice::from_ref(ask));
-        let mut fold = Fold::default();
-        let mut instants = Vec::new();
         for instant in span.first..=span.last {
             let now = Moment::new(*self, instant);
             for (rows, device) in &mut devices {
                 let outcome = self.outcome(&now, rows, (group, &span), ask);
                 device.outcomes.push(outcome);
             }
-            let asks = std::slice::from_ref(ask);
-            self.tally((&now, None), (group, &span), asks, &mut tallies);
-            tallies.fold(instant, std::slice::from_mut(&mut fold));
-            instants.push(tallies.reasons(instant_time(instant, self.frame.step_ms())));
         }
+        let mut window = Window::of(std::slice::from_ref(ask));
+        self.fill_each(&mut window, None, (group, &span));
+        let mut fold = Fold::default();
+        window.fold(span.last, std::slice::from_mut(&mut fold));
+        let at = |instant| instant_time(instant, self.frame.step_ms());
+        let instants = window.tallies();
+        let instants = instants.map(|(instant, tallies)| tallies.reasons(at(instant)));
         Some(Reasons {
             span,
-            instants,
+            instants: instants.collect(),
             devices: devices.into_iter().map(|(_, device)| device).collect(),
             value: self.finish(&fold, &(*group, Some(span)), ask),
         })

@@ -2,6 +2,7 @@
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::Unit;
+use super::fold::Fold;
 use super::moment::Moment;
 use super::{Evaluator, Group, MeasureRequest, Seen, Sight, Span};
 use apimachinery::time::Timestamp;
@@ -139,29 +140,72 @@ pub(super) enum Number {
 pub(super) struct Tallies {
     pub(super) answers: Answers,
     pub(super) of_asks: Vec<Tally>,
-    /// Whether a device that a live pod holds does not answer. Whether it is missing goes
-    /// by the time.
-    misses: bool,
 }
 
 impl Tallies {
-    pub(super) fn of(asks: &[MeasureRequest]) -> Self {
+    fn of(asks: &[MeasureRequest]) -> Self {
         Self {
             answers: Answers::NONE,
             of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
-            misses: false,
         }
     }
 
     fn clear(&mut self) {
         self.answers = Answers::NONE;
-        self.misses = false;
         self.of_asks.iter_mut().for_each(Tally::clear);
     }
 
-    /// Whether the next instant has the same numbers if no reading of the group changes.
-    pub(super) fn repeats(&self, group: &Group<'_>) -> bool {
-        !self.misses && group.unseen.is_empty()
+    /// Adds a device that answers.
+    #[inline]
+    fn add(&mut self, seen: &Seen) {
+        self.answers.saw(seen);
+        for tally in &mut self.of_asks {
+            if tally.counts.includes(seen) {
+                tally.add(seen);
+            }
+        }
+    }
+}
+
+/// The instants of a group's window.
+#[derive(Debug)]
+pub(super) struct Window<'a> {
+    asks: &'a [MeasureRequest],
+    /// The instants at which a reading may change, in the order of time.
+    instants: Vec<i64>,
+    /// A tally for each of these instants, and spare ones.
+    tallies: Vec<Tallies>,
+}
+
+impl<'a> Window<'a> {
+    pub(super) fn of(asks: &'a [MeasureRequest]) -> Self {
+        Self {
+            asks,
+            instants: Vec::new(),
+            tallies: Vec::new(),
+        }
+    }
+
+    /// Each instant at which a reading may change, with its tallies.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = (i64, &Tallies)> {
+        self.instants.iter().copied().zip(&self.tallies)
+    }
+
+    /// Adds the instants up to `last` to folds, one for each ask.
+    pub(super) fn fold(&self, last: i64, folds: &mut [Fold]) {
+        let next = self.instants.iter().skip(1).copied();
+        let ends = next.chain(std::iter::once(last + 1));
+        for ((from, tallies), end) in self.tallies().zip(ends) {
+            (from..end).for_each(|instant| tallies.fold(instant, folds));
+        }
+    }
+
+    fn clear(&mut self) {
+        let needed = self.instants.len();
+        if self.tallies.len() < needed {
+            self.tallies.resize_with(needed, || Tallies::of(self.asks));
+        }
+        self.tallies[..needed].iter_mut().for_each(Tallies::clear);
     }
 }
 
@@ -340,63 +384,106 @@ fn is_percent(measure: &Measure) -> bool {
 }
 
 impl Evaluator<'_> {
-    /// Adds up the group's readings at one instant. `sight` holds the rows' readings,
-    /// if they were read before.
-    pub(super) fn tally(
+    /// Adds up the group's readings at each instant at which one may change. `sight` holds
+    /// the rows' readings, if they were read before.
+    pub(super) fn fill(
         &self,
-        (now, sight): (&Moment<'_>, Option<&Sight>),
+        window: &mut Window<'_>,
+        sight: Option<&Sight>,
         (group, span): (&Group<'_>, &Span),
-        asks: &[MeasureRequest],
-        tallies: &mut Tallies,
     ) {
-        let Some(first) = asks.first() else { return };
-        tallies.clear();
+        let ends = (span.first, span.last);
+        self.changes
+            .instants(group.rows, ends, &mut window.instants);
+        let misses = self.add_up(window, sight, (group, span));
+        // Whether a device is missing goes by the time.
+        if misses || !group.unseen.is_empty() {
+            self.fill_each(window, sight, (group, span));
+        }
+    }
+
+    /// Adds up the group's readings at every instant.
+    pub(super) fn fill_each(
+        &self,
+        window: &mut Window<'_>,
+        sight: Option<&Sight>,
+        (group, span): (&Group<'_>, &Span),
+    ) {
+        window.instants.clear();
+        window.instants.extend(span.first..=span.last);
+        self.add_up(window, sight, (group, span));
+    }
+
+    /// Adds up the group's readings, device by device. Returns whether a device that a
+    /// live pod holds does not answer at one of the instants.
+    fn add_up(
+        &self,
+        window: &mut Window<'_>,
+        sight: Option<&Sight>,
+        (group, span): (&Group<'_>, &Span),
+    ) -> bool {
+        window.clear();
+        let asks = window.asks;
+        let Some(first) = asks.first() else {
+            return false;
+        };
         let (mut missed, mut open) = (Vec::new(), Vec::new());
         for rows in self.by_device(group.rows, &first.measure) {
-            let known = match rows {
-                [row] => sight.and_then(|sight| sight.at(*row, now.instant())),
+            let mut known = match rows {
+                [row] => sight.map(|sight| sight.of_row(*row)),
                 _ => None,
             };
-            let found;
-            let seen = if let Some(known) = known {
-                known
-            } else {
-                found = now.see(rows, &first.measure, group.one_pod);
-                &found
-            };
-            if seen.value.is_nan() || seen.is_outside(group) {
-                if self.may_be_missing(rows) {
-                    missed.push(rows);
-                }
-                continue;
-            }
-            if seen.active.is_none() {
-                open.push(*seen);
-                continue;
-            }
-            tallies.answers.saw(seen);
-            for tally in &mut tallies.of_asks {
-                if tally.counts.includes(seen) {
-                    tally.add(seen);
+            for (place, instant) in window.instants.iter().enumerate() {
+                let found;
+                let seen = if let Some(readings) = &mut known {
+                    while let [_, next, ..] = readings
+                        && next.0 <= *instant
+                    {
+                        *readings = &readings[1..];
+                    }
+                    readings.first().map_or(&Seen::NOTHING, |(_, seen)| seen)
+                } else {
+                    let now = Moment::new(*self, *instant);
+                    found = now.see(rows, &first.measure, group.one_pod);
+                    &found
+                };
+                if seen.value.is_nan() || seen.is_outside(group) {
+                    if self.may_be_missing(rows) {
+                        missed.push((place, rows));
+                    }
+                } else if seen.active.is_none() {
+                    open.push((place, *seen));
+                } else {
+                    window.tallies[place].add(seen);
                 }
             }
         }
-        tallies.misses = !missed.is_empty();
         // An instant at which no device answers is undefined, whichever devices are
         // missing.
-        if tallies.answers.valid == 0 {
-            return;
+        for (place, seen) in open {
+            let tallies = &mut window.tallies[place];
+            if tallies.answers.valid > 0 {
+                miss_activity(&seen, asks, tallies);
+            }
         }
-        for seen in &open {
-            miss_activity(seen, asks, tallies);
+        for (place, rows) in &missed {
+            let tallies = &mut window.tallies[*place];
+            if tallies.answers.valid > 0 {
+                let now = Moment::new(*self, window.instants[*place]);
+                self.miss(&now, rows, span, asks, tallies);
+            }
         }
-        for rows in missed {
-            self.miss(now, rows, span, asks, tallies);
+        for (instant, tallies) in window.instants.iter().zip(&mut window.tallies) {
+            if tallies.answers.valid > 0 {
+                let now = Moment::new(*self, *instant);
+                self.miss_unseen(&now, group, asks, tallies);
+                for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
+                    let min_devices = self.policy.min_devices;
+                    tally.number = tally.number(&tallies.answers, &ask.measure, min_devices);
+                }
+            }
         }
-        self.miss_unseen(now, group, asks, tallies);
-        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-            tally.number = tally.number(&tallies.answers, &ask.measure, self.policy.min_devices);
-        }
+        !missed.is_empty()
     }
 }
 

@@ -1,0 +1,48 @@
+//! Work on several threads, with the same result as on one.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// The result of `compute` for each of `items`, in their order. The calling thread takes
+/// part.
+pub(crate) fn map<I: Sync, T: Send>(
+    items: &[I],
+    threads: usize,
+    compute: impl Fn(&I) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(place) else {
+                return done;
+            };
+            done.push((place, compute(item)));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn results_are_in_the_order_of_the_items_on_any_number_of_threads() {
+        let items: Vec<u32> = (0..1_000).collect();
+        for threads in [1, 2, 7] {
+            let doubled = super::map(&items, threads, |item| item * 2);
+            assert!(doubled.iter().zip(&items).all(|(two, one)| *two == one * 2));
+            assert_eq!(doubled.len(), items.len());
+        }
+    }
+}
