@@ -208,7 +208,9 @@ impl Layout {
             newest: newest(id),
         };
         let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
-        sort(&mut sorted);
+        sorted.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {
+            (&a.device, &a.owner).cmp(&(&b.device, &b.owner))
+        });
         let claims = Claims::of(&sorted, &inventory);
         let mut building = Building::new(&inventory);
         let mut layout = Self::default();
@@ -455,22 +457,6 @@ impl Layout {
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
     }
-}
-
-/// Sorts rows by node, device and owner: the same order in every replica, in which the
-/// rows of an exporter, which are together in memory, stay together.
-fn sort(rows: &mut [Sited<'_>]) {
-    let mut nodes: HashMap<&str, &str> = HashMap::with_capacity(rows.len());
-    for Sited { row, .. } in rows.iter() {
-        let label = row.told.nodes.first().map_or("", |named| &*named.name);
-        let of_board = nodes.entry(&row.device.uuid).or_insert(label);
-        *of_board = label.min(of_board);
-    }
-    let key = |row: &DeviceRow| nodes.get(&*row.device.uuid).copied();
-    rows.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {
-        let by_node = || (key(a)).cmp(&key(b));
-        by_node().then_with(|| (&a.device, &a.owner).cmp(&(&b.device, &b.owner)))
-    });
 }
 
 /// Changes the facts of some rows.
