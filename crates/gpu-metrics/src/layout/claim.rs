@@ -40,7 +40,7 @@ impl<'a> Claims<'a> {
         let pods_on_target = counts.collect();
         let named = |sited: &Sited<'a>| {
             let cluster = sited.row.told.cluster.as_deref()?;
-            Some((cluster, proof(sited, inventory)))
+            Some((cluster, proof(sited)))
         };
         Self {
             inventory,
@@ -64,7 +64,7 @@ impl<'a> Claims<'a> {
     }
 
     /// Decides a row's claim to an owner.
-    pub(super) fn standing(&self, sited: &Sited<'_>) -> (Standing, Option<&'a Pod>) {
+    pub(super) fn standing(&self, sited: &Sited<'a>) -> (Standing, Option<&'a Pod>) {
         let row = sited.row;
         let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
         if row.told.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
@@ -77,8 +77,7 @@ impl<'a> Claims<'a> {
         let looks_like_exporter =
             bare && (row.told.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
-        let live = inventory.pod(&owner.namespace, &owner.pod);
-        let Some(pod) = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod)) else {
+        let Some(pod) = sited.pod else {
             let standing = match inventory.authority {
                 _ if looks_like_exporter => Standing::Unheld,
                 InventoryOrigin::Series => Standing::Held,
@@ -100,7 +99,7 @@ impl<'a> Claims<'a> {
                 return before;
             }
         }
-        if live.is_none() || !pod.is_live() {
+        if sited.departed || !pod.is_live() {
             return (Standing::Gone, Some(pod));
         }
         (Standing::Held, Some(pod))
@@ -148,14 +147,11 @@ fn host(instance: &str) -> &str {
 }
 
 /// Whether a row is this cluster's: its pod is known, and on the node that the row names.
-fn proof(sited: &Sited<'_>, inventory: &Inventory) -> Proof {
-    let Some(owner) = &sited.row.owner else {
+fn proof(sited: &Sited<'_>) -> Proof {
+    if sited.row.owner.is_none() {
         return Proof::None;
-    };
-    let known = inventory
-        .pod(&owner.namespace, &owner.pod)
-        .or_else(|| inventory.departed(&owner.namespace, &owner.pod));
-    let Some(pod) = known else {
+    }
+    let Some(pod) = sited.pod else {
         return Proof::Strange;
     };
     match (sited.node, &pod.node) {
@@ -192,18 +188,17 @@ fn predecessor<'a>(
 
 /// The node of a device: the one that the series name if the cluster has it, otherwise
 /// the pod's.
-pub(super) fn node_of(
-    sited: &Sited<'_>,
-    pod: Option<&Pod>,
+pub(super) fn node_of<'a>(
+    sited: &Sited<'a>,
+    pod: Option<&'a Pod>,
     inventory: &Inventory,
     exporters: &Exporters<'_>,
-) -> Option<Arc<str>> {
+) -> Option<&'a Arc<str>> {
     if inventory.authority == InventoryOrigin::Cluster {
-        let node = sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        return node.cloned();
+        return sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
     }
     // Old exporters write their own pod's name as the host's.
     let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
     let mut names = sited.row.told.nodes.iter().map(|node| &node.name);
-    names.find(|name| !is_exporter(name)).cloned()
+    names.find(|name| !is_exporter(name))
 }

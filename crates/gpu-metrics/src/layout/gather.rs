@@ -15,10 +15,10 @@ use super::{KindTable, Object, RowFacts, Standing};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-type ObjectKey = (Option<Arc<str>>, Arc<str>);
+type ObjectKey<'a> = (Option<&'a Arc<str>>, &'a Arc<str>);
 
 /// The objects of one kind.
-type Gathered = HashMap<ObjectKey, Object>;
+type Gathered<'a> = HashMap<ObjectKey<'a>, Object>;
 
 /// Labels and creation of an object.
 type Facts = (Labels, Option<Timestamp>);
@@ -31,7 +31,7 @@ const NODES: usize = 2;
 /// Objects under construction, by kind.
 pub(super) struct Building<'a> {
     inventory: &'a Inventory,
-    kinds: Vec<(ObjectKind, Gathered)>,
+    kinds: Vec<(ObjectKind, Gathered<'a>)>,
     /// The kind of each workload of the inventory.
     kind_of_workload: Vec<usize>,
     /// Finds workloads of pods that the server has not seen.
@@ -66,12 +66,12 @@ impl<'a> Building<'a> {
         }
     }
 
-    fn add(&mut self, kind: usize, key: ObjectKey, facts: impl FnOnce() -> Facts, row: RowId) {
+    fn add(&mut self, kind: usize, key: ObjectKey<'a>, facts: impl FnOnce() -> Facts, row: RowId) {
         let objects = self.kinds[kind].1.entry(key);
         let object = objects.or_insert_with_key(|(namespace, name)| {
             let (labels, created) = facts();
             Object {
-                namespace: namespace.clone(),
+                namespace: namespace.cloned(),
                 name: Arc::clone(name),
                 labels,
                 members: Vec::new(),
@@ -88,40 +88,38 @@ impl<'a> Building<'a> {
 
     pub(super) fn place(
         &mut self,
-        sited: &Sited<'_>,
+        sited: &Sited<'a>,
         facts: &RowFacts,
-        pod: Option<&Pod>,
+        pod: Option<&'a Pod>,
         exporters: &Exporters<'_>,
     ) {
         let (id, inventory) = (sited.id, self.inventory);
         if !matches!(facts.standing, Standing::Conflict | Standing::Foreign)
             && let Some(node) = node_of(sited, pod, inventory, exporters)
         {
-            let name = Arc::clone(&node);
-            let of_node = || facts_of(&inventory.nodes, &name);
+            let of_node = || facts_of(&inventory.nodes, node);
             self.add(NODES, (None, node), of_node, id);
         }
-        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, &facts.row.owner)
+        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, &sited.row.owner)
         else {
             return;
         };
         let namespace = &owner.namespace;
         if facts.standing == Standing::Held {
             let of_pod = || (pod.map(|pod| pod.labels.clone()).unwrap_or_default(), None);
-            let key = (Some(Arc::clone(namespace)), Arc::clone(&owner.pod));
-            self.add(PODS, key, of_pod, id);
+            self.add(PODS, (Some(namespace), &owner.pod), of_pod, id);
         }
         if inventory.authority == InventoryOrigin::Series || known(&inventory.namespaces, namespace)
         {
             let of_namespace = || facts_of(&inventory.namespaces, namespace);
-            self.add(NAMESPACES, (None, Arc::clone(namespace)), of_namespace, id);
+            self.add(NAMESPACES, (None, namespace), of_namespace, id);
         }
         self.place_workloads(id, owner, pod);
     }
 
     /// Adds a row to the workloads of its pod: its controllers, or otherwise those that
     /// the pod's name indicates.
-    fn place_workloads(&mut self, id: RowId, owner: &Owner, pod: Option<&Pod>) {
+    fn place_workloads(&mut self, id: RowId, owner: &Owner, pod: Option<&'a Pod>) {
         let by_name = match pod {
             Some(_) => Vec::new(),
             None => self.by_name.of_pod(&owner.namespace, &owner.pod),
@@ -134,10 +132,7 @@ impl<'a> Building<'a> {
                 .get(index)
                 .zip(self.kind_of_workload.get(index).copied());
             if let Some((workload, kind)) = workload {
-                let key = (
-                    Some(Arc::clone(&workload.namespace)),
-                    Arc::clone(&workload.name),
-                );
+                let key = (Some(&workload.namespace), &workload.name);
                 let of_workload = || (workload.labels.clone(), workload.created);
                 self.add(kind, key, of_workload, id);
             }
@@ -145,7 +140,7 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn finish(self) -> Vec<KindTable> {
-        let table = |(kind, objects): (ObjectKind, Gathered)| {
+        let table = |(kind, objects): (ObjectKind, Gathered<'_>)| {
             let mut objects: Vec<Object> = objects.into_values().collect();
             objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
             KindTable { kind, objects }

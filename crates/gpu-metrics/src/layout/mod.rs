@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Inventory, InventoryOrigin, ObjectKind};
+use super::inventory::{Inventory, InventoryOrigin, ObjectKind, Pod};
 use super::policy::MigWeight;
 use super::store::DeviceRow;
 use apimachinery::labels::Labels;
@@ -201,11 +201,21 @@ impl Layout {
         mig_weight: MigWeight,
     ) -> Self {
         let node_names = NodeNames::of(&inventory);
-        let sited = |(id, row): (RowId, &'a Arc<DeviceRow>)| Sited {
-            id,
-            row,
-            node: node_names.named(&row.told.nodes),
-            newest: newest(id),
+        let pods = inventory.pods.iter();
+        let pods = pods.map(|pod| ((&*pod.namespace, &*pod.name), pod));
+        let pods: HashMap<(&str, &str), &Pod> = pods.collect();
+        let sited = |(id, row): (RowId, &'a Arc<DeviceRow>)| {
+            let owner = row.owner.as_ref();
+            let listed = owner.and_then(|it| pods.get(&(&*it.namespace, &*it.pod)).copied());
+            let departed = || owner.and_then(|it| inventory.departed(&it.namespace, &it.pod));
+            Sited {
+                id,
+                row,
+                node: node_names.named(&row.told.nodes),
+                pod: listed.or_else(departed),
+                departed: listed.is_none(),
+                newest: newest(id),
+            }
         };
         let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
         sorted.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {

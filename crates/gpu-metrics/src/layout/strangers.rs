@@ -22,6 +22,10 @@ pub(super) struct Sited<'a> {
     pub(super) row: &'a Arc<DeviceRow>,
     /// The Node that its series name, if the cluster has it.
     pub(super) node: Option<&'a Arc<str>>,
+    /// The pod that it names, if the cluster has it or had it.
+    pub(super) pod: Option<&'a Pod>,
+    /// Whether the cluster no longer has that pod.
+    pub(super) departed: bool,
     /// The time of its newest sample.
     pub(super) newest: Timestamp,
 }
@@ -66,11 +70,15 @@ impl<'a> Strangers<'a> {
             return strangers;
         }
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
-        let reported = Reported::by(devices(), inventory);
         // A device that has ever named a Node of the cluster is the cluster's: its label
         // was renamed.
-        let unknown = devices().filter(|rows| rows.iter().all(|row| row.node.is_none()));
-        for row in unknown.flatten() {
+        let is_unknown = |rows: &&[Sited<'_>]| rows.iter().all(|row| row.node.is_none());
+        let mut unknown = devices().filter(is_unknown).flatten().peekable();
+        if unknown.peek().is_none() {
+            return strangers;
+        }
+        let reported = Reported::by(devices(), inventory);
+        for row in unknown {
             if reported.contradicts(row, inventory)
                 && let Some(label) = row.label()
             {
@@ -148,9 +156,7 @@ impl<'a> Reported<'a> {
         let Some(owner) = &row.row.owner else {
             return false;
         };
-        let live = inventory.pod(&owner.namespace, &owner.pod);
-        let pod = live.or_else(|| inventory.departed(&owner.namespace, &owner.pod));
-        let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_deref()?))) else {
+        let Some((pod, node)) = row.pod.and_then(|pod| Some((pod, pod.node.as_deref()?))) else {
             return false;
         };
         // A pod of that name may have run on a Node that is gone.
