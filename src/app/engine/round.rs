@@ -10,9 +10,10 @@ use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
 use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Limit, SignalQuery};
 
-/// Polls between two queries of framebuffer fields in a large fleet: these fields hardly
-/// change.
-const FRAMEBUFFER_EVERY: u64 = 4;
+/// Polls from one query of framebuffer fields to the next in a large fleet: these fields
+/// hardly change. A poll is S, and a reading counts for three of them, so a larger number
+/// would leave the field without a reading before the next query.
+const FRAMEBUFFER_EVERY: u64 = 2;
 
 /// Parallel queries in a large fleet: one is received while the store evaluates the
 /// other.
