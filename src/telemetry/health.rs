@@ -80,12 +80,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Health {
     /// A registry with one check, `ping`, which passes by being answered.
     pub(crate) fn new() -> Self {
