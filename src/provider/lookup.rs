@@ -50,7 +50,6 @@ pub(super) struct Lookup<'a> {
 }
 
 impl AnsweredSnapshot {
-    /// Resolves a query for a metric.
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
@@ -135,7 +134,6 @@ impl<'a> Lookup<'a> {
         self.values(&subjects, &groups)
     }
 
-    /// A namespace's value.
     pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
         let Some((kind, table)) = self.snapshot.layout().table("namespaces") else {
             return Ok(None);
@@ -146,7 +144,6 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// A namespace's devices.
     fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
         let (_, table) = self.snapshot.layout().table("namespaces")?;
         let index = table.find(None, namespace)?;
@@ -174,7 +171,6 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value over the whole cluster.
     pub(super) fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
@@ -316,7 +312,6 @@ impl<'a> Lookup<'a> {
         ProviderError::NoValue(reason)
     }
 
-    /// The rows of objects.
     fn rows_of(&self, objects: &ObjectSelection) -> Vec<RowId> {
         let Some((_, table)) = self.snapshot.layout().table(&objects.resource) else {
             return Vec::new();
@@ -391,7 +386,6 @@ fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
     }
 }
 
-/// The longest window that is kept.
 fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
 }
