@@ -232,8 +232,8 @@ async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() 
     .await;
     for mood in [Mood::Failing, Mood::Hanging] {
         scene.reviewer.mood(mood);
-        for _ in 0..2 {
-            let message = refused(&scene.by_user("bob", VALUES).await, 500);
+        for target in [VALUES, VALUES, "/apis"] {
+            let message = refused(&scene.by_user("bob", target).await, 500);
             assert!(
                 message.starts_with("Internal error occurred: "),
                 "{message}"
@@ -243,7 +243,7 @@ async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() 
     }
     assert_eq!(scene.times_served(), 0);
     assert_eq!(scene.fixture.times_asked(), 0);
-    assert_eq!(scene.counters.accesses.failed.load(Ordering::SeqCst), 4);
+    assert_eq!(scene.counters.accesses.failed.load(Ordering::SeqCst), 6);
     scene.reviewer.mood(Mood::Healthy);
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
 }
