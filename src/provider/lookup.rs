@@ -134,23 +134,17 @@ impl<'a> Lookup<'a> {
         self.values(&subjects, &groups)
     }
 
-    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
-        let Some((kind, table)) = self.snapshot.layout().table("namespaces") else {
-            return Ok(None);
-        };
-        match table.find(None, namespace) {
-            Some(index) => self.of_object(kind, table, index),
-            None => Ok(None),
-        }
+    /// The table of namespaces with its place, and the index of one.
+    fn namespace(&self, name: &str) -> Option<(usize, &'a KindTable, usize)> {
+        let (kind, table) = self.snapshot.layout().table("namespaces")?;
+        Some((kind, table, table.find(None, name)?))
     }
 
-    fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
-        let (_, table) = self.snapshot.layout().table("namespaces")?;
-        let index = table.find(None, namespace)?;
-        table
-            .objects
-            .get(index)
-            .map(|object| group_of(object, false))
+    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
+        match self.namespace(namespace) {
+            Some((kind, table, index)) => self.of_object(kind, table, index),
+            None => Ok(None),
+        }
     }
 
     /// The object of an external metric, in words, and its devices.
@@ -159,16 +153,14 @@ impl<'a> Lookup<'a> {
         in_namespace: bool,
         namespace: &str,
     ) -> (String, Option<Group<'a>>) {
-        match in_namespace {
-            true => (
-                format!("namespace {namespace}"),
-                self.namespace_group(namespace),
-            ),
-            false => (
-                "the cluster".to_owned(),
-                Some(self.snapshot.cluster_group()),
-            ),
+        if !in_namespace {
+            let group = self.snapshot.cluster_group();
+            return ("the cluster".to_owned(), Some(group));
         }
+        let found = self.namespace(namespace);
+        let object = found.and_then(|(_, table, index)| table.objects.get(index));
+        let group = object.map(|object| group_of(object, false));
+        (format!("namespace {namespace}"), group)
     }
 
     pub(super) fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {

@@ -40,23 +40,37 @@ fn read<L: Message + Default + Serialize>(body: &[u8]) -> Json {
 }
 
 #[tokio::test]
-async fn s044_json_is_what_the_undecided_get() {
+async fn s044_s048_s049_the_preferred_type_wins_and_json_is_what_the_undecided_get() {
+    const JSON: &str = "application/json";
     let (server, _) = server().await;
     let plain = server.get(&pods()).await;
-    assert_eq!(plain.header("content-type"), Some("application/json"));
-    for wish in [
-        "*/*",
-        "application/*",
-        "application/json;charset=utf-8",
-        "application/json",
+    assert_eq!(plain.header("content-type"), Some(JSON));
+    for (wish, wanted) in [
+        ("*/*", Some(JSON)),
+        ("application/*", Some(JSON)),
+        ("application/json;charset=utf-8", Some(JSON)),
+        ("application/json", Some(JSON)),
+        (
+            "application/json;q=0.1,application/vnd.kubernetes.protobuf;q=0.9",
+            Some(PROTOBUF),
+        ),
+        (
+            "application/json;q=0.9,application/vnd.kubernetes.protobuf;q=0.1",
+            Some(JSON),
+        ),
+        ("text/html,*/*;q=0.1", Some(JSON)),
+        ("text/html", None),
+        ("application/xml", None),
+        ("application/yaml", None),
+        ("text/*", None),
     ] {
         let answer = accept(&server, &pods(), wish).await;
-        assert_eq!(
-            answer.header("content-type"),
-            Some("application/json"),
-            "{wish}"
-        );
-        assert_eq!(answer.body, plain.body, "{wish}");
+        if wanted.is_none() {
+            assert_eq!(status(&answer)["code"], 406, "{wish}");
+            continue;
+        }
+        assert_eq!(answer.header("content-type"), wanted, "{wish}");
+        assert!(wanted == Some(PROTOBUF) || answer.body == plain.body);
     }
 }
 
@@ -121,37 +135,6 @@ async fn s047_tables_are_not_made() {
         "only the following media types are accepted: application/json, \
          application/vnd.kubernetes.protobuf"
     );
-}
-
-#[tokio::test]
-async fn s048_other_media_types_are_not_acceptable() {
-    let (server, _) = server().await;
-    for wish in ["text/html", "application/xml", "application/yaml", "text/*"] {
-        assert_eq!(
-            status(&accept(&server, &pods(), wish).await)["code"],
-            406,
-            "{wish}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn s049_the_preferred_type_wins() {
-    let (server, _) = server().await;
-    for (wish, wanted) in [
-        (
-            "application/json;q=0.1,application/vnd.kubernetes.protobuf;q=0.9",
-            PROTOBUF,
-        ),
-        (
-            "application/json;q=0.9,application/vnd.kubernetes.protobuf;q=0.1",
-            "application/json",
-        ),
-        ("text/html,*/*;q=0.1", "application/json"),
-    ] {
-        let answer = accept(&server, &pods(), wish).await;
-        assert_eq!(answer.header("content-type"), Some(wanted), "{wish}");
-    }
 }
 
 #[tokio::test]

@@ -129,25 +129,6 @@ async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
 }
 
 #[tokio::test]
-async fn s082_answers_are_remembered_for_a_while() {
-    let life = Duration::from_millis(400);
-    let scene = Scene::with(SecuritySettings {
-        allowed_life: life,
-        denied_life: life,
-        ..SecuritySettings::default()
-    })
-    .await;
-    for (user, code) in [("bob", 200), ("system:anonymous", 403)] {
-        let before = scene.reviewer.asked().len();
-        until("access was reviewed again", async || {
-            assert_eq!(scene.by_user(user, VALUES).await.status, code);
-            scene.reviewer.asked().len() > before + 1
-        })
-        .await;
-    }
-}
-
-#[tokio::test]
 async fn s082_a_right_that_is_taken_ends_and_one_that_is_given_begins() {
     let scene = Scene::with(SecuritySettings {
         allowed_life: Duration::from_millis(300),
