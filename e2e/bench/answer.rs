@@ -8,8 +8,8 @@ use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validi
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
 use gpu_metrics_apiserver::api::Api;
+use gpu_metrics_apiserver::provider::composite::Composite;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::served::ServedGpus;
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 use http_body_util::BodyExt;
@@ -36,7 +36,7 @@ pub(super) fn run() {
     let (namespace, pods) = largest(&snapshot);
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
     provider.publish(Arc::new(snapshot));
-    let served = Arc::new(ServedGpus::from(provider));
+    let served = Arc::new(Composite::from(provider));
     let api = Api::new(served, move || now, Telemetry::new());
     let mut tls = Tls::new();
     for (form, accept) in [

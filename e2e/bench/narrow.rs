@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use gpu_metrics_apiserver::api::Api;
+use gpu_metrics_apiserver::provider::composite::Composite;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::provider::served::ServedGpus;
 use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 
@@ -23,7 +23,7 @@ pub(super) fn run() {
     let (_, pods) = snapshot.layout().table("pods").expect("pods");
     let namespace = pods.objects[0].namespace.clone().expect("a namespace");
     let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
-    let served = Arc::new(ServedGpus::from(Arc::clone(&provider)));
+    let served = Arc::new(Composite::from(Arc::clone(&provider)));
     let api = Api::new(served, move || now, Telemetry::new());
     let runtime = runtime();
     let cluster =

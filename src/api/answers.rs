@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Response};
@@ -19,7 +20,7 @@ use crate::provider::Provider;
 use crate::telemetry::Telemetry;
 
 use super::buffer::Pool;
-use super::documents::{CurrentDocuments, Documents};
+use super::documents::Documents;
 use super::path::ApiTarget;
 use super::request::{Backend, ParsedRequest};
 use super::values::Values;
@@ -36,7 +37,7 @@ struct ApiParts {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     telemetry: Telemetry,
     counters: Arc<Counters>,
-    documents: CurrentDocuments,
+    documents: ArcSwapOption<Documents>,
     pool: Pool,
 }
 
@@ -63,13 +64,12 @@ impl Api {
                 clock: Box::new(clock),
                 telemetry,
                 counters: Arc::default(),
-                documents: CurrentDocuments::default(),
+                documents: ArcSwapOption::empty(),
                 pool: Pool::default(),
             }),
         }
     }
 
-    /// Counters of refusals and reviews.
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.inner.counters
     }
@@ -78,9 +78,15 @@ impl Api {
         &self.inner.telemetry
     }
 
-    /// The documents of the configuration in force.
+    /// The documents about the provider's current metrics.
     pub(super) fn documents(&self) -> Arc<Documents> {
-        self.inner.documents.of(&*self.inner.provider)
+        let (known, provider) = (&self.inner.documents, &*self.inner.provider);
+        if let Some(known) = known.load_full().filter(|known| known.are_of(provider)) {
+            return known;
+        }
+        let made = Arc::new(Documents::of(provider));
+        known.store(Some(Arc::clone(&made)));
+        made
     }
 
     /// Answers a request for values or documents outside of the layers, for benchmarks.
@@ -115,7 +121,6 @@ impl Api {
         is_of_rule.then_some(Backend::Rules)
     }
 
-    /// Builds the answer to a request for values or documents.
     async fn make(
         &self,
         context: &RequestContext,

@@ -8,7 +8,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::header::VARY;
 use http::{HeaderMap, Response};
@@ -29,23 +28,6 @@ use super::params::Params;
 use super::path::ApiTarget;
 use super::{discovery, openapi};
 
-/// The documents of the configuration in force.
-#[derive(Debug, Default)]
-pub(crate) struct CurrentDocuments(ArcSwapOption<Documents>);
-
-impl CurrentDocuments {
-    /// The documents about the provider's current metrics.
-    pub(crate) fn of(&self, provider: &dyn Provider) -> Arc<Documents> {
-        let known = self.0.load_full();
-        if let Some(known) = known.filter(|known| known.are_of(provider)) {
-            return known;
-        }
-        let made = Arc::new(Documents::of(provider));
-        self.0.store(Some(Arc::clone(&made)));
-        made
-    }
-}
-
 /// All documents of a configuration, by target. Groups that are not served have none.
 #[derive(Debug)]
 pub(crate) struct Documents {
@@ -59,11 +41,10 @@ pub(crate) struct Documents {
     openapi: HashMap<ApiTarget, Tagged>,
 }
 
-/// A response, or why there is none.
 type DocumentAnswer = Result<Response<Full<Bytes>>, RequestFailure>;
 
 impl Documents {
-    fn of(provider: &dyn Provider) -> Self {
+    pub(crate) fn of(provider: &dyn Provider) -> Self {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         let served = discovery::served(provider);
         let mut discovery = HashMap::new();
@@ -104,14 +85,13 @@ impl Documents {
     }
 
     /// Whether they describe the provider's current metrics.
-    fn are_of(&self, provider: &dyn Provider) -> bool {
+    pub(crate) fn are_of(&self, provider: &dyn Provider) -> bool {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
             && (Arc::ptr_eq(&self.external, &external) || self.external == external)
             && self.usage == provider.knows_usage()
     }
 
-    /// A resource's name, if it has custom metrics.
     pub(crate) fn resource(&self, name: &str) -> Option<&Arc<str>> {
         self.resources.get(name)
     }
@@ -146,7 +126,6 @@ impl Documents {
         Ok(response::shared(media_type, document, manner.gzip))
     }
 
-    /// OpenAPI of either version, for clients that cache it.
     pub(crate) fn openapi(
         &self,
         target: &ApiTarget,

@@ -1,5 +1,5 @@
-//! The handlers that [`super::router`] routes to. Each serves the target of the request's
-//! context, which was authorized.
+//! The handlers behind the layers of [`super::router`]. Each serves the target of the
+//! request's context, which was authorized.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body_util::Full;
 
 use aggregated_apiserver::api::context::RequestContext;
@@ -23,7 +23,7 @@ use super::request::ParsedRequest;
 type Context = Extension<Arc<RequestContext>>;
 type Parsed = Extension<Arc<ParsedRequest>>;
 
-/// Values, discovery, OpenAPI and the version.
+/// Every target.
 pub(super) async fn api(
     State(api): State<Api>,
     Extension(context): Context,
@@ -31,60 +31,42 @@ pub(super) async fn api(
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
+    if let Some(answer) = of_operators(&api, &context, &parsed, &parts.headers) {
+        return answer.into_response();
+    }
     let answer = api.answer(&context, &parsed, &parts.headers).await;
     answer.into_response()
 }
 
-/// `/livez`, `/readyz` and `/healthz`, or one of their checks.
-pub(super) async fn probe(
-    State(api): State<Api>,
-    Extension(context): Context,
-    Extension(parsed): Parsed,
-) -> Response {
-    let health = &api.telemetry().health;
-    let answer = match &parsed.target {
-        Ok(ApiTarget::Health(probe)) => Some(endpoints::probe(health, *probe, context.uri.query())),
-        Ok(ApiTarget::HealthCheck(probe, name)) => endpoints::check(health, *probe, name),
-        _ => None,
-    };
-    or_nothing(answer, &context, &parsed)
-}
-
-/// `/metrics`.
-pub(super) async fn metrics(
+/// Health and metrics, on the operators' port.
+pub(super) async fn operators(
     State(api): State<Api>,
     Extension(context): Context,
     Extension(parsed): Parsed,
     request: Request,
 ) -> Response {
-    let is_it = matches!(parsed.target, Ok(ApiTarget::Metrics));
-    let metrics = &api.telemetry().metrics;
-    let answer = is_it.then(|| endpoints::metrics(metrics, request.headers()));
-    or_nothing(answer, &context, &parsed)
-}
-
-/// 404 for other paths.
-pub(super) async fn nothing(Extension(context): Context, Extension(parsed): Parsed) -> Response {
-    or_nothing(None, &context, &parsed)
-}
-
-/// The same on the operators' port.
-pub(super) async fn nothing_for_operators() -> Response {
+    if let Some(answer) = of_operators(&api, &context, &parsed, request.headers()) {
+        return answer.into_response();
+    }
     let paths = "not found: use /metrics, /livez, /readyz and /healthz\n";
     (StatusCode::NOT_FOUND, paths).into_response()
 }
 
-fn or_nothing(
-    answer: Option<http::Response<Full<Bytes>>>,
+/// The answer to `/metrics`, `/livez`, `/readyz`, `/healthz` or one of their checks.
+fn of_operators(
+    api: &Api,
     context: &RequestContext,
     parsed: &ParsedRequest,
-) -> Response {
-    let answer = answer.unwrap_or_else(|| {
-        let failure = match &parsed.target {
-            Err(error) => (*error).into(),
-            Ok(_) => RequestFailure::NoSuchPath,
-        };
-        response::failure(failure, context.manner)
-    });
-    answer.into_response()
+    headers: &HeaderMap,
+) -> Option<http::Response<Full<Bytes>>> {
+    let health = &api.telemetry().health;
+    match parsed.target.as_ref().ok()? {
+        ApiTarget::Health(probe) => Some(endpoints::probe(health, *probe, context.uri.query())),
+        ApiTarget::HealthCheck(probe, name) => {
+            let failure = || response::failure(RequestFailure::NoSuchPath, context.manner);
+            Some(endpoints::check(health, *probe, name).unwrap_or_else(failure))
+        }
+        ApiTarget::Metrics => Some(endpoints::metrics(&api.telemetry().metrics, headers)),
+        _ => None,
+    }
 }

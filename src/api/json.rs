@@ -5,6 +5,7 @@
 //! no item allocates.
 
 use apimachinery::quantity;
+use gpu_metrics::metric::Value;
 
 use crate::provider::{CustomItem, ExternalItem};
 
@@ -12,13 +13,11 @@ use super::buffer::Document;
 use super::described::Described;
 use super::group::{GroupVersion, Version};
 use super::messages::LabelSelector;
-use super::rfc3339::Seconds;
 
 /// Writes a list of any of the three kinds.
 pub(crate) struct JsonListWriter {
     out: Vec<u8>,
     empty: bool,
-    seconds: Seconds,
     described: Described,
     /// From the brace that opens an item to the quote that opens its name.
     before_name: Vec<u8>,
@@ -26,9 +25,6 @@ pub(crate) struct JsonListWriter {
     before_time: Vec<u8>,
     /// The end of `before_time` that does not depend on the object's kind.
     metric: Vec<u8>,
-    /// From the quote that closes the time to the one that opens the value.
-    before_value: Vec<u8>,
-    window_secs: Option<u32>,
     window_key: &'static [u8],
     /// From the quote that closes the value to the brace that ends the item.
     end: Vec<u8>,
@@ -91,13 +87,10 @@ impl JsonListWriter {
         Self {
             out,
             empty: true,
-            seconds: Seconds::default(),
             described: Described::default(),
             before_name: Vec::new(),
             before_time: Vec::new(),
             metric,
-            before_value: Vec::new(),
-            window_secs: None,
             window_key,
             end,
             middles: Default::default(),
@@ -112,24 +105,16 @@ impl JsonListWriter {
         self.separate();
         self.out.extend_from_slice(&self.before_name);
         push_escaped(&mut self.out, item.name);
-        let (secs, window_secs) = (item.value.at.secs(), item.value.window_secs);
-        let place = secs.rem_euclid(MIDDLES as i64) as usize;
-        if self.middles[place].of != Some((secs, window_secs)) {
-            self.make_middle(place, secs, window_secs);
+        let of = (item.value.at.secs(), item.value.window_secs);
+        let middle = &mut self.middles[of.0.rem_euclid(MIDDLES as i64) as usize];
+        if middle.of != Some(of) {
+            middle.of = Some(of);
+            middle.bytes.clone_from(&self.before_time);
+            push_time(&mut middle.bytes, item.value, self.window_key);
         }
-        self.out.extend_from_slice(&self.middles[place].bytes);
+        self.out.extend_from_slice(&middle.bytes);
         quantity::write_milli(milli, &mut self.out);
         self.out.extend_from_slice(&self.end);
-    }
-
-    fn make_middle(&mut self, place: usize, secs: i64, window_secs: u32) {
-        self.fit_window(window_secs);
-        let Middle { of, bytes } = &mut self.middles[place];
-        *of = Some((secs, window_secs));
-        bytes.clear();
-        bytes.extend_from_slice(&self.before_time);
-        bytes.extend_from_slice(self.seconds.text(secs));
-        bytes.extend_from_slice(&self.before_value);
     }
 
     /// Appends an external value of `milli` thousandths.
@@ -147,7 +132,8 @@ impl JsonListWriter {
             self.out.push(b'"');
         }
         self.out.extend_from_slice(b"},\"timestamp\":\"");
-        self.time_and_value(item.value.at.secs(), item.value.window_secs, milli);
+        push_time(&mut self.out, item.value, self.window_key);
+        quantity::write_milli(milli, &mut self.out);
         self.out.extend_from_slice(b"\"}");
     }
 
@@ -180,27 +166,19 @@ impl JsonListWriter {
             self.out.push(b',');
         }
     }
+}
 
-    fn time_and_value(&mut self, secs: i64, window_secs: u32, milli: i64) {
-        self.fit_window(window_secs);
-        self.out.extend_from_slice(self.seconds.text(secs));
-        self.out.extend_from_slice(&self.before_value);
-        quantity::write_milli(milli, &mut self.out);
+/// Appends a time and a window: from the time's first digit to the quote that opens the
+/// value.
+fn push_time(out: &mut Vec<u8>, value: Value, window_key: &[u8]) {
+    let at = value.at.whole_second();
+    push_all(out, &[at.date().as_bytes(), b"\","]);
+    if value.window_secs > 0 {
+        out.extend_from_slice(window_key);
+        quantity::write_u64(u64::from(value.window_secs), out);
+        out.push(b',');
     }
-
-    fn fit_window(&mut self, window_secs: u32) {
-        if self.window_secs != Some(window_secs) {
-            self.window_secs = Some(window_secs);
-            self.before_value.clear();
-            self.before_value.extend_from_slice(b"\",");
-            if window_secs > 0 {
-                self.before_value.extend_from_slice(self.window_key);
-                quantity::write_u64(u64::from(window_secs), &mut self.before_value);
-                self.before_value.push(b',');
-            }
-            self.before_value.extend_from_slice(b"\"value\":\"");
-        }
-    }
+    out.extend_from_slice(b"\"value\":\"");
 }
 
 fn push_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {

@@ -1,10 +1,7 @@
 //! The common part of the encoders of value lists.
 
-use std::ops::RangeInclusive;
-
 use aggregated_apiserver::api::negotiate::Format;
 use apimachinery::quantity;
-use gpu_metrics::metric::Value;
 
 use crate::provider::{Item, ProviderError, Query};
 
@@ -23,21 +20,12 @@ enum Encoder {
 /// (docs/protocol.md, "Quantities", "What the autoscaler does").
 pub(crate) struct ListWriter {
     encoder: Encoder,
-    /// How many items there may be.
-    count: RangeInclusive<usize>,
     written: usize,
 }
 
 impl ListWriter {
-    /// A list of as many items as `count` allows; others are left out. Custom metrics' items repeat the query's metric
-    /// and selector.
-    pub(crate) fn new(
-        of: GroupVersion,
-        query: &Query,
-        format: Format,
-        buffer: Vec<u8>,
-        count: RangeInclusive<usize>,
-    ) -> Self {
+    /// An empty list. Custom metrics' items repeat the query's metric and selector.
+    pub(crate) fn new(of: GroupVersion, query: &Query, format: Format, buffer: Vec<u8>) -> Self {
         let echo = match of.group {
             MetricsGroup::Custom => selector_echo::message(&query.selector),
             MetricsGroup::External | MetricsGroup::Resource => None,
@@ -53,15 +41,15 @@ impl ListWriter {
         };
         Self {
             encoder,
-            count,
             written: 0,
         }
     }
 
     pub(crate) fn add(&mut self, item: &Item<'_>) {
-        let Some(milli) = self.admit(item.value()) else {
+        let Some(milli) = quantity::milli_from_f64(item.value().value) else {
             return;
         };
+        self.written += 1;
         match (&mut self.encoder, item) {
             (Encoder::Json(writer), Item::Custom(item)) => writer.custom(item, milli),
             (Encoder::Json(writer), Item::External(item)) => writer.external(item, milli),
@@ -70,21 +58,12 @@ impl ListWriter {
         }
     }
 
-    fn admit(&mut self, value: Value) -> Option<i64> {
-        if self.written == *self.count.end() {
-            return None;
-        }
-        let milli = quantity::milli_from_f64(value.value)?;
-        self.written += 1;
-        Some(milli)
-    }
-
     /// The document, and its offset in the buffer.
     ///
     /// # Errors
-    /// When there are too few items.
-    pub(crate) fn finish(self) -> Result<Document, ProviderError> {
-        if self.written < *self.count.start() {
+    /// When there are fewer than `least` items.
+    pub(crate) fn finish(self, least: usize) -> Result<Document, ProviderError> {
+        if self.written < least {
             return Err(ProviderError::NoValue(
                 "no fresh value that is a number".to_owned(),
             ));

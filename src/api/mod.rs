@@ -24,7 +24,6 @@ mod params;
 pub mod path;
 mod proto;
 pub(crate) mod request;
-mod rfc3339;
 pub mod router;
 mod selector_echo;
 #[cfg(test)]

@@ -260,7 +260,8 @@ fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
 
 fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
     let (first, rest) = segments.split_first()?;
-    if first != "apis" {
+    // Not a spelling that has to be decoded.
+    if !matches!(first, Cow::Borrowed("apis")) {
         return None;
     }
     let Some((group, rest)) = rest.split_first() else {

@@ -1,45 +1,25 @@
-//! Routes requests: the handler of each path, and the layers around all of them.
+//! The layers around the handlers.
 //!
-//! axum selects a handler by the path's prefix. [`super::path`], the only parser of API
-//! paths, has read the exact target before, into the request's context: handlers serve
-//! that target, which was authorized, and no other.
+//! [`super::path`], the only parser of paths, has read the target into the request's
+//! context: handlers serve that target, which was authorized, and no other.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::any;
 use tower::ServiceBuilder;
 
 use aggregated_apiserver::api::layers::catch_panic;
 use aggregated_apiserver::security::Security;
-
-use crate::telemetry::health::Probe;
 
 use super::answers::Api;
 use super::{count, handlers, layers};
 
 /// The API without layers.
 pub(crate) fn routes(api: &Api) -> Router {
-    let router = Router::new()
-        .route("/version", any(handlers::api))
-        .route("/openapi/{*document}", any(handlers::api))
-        .route("/apis", any(handlers::api))
-        .route("/apis/", any(handlers::api))
-        .route("/apis/{*path}", any(handlers::api))
-        .fallback(handlers::nothing);
-    router.merge(health_and_metrics()).with_state(api.clone())
-}
-
-/// The operators' paths, on the API's port and on their own.
-fn health_and_metrics() -> Router<Api> {
-    let router = Router::new().route("/metrics", any(handlers::metrics));
-    Probe::ALL.into_iter().fold(router, |router, probe| {
-        let path = format!("/{}", probe.name());
-        router
-            .route(&path, any(handlers::probe))
-            .route(&format!("{path}/{{check}}"), any(handlers::probe))
-    })
+    Router::new()
+        .fallback(handlers::api)
+        .with_state(api.clone())
 }
 
 /// The API without authorization: for the demo, which has no cluster.
@@ -50,8 +30,8 @@ pub(crate) fn open(api: &Api) -> Router {
 /// Only health and metrics, for a port that only operators reach. Their requests are not
 /// counted: counters are for the API.
 pub(crate) fn operators(api: &Api) -> Router {
-    let routes = health_and_metrics()
-        .fallback(handlers::nothing_for_operators)
+    let routes = Router::new()
+        .fallback(handlers::operators)
         .with_state(api.clone());
     unguarded(routes, api).layer(from_fn_with_state(api.clone(), layers::context))
 }

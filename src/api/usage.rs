@@ -75,7 +75,6 @@ impl Values<'_> {
     }
 }
 
-/// How an answer is encoded.
 struct Encode {
     of: GroupVersion,
     format: Format,
@@ -114,7 +113,6 @@ impl Encode {
     }
 }
 
-/// The data of an answer.
 enum UsageContent {
     Pods(Vec<PodMetrics>),
     Nodes(Vec<NodeMetrics>),

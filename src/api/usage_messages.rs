@@ -15,8 +15,6 @@ use apimachinery::time::Timestamp;
 
 use crate::provider::usage::Amounts;
 
-use super::rfc3339::Seconds;
-
 /// `metav1.ObjectMeta`: the known fields.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,9 +51,8 @@ impl From<Timestamp> for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seconds = Seconds::default();
-        let text = seconds.text(self.seconds.unwrap_or_default());
-        serializer.serialize_str(&String::from_utf8_lossy(text))
+        let at = Timestamp::from_secs(self.seconds.unwrap_or_default());
+        serializer.serialize_str(&at.date())
     }
 }
 
@@ -112,7 +109,6 @@ pub(super) fn texts(amounts: Amounts) -> [String; 2] {
     ]
 }
 
-/// `ContainerMetrics`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct ContainerMetrics {
     #[prost(string, optional, tag = "1")]
@@ -121,7 +117,6 @@ pub(super) struct ContainerMetrics {
     pub(super) usage: ResourceList,
 }
 
-/// `PodMetrics`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct PodMetrics {
     #[prost(message, optional, tag = "1")]
@@ -134,7 +129,6 @@ pub(super) struct PodMetrics {
     pub(super) containers: Vec<ContainerMetrics>,
 }
 
-/// `NodeMetrics`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct NodeMetrics {
     #[prost(message, optional, tag = "1")]
@@ -147,7 +141,6 @@ pub(super) struct NodeMetrics {
     pub(super) usage: ResourceList,
 }
 
-/// `PodMetricsList`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct PodMetricsList {
     #[prost(message, optional, tag = "1")]
@@ -156,7 +149,6 @@ pub(super) struct PodMetricsList {
     pub(super) items: Vec<PodMetrics>,
 }
 
-/// `NodeMetricsList`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct NodeMetricsList {
     #[prost(message, optional, tag = "1")]

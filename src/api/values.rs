@@ -1,7 +1,6 @@
 //! Values: turns the path into a query to the provider, and its answer into a list.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
@@ -31,7 +30,6 @@ pub(super) struct Values<'r> {
     pub(super) params: &'r Params,
     pub(super) format: Format,
     pub(super) now: Timestamp,
-    /// The user's name.
     pub(super) user: &'r str,
     pub(super) pool: &'r Pool,
     /// Whether the user may list the pods of all namespaces.
@@ -49,13 +47,10 @@ impl Values<'_> {
             let reason = "explain needs the name of one object".to_owned();
             return Err(RequestFailure::Malformed(reason));
         }
-        // Exactly one item for one object: clients refuse other answers.
-        let count = match objects.which {
-            Which::Named(_) => 1..=1,
-            Which::Matching(_) => 0..=usize::MAX,
-        };
+        // One item for one object: clients refuse an empty answer.
+        let least = usize::from(objects.name().is_some());
         let query = self.query(ValuesOf::Objects(objects), &target.metric, metric_selector);
-        self.answer(target.of, &query, count).await
+        self.answer(target.of, &query, least).await
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
@@ -69,7 +64,7 @@ impl Values<'_> {
         let selector = selector(self.params.label_selector.as_deref())?;
         self.check(of, None, "*")?;
         let query = self.query(ValuesOf::Namespace(namespace.to_owned()), metric, selector);
-        self.answer(of, &query, 0..=usize::MAX).await
+        self.answer(of, &query, 0).await
     }
 
     fn query(&self, of: ValuesOf, metric: &str, selector: Selector) -> Query {
@@ -82,14 +77,14 @@ impl Values<'_> {
         }
     }
 
-    /// A list of as many values as `count` allows, or the explanation of the value. An
-    /// explanation names no objects that the user may not read: the target is the value's
+    /// A list of at least so many values, or the explanation of the value. An explanation
+    /// names no objects that the user may not read: the target is the value's
     /// own.
     async fn answer(
         &self,
         of: GroupVersion,
         query: &Query,
-        count: RangeInclusive<usize>,
+        least: usize,
     ) -> Result<Document, RequestFailure> {
         let failure = |error| of_query(error, query);
         if self.params.explain() {
@@ -98,10 +93,10 @@ impl Values<'_> {
             explanation.name_holders(self.may_list_pods);
             return json(&explanation);
         }
-        let mut list = ListWriter::new(of, query, self.format, self.pool.take(), count);
+        let mut list = ListWriter::new(of, query, self.format, self.pool.take());
         let mut sink = |item: Item<'_>| list.add(&item);
         let answer = self.provider.values(query, &mut sink).await;
-        answer.and_then(|()| list.finish()).map_err(failure)
+        answer.and_then(|()| list.finish(least)).map_err(failure)
     }
 
     /// The findings about the data, what could not be checked, and the configuration by
@@ -174,7 +169,6 @@ impl Values<'_> {
     }
 }
 
-/// The objects that a target describes.
 fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which is in no namespace.

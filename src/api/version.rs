@@ -5,7 +5,6 @@ use serde_json::json;
 
 use aggregated_apiserver::api::json;
 
-/// The document.
 pub(crate) fn document() -> Vec<u8> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -18,7 +18,7 @@ use super::{findings, measure};
 use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, Weight};
-use crate::telemetry::metrics::Polls;
+use crate::telemetry::metrics::{Metrics, catalog};
 use ::findings::{Report, source};
 use apimachinery::condition::Condition;
 use apimachinery::promql::equals;
@@ -151,7 +151,6 @@ pub(super) struct Engine {
     provider: Arc<GpuProvider>,
     wiring: Wiring,
     ready: watch::Sender<bool>,
-    polls: Polls,
     said: Said,
     heartbeat: Heartbeat,
     journal: Journal,
@@ -206,7 +205,6 @@ impl Engine {
             poll: config.poll,
             provider,
             ready: watch::Sender::new(false),
-            polls: wiring.telemetry.metrics.polls(),
             said: Said::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
@@ -228,6 +226,10 @@ impl Engine {
     /// Whether this engine's values are served.
     fn is_in_force(&self) -> bool {
         Arc::ptr_eq(&self.wiring.served.load(), &self.provider)
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.wiring.telemetry.metrics
     }
 
     /// The time by the source's clock, which timestamps the samples.
@@ -293,7 +295,7 @@ impl Engine {
             return self.interval();
         }
         for signal in &self.signals {
-            self.polls.rests(&signal.name);
+            measure::rests(self.metrics(), &signal.name);
         }
         self.wiring.relist.max(self.interval())
     }
@@ -364,13 +366,15 @@ impl Engine {
         report: &Option<Report>,
     ) {
         let series = self.pipeline.store().series_len();
-        let figures = measure::in_force(snapshot, now, series);
-        self.polls.published(took, &figures);
+        self.metrics()
+            .observe(&catalog::SNAPSHOT_SECONDS, &[], took);
+        measure::published(self.metrics(), snapshot, now, series);
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured how late the store is.
         let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
-        let metrics = &self.wiring.telemetry.metrics;
-        findings::count(metrics, &source::CODES, &report.findings, |_| is_seen);
+        findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
+            is_seen
+        });
         // Before that, another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(&source::CODES, &report.findings);

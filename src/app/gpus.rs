@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::engine::{Engine, Wiring, provider};
+use super::measure;
 use crate::provider::gpu::GpuProvider;
 use cluster_state::inventory::{WatchSettings, Watches};
 use configuration::Config;
@@ -118,7 +119,7 @@ pub(super) async fn run(
         let mut former = std::mem::replace(&mut in_force, next);
         // After its end it reports nothing.
         former.polling.shutdown().await;
-        wiring.telemetry.metrics.polls().forget();
+        measure::forget(&wiring.telemetry.metrics);
         if in_force.polling.is_empty() {
             wiring.rest();
         }

@@ -1,8 +1,9 @@
-//! Turns the pipeline's reports into the numbers of the metrics.
+//! Counts polls, and shows the numbers of the values in force.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::telemetry::metrics::{Figure, IntakeCounts, catalog};
+use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::layout::{Layout, Standing};
@@ -14,24 +15,59 @@ pub(super) fn secs(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
-/// The outcome of an answer's samples.
-pub(super) fn intake(report: &IntakeReport) -> IntakeCounts {
-    IntakeCounts {
-        accepted: report.applied.accepted,
-        samples_dropped: [
-            ("invalid", report.applied.invalid),
-            ("too_old", report.applied.too_old),
-            ("future", report.applied.future),
-        ],
-        series_dropped: [
-            ("unidentified", report.unidentified),
-            ("too_many", report.refused),
-        ],
+/// Counts the end of a query of a signal: `success` or a kind of failure.
+pub(super) fn ended(metrics: &Metrics, signal: &str, outcome: &'static str, took: Duration) {
+    metrics.count(&catalog::QUERIES, &[signal, outcome], 1);
+    metrics.observe(&catalog::QUERY_SECONDS, &[signal], took);
+}
+
+/// Counts an answer to a query of a signal, and its samples.
+pub(super) fn answered(
+    metrics: &Metrics,
+    signal: &str,
+    (took, at): (Duration, Timestamp),
+    report: &IntakeReport,
+) {
+    ended(metrics, signal, "success", took);
+    metrics.show(&catalog::LAST_SUCCESS, &[signal], Some(secs(at)));
+    metrics.count(&catalog::SAMPLES, &[signal], report.applied.accepted);
+    for (reason, count) in [
+        ("invalid", report.applied.invalid),
+        ("too_old", report.applied.too_old),
+        ("future", report.applied.future),
+    ] {
+        metrics.count(&catalog::SAMPLES_DROPPED, &[signal, reason], count);
+    }
+    for (reason, count) in [
+        ("unidentified", report.unidentified),
+        ("too_many", report.refused),
+    ] {
+        metrics.count(&catalog::SERIES_DROPPED, &[signal, reason], count);
     }
 }
 
-/// The numbers of a published snapshot.
-pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Figure; 11] {
+/// Shows no time of the last answer of a signal that is not queried at present.
+pub(super) fn rests(metrics: &Metrics, signal: &str) {
+    metrics.show(&catalog::LAST_SUCCESS, &[signal], None);
+}
+
+/// Removes the numbers of values that are no longer in force.
+pub(super) fn forget(metrics: &Metrics) {
+    for spec in [
+        &catalog::LAST_SUCCESS,
+        &catalog::SERIES,
+        &catalog::DEVICES,
+        &catalog::TARGETS,
+        &catalog::CLUSTERS,
+        &catalog::SNAPSHOT_TIME,
+        &catalog::FINDINGS,
+    ] {
+        metrics.clear(spec);
+    }
+}
+
+/// Shows the numbers of a published snapshot of so many series.
+pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, series: usize) {
     let devices = devices(snapshot.layout());
     let number = |count: usize| Some(count as f64);
     let count = |one: Standing, other: Standing| {
@@ -56,7 +92,7 @@ pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Fi
     let heard = targets().count() - silent - frozen;
     let clusters = snapshot.layout().several_clusters().len();
     let conflict = count(Standing::Conflict, Standing::Foreign);
-    [
+    let numbers: [(&Spec, &[&str], Option<f64>); 11] = [
         (&catalog::SNAPSHOT_TIME, &[], Some(secs(at))),
         (&catalog::SERIES, &[], number(series)),
         (&catalog::CLUSTERS, &[], number(clusters)),
@@ -76,7 +112,10 @@ pub(super) fn in_force(snapshot: &Snapshot, at: Timestamp, series: usize) -> [Fi
         (&catalog::DEVICES, &["conflict"], conflict),
         (&catalog::DEVICES, &["active"], mean(Measure::ActiveCount)),
         (&catalog::DEVICES, &["idle"], mean(Measure::IdleCount)),
-    ]
+    ];
+    for (spec, values, number) in numbers {
+        metrics.show(spec, values, number);
+    }
 }
 
 /// The standing of each device. A shared device is held if a live pod holds one of its

@@ -86,8 +86,6 @@ struct RelistReport {
     /// Whether a rule or search fails.
     conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
     lines: LineLimit<Arc<str>>,
-    failed_series: u64,
-    failed_kinds: u64,
 }
 
 impl RelistReport {
@@ -98,26 +96,22 @@ impl RelistReport {
             metrics: telemetry.metrics.clone(),
             conditions: BTreeMap::new(),
             lines: backing::rule_lines(),
-            failed_series: 0,
-            failed_kinds: 0,
         };
-        report.show_failures();
+        report.failed("series", 0);
+        report.failed("kinds", 0);
         report
+    }
+
+    fn failed(&self, of: &str, count: u64) {
+        self.metrics.count(&catalog::RELIST_FAILURES, &[of], count);
     }
 
     fn show(&self, spec: &Spec, values: &[&str], number: f64) {
         self.metrics.show(spec, values, Some(number));
     }
 
-    fn show_failures(&self) {
-        let (series, kinds) = (self.failed_series as f64, self.failed_kinds as f64);
-        self.show(&catalog::RELIST_FAILURES, &["series"], series);
-        self.show(&catalog::RELIST_FAILURES, &["kinds"], kinds);
-    }
-
     /// Reports the end of a round: its troubles, and the faults of the file.
     fn tell(&mut self, faults: &[String], troubles: &Troubles) {
-        self.show_failures();
         for of in troubles.keys() {
             self.conditions.entry(Arc::clone(of)).or_default();
         }
@@ -238,13 +232,13 @@ impl Relist {
         &self,
         rules: &RuleSet,
         known: &mut Discovered,
-        report: &mut RelistReport,
+        report: &RelistReport,
         troubles: &mut Troubles,
     ) {
         match served::kinds(&self.client).await {
             Ok(kinds) => known.kinds = kinds,
             Err(error) => {
-                report.failed_kinds += 1;
+                report.failed("kinds", 1);
                 let trouble = format!("the kinds of the cluster cannot be listed: {error}");
                 troubles.insert("kinds".into(), trouble);
             }
@@ -271,7 +265,7 @@ impl Relist {
                     known.series.insert(selector, shapes);
                 }
                 Err(error) => {
-                    report.failed_series += 1;
+                    report.failed("series", 1);
                     let whose = rules.iter().filter(|rule| rule.series_query == *selector);
                     let whose: Vec<&str> = whose.map(|rule| &*rule.place).collect();
                     let whose = whose.join(", ");

@@ -88,7 +88,6 @@ pub(super) struct Reload {
     /// Whether the changed file is refused.
     check: Check,
     telemetry: Telemetry,
-    failures: u64,
 }
 
 impl Reload {
@@ -106,9 +105,9 @@ impl Reload {
             targets,
             check: health.register("configuration", Weight::Detail, None),
             telemetry: telemetry.clone(),
-            failures: 0,
         };
-        reload.show_failures();
+        let metrics = &telemetry.metrics;
+        metrics.count(&catalog::CONFIG_FAILURES, &[], 0);
         reload.show();
         reload
     }
@@ -182,8 +181,8 @@ impl Reload {
 
     fn refuse(&mut self, reason: &str) {
         tracing::error!("the configuration in force stays in use: {reason}");
-        self.failures += 1;
-        self.show_failures();
+        let metrics = &self.telemetry.metrics;
+        metrics.count(&catalog::CONFIG_FAILURES, &[], 1);
         self.check.show(reason.lines().next().map(str::to_owned));
     }
 
@@ -218,12 +217,6 @@ impl Reload {
         tracing::info!("the configuration file is in force");
         self.check.show(None);
         self.show();
-    }
-
-    fn show_failures(&self) {
-        let failures = Some(self.failures as f64);
-        let metrics = &self.telemetry.metrics;
-        metrics.show(&catalog::CONFIG_FAILURES, &[], failures);
     }
 
     fn show(&self) {

@@ -322,7 +322,7 @@ impl Background {
         let first = (config, clients.source);
         self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));
         let own = std::mem::take(&mut self.own);
-        Arc::new(Composite::new(provider, served).telling(own))
+        Arc::new(Composite::new(Some(provider), served, own))
     }
 
     /// The cluster's objects.

@@ -17,8 +17,8 @@ use aggregated_apiserver::testing::test_server::{TestServer, validity};
 use apimachinery::time::Timestamp;
 
 use crate::api::{Api, router};
+use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::served::ServedGpus;
 use crate::telemetry::Telemetry;
 
 use super::shutdown::Shutdown;
@@ -35,7 +35,7 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
     let metrics = gpu_metrics::dcgm::metrics::built_in();
-    let provider = ServedGpus::from(Arc::new(GpuProvider::new(&metrics)));
+    let provider = Composite::from(Arc::new(GpuProvider::new(&metrics)));
     let api = Api::new(
         Arc::new(provider),
         || Timestamp::from_secs(0),

@@ -1,27 +1,42 @@
 //! Rules and GPU metrics together. A user's rule replaces a built-in metric of the
 //! same name, separately for each resource.
+//!
+//! GPU metrics are answered from memory, on the thread that asks where that is cheap,
+//! otherwise on another.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::devices::{DeviceList, DevicesQuery};
-use super::gpu::ServedProvider;
-use super::rules::RuleProvider;
-use super::served::ServedGpus;
-use super::usage::{UsageAnswer, UsageQuery};
-use super::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf};
+use arc_swap::ArcSwap;
 use findings::{Finding, Report};
 use futures_util::future::BoxFuture;
 use gpu_metrics::explain::Explanation;
+use gpu_metrics::inventory::ObjectKind;
+use gpu_metrics::metric::Value;
+
+use super::compute::ComputeLimit;
+use super::devices::{DeviceList, DevicesQuery};
+use super::gpu::{GpuProvider, ServedProvider};
+use super::rules::RuleProvider;
+use super::usage::{UsageAnswer, UsageQuery};
+use super::{
+    CustomItem, CustomMetric, ExternalItem, Item, Provider, ProviderError, Query, Sink, ValuesOf,
+};
+
+/// The most looks on a thread that serves other requests too: some 50 ns each.
+pub(super) const AT_HAND: u64 = 16 * 1024;
 
 /// Gives a finding about the server itself, while it lasts.
 pub type Own = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
 
 /// The rules' metrics, and the GPU metrics that no rule replaces.
 pub struct Composite {
-    rules: Arc<RuleProvider>,
-    gpus: ServedGpus,
+    rules: Option<Arc<RuleProvider>>,
+    gpus: ServedProvider,
+    values: ComputeLimit,
+    /// Values do not wait for these: people ask for explanations, autoscalers for values.
+    explanations: ComputeLimit,
     own: Vec<Own>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
@@ -40,33 +55,52 @@ struct Merged<T> {
     all: Arc<[T]>,
 }
 
+impl From<Arc<GpuProvider>> for Composite {
+    /// These GPU metrics alone, always.
+    fn from(gpus: Arc<GpuProvider>) -> Self {
+        Self::new(None, Arc::new(ArcSwap::new(gpus)), Vec::new())
+    }
+}
+
 impl Composite {
-    /// `rules` take precedence over `gpus`.
-    pub(crate) fn new(rules: Arc<RuleProvider>, gpus: ServedProvider) -> Self {
+    /// `rules` take precedence over `gpus`; `own` are added to the findings about the data.
+    pub(crate) fn new(
+        rules: Option<Arc<RuleProvider>>,
+        gpus: ServedProvider,
+        own: Vec<Own>,
+    ) -> Self {
         Self {
             rules,
-            gpus: ServedGpus::new(gpus),
-            own: Vec::new(),
+            gpus,
+            values: ComputeLimit::of_values(),
+            explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
+            own,
             custom: Mutex::default(),
             external: Mutex::default(),
         }
     }
 
-    /// Adds these findings to those about the data.
-    pub(crate) fn telling(self, own: Vec<Own>) -> Self {
-        Self { own, ..self }
-    }
-
-    /// The provider of a metric.
-    fn of(&self, query: &Query) -> &dyn Provider {
+    /// The rules, if one of them has the metric.
+    fn rules_of(&self, query: &Query) -> Option<&RuleProvider> {
         let resource = match &query.of {
             ValuesOf::Objects(objects) => Some(&*objects.resource),
             ValuesOf::Namespace(_) => None,
         };
-        match self.is_fetched(resource, &query.metric) {
-            true => &*self.rules,
-            false => &self.gpus,
+        let rules = self.rules.as_deref()?;
+        rules.has(resource, &query.metric).then_some(rules)
+    }
+
+    async fn computed(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
+        let (gpus, query) = (self.gpus.load_full(), query.clone());
+        let work = move || {
+            let mut found = Vec::new();
+            gpus.values(&query, u64::MAX, &mut |item| found.push(Kept::from(item)))?;
+            Ok(found)
+        };
+        for kept in &self.values.run(work).await? {
+            sink(kept.item());
         }
+        Ok(())
     }
 }
 
@@ -91,19 +125,59 @@ fn merged<T: Clone + Ord>(known: &Mutex<Option<Merged<T>>>, of: [Arc<[T]>; 2]) -
     all
 }
 
+/// A value that outlives its snapshot.
+enum Kept {
+    Custom(ObjectKind, Option<String>, String, Value),
+    External(String, Vec<(Arc<str>, Arc<str>)>, Value),
+}
+
+impl From<Item<'_>> for Kept {
+    fn from(item: Item<'_>) -> Self {
+        match item {
+            Item::Custom(it) => {
+                let namespace = it.namespace.map(str::to_owned);
+                Self::Custom(it.kind.clone(), namespace, it.name.to_owned(), it.value)
+            }
+            Item::External(it) => {
+                Self::External(it.metric.to_owned(), it.labels.to_vec(), it.value)
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn item(&self) -> Item<'_> {
+        match self {
+            Self::Custom(kind, namespace, name, value) => Item::Custom(CustomItem {
+                kind,
+                namespace: namespace.as_deref(),
+                name,
+                value: *value,
+            }),
+            Self::External(metric, labels, value) => Item::External(ExternalItem {
+                metric,
+                labels,
+                value: *value,
+            }),
+        }
+    }
+}
+
 impl Provider for Composite {
     fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        merged(
-            &self.custom,
-            [self.rules.custom_metrics(), self.gpus.custom_metrics()],
-        )
+        let gpus = self.gpus.load().custom_metrics();
+        match &self.rules {
+            Some(rules) => merged(&self.custom, [rules.custom_metrics(), gpus]),
+            None => gpus,
+        }
     }
 
     fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        merged(
-            &self.external,
-            [self.rules.external_metrics(), self.gpus.external_metrics()],
-        )
+        let gpus = self.gpus.load().external_metrics();
+        match &self.rules {
+            Some(rules) => merged(&self.external, [rules.external_metrics(), gpus]),
+            None => gpus,
+        }
     }
 
     fn values<'a>(
@@ -111,18 +185,40 @@ impl Provider for Composite {
         query: &'a Query,
         sink: &'a mut Sink<'a>,
     ) -> BoxFuture<'a, Result<(), ProviderError>> {
-        self.of(query).values(query, sink)
+        Box::pin(async {
+            if let Some(rules) = self.rules_of(query) {
+                return rules.answered(query, sink).await.map(drop);
+            }
+            let at_hand = self.gpus.load().values(query, AT_HAND, sink);
+            match at_hand {
+                Err(ProviderError::TooMuchWork) => self.computed(query, sink).await,
+                answer => answer,
+            }
+        })
     }
 
     fn explain<'a>(
         &'a self,
         query: &'a Query,
     ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
-        self.of(query).explain(query)
+        Box::pin(async {
+            if let Some(rules) = self.rules_of(query) {
+                return rules.explained(query).await;
+            }
+            let at_hand = self.gpus.load().explain(query, AT_HAND);
+            match at_hand {
+                Err(ProviderError::TooMuchWork) => {
+                    let (gpus, query) = (self.gpus.load_full(), query.clone());
+                    let work = move || gpus.explain(&query, u64::MAX);
+                    self.explanations.run(work).await
+                }
+                answer => answer,
+            }
+        })
     }
 
     fn findings(&self) -> Arc<Report> {
-        let mut report = self.gpus.findings();
+        let mut report = self.gpus.load().findings();
         for finding in self.own.iter().filter_map(|own| own()) {
             Arc::make_mut(&mut report).findings.push(finding);
         }
@@ -133,21 +229,26 @@ impl Provider for Composite {
         &'a self,
         asked: &'a DevicesQuery,
     ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
-        self.gpus.devices(asked)
+        let (gpus, asked) = (self.gpus.load_full(), asked.clone());
+        Box::pin(self.explanations.run(move || gpus.devices(&asked)))
     }
 
     fn knows_usage(&self) -> bool {
-        self.rules.knows_usage()
+        self.rules.as_ref().is_some_and(|rules| rules.knows_usage())
     }
 
     fn usage<'a>(
         &'a self,
         query: &'a UsageQuery,
     ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
-        self.rules.usage(query)
+        Box::pin(async {
+            let rules = self.rules.as_ref().ok_or(ProviderError::NoSuchMetric)?;
+            rules.used(query).await
+        })
     }
 
     fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
-        self.rules.is_fetched(resource, metric)
+        let rules = self.rules.as_ref();
+        rules.is_some_and(|rules| rules.has(resource, metric))
     }
 }

@@ -73,3 +73,50 @@ impl ComputeLimit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Work that ends when the sender is dropped, once it holds the only permit.
+    async fn held(limit: &Arc<ComputeLimit>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+        let (open, gate) = mpsc::channel();
+        let work = move || {
+            let _ = gate.recv();
+            Ok(())
+        };
+        let working = Arc::clone(limit);
+        let task = tokio::spawn(async move { working.run(work).await.unwrap() });
+        while limit.working.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        (open, task)
+    }
+
+    /// The test has one thread for everything but the work: work on that thread would block
+    /// all else.
+    #[tokio::test]
+    async fn work_without_a_permit_in_time_is_refused_and_blocks_no_other_task() {
+        let limit = ComputeLimit::beside_values(ProviderError::TooMuchWork);
+        let limit = Arc::new(limit);
+        let (open, first) = held(&limit).await;
+        let refused = limit.run(|| Ok(())).await;
+        assert_eq!(refused, Err(ProviderError::TooMuchWork));
+        drop(open);
+        first.await.unwrap();
+        assert_eq!(limit.run(|| Ok(3)).await, Ok(3));
+        // A client that disconnects does not end the work.
+        let (open, left) = held(&limit).await;
+        left.abort();
+        assert!(left.await.is_err());
+        assert_eq!(limit.working.available_permits(), 0);
+        drop(open);
+        assert_eq!(limit.run(|| Ok(3)).await, Ok(3));
+        // A full queue refuses at once.
+        let all = limit.waiting.try_acquire_many(MOST_WAITING as u32).unwrap();
+        assert_eq!(limit.run(|| Ok(())).await, refused);
+        drop(all);
+    }
+}

@@ -34,7 +34,6 @@ const WORKLOADS: [(&str, &str, &str); 7] = [
     ("statefulsets.apps", "StatefulSet", "apps/v1"),
 ];
 
-/// The workload kinds that are listed.
 pub(super) fn workloads() -> [ObjectKind; 7] {
     WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true))
 }
@@ -56,8 +55,8 @@ const UNBOUND: &str = "the server may not list pods";
 /// The answers in force; a change of settings replaces them.
 pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
 
-/// The values of GPU metrics, without I/O and threads. [`super::served`] makes a
-/// [`super::Provider`] of it.
+/// The values of GPU metrics, without I/O and threads.
+/// [`super::composite`] makes a [`super::Provider`] of it.
 ///
 /// Each question has a bound on its work in looks: at a row's reading at an instant, or at
 /// one of its labels. A question that needs more gives [`ProviderError::TooMuchWork`]; `u64::MAX`
@@ -159,7 +158,6 @@ impl GpuProvider {
         current.as_ref()?.trouble.clone()
     }
 
-    /// The snapshot in force.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let current = self.current.load();
         current
@@ -197,17 +195,14 @@ fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
 }
 
 impl GpuProvider {
-    /// All custom metrics, sorted by resource and metric.
     pub(crate) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
         Arc::clone(&self.custom)
     }
 
-    /// The names of all external metrics, sorted.
     pub(crate) fn external_metrics(&self) -> Arc<[Arc<str>]> {
         Arc::clone(&self.external)
     }
 
-    /// The findings about the data.
     pub(crate) fn findings(&self) -> Arc<Report> {
         self.findings.load_full()
     }

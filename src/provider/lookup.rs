@@ -50,7 +50,6 @@ pub(super) struct Lookup<'a> {
 }
 
 impl AnsweredSnapshot {
-    /// Resolves a query for a metric.
     pub(super) fn lookup<'a>(
         &'a self,
         (metric, spec): (usize, &'a MetricSpec),
@@ -135,25 +134,17 @@ impl<'a> Lookup<'a> {
         self.values(&subjects, &groups)
     }
 
-    /// A namespace's value.
-    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
-        let Some((kind, table)) = self.snapshot.layout().table("namespaces") else {
-            return Ok(None);
-        };
-        match table.find(None, namespace) {
-            Some(index) => self.of_object(kind, table, index),
-            None => Ok(None),
-        }
+    /// The table of namespaces with its place, and the index of one.
+    fn namespace(&self, name: &str) -> Option<(usize, &'a KindTable, usize)> {
+        let (kind, table) = self.snapshot.layout().table("namespaces")?;
+        Some((kind, table, table.find(None, name)?))
     }
 
-    /// A namespace's devices.
-    fn namespace_group(&self, namespace: &str) -> Option<Group<'a>> {
-        let (_, table) = self.snapshot.layout().table("namespaces")?;
-        let index = table.find(None, namespace)?;
-        table
-            .objects
-            .get(index)
-            .map(|object| group_of(object, false))
+    pub(super) fn of_namespace(&self, namespace: &str) -> Result<Option<Value>, ProviderError> {
+        match self.namespace(namespace) {
+            Some((kind, table, index)) => self.of_object(kind, table, index),
+            None => Ok(None),
+        }
     }
 
     /// The object of an external metric, in words, and its devices.
@@ -162,19 +153,16 @@ impl<'a> Lookup<'a> {
         in_namespace: bool,
         namespace: &str,
     ) -> (String, Option<Group<'a>>) {
-        match in_namespace {
-            true => (
-                format!("namespace {namespace}"),
-                self.namespace_group(namespace),
-            ),
-            false => (
-                "the cluster".to_owned(),
-                Some(self.snapshot.cluster_group()),
-            ),
+        if !in_namespace {
+            let group = self.snapshot.cluster_group();
+            return ("the cluster".to_owned(), Some(group));
         }
+        let found = self.namespace(namespace);
+        let object = found.and_then(|(_, table, index)| table.objects.get(index));
+        let group = object.map(|object| group_of(object, false));
+        (format!("namespace {namespace}"), group)
     }
 
-    /// The value over the whole cluster.
     pub(super) fn of_cluster(&self) -> Result<Option<Value>, ProviderError> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
@@ -316,7 +304,6 @@ impl<'a> Lookup<'a> {
         ProviderError::NoValue(reason)
     }
 
-    /// The rows of objects.
     fn rows_of(&self, objects: &ObjectSelection) -> Vec<RowId> {
         let Some((_, table)) = self.snapshot.layout().table(&objects.resource) else {
             return Vec::new();
@@ -391,7 +378,6 @@ fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
     }
 }
 
-/// The longest window that is kept.
 fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
 }

@@ -130,6 +130,44 @@ mod tests {
     use super::*;
     use apimachinery::selector::Selector;
 
+    fn admits(text: &str, value: Option<&str>) -> bool {
+        let selector = Selector::parse(text).unwrap();
+        holds(&selector.requirements()[0], value)
+    }
+
+    #[test]
+    fn a_value_counts_in_each_form_a_selector_can_say() {
+        let h100 = Some("NVIDIA H100 80GB HBM3");
+        for wanted in ["NVIDIA-H100-80GB-HBM3", "NVIDIA_H100_80GB_HBM3"] {
+            assert!(admits(&format!("model={wanted}"), h100));
+            assert!(admits(&format!("model in (A100,{wanted},Z)"), h100));
+            assert!(!admits(&format!("model!={wanted}"), h100));
+            assert!(!admits(&format!("model notin (A100,{wanted},Z)"), h100));
+        }
+        let long = "a b".repeat(100);
+        for (selector, value, admitted) in [
+            ("model=NVIDIA-H100_80GB-HBM3", h100, false),
+            ("model=NVIDIA-H100", h100, false),
+            ("model!=NVIDIA-H100", h100, true),
+            ("model=caf-s", Some("cafés"), true),
+            ("model=a-b_c.d", Some("a-b_c.d"), true),
+            ("model=x", None, false),
+            ("model in (x,y)", None, false),
+            ("model!=x", None, true),
+            ("model notin (x)", None, true),
+            ("!model", None, true),
+            ("model", None, false),
+            // A form has no sign that makes it a number.
+            ("gpu<0", Some("+5"), false),
+            ("gpu>4", Some("5"), true),
+            // Longer than any value of a selector.
+            ("model=x", Some(&*long), false),
+            ("model!=x", Some(&*long), true),
+        ] {
+            assert_eq!(admits(selector, value), admitted, "{selector}: {value:?}");
+        }
+    }
+
     /// `label=value …`, and the value that the requirement is about.
     type Row<'a> = (&'a str, Option<&'a str>);
 

@@ -43,7 +43,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Memo {
-    /// The answers to a query for a metric.
     pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<KnownValues> {
         let mut queries = lock(&self.queries);
         let key = (metric, narrowed.clone());

@@ -1,9 +1,8 @@
 //! The requests of an autoscaler for values, and the providers that answer them.
 //!
-//! GPU metrics are answered from memory: `gpu` computes the answers and `served` decides
-//! on which thread. prometheus-adapter's rules are answered from Prometheus' answers to
-//! their queries (`rules`). `composite` chooses between the two. CPU and memory use of
-//! pods and nodes is a separate query ([`usage`]).
+//! GPU metrics are answered from memory (`gpu`), prometheus-adapter's rules from
+//! Prometheus' answers to their queries (`rules`). `composite` chooses between the two, and
+//! the thread. CPU and memory use of pods and nodes is a separate query ([`usage`]).
 //!
 //! A provider has no HTTP, encoding or authorization. It waits for Prometheus itself, and
 //! moves long work off the thread that asks. Values are passed to a sink one by one, so
@@ -19,7 +18,6 @@ mod matchers;
 mod memo;
 pub mod narrow;
 pub mod rules;
-pub mod served;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod usage;

@@ -2,7 +2,7 @@
 //! are Prometheus' answers to the rules' queries.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod workloads;
 
 use std::collections::HashMap;
@@ -16,8 +16,8 @@ use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, Provider, ProviderError, Query,
-    Sink, StoreQuery, ValuesOf, Which,
+    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, ProviderError, Query, Sink,
+    StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -193,6 +193,31 @@ impl RuleProvider {
         self.current.store(Arc::new(next));
     }
 
+    pub(super) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
+        Arc::clone(&self.current.load().custom)
+    }
+
+    pub(super) fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        Arc::clone(&self.current.load().external)
+    }
+
+    /// Whether a rule has the custom metric of this resource, or the external metric.
+    pub(super) fn has(&self, resource: Option<&str>, metric: &str) -> bool {
+        let in_force = &self.current.load().of;
+        match resource {
+            Some(resource) => {
+                in_force.custom(resource, metric).is_some()
+                    || in_force.of_workloads(resource, metric).is_some()
+            }
+            None => in_force.external(metric).is_some(),
+        }
+    }
+
+    /// Whether it answers for the use of pods and nodes.
+    pub(crate) fn knows_usage(&self) -> bool {
+        self.resource_queries.load().is_some()
+    }
+
     async fn names(
         &self,
         kind: &Kind,
@@ -212,7 +237,7 @@ impl RuleProvider {
     }
 
     /// Passes the values of the answer to `sink`.
-    async fn answered(
+    pub(super) async fn answered(
         &self,
         query: &Query,
         sink: &mut Sink<'_>,
@@ -288,7 +313,7 @@ impl RuleProvider {
         Ok((ask, answer))
     }
 
-    async fn explained(&self, query: &Query) -> Result<Explanation, ProviderError> {
+    pub(super) async fn explained(&self, query: &Query) -> Result<Explanation, ProviderError> {
         let mut sum = Sum::default();
         let mut add = |item: Item<'_>| sum.add(item.value());
         let answered = self.answered(query, &mut add).await;
@@ -296,7 +321,7 @@ impl RuleProvider {
         explained_by_rule(query, current.of.rule(query), answered, sum)
     }
 
-    async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
+    pub(super) async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
         let queries = self.resource_queries.load_full();
         let usage = UsageAnswer {
             queries: queries.ok_or(ProviderError::NoSuchMetric)?,
@@ -394,51 +419,4 @@ fn pass_series(metric: &str, answer: &Answer, sink: &mut Sink<'_>) -> Result<(),
         Answer::Other(_) => return Err(ProviderError::Unavailable),
     }
     Ok(())
-}
-
-impl Provider for RuleProvider {
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        Arc::clone(&self.current.load().custom)
-    }
-
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        Arc::clone(&self.current.load().external)
-    }
-
-    fn values<'a>(
-        &'a self,
-        query: &'a Query,
-        sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
-        Box::pin(async { self.answered(query, sink).await.map(drop) })
-    }
-
-    fn explain<'a>(
-        &'a self,
-        query: &'a Query,
-    ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
-        Box::pin(self.explained(query))
-    }
-
-    fn knows_usage(&self) -> bool {
-        self.resource_queries.load().is_some()
-    }
-
-    fn usage<'a>(
-        &'a self,
-        query: &'a UsageQuery,
-    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
-        Box::pin(self.used(query))
-    }
-
-    fn is_fetched(&self, resource: Option<&str>, metric: &str) -> bool {
-        let in_force = &self.current.load().of;
-        match resource {
-            Some(resource) => {
-                in_force.custom(resource, metric).is_some()
-                    || in_force.of_workloads(resource, metric).is_some()
-            }
-            None => in_force.external(metric).is_some(),
-        }
-    }
 }

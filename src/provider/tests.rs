@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::composite::{AT_HAND, Composite};
 use super::devices::{DevicesQuery, kinds};
 use super::gpu::GpuProvider;
-use super::served::{AT_HAND, ServedGpus};
 use super::{Item, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
@@ -151,7 +151,7 @@ fn long() -> String {
 }
 
 #[test]
-fn the_query_that_is_shown_has_the_metric_selector() {
+fn the_query_that_is_shown_has_the_metric_selector_where_promql_can_say_it() {
     let site = Site::new();
     let query = |selector: &str| site.explained(selector).promql.unwrap().query;
     assert!(!query("").contains("gpu="));
@@ -164,11 +164,7 @@ fn the_query_that_is_shown_has_the_metric_selector() {
         narrowed.matches("gpu=~").count(),
         2 * query("").matches("timestamp").count()
     );
-}
-
-#[test]
-fn where_no_query_has_the_selector_none_is_shown_and_a_note_says_why() {
-    let told = Site::new().explained("gpu>2");
+    let told = site.explained("gpu>2");
     assert!(told.value.is_some() && told.promql.is_none());
     let why = told.notes.iter().find(|note| note.contains("PromQL"));
     assert!(
@@ -313,7 +309,7 @@ async fn what_is_computed_beside_the_asking_thread_is_answered_alike() {
         site.cluster(&long(), AT_HAND),
         Err(ProviderError::TooMuchWork)
     );
-    let served = ServedGpus::from(Arc::clone(&site.provider));
+    let served = Composite::from(Arc::clone(&site.provider));
     for of in [anywhere(), pods_of(&site.namespace(), everything())] {
         let query = site.query(of.clone(), &long());
         let mut found = Vec::new();

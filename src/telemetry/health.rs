@@ -80,12 +80,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Health {
     /// A registry with one check, `ping`, which passes by being answered.
     pub(crate) fn new() -> Self {
@@ -262,21 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_life_is_one_of_readiness_too() {
+    fn a_failure_of_life_is_one_of_readiness_too_and_a_name_is_registered_once() {
         let health = Health::new();
-        let loop_ = health.register("loop", Weight::Life, None);
-        loop_.set(Some("it ended".to_owned()));
+        let first = health.register("x", Weight::Life, None);
+        first.set(Some("it ended".to_owned()));
         for probe in Probe::ALL {
             assert!(!health.is_ok(probe), "{probe:?}");
         }
-    }
-
-    #[test]
-    fn a_name_is_registered_once() {
-        let health = Health::new();
-        let first = health.register("x", Weight::Readiness, None);
-        let _second = health.register("x", Weight::Readiness, None);
-        first.set(Some("no store answers".to_owned()));
+        let _second = health.register("x", Weight::Life, None);
         assert!(health.is_ok(Probe::Ready));
         assert_eq!(health.examine(Probe::Ready).len(), 2);
     }

@@ -4,7 +4,9 @@
 //! docs/protocol.md, "Front proxy". It may go over several lines.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::root;
 
 /// What may cite: files, and folders with all that is below them.
 const PLACES: &[&str] = &[
@@ -30,28 +32,9 @@ const PLACES: &[&str] = &[
 /// A page by its path, and the headings that are named with it.
 type Citation = (String, Vec<String>);
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Every file below a folder, or the file itself.
-fn files(at: &Path) -> Vec<PathBuf> {
-    if at.is_file() {
-        return vec![at.to_path_buf()];
-    }
-    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| files(&path)).collect()
-}
-
-/// Name and content of everything that may cite; what is no text cites nothing.
+/// Everything that may cite.
 fn texts() -> Vec<(String, String)> {
-    let found = PLACES.iter().flat_map(|place| files(&root().join(place)));
-    found
-        .filter_map(|path| {
-            let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
-            Some((name.to_owned(), fs::read_to_string(&path).ok()?))
-        })
-        .collect()
+    super::texts(PLACES)
 }
 
 /// A text in one line, without the marks of comments.

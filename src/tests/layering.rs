@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::root;
+
 /// A module's path below its crate.
 type Module = Vec<String>;
 
@@ -46,10 +48,6 @@ const PURE: &[&str] = &[
     "crates/prometheus-source/src/retries.rs",
 ];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// The sources of every crate.
 fn crates() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("crates")).unwrap();
@@ -63,25 +61,15 @@ fn crates() -> Vec<PathBuf> {
 
 /// Every Rust file below a folder (or the file itself), tests left out.
 fn files(at: &Path) -> Vec<PathBuf> {
-    if at.is_file() {
-        return vec![at.to_path_buf()];
-    }
-    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
-    let of_tests = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("test")
+    let is_of_tests = |path: &Path| {
+        let below = path.strip_prefix(at).unwrap();
+        let mut names = below.iter().map(|name| name.to_str().unwrap());
+        names.any(|name| name.starts_with("test"))
     };
-    entries
-        .filter(|path| !of_tests(path))
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .collect()
+    let is_rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    let mut files = super::files(at);
+    files.retain(|path| is_rust(path) && !is_of_tests(path));
+    files
 }
 
 /// The code of a file that is shipped, without comments.

@@ -3,3 +3,30 @@
 mod citations;
 mod layering;
 mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below a folder, or the file itself.
+fn files(at: &Path) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at.to_path_buf()];
+    }
+    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| files(&path)).collect()
+}
+
+/// Name and content of every file at these places; what is no text is left out.
+fn texts(places: &[&str]) -> Vec<(String, String)> {
+    let found = places.iter().flat_map(|place| files(&root().join(place)));
+    found
+        .filter_map(|path| {
+            let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+            Some((name.to_owned(), fs::read_to_string(&path).ok()?))
+        })
+        .collect()
+}

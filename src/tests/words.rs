@@ -1,8 +1,7 @@
 //! Whether pages, comments and messages avoid phrases that CONTRIBUTING.md, "Plain English"
 //! rules out. A program can find only fixed phrases; reviews find the rest.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use super::texts;
 
 /// Files, and folders with all that is below them.
 const PLACES: &[&str] = &[
@@ -52,19 +51,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("CHANGELOG.md", "` is `"),
 ];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Every file below a folder, or the file itself.
-fn files(at: &Path) -> Vec<PathBuf> {
-    if at.is_file() {
-        return vec![at.to_path_buf()];
-    }
-    let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| files(&path)).collect()
-}
-
 /// Comment and string literals of a line of Rust; `is_inside`: it begins in a literal.
 fn prose(line: &str, is_inside: bool) -> String {
     let (code, comment) = match line.find("//") {
@@ -97,14 +83,12 @@ fn sentences(name: &str, text: &str) -> Vec<(usize, String)> {
 #[test]
 fn no_phrase_has_a_plainer_one() {
     let mut wrong = Vec::new();
-    for path in PLACES.iter().flat_map(|place| files(&root().join(place))) {
-        let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+    for (name, text) in texts(PLACES) {
         let is_read = name.ends_with(".md") || name.ends_with(".rs");
         if !is_read || name == "src/tests/words.rs" {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap();
-        for (number, said) in sentences(name, &text) {
+        for (number, said) in sentences(&name, &text) {
             let is_excepted =
                 |(file, part): &(&str, &str)| *file == name && said.contains(&part.to_lowercase());
             let found = PHRASES.iter().find(|(phrase, _)| said.contains(phrase));

@@ -116,26 +116,6 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
 }
 
 #[tokio::test]
-async fn a_group_without_metrics_is_listed_without_resources() {
-    let mut fixture = Fixture::new();
-    fixture.external_names.clear();
-    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
-    let groups = ask(&server, BOTH).await.json()["items"].clone();
-    let groups = groups.as_array().unwrap();
-    assert_eq!(groups.len(), 2);
-    let external = groups
-        .iter()
-        .find(|group| group["metadata"]["name"] == "external.metrics.k8s.io");
-    let resources = external.unwrap()["versions"][0]["resources"].clone();
-    assert!(
-        resources.as_array().is_none_or(Vec::is_empty),
-        "{resources}"
-    );
-    let paths = server.get("/openapi/v3").await.json()["paths"].clone();
-    assert_eq!(paths.as_object().unwrap().len(), 3);
-}
-
-#[tokio::test]
 async fn a_resource_whose_name_begins_like_another_is_listed_once() {
     let mut fixture = Fixture::new();
     let pods = fixture.custom[3].clone();

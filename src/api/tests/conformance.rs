@@ -10,15 +10,13 @@ use futures_util::future::BoxFuture;
 
 use adapter_rules::answer::{Answer as Found, VectorSample};
 use adapter_rules::registry::{Registry, Shape};
-use apimachinery::kinds::{Kind, Kinds};
+use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
-use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use configuration::{Config, Flags};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
-use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -27,8 +25,8 @@ use prometheus_source::decode::decode;
 
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::rules::{InForce, ObjectNames, RuleProvider, StoreAnswers};
-use crate::provider::served::ServedGpus;
+use crate::provider::rules::tests::{FakeObjects, kind};
+use crate::provider::rules::{InForce, RuleProvider, StoreAnswers};
 use crate::provider::{Provider, ProviderError, StoreQuery};
 
 use super::*;
@@ -136,27 +134,6 @@ fn gpus() -> Arc<GpuProvider> {
     Arc::new(provider)
 }
 
-/// A cluster that runs the exporter.
-#[derive(Debug)]
-struct Cluster;
-
-impl ObjectNames for Cluster {
-    fn matching<'a>(
-        &'a self,
-        _: &'a Kind,
-        namespace: Option<&'a str>,
-        _: &'a Selector,
-    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
-        let runs = namespace == Some("gpu-operator");
-        let names = runs.then(|| EXPORTER.into()).into_iter().collect();
-        Box::pin(ready(Some(names)))
-    }
-
-    fn inventory(&self) -> Arc<Inventory> {
-        Arc::default()
-    }
-}
-
 /// The series that the recipe's queries find.
 #[derive(Debug)]
 struct Prometheus;
@@ -184,19 +161,9 @@ impl StoreAnswers for Prometheus {
 fn recipe() -> Arc<RuleProvider> {
     let config = Config::from_yaml("config.yaml", RECIPE, &Flags::default()).unwrap();
     assert_eq!(config.warnings, Vec::<String>::new());
-    let kind = |plural: &str, singular: &str, namespaced| Kind {
-        group: "".into(),
-        version: "v1".into(),
-        plural: plural.into(),
-        singular: singular.into(),
-        short: Vec::new(),
-        kind: singular.into(),
-        namespaced,
-        watchable: true,
-    };
     let kinds = Kinds::new(vec![
-        kind("pods", "pod", true),
-        kind("namespaces", "namespace", false),
+        kind("", "pods", "pod", true),
+        kind("", "namespaces", "namespace", false),
     ]);
     let series = |query: &str| -> Arc<[Shape]> {
         let name = query.split('{').next().unwrap();
@@ -215,7 +182,11 @@ fn recipe() -> Arc<RuleProvider> {
     let mut registry = Registry::default();
     registry.add_custom(&rules, &found(&rules), &kinds);
     registry.add_external(&external_rules, &found(&external_rules), &kinds);
-    let provider = RuleProvider::new(Box::new(Cluster), Box::new(Prometheus));
+    let objects = FakeObjects {
+        names: vec![EXPORTER],
+        ..FakeObjects::default()
+    };
+    let provider = RuleProvider::new(Box::new(objects), Box::new(Prometheus));
     provider.publish(InForce {
         rules,
         external_rules,
@@ -265,7 +236,7 @@ async fn validate(server: &TestServer) -> Vec<Json> {
 
 #[tokio::test]
 async fn nvidias_validator_passes_without_rules() {
-    let server = serving(Arc::new(ServedGpus::from(gpus()))).await;
+    let server = serving(Arc::new(Composite::from(gpus()))).await;
     assert_eq!(validate(&server).await, ["230", "230"]);
     for (metric, wanted) in [
         ("dcgm_gpu_utilization", "50"),
@@ -286,8 +257,9 @@ async fn nvidias_validator_passes_without_rules() {
 #[tokio::test]
 async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
     let server = serving(Arc::new(Composite::new(
-        recipe(),
+        Some(recipe()),
         Arc::new(arc_swap::ArcSwap::new(gpus())),
+        Vec::new(),
     )))
     .await;
     assert_eq!(validate(&server).await, ["46500m", "46500m"]);
@@ -297,7 +269,7 @@ async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
 
 #[tokio::test]
 async fn means_of_the_fleet_take_settings_and_labels_like_others() {
-    let server = serving(Arc::new(ServedGpus::from(gpus()))).await;
+    let server = serving(Arc::new(Composite::from(gpus()))).await;
     let power = |selector: &str| {
         let path = format!("{EXT}/namespaces/default/DCGM_GPU_POWER_USAGE");
         format!("{path}?labelSelector={selector}")

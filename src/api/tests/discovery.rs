@@ -132,6 +132,12 @@ async fn a_group_without_metrics_is_served_without_resources() {
     assert_eq!(groups["groups"].as_array().unwrap().len(), 2);
     let list = server.get(EXT).await.json();
     assert_eq!(list["resources"], serde_json::json!([]), "{list}");
+    let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let all = server.send("GET", "/apis", &[("Accept", v2)]).await.json();
+    let resources = all["items"][1]["versions"][0]["resources"].as_array();
+    assert!(resources.is_none_or(Vec::is_empty), "{all}");
+    let paths = server.get("/openapi/v3").await.json()["paths"].clone();
+    assert_eq!(paths.as_object().unwrap().len(), 3);
 }
 
 #[tokio::test]

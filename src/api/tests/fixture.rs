@@ -190,6 +190,9 @@ impl Fixture {
         if query.metric == "rule" {
             return self.fetch(&query.user).await;
         }
+        if query.metric == "expensive" {
+            return Err(ProviderError::TooMuchWork);
+        }
         if query.metric != "m" {
             return Err(ProviderError::NoSuchMetric);
         }

@@ -1,9 +1,14 @@
 //! The envelope and the value lists as messages: the tests' own decoder of the direct
-//! encoder's output.
+//! encoder's output. serde writes them as the direct encoder of JSON does.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 
 use aggregated_apiserver::api::messages::ListMeta;
 
 use crate::api::messages::LabelSelector;
+use crate::api::usage_messages::{Quantity, Time};
 
 /// `runtime.Unknown`: the envelope behind the four magic bytes.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -27,104 +32,96 @@ pub(crate) struct TypeMeta {
     pub(crate) kind: Option<String>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ObjectReference {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectReference {
     #[prost(string, optional, tag = "1")]
-    pub(crate) kind: Option<String>,
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(string, optional, tag = "2")]
-    pub(crate) namespace: Option<String>,
+    namespace: Option<String>,
     #[prost(string, optional, tag = "3")]
-    pub(crate) name: Option<String>,
+    name: Option<String>,
     #[prost(string, optional, tag = "5")]
-    pub(crate) api_version: Option<String>,
+    api_version: Option<String>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Time {
-    #[prost(int64, optional, tag = "1")]
-    pub(crate) seconds: Option<i64>,
-    #[prost(int32, optional, tag = "2")]
-    pub(crate) nanos: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Quantity {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+struct MetricIdentifier {
     #[prost(string, optional, tag = "1")]
-    pub(crate) text: Option<String>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct MetricIdentifier {
-    #[prost(string, optional, tag = "1")]
-    pub(crate) name: Option<String>,
+    name: Option<String>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) selector: Option<LabelSelector>,
+    selector: Option<LabelSelector>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct MetricValueV1Beta2 {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValueV1Beta2 {
     #[prost(message, optional, tag = "1")]
-    pub(crate) described_object: Option<ObjectReference>,
+    described_object: Option<ObjectReference>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) metric: Option<MetricIdentifier>,
+    metric: Option<MetricIdentifier>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) timestamp: Option<Time>,
+    timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(int64, optional, tag = "4")]
-    pub(crate) window_seconds: Option<i64>,
+    window_seconds: Option<i64>,
     #[prost(message, optional, tag = "5")]
-    pub(crate) value: Option<Quantity>,
+    value: Option<Quantity>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct MetricValueV1Beta1 {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricValueV1Beta1 {
     #[prost(message, optional, tag = "1")]
-    pub(crate) described_object: Option<ObjectReference>,
+    described_object: Option<ObjectReference>,
     #[prost(string, optional, tag = "2")]
-    pub(crate) metric_name: Option<String>,
+    metric_name: Option<String>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) timestamp: Option<Time>,
+    timestamp: Option<Time>,
     #[prost(int64, optional, tag = "4")]
-    pub(crate) window: Option<i64>,
+    window: Option<i64>,
     #[prost(message, optional, tag = "5")]
-    pub(crate) value: Option<Quantity>,
+    value: Option<Quantity>,
     #[prost(message, optional, tag = "6")]
-    pub(crate) selector: Option<LabelSelector>,
+    selector: Option<LabelSelector>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ExternalMetricValue {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExternalMetricValue {
     #[prost(string, optional, tag = "1")]
-    pub(crate) metric_name: Option<String>,
+    metric_name: Option<String>,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub(crate) metric_labels: std::collections::BTreeMap<String, String>,
+    metric_labels: BTreeMap<String, String>,
     #[prost(message, optional, tag = "3")]
-    pub(crate) timestamp: Option<Time>,
+    timestamp: Option<Time>,
     #[prost(int64, optional, tag = "4")]
-    pub(crate) window: Option<i64>,
+    window: Option<i64>,
     #[prost(message, optional, tag = "5")]
-    pub(crate) value: Option<Quantity>,
+    value: Option<Quantity>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ListV1Beta2 {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ListV1Beta2 {
     #[prost(message, optional, tag = "1")]
-    pub(crate) metadata: Option<ListMeta>,
+    metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) items: Vec<MetricValueV1Beta2>,
+    items: Vec<MetricValueV1Beta2>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ListV1Beta1 {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ListV1Beta1 {
     #[prost(message, optional, tag = "1")]
-    pub(crate) metadata: Option<ListMeta>,
+    metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) items: Vec<MetricValueV1Beta1>,
+    items: Vec<MetricValueV1Beta1>,
 }
 
-#[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ExternalList {
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ExternalList {
     #[prost(message, optional, tag = "1")]
-    pub(crate) metadata: Option<ListMeta>,
+    metadata: Option<ListMeta>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) items: Vec<ExternalMetricValue>,
+    items: Vec<ExternalMetricValue>,
 }

@@ -2,7 +2,6 @@
 //! is that statement of docs/protocol.md, "Conformance statements".
 
 mod aggregated;
-mod compute;
 mod conformance;
 mod discovery;
 mod fixture;

@@ -128,6 +128,11 @@ async fn s012_the_root_leads_to_every_version_by_its_hash() {
         // The list of the paths and the items of the lists.
         check_references(&body, "/components/schemas");
     }
+    // By this path kubectl explain finds an external metric.
+    let document = server.get(&format!("{V3}{EXT}")).await.json();
+    let path = format!("{EXT}/namespaces/{{namespace}}/Queue_Depth");
+    let kind = &document["paths"][path]["get"]["x-kubernetes-group-version-kind"];
+    assert_eq!(kind["kind"], "ExternalMetricValueList");
 }
 
 #[tokio::test]
@@ -222,13 +227,4 @@ async fn schemas_describe_the_answers() {
             assert!(item.contains_key(field.as_str().unwrap()), "{gv} {field}");
         }
     }
-}
-
-#[tokio::test]
-async fn an_external_metric_has_the_path_by_which_kubectl_explain_finds_it() {
-    let (server, _) = server().await;
-    let document = server.get(&format!("{V3}{EXT}")).await.json();
-    let path = format!("{EXT}/namespaces/{{namespace}}/Queue_Depth");
-    let kind = &document["paths"][path]["get"]["x-kubernetes-group-version-kind"];
-    assert_eq!(kind["kind"], "ExternalMetricValueList");
 }

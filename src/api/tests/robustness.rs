@@ -34,6 +34,18 @@ async fn s087_every_failure_is_a_status() {
 }
 
 #[tokio::test]
+async fn work_beyond_the_limit_is_told_to_retry() {
+    let (server, _) = server().await;
+    let path = format!("{V2}/namespaces/ns/pods/a/expensive");
+    let answer = server.get(&path).await;
+    assert_eq!(status(&answer)["reason"], "TooManyRequests");
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (429, Some("1"))
+    );
+}
+
+#[tokio::test]
 async fn s088_climbing_out_of_the_path_reaches_nothing() {
     let (server, fixture) = server().await;
     for target in [

@@ -1,7 +1,4 @@
-use std::sync::atomic::Ordering;
-
 use super::*;
-use crate::telemetry::health::Weight;
 
 #[tokio::test]
 async fn s016_wildcard_lists_exactly_the_pods_with_data() {
@@ -243,7 +240,8 @@ async fn s034_the_versions_differ_in_names_of_fields_alone() {
 async fn s028_only_get_is_served() {
     let (server, fixture) = server().await;
     let custom = format!("{V2}/namespaces/ns/pods/*/m");
-    for path in [custom.as_str(), V2, "/apis", "/readyz"] {
+    let others = ["/readyz", "/metrics", "/version", "/openapi/v2"];
+    for path in [custom.as_str(), V2, "/apis"].into_iter().chain(others) {
         for method in ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"] {
             let answer = server.send(method, path, &[]).await;
             assert_eq!(answer.status, 405, "{method} {path}");
@@ -251,54 +249,4 @@ async fn s028_only_get_is_served() {
         }
     }
     assert_eq!(fixture.times_asked(), 0);
-}
-
-#[tokio::test]
-async fn before_the_first_poll_the_answer_is_503_without_retry_after() {
-    let (server, fixture) = server().await;
-    fixture.ready.store(false, Ordering::SeqCst);
-    for path in [
-        format!("{V2}/namespaces/ns/pods/*/m"),
-        format!("{EXT}/namespaces/ns/queue_depth"),
-    ] {
-        let answer = server.get(&path).await;
-        assert_eq!(status(&answer)["reason"], "ServiceUnavailable");
-        assert_eq!((answer.status, answer.header("retry-after")), (503, None));
-    }
-}
-
-#[tokio::test]
-async fn health_is_plain_text_and_readiness_can_be_refused() {
-    let fixture = Arc::new(Fixture::new());
-    let telemetry = Telemetry::new();
-    let ready = telemetry
-        .health
-        .register("objects", Weight::Readiness, Some("the list of pods"));
-    let api = Api::new(fixture, || NOW, telemetry);
-    let server = TestServer::start(open(&api)).await;
-    for path in ["/livez", "/healthz"] {
-        let answer = server.get(path).await;
-        assert_eq!(
-            (answer.status, answer.text().as_str()),
-            (200, "ok"),
-            "{path}"
-        );
-    }
-    assert_eq!(server.get("/readyz").await.status, 500);
-    ready.set(None);
-    let answer = server.get("/readyz").await;
-    assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; charset=utf-8")
-    );
-    for path in [
-        "/readyz/",
-        "//readyz",
-        "/Readyz",
-        "/readyz%00",
-        "/healthz/../apis",
-    ] {
-        assert!(matches!(server.get(path).await.status, 400 | 404), "{path}");
-    }
 }

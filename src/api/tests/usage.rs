@@ -11,34 +11,26 @@ use serde_json::json;
 
 use super::messages::Unknown;
 use super::*;
+use crate::provider::composite::Composite;
+use crate::provider::gpu::GpuProvider;
+use crate::provider::rules::tests::FakeObjects;
 use crate::provider::rules::{ObjectNames, RuleProvider, StoreAnswers};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
 use crate::provider::{ProviderError, StoreQuery};
 use adapter_rules::answer::Answer as Found;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
-use gpu_metrics::inventory::{Inventory, PodPhase};
+use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1";
 const OLDER: &str = "/apis/metrics.k8s.io/v1beta1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-#[derive(Debug)]
-struct Cluster(Arc<Inventory>);
-
-impl ObjectNames for Cluster {
-    fn matching<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: &'a Selector,
-    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
-        Box::pin(ready(None))
-    }
-
-    fn inventory(&self) -> Arc<Inventory> {
-        Arc::clone(&self.0)
-    }
+fn cluster(pods: Vec<Pod>, nodes: &[&str]) -> Box<FakeObjects> {
+    Box::new(FakeObjects {
+        inventory: Arc::new(inventory(pods, nodes)),
+        ..FakeObjects::default()
+    })
 }
 
 /// Returns the same samples to every query, and records the query.
@@ -93,14 +85,16 @@ async fn metrics(prometheus: Prometheus) -> TestServer {
         late,
         pod("other", "d", &[("app", "x")]),
     ];
-    let cluster = Cluster(Arc::new(inventory(pods, &["n1", "n2"])));
-    let provider = RuleProvider::new(Box::new(cluster), Box::new(prometheus));
+    let cluster = cluster(pods, &["n1", "n2"]);
+    let provider = RuleProvider::new(cluster, Box::new(prometheus));
     provider.tell_usage(Some(rules()));
     serve(Arc::new(provider)).await
 }
 
-async fn serve(provider: Arc<RuleProvider>) -> TestServer {
-    let api = Api::new(provider, || NOW, Telemetry::new());
+async fn serve(rules: Arc<RuleProvider>) -> TestServer {
+    let no_gpus = Arc::new(arc_swap::ArcSwap::from_pointee(GpuProvider::new(&[])));
+    let provider = Composite::new(Some(rules), no_gpus, Vec::new());
+    let api = Api::new(Arc::new(provider), || NOW, Telemetry::new());
     TestServer::start(open(&api)).await
 }
 
@@ -244,30 +238,6 @@ async fn s117_labels_and_fields_select() {
         let message = status(&answer)["message"].to_string().replace('\\', "");
         assert!(message.contains(words), "{target}: {message}");
     }
-}
-
-#[tokio::test]
-async fn each_namespace_is_asked_about_twice() {
-    let prometheus = Prometheus::default();
-    let server = metrics(prometheus.clone()).await;
-    server.get(&format!("{METRICS}/pods")).await;
-    let mut asked = prometheus.asked.lock().unwrap().clone();
-    asked.sort();
-    let of = |matchers: &str| {
-        [
-            format!("sum(container_memory_working_set_bytes{{{matchers}}}) by (pod,container)"),
-            format!(
-                "sum(rate(container_cpu_usage_seconds_total{{{matchers}}}[1m])) by (pod,container)"
-            ),
-        ]
-    };
-    let mut wanted = [
-        of(r#"namespace="ns",pod=~"a|b|c""#),
-        of(r#"namespace="other",pod="d""#),
-    ]
-    .concat();
-    wanted.sort();
-    assert_eq!(asked, wanted);
 }
 
 #[tokio::test]

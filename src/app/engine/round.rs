@@ -36,7 +36,7 @@ impl Engine {
         let mut round = Round::Complete;
         for spec in &self.signals {
             if !self.pipeline.is_wanted(spec.id, at) {
-                self.polls.rests(&spec.name);
+                measure::rests(self.metrics(), &spec.name);
             }
         }
         let due = |spec: &&SignalSpec| self.is_due(spec, at);
@@ -139,9 +139,7 @@ impl Engine {
                     false => self.pipeline.take_part(batch, at),
                 };
                 read.parts.answered();
-                let intake = measure::intake(&report);
-                self.polls
-                    .answered(&spec.name, took, measure::secs(at), intake);
+                measure::answered(self.metrics(), &spec.name, (took, at), &report);
                 self.log_report(spec, &report);
                 self.retries.answered(spec.id);
                 self.set_skew(fetched.clock_skew);
@@ -170,7 +168,7 @@ impl Engine {
                     self.retries.failed(spec.id, interval, now, clock::jitter());
                 }
                 let kind = error.kind().label();
-                self.polls.ended(&spec.name, kind, took);
+                measure::ended(self.metrics(), &spec.name, kind, took);
                 if self.journal.failed(spec.id, &error, now) {
                     let source = self.source.address();
                     tracing::warn!(

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::*;
+use crate::provider::composite::Composite;
 use crate::provider::gpu::ServedProvider;
-use crate::provider::served::ServedGpus;
 use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Probe;
@@ -185,7 +185,8 @@ impl World {
     }
 
     fn ask(&self, metric: &str) -> Result<f64, String> {
-        ask(&ServedGpus::new(Arc::clone(&self.served)), metric)
+        let provider = Composite::new(None, Arc::clone(&self.served), Vec::new());
+        ask(&provider, metric)
     }
 
     /// Waits for a value; every answer before it must satisfy `rightly`.

@@ -36,7 +36,7 @@ use crate::api::{Api, router};
 use crate::app::engine::Wiring;
 use crate::app::gpus::Running;
 use crate::app::relist::RelistTimes;
-use crate::provider::served::ServedGpus;
+use crate::provider::composite::Composite;
 use crate::telemetry::{self, Telemetry};
 
 use autoscalers::Autoscalers;
@@ -120,8 +120,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let wiring = Wiring::new(&config, inventory, relist, telemetry.clone());
     let gpus = Running::start(config, source, &wiring);
     gpus.serve(&wiring);
-    let served = Arc::new(ServedGpus::new(wiring.served));
-    let api = Api::new(served, clock::now, telemetry);
+    let provider = Composite::new(None, wiring.served, Vec::new());
+    let api = Api::new(Arc::new(provider), clock::now, telemetry);
     let mut open = router::open(&api);
     let mut autoscaled = None;
     let (stop, stopped) = watch::channel(false);

@@ -19,7 +19,6 @@ pub(in crate::provider) struct Sought<'a> {
 }
 
 impl GpuProvider {
-    /// Finds an external metric.
     pub(in crate::provider) fn sought<'a>(
         &'a self,
         current: Option<&'a AnsweredSnapshot>,
@@ -46,7 +45,6 @@ impl GpuProvider {
         })
     }
 
-    /// Passes the value of an external metric to `sink`.
     pub(super) fn external(
         &self,
         current: Option<&AnsweredSnapshot>,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::FutureExt as _;
 
 use super::*;
+use crate::provider::Provider;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use adapter_rules::answer::VectorSample;
@@ -19,25 +20,37 @@ use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// Pods and deployments `a`, `b`, `c` of namespace `n`.
-#[derive(Debug)]
-struct Objects3;
+/// Objects of these names, each with its own as the label `app`, whatever the kind.
+#[derive(Debug, Default)]
+pub(crate) struct FakeObjects {
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) inventory: Arc<Inventory>,
+}
 
-impl ObjectNames for Objects3 {
+impl FakeObjects {
+    fn abc() -> Self {
+        Self {
+            names: vec!["a", "b", "c"],
+            ..Self::default()
+        }
+    }
+}
+
+impl ObjectNames for FakeObjects {
     fn matching<'a>(
         &'a self,
         _: &'a Kind,
         _: Option<&'a str>,
         selector: &'a Selector,
     ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
-        let all = ["a", "b", "c"].into_iter();
         let labels = |name: &str| Labels::from_pairs([("app", name)]);
+        let all = self.names.iter();
         let matching = all.filter(|name| selector.matches(&labels(name)));
-        Box::pin(ready(Some(matching.map(Into::into).collect())))
+        Box::pin(ready(Some(matching.map(|name| (*name).into()).collect())))
     }
 
     fn inventory(&self) -> Arc<Inventory> {
-        Arc::default()
+        Arc::clone(&self.inventory)
     }
 }
 
@@ -87,7 +100,7 @@ fn sample(labels: &[(&str, &str)], value: f64) -> VectorSample {
     }
 }
 
-fn kind(group: &str, plural: &str, singular: &str, namespaced: bool) -> Kind {
+pub(crate) fn kind(group: &str, plural: &str, singular: &str, namespaced: bool) -> Kind {
     Kind {
         group: group.into(),
         version: "v1".into(),
@@ -125,15 +138,18 @@ fn rules(list: &str, yaml: &str) -> Vec<Rule> {
     rules.usable
 }
 
-fn provider(answers: Prometheus) -> RuleProvider {
-    provider_in(Box::new(Objects3), answers)
+fn provider(answers: Prometheus) -> Composite {
+    provider_by(rules("rules", RULES), Box::new(FakeObjects::abc()), answers)
 }
 
-fn provider_in(objects: Box<dyn ObjectNames>, answers: Prometheus) -> RuleProvider {
-    provider_by(rules("rules", RULES), objects, answers)
+/// Rules without GPU metrics.
+fn provider_by(rules: Vec<Rule>, objects: Box<dyn ObjectNames>, answers: Prometheus) -> Composite {
+    let rules = Arc::new(rule_provider(rules, objects, answers));
+    let no_gpus = Arc::new(ArcSwap::from_pointee(GpuProvider::new(&[])));
+    Composite::new(Some(rules), no_gpus, Vec::new())
 }
 
-fn provider_by(
+fn rule_provider(
     rules: Vec<Rule>,
     objects: Box<dyn ObjectNames>,
     answers: Prometheus,
@@ -278,7 +294,8 @@ fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not
         r#"sum(hits{namespace="n",pod=~"p0|stays"}) by (pod)"#,
         Answer::Vector(samples.into()),
     )]));
-    let provider = provider_in(Box::new(Churning::default()), answers);
+    let objects = Box::new(Churning::default());
+    let provider = provider_by(rules("rules", RULES), objects, answers);
     let list = custom(&provider, "pods", everything(), "");
     assert_eq!(list, Ok(vec![("stays".to_owned(), 1.0)]));
     let next = custom(&provider, "pods", everything(), "");
@@ -326,10 +343,12 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
 
 #[test]
 fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
-    let rules = Arc::new(provider(Prometheus(BTreeMap::new())));
+    let rules = rules("rules", RULES);
+    let objects = Box::new(FakeObjects::abc());
+    let rules = Arc::new(rule_provider(rules, objects, Prometheus::default()));
     let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
     let gpus = Arc::new(ArcSwap::from_pointee(gpus));
-    let both = Composite::new(Arc::clone(&rules), Arc::clone(&gpus));
+    let both = Composite::new(Some(Arc::clone(&rules)), Arc::clone(&gpus), Vec::new());
     let listed = both.custom_metrics();
     assert!(Arc::ptr_eq(&listed, &both.custom_metrics()), "made once");
     let has = |resource: &str, metric: &str| {

@@ -279,13 +279,13 @@ fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing()
 }
 
 #[test]
-fn what_is_no_number_or_below_nothing_is_nothing() {
+fn of_pods_what_is_no_number_or_below_nothing_is_nothing() {
     let (nan, negative) = (f64::NAN, -1100.0);
     let scene = Scene {
-        inventory: inventory(vec![pod("ns", "a", &[]), pod("ns", "b", &[])], &["m", "n"]),
+        inventory: inventory(vec![pod("ns", "a", &[]), pod("ns", "b", &[])], &[]),
         prometheus: Prometheus(vec![
             (
-                r#"cpu_usage namespace="ns""#,
+                CPU,
                 vec![
                     sample("ns/a/one", negative, 10),
                     sample("ns/a/two", nan, 20),
@@ -294,21 +294,13 @@ fn what_is_no_number_or_below_nothing_is_nothing() {
                 ],
             ),
             (
-                r#"memory_working_set namespace="ns""#,
+                MEMORY,
                 vec![
                     sample("ns/a/one", 3100.0, 11),
                     sample("ns/a/two", negative, 21),
                     sample("ns/b/one", nan, 11),
                     sample("ns/b/two", negative, 21),
                 ],
-            ),
-            (
-                "cpu_usage id='/'",
-                vec![sample("m", negative, 10), sample("n", 1200.0, 14)],
-            ),
-            (
-                "memory_working_set id='/'",
-                vec![sample("m", 2100.0, 11), sample("n", nan, 12)],
             ),
         ]),
     };
@@ -317,56 +309,43 @@ fn what_is_no_number_or_below_nothing_is_nothing() {
         told("ns/b", 10, &[("one", 0, 0), ("two", 1310, 0)]),
     ];
     assert_eq!(scene.list(Measured::Pods, None), Ok(pods));
-    let nodes = vec![
-        told("m", 10, &[("", 0, 2100)]),
-        told("n", 12, &[("", 1200, 0)]),
-    ];
-    assert_eq!(scene.list(Measured::Nodes, None), Ok(nodes));
 }
 
 #[test]
-fn nodes_need_both() {
+fn nodes_need_both_and_a_value_that_is_too_large_is_none() {
     let scene = Scene {
-        inventory: inventory(Vec::new(), &["l", "m", "n"]),
+        inventory: inventory(Vec::new(), &["k", "l", "m", "n", "o", "p"]),
         prometheus: Prometheus(vec![
             (
-                r#"cpu_usage instance=~"l|m|n" (instance)"#,
-                vec![sample("l", 1100.0, 10), sample("m", 1200.0, 14)],
-            ),
-            (
-                r#"memory_working_set instance=~"l|m|n""#,
+                r#"cpu_usage instance=~"k|l|m|n|o|p" (instance)"#,
                 vec![
-                    sample("l", 2100.0, 11),
-                    sample("m", 2200.0, 12),
-                    sample("n", 2300.0, 12),
+                    sample("k", f64::INFINITY, 1),
+                    sample("l", 1100.0, 10),
+                    sample("m", 1200.0, 14),
+                    sample("o", -1100.0, 10),
+                    sample("p", 1200.0, 14),
                 ],
             ),
-            (r#"cpu_usage instance="n""#, vec![]),
+            (
+                r#"memory_working_set instance=~"k|l|m|n|o|p" id='/'"#,
+                vec![
+                    sample("k", 1.0, 1),
+                    sample("l", 2100.0, 11),
+                    sample("n", 2300.0, 12),
+                    sample("o", 2100.0, 11),
+                    sample("p", f64::NAN, 12),
+                ],
+            ),
         ]),
     };
     let both = vec![
         told("l", 10, &[("", 1100, 2100)]),
-        told("m", 12, &[("", 1200, 2200)]),
+        told("o", 10, &[("", 0, 2100)]),
+        told("p", 12, &[("", 1200, 0)]),
     ];
     assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
-    let gone = scene.ask(Measured::Nodes, None, Which::Named("o".to_owned()));
+    let gone = scene.ask(Measured::Nodes, None, Which::Named("z".to_owned()));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
-}
-
-#[test]
-fn what_is_too_large_to_be_said_is_no_sample() {
-    let scene = Scene {
-        inventory: inventory(Vec::new(), &["m", "n"]),
-        prometheus: Prometheus(vec![
-            (
-                CPU,
-                vec![sample("m", f64::INFINITY, 1), sample("n", 1.0, 1)],
-            ),
-            (MEMORY, vec![sample("m", 1.0, 1), sample("n", 1.0, 1)]),
-        ]),
-    };
-    let only = vec![told("n", 1, &[("", 1, 1)])];
-    assert_eq!(scene.list(Measured::Nodes, None), Ok(only));
 }
 
 #[test]

@@ -30,6 +30,33 @@ pub struct Spec {
     pub help: &'static str,
 }
 
+/// For a query: 2 ms to 30 s, the default time limit and beyond.
+const QUERY_BUCKETS: [f64; 13] = [
+    0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
+
+/// For computing the values: 0.1 ms to 5 s.
+const SNAPSHOT_BUCKETS: [f64; 13] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
+
+/// For a request: answers from memory take 0.1 ms; the longest time limit is 10 s.
+const REQUEST_BUCKETS: [f64; 15] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    10.0,
+];
+
+impl Spec {
+    /// The buckets of a histogram, in seconds.
+    pub(super) fn buckets(&self) -> &'static [f64] {
+        match self.name {
+            name if name == QUERY_SECONDS.name => &QUERY_BUCKETS,
+            name if name == SNAPSHOT_SECONDS.name => &SNAPSHOT_BUCKETS,
+            _ => &REQUEST_BUCKETS,
+        }
+    }
+}
+
 macro_rules! catalog {
     ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(

@@ -3,17 +3,15 @@
 
 use procfs::process::{LimitValue, Process, Stat, Status};
 
+use super::Metrics;
 use super::catalog::{
     PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_THREADS,
     PROCESS_VIRTUAL, Spec,
 };
-use super::families::Families;
 
-/// Reads one value.
 type ReadFigure = fn() -> Option<f64>;
 
-/// Registers the process' metrics.
-pub(super) fn show(families: &Families) {
+pub(super) fn show(metrics: &Metrics) {
     let figures: [(&Spec, ReadFigure); 6] = [
         (&PROCESS_CPU, || {
             let stat = stat()?;
@@ -26,10 +24,10 @@ pub(super) fn show(families: &Families) {
         (&PROCESS_MAX_FDS, max_files),
     ];
     for (spec, figure) in figures {
-        families.read(spec, &[], figure);
+        metrics.read(spec, &[], figure);
     }
     let started = started();
-    families.read(&PROCESS_START, &[], move || started);
+    metrics.read(&PROCESS_START, &[], move || started);
 }
 
 fn this() -> Option<Process> {

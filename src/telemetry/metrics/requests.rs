@@ -6,12 +6,6 @@ use std::time::Duration;
 
 use super::{Metrics, catalog};
 
-/// Answers from memory take 0.1 ms; the longest time limit is 10 s.
-const BUCKETS: [f64; 15] = [
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
-    10.0,
-];
-
 /// The class of a request. The caller makes sure that the values are from closed
 /// sets, not text that came with the request.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +43,11 @@ impl UnderWay {
             group,
             resource,
         } = class;
-        let families = &self.metrics.families;
         let values = [verb, group, resource, &code.to_string()];
-        families.count(&catalog::REQUESTS, &values, 1);
-        families.observe(
-            &catalog::REQUEST_SECONDS,
-            &[group, resource],
-            &BUCKETS,
-            took,
-        );
+        self.metrics.count(&catalog::REQUESTS, &values, 1);
+        let values = [group, resource];
+        self.metrics
+            .observe(&catalog::REQUEST_SECONDS, &values, took);
     }
 }
 
@@ -65,7 +55,7 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.answered {
-            self.metrics.families.count(&catalog::ABORTED, &[], 1);
+            self.metrics.count(&catalog::ABORTED, &[], 1);
         }
     }
 }

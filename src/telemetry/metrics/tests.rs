@@ -11,16 +11,9 @@ use super::*;
 fn busy() -> Metrics {
     let metrics = Metrics::new(&Health::new());
     let took = Duration::from_millis(30);
-    let intake = IntakeCounts {
-        accepted: 10,
-        samples_dropped: [("invalid", 1), ("too_old", 0), ("future", 0)],
-        series_dropped: [("unidentified", 0), ("too_many", 0)],
-    };
-    let polls = metrics.polls();
-    polls.answered("DCGM_FI_DEV_GPU_UTIL", took, 1.7e9, intake);
-    polls.ended("DCGM_FI_DEV_GPU_UTIL", "timeout", took);
-    let series = (&catalog::SERIES, [].as_slice(), Some(80.0));
-    polls.published(took, &[series]);
+    metrics.count(&catalog::QUERIES, &["DCGM_FI_DEV_GPU_UTIL", "timeout"], 2);
+    metrics.observe(&catalog::QUERY_SECONDS, &["DCGM_FI_DEV_GPU_UTIL"], took);
+    metrics.observe(&catalog::SNAPSHOT_SECONDS, &[], took);
     let class = Class {
         verb: "get",
         group: "custom.metrics.k8s.io",
@@ -140,13 +133,9 @@ fn what_is_not_known_is_left_out() {
     known.store(8, Ordering::Relaxed);
     assert!(render().contains(&format!("{row} 8")));
     let active = "gpu_metrics_apiserver_devices{state=\"active\"}";
-    let publish = |number| {
-        let figure: Figure = (&catalog::DEVICES, &["active"], number);
-        metrics.polls().published(Duration::ZERO, &[figure]);
-    };
-    publish(Some(1.5));
+    metrics.show(&catalog::DEVICES, &["active"], Some(1.5));
     assert!(render().contains(&format!("{active} 1.5")));
-    publish(None);
+    metrics.show(&catalog::DEVICES, &["active"], None);
     assert!(!render().contains(active));
 }
 

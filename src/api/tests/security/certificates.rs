@@ -7,6 +7,7 @@ use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
 
 use super::*;
 use aggregated_apiserver::certificates::authority::Validity;
@@ -21,7 +22,10 @@ async fn s053_without_credentials_health_is_open_and_values_are_not() {
     let scene = Scene::new().await;
     assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
     assert!(scene.reviewer.asked().is_empty());
-    refused(&scene.direct(VALUES, &[]).await, 403);
+    let id = "3f1d2c4b-aaaa-bbbb-cccc-1234567890ab";
+    let answer = scene.direct(VALUES, &[("Audit-Id", id)]).await;
+    refused(&answer, 403);
+    assert_eq!(answer.header("audit-id"), Some(id));
     assert_eq!(scene.reviewed(), Identity::anonymous());
 }
 
@@ -63,30 +67,50 @@ async fn s056_a_self_signed_certificate_with_the_proxys_name_is_refused() {
     name.push(DnType::CommonName, "front-proxy-client");
     let key = KeyPair::generate().unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let config = config_of(&scene, certificate.der().clone(), &key.serialize_pem());
+    let key = private(&key.serialize_pem());
+    let config = showing(&scene, certificate.der(), &key, &TLS13);
     for target in [VALUES, "/readyz"] {
-        let request = format!(
-            "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
-             X-Remote-User: mallory\r\nX-Remote-Group: system:masters\r\n\r\n"
-        );
+        let request = head(target, &AS_MASTER);
         refused(&scene.raw(config.clone(), request.as_bytes()).await, 401);
     }
     assert_eq!(scene.times_served(), 0);
 }
 
-fn config_of(scene: &Scene, certificate: CertificateDer<'static>, key: &str) -> ClientConfig {
+fn private(pem: &str) -> PrivateKeyDer<'static> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+/// Shows a client's certificate, whether the key is its own or not.
+#[derive(Debug)]
+struct Shown(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// A client that shows a certificate and signs with a key.
+fn showing(
+    scene: &Scene,
+    certificate: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'_>,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> ClientConfig {
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(key).unwrap();
+    let shown = CertifiedKey::new(vec![certificate.clone()], key);
     let mut roots = RootCertStore::empty();
     roots.add(scene.server.authority.certificate()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(&[version])
         .unwrap()
         .with_root_certificates(roots)
-        .with_client_auth_cert(
-            vec![certificate],
-            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-        )
-        .unwrap()
+        .with_client_cert_resolver(Arc::new(Shown(Arc::new(shown))))
 }
 
 #[tokio::test]
@@ -138,9 +162,8 @@ async fn a_clients_uid_and_all_its_organizations_count_and_a_name_it_must_have()
         }
         let issued = authority.sign(params);
         let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-        let config = config_of(&scene, certificate, &issued.key);
-        let request = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let answer = scene.raw(config, request.as_bytes()).await;
+        let config = showing(&scene, &certificate, &private(&issued.key), &TLS13);
+        let answer = scene.raw(config, head(VALUES, &[]).as_bytes()).await;
         let Some((user, uid)) = wanted else {
             refused(&answer, 401);
             continue;
@@ -253,44 +276,9 @@ async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
     }
 }
 
-/// Shows another client's certificate and signs with a different key.
-#[derive(Debug)]
-struct Thief(Arc<CertifiedKey>);
-
-impl ResolvesClientCert for Thief {
-    fn resolve(&self, _: &[&[u8]], _: &[rustls::SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
-}
-
-/// Shows a certificate and signs with a key, whether they match or not.
-fn thief(
-    scene: &Scene,
-    certificate: &CertificateDer<'static>,
-    key: &PrivateKeyDer<'_>,
-    version: &'static rustls::SupportedProtocolVersion,
-) -> ClientConfig {
-    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(key).unwrap();
-    let shown = CertifiedKey::new(vec![certificate.clone()], key);
-    let mut roots = RootCertStore::empty();
-    roots.add(scene.server.authority.certificate()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[version])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_client_cert_resolver(Arc::new(Thief(Arc::new(shown))))
-}
-
 /// The status of the answer; 0 where the handshake fails.
 async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
-    let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
-    );
+    let request = head(target, &[("X-Remote-User", "bob")]);
     match scene.server.connect_with(config).await {
         // In TLS 1.3 the client learns of the refusal after the handshake.
         Ok(mut stream) => {
@@ -306,8 +294,8 @@ async fn s061_a_certificate_without_its_key_does_not_get_through_the_handshake()
     let scene = Scene::new().await;
     let (victim, own) = (scene.proxy(), scene.proxy());
     for (key, code) in [(own.key(), 0), (victim.key(), 200)] {
-        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-            let config = thief(&scene, &victim.certificate, &key, version);
+        for version in [&TLS12, &TLS13] {
+            let config = showing(&scene, &victim.certificate, &key, version);
             let got = try_as(&scene, config, VALUES).await;
             assert_eq!(got, code, "{version:?}");
         }
@@ -335,24 +323,14 @@ async fn s062_a_proxy_that_names_no_user_is_nobody() {
 async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
     let scene = Scene::new().await;
     let rotated = CertificateAuthority::new("rotated", validity()).unwrap();
-    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+    for version in [&TLS12, &TLS13] {
         scene.set(
             "requestheader-client-ca-file",
             &scene.proxies.certificate_pem(),
         );
         let proxy = scene.proxy();
-        let mut roots = RootCertStore::empty();
-        roots.add(scene.server.authority.certificate()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_client_auth_cert(vec![proxy.certificate.clone()], proxy.key())
-            .unwrap();
-        let request = format!(
-            "GET {VALUES} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
-        );
+        let config = showing(&scene, &proxy.certificate, &proxy.key(), version);
+        let request = head(VALUES, &[("X-Remote-User", "bob")]);
         let ask = async || {
             let mut stream = scene.server.connect_with(config.clone()).await.unwrap();
             let _ = stream.write_all(request.as_bytes()).await;
@@ -383,8 +361,7 @@ async fn a_certificate_with_rubbish_in_it_harms_nobody() {
     params.custom_extensions.push(unknown);
     let issued = authority.sign(params);
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
-    let config = thief(&scene, &certificate, &key, &rustls::version::TLS13);
+    let config = showing(&scene, &certificate, &private(&issued.key), &TLS13);
     // A critical extension that is unknown.
     let code = try_as(&scene, config, "/readyz").await;
     assert!(matches!(code, 0 | 401), "{code}");

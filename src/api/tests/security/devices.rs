@@ -5,13 +5,13 @@ use http_body_util::BodyExt;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::provider::served::ServedGpus;
+use crate::provider::composite::Composite;
 use crate::provider::tests::explained::shared_gpu;
 
 /// A server of a shared GPU, whose users have the rights of this rule.
 fn server(rule: impl Fn(&str, &str) -> bool + Send + 'static) -> Router {
     let (provider, now) = shared_gpu();
-    let provider = Arc::new(ServedGpus::from(provider));
+    let provider = Arc::new(Composite::from(provider));
     let api = Api::new(provider, move || now, Telemetry::new());
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.rule(move |_, what| match what {

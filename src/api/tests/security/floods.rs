@@ -77,26 +77,6 @@ impl Scene {
         let issued = self.clients.client(user, None, validity()).unwrap();
         self.ask(Some(&issued), target, &[]).await
     }
-
-    /// Sends requests with garbage tokens, each on a connection of its own. Returns when
-    /// as many as there are permits are under review, and held there. The others wait
-    /// until the set is dropped.
-    async fn garbage(&self, count: usize, permits: usize) -> tokio::task::JoinSet<()> {
-        let mut tasks = tokio::task::JoinSet::new();
-        for index in 0..count {
-            let client = self.server.http2();
-            let request = client.get(self.server.url(VALUES));
-            let request = request.bearer_auth(format!("garbage{index}"));
-            tasks.spawn(async move {
-                let _ = request.send().await;
-            });
-        }
-        until("all permits are taken", async || {
-            self.reviewer.tokens_asked().len() == permits
-        })
-        .await;
-        tasks
-    }
 }
 
 #[tokio::test]
@@ -211,23 +191,6 @@ async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
 }
 
 #[tokio::test]
-async fn token_flood_does_not_delay_the_front_proxy() {
-    let scene = Scene::with(SecuritySettings {
-        token_reviews: 4,
-        ..patient()
-    })
-    .await;
-    scene.reviewer.hold(|token| token.starts_with("garbage"));
-    let _garbage = scene.garbage(40, 4).await;
-    let began = Instant::now();
-    assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
-    assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
-    // Direct clients with a certificate are not delayed either.
-    assert_eq!(scene.as_user("bob", VALUES).await.status, 200);
-    assert!(began.elapsed() < Duration::from_secs(10));
-}
-
-#[tokio::test]
 async fn a_garbage_token_ends_its_connection() {
     let scene = Scene::new().await;
     let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
@@ -256,14 +219,4 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
     let last = text.lines().last().unwrap();
     let wanted = "more requests refused verdict=\"forbidden\" left_out=950";
     assert!(last.contains(wanted), "{last}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_review_that_hangs_is_answered_500_for_discovery_and_for_values() {
-    let reviewer = Arc::new(FakeReviewer::new());
-    reviewer.mood(Mood::Hanging);
-    let service = without_network(&reviewer);
-    for path in ["/apis", VALUES] {
-        assert_eq!(code(&service, path).await, 500, "{path}");
-    }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::api::request::Backend;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
+use aggregated_apiserver::testing::frames::Frames;
 
 #[tokio::test]
 async fn a_panic_fails_one_request_and_keeps_the_connection() {
@@ -201,4 +202,34 @@ async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() 
     }
     assert_eq!(scene.counters.refusals("headers_too_large"), 4);
     assert_eq!(scene.times_served(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_counts_as_a_request_until_it_is_taken() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let reviewer = Arc::new(FakeReviewer::new());
+    reviewer.rule(|_, _| AccessVerdict::Allowed);
+    let api = super::super::api(&Arc::new(Fixture::new()));
+    let settings = SecuritySettings {
+        anonymous_in_flight: 1,
+        ..SecuritySettings::default()
+    };
+    let routes = Router::new().fallback(async || "an answer");
+    let service = into_service(secured(routes, &api, &reviewer, settings));
+    let authority = CertificateAuthority::new("test", validity()).unwrap();
+    let limits = Limits {
+        read: HOUR,
+        idle: HOUR,
+        stall: HOUR,
+        drain: HOUR,
+        ..Limits::default()
+    };
+    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
+    let mut client = Frames::connect(&server, 0).await;
+    let stream = client.get(VALUES).await.unwrap();
+    client.began(1).await;
+    assert_eq!(server.get(VALUES).await.status, 429);
+    client.open(stream, 1 << 20).await;
+    client.answered(1).await;
+    assert_eq!(server.get(VALUES).await.status, 200);
 }

@@ -8,7 +8,6 @@ mod certificates;
 mod devices;
 mod floods;
 mod headers;
-mod held;
 mod limits;
 mod tokens;
 mod transport;
@@ -199,11 +198,7 @@ impl Scene {
         target: &str,
         headers: &[(&str, &str)],
     ) -> TestResponse {
-        let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str("\r\n");
+        let head = head(target, headers);
         self.raw(self.config(shown), head.as_bytes()).await
     }
 
@@ -248,16 +243,39 @@ impl Scene {
     }
 }
 
+/// The head of a request on a connection of its own.
+fn head(target: &str, headers: &[(&str, &str)]) -> String {
+    let lines = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let lines: String = lines.collect();
+    format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n")
+}
+
 /// An API with its layers, without a network: every client is anonymous.
 fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
+    secured(
+        router::routes(api),
+        api,
+        reviewer,
+        SecuritySettings::default(),
+    )
+}
+
+fn secured(
+    routes: Router,
+    api: &Api,
+    reviewer: &Arc<FakeReviewer>,
+    settings: SecuritySettings,
+) -> Router {
     let security = Security::new(
         Arc::new(TrustStore::new(false)),
         reviewer.clone(),
         Arc::new(SystemTime::now),
-        SecuritySettings::default(),
+        settings,
         api.counters(),
     );
-    router::secured(router::routes(api), api, &Arc::new(security))
+    router::secured(routes, api, &Arc::new(security))
 }
 
 fn proxy_of(authority: &CertificateAuthority) -> Issued {

@@ -115,19 +115,6 @@ async fn s099_old_versions_are_refused_and_every_suite_is_modern() {
 }
 
 #[tokio::test]
-async fn s100_a_refusal_has_an_audit_id_too() {
-    let scene = Scene::new().await;
-    let good = "3f1d2c4b-aaaa-bbbb-cccc-1234567890ab";
-    let answer = scene.direct(VALUES, &[("Audit-Id", good)]).await;
-    refused(&answer, 403);
-    assert_eq!(answer.header("audit-id"), Some(good));
-    for bad in ["<x>", "", "a b"] {
-        let answer = scene.direct(VALUES, &[("Audit-Id", bad)]).await;
-        assert_eq!(answer.header("audit-id").unwrap().len(), 36);
-    }
-}
-
-#[tokio::test]
 async fn only_a_front_proxys_certificate_makes_a_front_proxy() {
     let scene = Scene::new().await;
     let bob = scene.clients.client("bob", None, validity()).unwrap();

@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test]
 async fn the_group_comes_and_goes_with_the_rules() {
-    let cluster = Cluster(Arc::new(inventory(Vec::new(), &["n1"])));
-    let provider = RuleProvider::new(Box::new(cluster), Box::new(Prometheus::default()));
+    let cluster = cluster(Vec::new(), &["n1"]);
+    let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
     let provider = Arc::new(provider);
     let server = serve(Arc::clone(&provider)).await;
     for (rules, status) in [(None, 404), (Some(rules()), 200), (None, 404)] {

@@ -2,32 +2,15 @@
 
 use super::*;
 
-/// The arguments of the adapter's own manifest
-/// (`kubernetes-sigs/prometheus-adapter` `deploy/manifests/deployment.yaml`).
-#[test]
-fn the_adapters_own_arguments_are_taken() {
-    let (args, _) = parse(&[
-        "--cert-dir=/var/run/serving-cert",
-        "--config=/etc/adapter/config.yaml",
-        "--metrics-relist-interval=1m",
-        "--prometheus-url=https://prometheus.monitoring.svc:9090/",
-        "--secure-port=6443",
-        "--logtostderr=true",
-        "--v=6",
-    ])
-    .unwrap();
-    assert_eq!(args.listening.secure_port, 6443);
-    assert_eq!(args.logging.v, 6);
-    assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
-    assert_eq!(args.rules.metrics_max_age, None);
-}
-
-/// Its chart passes a stray word, and with pflag the last repeat wins.
+/// The chart of prometheus-adapter passes a stray word, and with pflag the last repeat wins.
 #[test]
 fn words_without_a_flag_and_repeats_are_taken() {
     let (args, _) = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
     assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
     assert_eq!(args.words, ["/adapter"]);
+    let (args, _) = parse(&["--metrics-relist-interval=1m"]).unwrap();
+    assert_eq!(args.rules.metrics_relist_interval.as_secs(), 60);
+    assert_eq!(args.rules.metrics_max_age, None);
     let (args, _) = parse(&["--shutdown-delay-duration=1m30s"]).unwrap();
     assert_eq!(args.listening.shutdown_delay_duration.as_secs(), 90);
     let (args, _) = parse(&["--tls-min-version=VersionTLS10"]).unwrap();

@@ -11,13 +11,6 @@ use super::*;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 
-/// A Prometheus that accepts only certificates of `clients`.
-async fn prometheus(servers: &Issuer, clients: Option<&Issuer>) -> FakePrometheus {
-    let fake = FakePrometheus::start_tls(servers.server(clients)).await;
-    fake.answer(ONE);
-    fake
-}
-
 /// The result of a query under these flags.
 async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
     let (args, _) = parse(flags).unwrap();
@@ -50,7 +43,8 @@ fn base64(text: &str) -> Value {
 #[tokio::test]
 async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token() {
     let (servers, clients) = (Issuer::new("servers"), Issuer::new("clients"));
-    let fake = prometheus(&servers, Some(&clients)).await;
+    let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
+    fake.answer(ONE);
     let folder = tempfile::tempdir().unwrap();
     let url = format!("--prometheus-url={}", fake.url());
     let identity = clients.client("reader");
@@ -79,50 +73,9 @@ async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token
         fake.last_request().header("authorization"),
         Some("Bearer other")
     );
-    let without = kubeconfig(folder.path(), &cluster, &json!({"token": "abc"}));
-    assert_eq!(ask(&[url.clone(), without]).await, Err(ErrorKind::Tls));
     let stranger = json!({"certificate-authority-data": base64(&clients.pem())});
     let flag = kubeconfig(folder.path(), &stranger, &user);
     assert_eq!(ask(&[url, flag]).await, Err(ErrorKind::Tls));
-}
-
-#[tokio::test]
-async fn files_beside_a_kubeconfig_are_read_again_and_verification_can_be_skipped() {
-    let servers = Issuer::new("servers");
-    let fake = prometheus(&servers, None).await;
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("--prometheus-url={}", fake.url());
-    std::fs::write(folder.path().join("ca.pem"), servers.pem()).unwrap();
-    let flag = kubeconfig(
-        folder.path(),
-        &json!({"certificate-authority": "ca.pem"}),
-        &json!({"tokenFile": "token"}),
-    );
-    let (args, _) = parse(&[url.clone(), flag]).unwrap();
-    let (config, _) = args.prometheus.load().unwrap();
-    let promql = Clients::new(&config).unwrap().promql;
-    for token in ["first", "second"] {
-        std::fs::write(folder.path().join("token"), format!("{token}\n")).unwrap();
-        promql.query("1", Timestamp::from_secs(1)).await.unwrap();
-        let expected = format!("Bearer {token}");
-        assert_eq!(
-            fake.last_request().header("authorization"),
-            Some(expected.as_str())
-        );
-    }
-    let skips = json!({"insecure-skip-tls-verify": true});
-    let basic = json!({"username": "ali", "password": "open sesame"});
-    let flag = kubeconfig(folder.path(), &skips, &basic);
-    assert_eq!(ask(&[url.clone(), flag.clone()]).await, Ok(()));
-    assert_eq!(
-        fake.last_request().header("authorization"),
-        Some("Basic YWxpOm9wZW4gc2VzYW1l")
-    );
-    // A given authority is used in place of the kubeconfig's.
-    let other = folder.path().join("other.pem");
-    std::fs::write(&other, Issuer::new("other").pem()).unwrap();
-    let ca = format!("--prometheus-ca-file={}", other.display());
-    assert_eq!(ask(&[url, flag, ca]).await, Err(ErrorKind::Tls));
 }
 
 #[tokio::test]
@@ -143,7 +96,8 @@ async fn a_kubeconfig_that_cannot_be_used_is_an_error_of_its_flag() {
 #[tokio::test]
 async fn a_service_account_is_its_token_and_the_clusters_authority() {
     let servers = Issuer::new("cluster");
-    let fake = prometheus(&servers, None).await;
+    let fake = FakePrometheus::start_tls(servers.server(None)).await;
+    fake.answer(ONE);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), "of the pod\n").unwrap();
     std::fs::write(folder.path().join("ca.crt"), servers.pem()).unwrap();

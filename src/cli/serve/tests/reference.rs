@@ -83,7 +83,6 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
         "--disable-http2-serving",
         "--authentication-skip-lookup",
         "--authentication-tolerate-lookup-failure",
-        "--requestheader-allowed-names=a",
     ])
     .unwrap();
     assert_eq!(said, Vec::<String>::new());
@@ -97,11 +96,6 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
     assert_eq!(of_1_2.count(), 1);
     let lookup = super::super::trust::lookup(&args.cluster);
     assert_eq!(lookup, crate::app::server::AuthenticationLookup::Skipped);
-    let overlay = super::super::trust::overlay(&args.trust);
-    assert_eq!(
-        overlay.texts,
-        [("requestheader-allowed-names", "[\"a\"]".to_owned())]
-    );
     assert!(parse(&["--tls-min-version=VersionTLS99"]).is_err());
     let (args, _) = parse(&["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"]).unwrap();
     assert!(super::super::certificate::offer(&args.listening).is_err());

@@ -1,61 +1,42 @@
 //! Values of workloads from series of their pods.
 
 use super::*;
+use crate::provider::usage::tests::pod;
 use gpu_metrics::inventory::{Pod, PodPhase, Workload};
 
 /// Pods of namespace `n` with their owners: Deployment `dep` has `a` and `b`, `other` has
 /// `c`, and `gone`, which has ended.
-#[derive(Debug)]
-struct Owned;
-
-impl ObjectNames for Owned {
-    fn matching<'a>(
-        &'a self,
-        kind: &'a Kind,
-        namespace: Option<&'a str>,
-        selector: &'a Selector,
-    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
-        Objects3.matching(kind, namespace, selector)
-    }
-
-    fn inventory(&self) -> Arc<Inventory> {
-        let workload = |resource: &str, kind: &str, name: &str| Workload {
-            kind: ObjectKind::new(resource, kind, "apps/v1", true),
-            namespace: "n".into(),
-            name: name.into(),
-            labels: Labels::from_pairs([("app", name)]),
-            created: None,
-        };
-        let pod = |name: &str, phase, owners: &[u32]| Pod {
-            namespace: "n".into(),
-            name: name.into(),
-            labels: Labels::default(),
-            node: None,
-            phase,
-            terminating: false,
-            started: None,
-            running_since: None,
-            ended: None,
-            gpus: 1,
-            uncounted: false,
-            daemon: false,
-            owners: owners.to_vec(),
-        };
-        Arc::new(Inventory {
-            pods: vec![
-                pod("a", PodPhase::Running, &[0, 1]),
-                pod("b", PodPhase::Running, &[0, 1]),
-                pod("c", PodPhase::Running, &[2]),
-                pod("gone", PodPhase::Finished, &[2]),
-            ],
-            workloads: vec![
-                workload("replicasets.apps", "ReplicaSet", "dep-1"),
-                workload("deployments.apps", "Deployment", "dep"),
-                workload("deployments.apps", "Deployment", "other"),
-            ],
-            ..Inventory::default()
-        })
-    }
+fn owned() -> Box<FakeObjects> {
+    let workload = |resource: &str, kind: &str, name: &str| Workload {
+        kind: ObjectKind::new(resource, kind, "apps/v1", true),
+        namespace: "n".into(),
+        name: name.into(),
+        labels: Labels::from_pairs([("app", name)]),
+        created: None,
+    };
+    let pod = |name: &str, phase, owners: &[u32]| Pod {
+        phase,
+        owners: owners.to_vec(),
+        ..pod("n", name, &[])
+    };
+    let inventory = Inventory {
+        pods: vec![
+            pod("a", PodPhase::Running, &[0, 1]),
+            pod("b", PodPhase::Running, &[0, 1]),
+            pod("c", PodPhase::Running, &[2]),
+            pod("gone", PodPhase::Finished, &[2]),
+        ],
+        workloads: vec![
+            workload("replicasets.apps", "ReplicaSet", "dep-1"),
+            workload("deployments.apps", "Deployment", "dep"),
+            workload("deployments.apps", "Deployment", "other"),
+        ],
+        ..Inventory::default()
+    };
+    Box::new(FakeObjects {
+        inventory: Arc::new(inventory),
+        ..FakeObjects::abc()
+    })
 }
 
 /// As a preset has it: no label names a workload.
@@ -77,9 +58,9 @@ fn the_value_of_a_workload_is_the_rules_answer_for_its_live_pods() {
         Prometheus(BTreeMap::from([(DEP, dep), (OTHER, other)]))
     };
     let mut rules = rules("presets.x", OF_WORKLOADS);
-    let upstream = provider_by(rules.clone(), Box::new(Owned), answers());
+    let upstream = provider_by(rules.clone(), owned(), answers());
     rules[0].of_workloads = true;
-    let provider = provider_by(rules, Box::new(Owned), answers());
+    let provider = provider_by(rules, owned(), answers());
     let named = |name: &str| Which::Named(name.to_owned());
     let (dep, other) = (("dep".to_owned(), 7.0), ("other".to_owned(), 5.0));
     for (resource, which, wanted) in [
@@ -103,7 +84,7 @@ fn the_value_of_a_workload_is_the_rules_answer_for_its_live_pods() {
     let told = told.unwrap().unwrap();
     assert_eq!(told.promql.unwrap().query, DEP);
     assert!(told.meaning.contains("presets.x[0]"), "{}", told.meaning);
-    let listed = |provider: &RuleProvider| {
+    let listed = |provider: &Composite| {
         let all = provider.custom_metrics();
         let resources: Vec<String> = all.iter().map(|it| it.resource.to_string()).collect();
         resources
