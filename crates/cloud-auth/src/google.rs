@@ -40,7 +40,6 @@ pub struct GoogleSettings {
     pub credentials_file: Option<PathBuf>,
 }
 
-/// The file of credentials.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum CredentialsFile {
@@ -83,7 +82,6 @@ enum SubjectFormat {
     },
 }
 
-/// An access token.
 pub(crate) async fn token(
     settings: &GoogleSettings,
     environment: &Environment,

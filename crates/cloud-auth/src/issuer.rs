@@ -50,7 +50,6 @@ impl Http {
     }
 }
 
-/// A form that is posted to an issuer.
 pub(crate) fn form<'a>(
     client: &Client,
     url: Url,
@@ -64,7 +63,6 @@ pub(crate) fn form<'a>(
     request.header(header::CONTENT_TYPE, kind).body(body)
 }
 
-/// The answer of an issuer.
 pub(crate) struct Answer {
     issuer: Issuer,
     address: String,
@@ -171,7 +169,6 @@ pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// A successful answer of a token endpoint.
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: String,

@@ -4,7 +4,6 @@ use http::HeaderValue;
 
 use crate::sigv4::Keys;
 
-/// What authenticates a request.
 pub(crate) enum Secret {
     /// A bearer token, as the value of `Authorization`.
     Token(HeaderValue),
