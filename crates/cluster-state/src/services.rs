@@ -1,5 +1,4 @@
-//! Which services select a pod: by an index, and within limits, because
-//! users with the right to write pods and services of one namespace choose both numbers.
+//! Which services select a pod, by an index of their selectors.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,25 +8,14 @@ use super::objects::KeptService;
 use super::table::{Key, Table};
 use apimachinery::labels::Labels;
 
-/// The most services of one pod, in the order of their names.
-pub(super) const MOST_OF_A_POD: usize = 32;
-
-/// The most pairs of pod and service in all.
-const MOST_EDGES: usize = 1_000_000;
-
-/// The most comparisons for one namespace, and for all, in one snapshot: some tens
-/// and some hundreds of milliseconds.
-const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
-const MOST_CHECKS: usize = 4_000_000;
-
-/// How many pairs of a selector are examined for the rarest one.
-const PAIRS_LOOKED_AT: usize = 16;
+/// The most services of one pod, in the order of their names: users with the right to
+/// write pods and services of one namespace choose both numbers.
+const MOST_OF_A_POD: usize = 32;
 
 /// The address of a text. Texts are from one pool, so equal texts have equal
 /// addresses.
 type Pointer = *const u8;
 
-/// Namespace, name and value of a label.
 type PairKey = (Pointer, Pointer, Pointer);
 
 fn pointer(text: &Arc<str>) -> Pointer {
@@ -47,7 +35,6 @@ struct SharedSelector<'a> {
     members: Vec<u32>,
 }
 
-/// The services, indexed for lookups by pod.
 pub(super) struct Services<'a> {
     services: Vec<(&'a Key, &'a KeptService)>,
     groups: Vec<SharedSelector<'a>>,
@@ -55,10 +42,7 @@ pub(super) struct Services<'a> {
     by_pair: HashMap<PairKey, Vec<u32>>,
     /// Results by namespace and label set, which the pods of a workload share.
     found: HashMap<(Pointer, Option<Pointer>), Rc<[u32]>>,
-    spent: HashMap<Pointer, usize>,
-    checks_left: usize,
-    edges_left: usize,
-    /// A message on the first service that was left out.
+    /// A message on the first pod that more services select.
     pub(super) left_out: Option<String>,
 }
 
@@ -101,9 +85,6 @@ impl<'a> Services<'a> {
             groups,
             by_pair,
             found: HashMap::new(),
-            spent: HashMap::new(),
-            checks_left: MOST_CHECKS,
-            edges_left: MOST_EDGES,
             left_out: None,
         }
     }
@@ -116,64 +97,19 @@ impl<'a> Services<'a> {
     /// The indices of the services that select a pod, in the order of their names.
     pub(super) fn selecting(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
         let from = (pointer(&key.0), labels_pointer(labels));
-        let found = match self.found.get(&from) {
-            Some(found) => Rc::clone(found),
-            None => {
-                let found = self.find(key, labels);
-                self.found.insert(from, Rc::clone(&found));
-                found
-            }
-        };
-        if found.len() > self.edges_left {
-            self.leave_out(|| {
-                format!(
-                    "services select pods more than {MOST_EDGES} times: the services of pod {}/{} \
-                     and of others have no metrics of these pods: narrow the services' selectors",
-                    key.0, key.1
-                )
-            });
-            return Rc::new([]);
+        if let Some(found) = self.found.get(&from) {
+            return Rc::clone(found);
         }
-        self.edges_left -= found.len();
-        found
-    }
-
-    fn find(&mut self, key: &Key, labels: &Labels) -> Rc<[u32]> {
-        let namespace = pointer(&key.0);
-        let allowed = self.allowance(namespace);
-        let (mut checks, mut selected, mut more) = (0, Vec::new(), false);
-        'labels: for (name, value) in labels.iter() {
-            checks += 1;
-            let at = (namespace, pointer(name), pointer(value));
-            for group in self.by_pair.get(&at).into_iter().flatten() {
-                checks += 1;
-                if checks > allowed {
-                    break 'labels;
-                }
-                let group = &self.groups[*group as usize];
-                if group.selects(labels) {
-                    more |= group.members.len() > MOST_OF_A_POD;
-                    selected.extend(group.members.iter().take(MOST_OF_A_POD));
-                }
-            }
-        }
-        *self.spent.entry(namespace).or_default() += checks;
-        self.checks_left = self.checks_left.saturating_sub(checks);
-        if checks > allowed {
-            self.leave_out(|| {
-                format!(
-                    "namespace {}: its services have no label that distinguishes them: the services of \
-                     pod {} and of others there are incomplete: use fewer services with selectors \
-                     of several labels",
-                    key.0, key.1
-                )
-            });
-        }
-        selected.sort_unstable();
-        more |= selected.len() > MOST_OF_A_POD;
-        selected.truncate(MOST_OF_A_POD);
-        if more {
-            self.leave_out(|| {
+        let pairs = pairs(from.0, labels).filter_map(|pair| self.by_pair.get(&pair));
+        let groups = pairs.flatten().map(|group| &self.groups[*group as usize]);
+        let mut selecting: Vec<u32> = groups
+            .filter(|group| group.selects(labels))
+            .flat_map(|group| group.members.iter().take(MOST_OF_A_POD + 1).copied())
+            .collect();
+        selecting.sort_unstable();
+        if selecting.len() > MOST_OF_A_POD {
+            selecting.truncate(MOST_OF_A_POD);
+            self.left_out.get_or_insert_with(|| {
                 format!(
                     "pod {}/{}: more than {MOST_OF_A_POD} services select it: only the first ones, \
                      by name, have metrics of it: narrow the selectors of the others",
@@ -181,19 +117,9 @@ impl<'a> Services<'a> {
                 )
             });
         }
-        selected.into()
-    }
-
-    /// The comparisons that a namespace has left.
-    fn allowance(&self, namespace: Pointer) -> usize {
-        let spent = self.spent.get(&namespace).copied().unwrap_or_default();
-        MOST_CHECKS_OF_A_NAMESPACE
-            .saturating_sub(spent)
-            .min(self.checks_left)
-    }
-
-    fn leave_out(&mut self, what: impl FnOnce() -> String) {
-        self.left_out.get_or_insert_with(what);
+        let selecting: Rc<[u32]> = selecting.into();
+        self.found.insert(from, Rc::clone(&selecting));
+        selecting
     }
 }
 
@@ -204,7 +130,7 @@ impl SharedSelector<'_> {
     }
 }
 
-fn pairs(namespace: Pointer, selector: &Labels) -> impl Iterator<Item = PairKey> + '_ {
-    let pairs = selector.iter().take(PAIRS_LOOKED_AT);
+fn pairs(namespace: Pointer, labels: &Labels) -> impl Iterator<Item = PairKey> + '_ {
+    let pairs = labels.iter();
     pairs.map(move |(name, value)| (namespace, pointer(name), pointer(value)))
 }

@@ -35,10 +35,8 @@ const NAMED_AFTER: [(&str, &str); 3] = [
 /// and whether the pod requests GPUs.
 type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 
-/// Resource, namespace and name.
 type WorkloadKey = (Arc<str>, Arc<str>, Arc<str>);
 
-/// A snapshot under construction.
 struct Walk<'a> {
     tables: &'a Tables,
     services: Services<'a>,
@@ -49,7 +47,6 @@ struct Walk<'a> {
     chains: Chains,
     /// Controllers of deleted owners, by the UID of the owner.
     gone: HashMap<u64, OwnerRef>,
-    /// Kinds of the owners of GPU pods.
     used: Uses,
 }
 
@@ -232,7 +229,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The chain of controllers, from the first.
     fn owners(&mut self, namespace: &Arc<str>, first: &OwnerRef, gpu: bool) -> Vec<u32> {
         let from = (Arc::clone(namespace), first.clone(), gpu);
         if let Some(chain) = self.chains.get(&from) {

@@ -2,18 +2,11 @@
 //! received yet. It determines when the connection must end.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::limits::Limits;
-
-/// The most requests that a client may cancel within [`CANCEL_SPAN`], before its first
-/// answer and after it. h2 counts only those cancelled before the service sees them
-/// (CVE-2023-44487).
-const MOST_CANCELLED: (u32, u32) = (25, 100);
-const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -23,7 +16,6 @@ pub(super) enum End {
     Now,
 }
 
-/// What a connection counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pool {
     /// Its handshake has not ended.
@@ -47,20 +39,15 @@ struct ActivityState {
     requests: u32,
     /// Answers that are not written yet.
     unwritten: u32,
-    /// Whether any request was answered.
     answered: bool,
     /// When the connection was accepted, its handshake ended, or a request last began or
     /// ended.
     since: Instant,
     /// When the client last received a part of an answer.
     taken: Instant,
-    cancelled: u32,
-    /// When the count of cancelled requests began.
-    cancelled_since: Instant,
 }
 
-/// A request, until its answer is written. Dropped before it is answered, it counts as
-/// cancelled.
+/// A request, until its answer is written or it is cancelled.
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: Arc<Activity>,
@@ -78,8 +65,6 @@ impl Activity {
                 answered: false,
                 since: now,
                 taken: now,
-                cancelled: 0,
-                cancelled_since: now,
             }),
             end: watch::Sender::new(None),
         }
@@ -166,18 +151,6 @@ impl ActivityState {
             Some((self.since + limits.read, End::Now))
         }
     }
-
-    /// Counts a cancelled request; returns whether it exceeds the limit. A front proxy,
-    /// which forwards its clients' cancellations, has none.
-    fn cancel(&mut self, now: Instant) -> bool {
-        if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
-            (self.cancelled, self.cancelled_since) = (0, now);
-        }
-        self.cancelled += 1;
-        let (before, after) = MOST_CANCELLED;
-        let most = if self.answered { after } else { before };
-        self.pool != Pool::FrontProxies && self.cancelled > most
-    }
 }
 
 impl InProgress {
@@ -200,19 +173,11 @@ impl InProgress {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        let now = Instant::now();
         let mut state = self.activity.state();
         state.requests = state.requests.saturating_sub(1);
-        state.since = now;
-        let is_too_much = if self.answered {
+        state.since = Instant::now();
+        if self.answered {
             state.unwritten = state.unwritten.saturating_sub(1);
-            false
-        } else {
-            state.cancel(now)
-        };
-        drop(state);
-        if is_too_much {
-            self.activity.end(End::Now);
         }
     }
 }

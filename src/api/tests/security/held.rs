@@ -37,7 +37,7 @@ async fn an_answer_counts_as_a_request_until_it_is_taken() {
         ..SecuritySettings::default()
     };
     let security = Security::new(
-        Arc::new(TrustStore::new(false)),
+        Arc::new(TrustStore::default()),
         Arc::new(reviewer),
         Arc::new(SystemTime::now),
         settings,
