@@ -11,9 +11,8 @@ use serde::Deserialize;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Answer, Http, ask, element, form, read, time};
+use crate::issuer::{Answer, Http, Secret, ask, element, form, read, time};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 use crate::sigv4::{self, Keys, Scope};
 
 /// The name of this program's sessions in the account's audit log.

@@ -7,9 +7,8 @@ use reqwest::Url;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, access_token, form, read};
+use crate::issuer::{Http, Secret, access_token, form, read};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 

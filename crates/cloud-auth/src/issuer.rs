@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::error::{CloudAuthError, Issuer};
 use crate::renewal::Issued;
-use crate::secret::Secret;
+use crate::sigv4::Keys;
 use limits::file;
 
 /// How long an issuer may take for one answer.
@@ -21,6 +21,14 @@ const MOST_BYTES: usize = 256 << 10;
 
 /// How much of a reason is repeated, in characters.
 const MOST_REASON: usize = 300;
+
+/// What authenticates a request to a store.
+pub(crate) enum Secret {
+    /// A bearer token, as the value of `Authorization`.
+    Token(HeaderValue),
+    /// Keys that sign the request.
+    Keys(Keys),
+}
 
 /// The clients for issuers. Neither follows a redirect, which could lead a secret
 /// elsewhere.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bindings::Binding;
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 use apimachinery::condition::{Condition, State};
 
 /// What a single ClusterRoleBinding allows the server to read.
@@ -266,7 +266,7 @@ impl Reporter {
     }
 
     /// An object was left out; logged once for a watch.
-    pub(super) fn left_out(&mut self, why: &Garbage) {
+    pub(super) fn left_out(&mut self, why: &str) {
         self.change(|watch| watch.left_out += 1);
         if !std::mem::replace(&mut self.told_garbage, true) {
             tracing::warn!(

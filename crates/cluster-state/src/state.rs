@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::departed::{Departed, Departing};
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 use super::kinds::Kinds;
 use super::objects::{KeptObject, KeptService};
 use super::pods::KeptPod;
@@ -114,7 +114,7 @@ impl<V: Departing> Writer<V> {
         }
     }
 
-    fn write(&self, object: &RawValue) -> Result<bool, Garbage> {
+    fn write(&self, object: &RawValue) -> Result<bool, String> {
         // Decoded before the lock is taken.
         let object: Object<V::Spec, V::Status> = wire::decode(object)?;
         let name = object.metadata.name()?;
@@ -137,7 +137,7 @@ impl<V: Departing> Store for Writer<V> {
         self.with(|table, _| table.begin());
     }
 
-    fn put(&mut self, object: &RawValue) -> Result<(), Garbage> {
+    fn put(&mut self, object: &RawValue) -> Result<(), String> {
         let outcome = self.write(object);
         match &outcome {
             Ok(true) => self.shared.changed.notify_one(),

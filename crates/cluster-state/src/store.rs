@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 
 /// The longest pause after failures of a watch.
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
@@ -64,8 +64,9 @@ impl Target {
 pub(super) trait Store: Send {
     /// A list begins: objects that are not in it are removed when it is complete.
     fn begin(&mut self) {}
-    /// An object was added or changed. One that cannot be read is not kept.
-    fn put(&mut self, object: &RawValue) -> Result<(), Garbage>;
+    /// An object was added or changed. One that cannot be read is not kept; the error says
+    /// why.
+    fn put(&mut self, object: &RawValue) -> Result<(), String>;
     fn remove(&mut self, _: &RawValue) {}
     fn complete(&mut self) {}
     /// A call failed; the objects stay.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::error::{Garbage, excerpt};
+use super::error::excerpt;
 use apimachinery::time::Timestamp;
 
 /// Label pairs as they arrive.
@@ -70,13 +70,13 @@ impl OwnerReference {
     }
 }
 
-pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbage> {
+pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, String> {
     serde_json::from_str(object.get()).map_err(|error| {
         let name = name_of(object).map_or_else(
             || "(without a name)".to_owned(),
             |(namespace, name)| format!("{namespace}/{name}"),
         );
-        Garbage(excerpt(&format!("{name}: {error}")))
+        excerpt(&format!("{name}: {error}"))
     })
 }
 
@@ -110,9 +110,9 @@ pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
 }
 
 impl Meta {
-    pub(super) fn name(&self) -> Result<Name, Garbage> {
+    pub(super) fn name(&self) -> Result<Name, String> {
         if self.name.is_empty() {
-            return Err(Garbage("an object without a name".to_owned()));
+            return Err("an object without a name".to_owned());
         }
         let namespace = self.namespace.clone().unwrap_or_default();
         Ok((namespace, self.name.clone()))

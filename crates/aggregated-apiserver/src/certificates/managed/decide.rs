@@ -14,9 +14,6 @@ use super::settings::{AUTHORITY_LIFE, ManagedSettings, SKEW, service_names};
 use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
 use crate::x509::moment;
 
-/// More names than changes of the Service's name need.
-const MOST_NAMES: usize = 16;
-
 /// How long a new authority is in the bundles before it signs.
 const JOINING: Duration = Duration::from_secs(24 * 3600);
 
@@ -167,9 +164,11 @@ impl ManagedSettings {
         reason: Reason,
     ) -> Result<SecretStep, CertError> {
         let mut names = service_names(&self.service);
-        let others = others.iter().filter(|name| !names.contains(name));
-        let others: Vec<String> = others.take(MOST_NAMES).cloned().collect();
-        names.extend(others);
+        for name in others {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
         let by = &authorities.current;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let issued = by.serving(&names, &[], self.leaf_validity(now, by.anchor()))?;
