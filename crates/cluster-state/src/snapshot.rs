@@ -61,17 +61,9 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let mut walk = Walk::new(tables, known.departed.controllers());
     let gone = known.departed.pods(&tables.pods);
     let pods = tables.pods.iter();
-    let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
-    let departed = gone.iter();
-    let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
-    // Within the limits, pods follow that may hold a GPU without requesting one; a
-    // pod without a node holds nothing.
-    let listed = tables.pods.iter().zip(&mut pods);
-    for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
-        if !pod.requests_gpu() && pod.node.is_some() {
-            walk.add_services(key, pod, &mut made.owners);
-        }
-    }
+    let pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let departed = gone.into_iter();
+    let departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     walk.add_idle();
     let Walk {
         workloads,
@@ -152,15 +144,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A pod with its controllers, and the services that select it if it requests
-    /// GPUs. An ending pod has them as well, because its readings count for them.
+    /// A pod with its controllers, and the services that select it. An ending pod has
+    /// them as well, because its readings count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
         let mut owners = Vec::new();
         let controller = pod.controller.as_ref();
         if let Some(controller) = controller {
             owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
         }
-        if pod.requests_gpu() {
+        // A pod may hold a GPU without requesting one, but not without a node.
+        if pod.requests_gpu() || pod.node.is_some() {
             self.add_services(key, pod, &mut owners);
         }
         Pod {
