@@ -95,7 +95,7 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
     };
     let now = SystemTime::now();
     let mut wanted = ManagedSettings::new(service);
-    wanted.lifetimes.leaf = 365 * DAY;
+    wanted.life = 365 * DAY;
     let mut found = FoundContent::Empty;
     for then in [now - 250 * DAY, now - 2 * DAY] {
         found = match decide(found, None, (&wanted, &[]), then).unwrap() {

@@ -223,7 +223,7 @@ pub(crate) async fn run(
     let tls = tls::resolving(certificates, &ClientAuth::Asked, &settings.offer)?;
     let listener = Listener::new(settings.tcp, tls, Limits::default())
         .front_proxies(move |peer| {
-            peer.is_front_proxy(believed.current().as_deref(), SystemTime::now())
+            peer.is_front_proxy(believed.current().as_ref(), SystemTime::now())
         })
         .leaving(shutdown.leaving());
     let connections = listener.connections();
@@ -247,7 +247,7 @@ impl Background {
         overlay: Overlay,
         client: &Client,
     ) -> Arc<TrustStore> {
-        let trust = Arc::new(TrustStore::new(false));
+        let trust = Arc::new(TrustStore::default());
         let (sender, texts) = watch::channel(None);
         let is_read = lookup != AuthenticationLookup::Skipped && !overlay.is_complete();
         if !is_read && overlay.files.is_empty() {

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_broken_authority_of_the_front_proxy_is_not_ready_until_one_was_known() {
-        let trust = TrustStore::new(false);
+        let trust = TrustStore::default();
         let (clients, proxy) = (authority(), authority());
         let why = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]).unwrap();
         assert!(why.starts_with(PROXY), "{why}");
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_front_proxy_is_ready() {
-        let trust = TrustStore::new(false);
+        let trust = TrustStore::default();
         assert_eq!(loaded(&trust, &[(CLIENTS, &authority())]), None);
     }
 }

@@ -26,8 +26,7 @@
 //! * [`x509`] is the one place where a certificate is parsed.
 //!
 //! The crate does not connect to kube-apiserver. It asks through traits:
-//! [`security::reviewer::Reviewer`], [`certificates::managed::store::SecretStore`] and
-//! [`certificates::managed::store::ApiServiceStore`].
+//! [`security::reviewer::Reviewer`] and [`certificates::managed::store::CertificateStore`].
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A text with escapes (`\u001b`, as in JSON) in place of control characters, which move
-/// a cursor or begin a line, and of characters that change the direction of text.
+/// a cursor or begin a line, and of characters that are invisible or change the direction
+/// of text.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(moves) {
@@ -22,13 +23,17 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether it is a control character of either table, a Unicode line separator, or a
-/// character for bidirectional text.
+/// Whether it is a control character of either table, has no width, separates lines, or
+/// is for bidirectional text.
 fn moves(letter: char) -> bool {
     letter.is_control()
         || matches!(
             letter,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
         )
 }
 

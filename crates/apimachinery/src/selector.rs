@@ -121,7 +121,6 @@ impl Requirement {
     }
 }
 
-/// Whether a value is one of these sorted values.
 fn is_one_of(value: &str, values: &[String]) -> bool {
     values
         .binary_search_by(|candidate| candidate.as_str().cmp(value))

@@ -11,10 +11,9 @@ use crate::azure::{self, AzureSettings};
 use crate::environment::Environment;
 use crate::error::CloudAuthError;
 use crate::google::{self, GoogleSettings};
-use crate::issuer::Http;
+use crate::issuer::{Http, Secret};
 use crate::oauth2::{self, OAuth2Settings};
 use crate::renewal::{Issued, Renewed};
-use crate::secret::Secret;
 use crate::sigv4::{self, Scope};
 
 /// How requests to a store are authenticated.

@@ -11,9 +11,8 @@ use serde::Deserialize;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Answer, Http, ask, element, form, read, time};
+use crate::issuer::{Answer, Http, Secret, ask, element, form, read, time};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 use crate::sigv4::{self, Keys, Scope};
 
 /// The name of this program's sessions in the account's audit log.
@@ -120,13 +119,8 @@ impl Sts<'_> {
     fn url(&self) -> Result<Url, CloudAuthError> {
         let region = self.region;
         let china = if region.starts_with("cn-") { ".cn" } else { "" };
-        let regional = || format!("https://sts.{region}.amazonaws.com{china}/");
-        let url = self.environment.get("AWS_ENDPOINT_URL_STS");
-        let invalid = |_| CloudAuthError::Variable {
-            name: "AWS_ENDPOINT_URL_STS",
-            reason: "is no URL, or the region is no name of a region",
-        };
-        Url::parse(&url.unwrap_or_else(regional)).map_err(invalid)
+        let regional = format!("https://sts.{region}.amazonaws.com{china}");
+        self.environment.url("AWS_ENDPOINT_URL_STS", &regional, "")
     }
 
     fn post<'a>(
@@ -173,7 +167,6 @@ impl Sts<'_> {
     }
 }
 
-/// The answer of an agent or of the instance's metadata.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct KeysAnswer {
@@ -270,15 +263,7 @@ async fn of_instance(
 ) -> Result<Issued<Keys>, CloudAuthError> {
     const ENDPOINT: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
     const ROLES: &str = "latest/meta-data/iam/security-credentials/";
-    let endpoint = environment.get(ENDPOINT);
-    let base = endpoint.as_deref().unwrap_or("http://169.254.169.254");
-    let at = |path: &str| {
-        let url = Url::parse(&format!("{}/{path}", base.trim_end_matches('/')));
-        url.map_err(|_| CloudAuthError::Variable {
-            name: ENDPOINT,
-            reason: "is no URL",
-        })
-    };
+    let at = |path: &str| environment.url(ENDPOINT, "http://169.254.169.254", path);
     let issuer = Issuer::InstanceMetadata;
     let request = http.node.put(at("latest/api/token")?);
     let request = request.header("X-aws-ec2-metadata-token-ttl-seconds", "300");

@@ -7,9 +7,8 @@ use reqwest::Url;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, access_token, form, read};
+use crate::issuer::{Http, Secret, access_token, form, read};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
@@ -53,7 +52,6 @@ pub struct AzureSettings {
     pub client_id: Option<String>,
 }
 
-/// An access token.
 pub(crate) async fn token(
     settings: &AzureSettings,
     environment: &Environment,
@@ -91,16 +89,8 @@ pub(crate) async fn token(
 
 fn token_url(cloud: AzureCloud, environment: &Environment) -> Result<Url, CloudAuthError> {
     let tenant = environment.require("AZURE_TENANT_ID")?;
-    let authority = environment.get("AZURE_AUTHORITY_HOST");
-    let authority = authority.as_deref().unwrap_or(cloud.authority());
-    let url = format!(
-        "{}/{tenant}/oauth2/v2.0/token",
-        authority.trim_end_matches('/')
-    );
-    Url::parse(&url).map_err(|_| CloudAuthError::Variable {
-        name: "AZURE_AUTHORITY_HOST",
-        reason: "is no URL",
-    })
+    let path = format!("{tenant}/oauth2/v2.0/token");
+    environment.url("AZURE_AUTHORITY_HOST", cloud.authority(), &path)
 }
 
 /// The token endpoint of the Instance Metadata Service.
@@ -110,21 +100,11 @@ fn metadata_url(
     environment: &Environment,
 ) -> Result<Url, CloudAuthError> {
     const HOST: &str = "AZURE_POD_IDENTITY_AUTHORITY_HOST";
-    let host = environment.get(HOST);
-    let host = host.as_deref().unwrap_or("http://169.254.169.254");
-    let url = format!(
-        "{}/metadata/identity/oauth2/token",
-        host.trim_end_matches('/')
-    );
-    let mut url = Url::parse(&url).map_err(|_| CloudAuthError::Variable {
-        name: HOST,
-        reason: "is no URL",
-    })?;
+    const PATH: &str = "metadata/identity/oauth2/token";
+    let mut url = environment.url(HOST, "http://169.254.169.254", PATH)?;
     url.query_pairs_mut()
         .append_pair("api-version", "2018-02-01")
-        .append_pair("resource", cloud.resource());
-    if let Some(client_id) = client_id {
-        url.query_pairs_mut().append_pair("client_id", client_id);
-    }
+        .append_pair("resource", cloud.resource())
+        .extend_pairs(client_id.map(|id| ("client_id", id)));
     Ok(url)
 }

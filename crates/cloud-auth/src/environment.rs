@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use url::Url;
+
 use crate::error::CloudAuthError;
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -41,6 +43,21 @@ impl Environment {
 
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
+    }
+
+    /// An address: the one in a variable, or else `default`, with a path below it.
+    pub(crate) fn url(
+        &self,
+        name: &'static str,
+        default: &str,
+        path: &str,
+    ) -> Result<Url, CloudAuthError> {
+        let base = self.get(name);
+        let base = base.as_deref().unwrap_or(default).trim_end_matches('/');
+        Url::parse(&format!("{base}/{path}")).map_err(|_| CloudAuthError::Variable {
+            name,
+            reason: "is no URL",
+        })
     }
 
     pub(crate) fn require(&self, name: &'static str) -> Result<String, CloudAuthError> {

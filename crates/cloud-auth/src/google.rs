@@ -18,9 +18,8 @@ use tokio::time::Instant;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, access_token, ask, bearer, form, read, time};
+use crate::issuer::{Http, Secret, access_token, ask, bearer, form, read, time};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 
 /// Reading from Cloud Monitoring, which is where Managed Service for Prometheus is.
 const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";
@@ -40,7 +39,6 @@ pub struct GoogleSettings {
     pub credentials_file: Option<PathBuf>,
 }
 
-/// The file of credentials.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum CredentialsFile {
@@ -83,7 +81,6 @@ enum SubjectFormat {
     },
 }
 
-/// An access token.
 pub(crate) async fn token(
     settings: &GoogleSettings,
     environment: &Environment,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::error::{CloudAuthError, Issuer};
 use crate::renewal::Issued;
-use crate::secret::Secret;
+use crate::sigv4::Keys;
 use limits::file;
 
 /// How long an issuer may take for one answer.
@@ -21,6 +21,14 @@ const MOST_BYTES: usize = 256 << 10;
 
 /// How much of a reason is repeated, in characters.
 const MOST_REASON: usize = 300;
+
+/// What authenticates a request to a store.
+pub(crate) enum Secret {
+    /// A bearer token, as the value of `Authorization`.
+    Token(HeaderValue),
+    /// Keys that sign the request.
+    Keys(Keys),
+}
 
 /// The clients for issuers. Neither follows a redirect, which could lead a secret
 /// elsewhere.
@@ -50,7 +58,6 @@ impl Http {
     }
 }
 
-/// A form that is posted to an issuer.
 pub(crate) fn form<'a>(
     client: &Client,
     url: Url,
@@ -64,7 +71,6 @@ pub(crate) fn form<'a>(
     request.header(header::CONTENT_TYPE, kind).body(body)
 }
 
-/// The answer of an issuer.
 pub(crate) struct Answer {
     issuer: Issuer,
     address: String,
@@ -171,7 +177,6 @@ pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// A successful answer of a token endpoint.
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: String,

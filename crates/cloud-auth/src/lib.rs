@@ -32,7 +32,6 @@ mod google;
 mod issuer;
 mod oauth2;
 mod renewal;
-mod secret;
 mod sigv4;
 #[cfg(test)]
 mod tests;

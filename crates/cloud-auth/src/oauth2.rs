@@ -7,9 +7,8 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::error::{CloudAuthError, Issuer};
-use crate::issuer::{Http, access_token, form, read};
+use crate::issuer::{Http, Secret, access_token, form, read};
 use crate::renewal::Issued;
-use crate::secret::Secret;
 
 /// How tokens are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ const RETRY: Duration = Duration::from_secs(30);
 /// an account without rights is refused with any secret.
 const FORCED: Duration = Duration::from_secs(300);
 
-/// A secret as its issuer gave it.
 pub(crate) struct Issued<S> {
     pub(crate) secret: S,
     /// When it ends; `None`: not known.

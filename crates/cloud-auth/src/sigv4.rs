@@ -17,7 +17,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// What Amazon encodes in a path.
 const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
 /// Keys of an account or a role.
@@ -180,7 +179,6 @@ pub(crate) fn canonical_path(path: &str) -> String {
     encoded_path(&format!("/{}{end}", segments.join("/")))
 }
 
-/// A path, encoded.
 pub(crate) fn encoded_path(path: &str) -> String {
     utf8_percent_encode(path, ENCODED_IN_PATH).to_string()
 }

@@ -14,7 +14,6 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::client::Client;
-use super::error::Garbage;
 use super::health::{Need, WatchRegistry};
 use super::store::{Form, Store, Target};
 use super::watch::Watcher;
@@ -59,7 +58,7 @@ struct Latest {
 }
 
 impl Store for Latest {
-    fn put(&mut self, object: &RawValue) -> Result<(), Garbage> {
+    fn put(&mut self, object: &RawValue) -> Result<(), String> {
         let map: ConfigMap = wire::decode(object)?;
         // A server that ignores the field selector sends other ConfigMaps too.
         if map.metadata.name.as_deref() == Some(NAME) {

@@ -1,7 +1,6 @@
 //! The ClusterRoleBindings of `manifests/rbac.yaml`, by name and as a command,
 //! for the remedy of a refusal.
 
-/// A ClusterRoleBinding of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// Allows creating TokenReviews and SubjectAccessReviews.

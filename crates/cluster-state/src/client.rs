@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
@@ -29,15 +29,11 @@ use super::error::{CallError, ClientError, chain, excerpt};
 use super::token::TokenFile;
 use limits::file::yaml;
 
-/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Timeout of the head of an answer; kube-apiserver makes a large list before it
 /// sends it.
 const HEAD: Duration = Duration::from_secs(60);
-
-/// Timeout of the next bytes of a body.
-const STALL: Duration = Duration::from_secs(30);
 
 /// Timeout of a whole answer, except of a watch.
 const WHOLE: Duration = Duration::from_secs(120);
@@ -118,7 +114,10 @@ impl Client {
             ClusterAccess::InCluster => (in_cluster()?, "service account".to_owned()),
         };
         let address = config.cluster_url.to_string();
-        let token = take_token_file(&mut config)?;
+        let token = match take_token_file(&mut config) {
+            Some(path) => Some(TokenFile::open(path).await?),
+            None => None,
+        };
         let namespace = config.default_namespace.as_str().into();
         let client = stack(config).map_err(|error| ClientError::Unusable(from, chain(&error)))?;
         Ok(Self {
@@ -175,18 +174,16 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| self.garbled(error))
     }
 
-    /// A GET whose answer is read whole.
     pub(super) async fn get(
         &self,
         path: &str,
         accept: &'static str,
         limit: usize,
     ) -> Result<Bytes, CallError> {
-        let mut body = self.open(path, accept).await?;
-        self.collect(&mut body, limit).await
+        let body = self.open(path, accept).await?;
+        self.collect(body, limit).await
     }
 
-    /// A GET whose body is read by the caller.
     pub(super) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, CallError> {
         self.send(Method::GET, path, accept, Bytes::new()).await
     }
@@ -199,7 +196,7 @@ impl Client {
         body: Bytes,
     ) -> Result<Bytes, CallError> {
         let answer = self.send(method, path, "application/json", body);
-        self.collect(&mut answer.await?, OBJECT_BYTES).await
+        self.collect(answer.await?, OBJECT_BYTES).await
     }
 
     /// The next piece of a body; `None` at its end.
@@ -231,7 +228,6 @@ impl Client {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
 
-    /// The error of an answer that exceeds a limit.
     pub(super) fn too_large(&self, limit: usize) -> CallError {
         CallError::TooLarge(self.address.to_string(), limit)
     }
@@ -286,16 +282,12 @@ impl Client {
 
     async fn refusal(&self, response: Response<Body>) -> CallError {
         let status = response.status();
-        let mut body = response.into_body();
         // A body that cannot be read does not hide the status.
-        let text = self
-            .collect(&mut body, STATUS_BYTES)
-            .await
-            .unwrap_or_default();
+        let text = self.collect(response.into_body(), STATUS_BYTES).await;
+        let text = text.unwrap_or_default();
         self.refused(status.as_u16(), message(&text))
     }
 
-    /// The error of a status and its message.
     pub(super) fn refused(&self, code: u16, text: String) -> CallError {
         let address = self.address.to_string();
         match StatusCode::from_u16(code) {
@@ -310,21 +302,14 @@ impl Client {
         }
     }
 
-    async fn collect(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
-        tokio::time::timeout(WHOLE, self.read(body, limit))
-            .await
-            .map_err(|_| self.timeout(WHOLE))?
-    }
-
-    async fn read(&self, body: &mut Body, limit: usize) -> Result<Bytes, CallError> {
-        let mut whole = BytesMut::new();
-        while let Some(piece) = self.piece(body, STALL).await? {
-            if whole.len() + piece.len() > limit {
-                return Err(self.too_large(limit));
-            }
-            whole.extend_from_slice(&piece);
+    async fn collect(&self, body: Body, limit: usize) -> Result<Bytes, CallError> {
+        let whole = Limited::new(body, limit).collect();
+        let whole = tokio::time::timeout(WHOLE, whole).await;
+        match whole.map_err(|_| self.timeout(WHOLE))? {
+            Ok(whole) => Ok(whole.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large(limit)),
+            Err(error) => Err(CallError::Cut(self.address.to_string(), chain(&*error))),
         }
-        Ok(whole.freeze())
     }
 }
 
@@ -343,7 +328,6 @@ fn message(body: &[u8]) -> String {
 /// A configuration, and the cluster's name in the kubeconfig.
 type Found = (Config, Option<String>);
 
-/// The configuration that kubectl would use.
 async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let named = path.is_some() || context.is_some() || std::env::var_os("KUBECONFIG").is_some();
@@ -389,14 +373,13 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
 
 /// Takes the token file out of a configuration, if it is the credential in use
 /// (`kube-client/src/client/auth/mod.rs`, `TryFrom<&AuthInfo> for Auth`).
-fn take_token_file(config: &mut Config) -> Result<Option<TokenFile>, ClientError> {
+fn take_token_file(config: &mut Config) -> Option<PathBuf> {
     let auth = &mut config.auth_info;
     let basic = auth.username.is_some() && auth.password.is_some();
     if auth.auth_provider.is_some() || basic || auth.token.is_some() {
-        return Ok(None);
+        return None;
     }
-    let path = auth.token_file.take();
-    path.map(|path| TokenFile::open(path.into())).transpose()
+    auth.token_file.take().map(Into::into)
 }
 
 fn in_cluster() -> Result<Found, ClientError> {

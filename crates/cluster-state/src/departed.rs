@@ -19,7 +19,6 @@ const MOST_WITH_GPUS: usize = 20_000;
 const MOST_OTHERS: usize = 4_000;
 const MOST_OWNERS: usize = 20_000;
 
-/// A deleted pod, as last seen.
 #[derive(Debug)]
 struct Gone {
     at: Instant,
@@ -55,7 +54,6 @@ impl Departing for KeptObject {
 
 impl Departing for KeptService {}
 
-/// What was deleted.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     with_gpus: VecDeque<Gone>,
@@ -81,7 +79,6 @@ impl Departed {
         push(queue, Gone { at, key, pod }, most);
     }
 
-    /// Records a deleted owner.
     pub(super) fn owner(&mut self, object: &KeptObject, at: Instant) {
         if let Some(controller) = object.controller.clone() {
             let uid = object.uid();

@@ -132,11 +132,6 @@ impl CallError {
     }
 }
 
-/// An object that does not have the form of its kind; the others are kept.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Garbage(pub String);
-
 /// The longest excerpt of a foreign text in a message, in characters.
 const EXCERPT: usize = 300;
 

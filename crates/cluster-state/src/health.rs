@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bindings::Binding;
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 use apimachinery::condition::{Condition, State};
 
 /// What a single ClusterRoleBinding allows the server to read.
@@ -42,8 +42,6 @@ pub struct WatchHealth {
     pub last_contact: Option<Instant>,
     /// Objects kept.
     pub objects: usize,
-    /// Completed lists; more than one means that the watch could not be resumed.
-    pub lists: u64,
     /// Calls that failed.
     pub failures: u64,
     /// Objects left out because they are invalid.
@@ -164,7 +162,6 @@ impl WatchRegistry {
             condition,
             last_contact: None,
             objects: 0,
-            lists: 0,
             failures: 0,
             left_out: 0,
         };
@@ -180,7 +177,6 @@ impl WatchRegistry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// kube-apiserver answers.
     fn answers(&self) {
         let former = self.lock().outage.set(None, Instant::now());
         if let Some(State::Failing { since, .. }) = former {
@@ -190,7 +186,6 @@ impl WatchRegistry {
     }
 }
 
-/// Reports the state of one watch to the registry.
 #[derive(Debug)]
 pub(super) struct Reporter {
     registry: WatchRegistry,
@@ -211,7 +206,6 @@ impl Reporter {
         self.registry.lock().watches.get_mut(&self.name).map(change)
     }
 
-    /// The server sent something.
     pub(super) fn contact(&self, objects: usize) {
         self.change(|watch| {
             watch.last_contact = Some(Instant::now());
@@ -219,13 +213,6 @@ impl Reporter {
         });
     }
 
-    /// A list is complete.
-    pub(super) fn listed(&mut self, objects: usize) {
-        self.contact(objects);
-        self.change(|watch| watch.lists += 1);
-    }
-
-    /// The watch works (again).
     pub(super) fn well(&mut self) {
         self.registry.answers();
         let former = self.change(|watch| {
@@ -240,7 +227,6 @@ impl Reporter {
         }
     }
 
-    /// A call failed.
     pub(super) fn failed(&mut self, error: &CallError) {
         self.change(|watch| {
             watch.failures += 1;
@@ -259,11 +245,6 @@ impl Reporter {
     /// The calls succeed, but the expected object is missing.
     pub(super) fn lacking(&mut self, what: &str) {
         self.registry.answers();
-        self.incomplete(what);
-    }
-
-    /// No call fails, but some of the kinds are not watched.
-    pub(super) fn incomplete(&mut self, what: &str) {
         self.trouble(Trouble::Lacking, what);
     }
 
@@ -285,7 +266,7 @@ impl Reporter {
     }
 
     /// An object was left out; logged once for a watch.
-    pub(super) fn left_out(&mut self, why: &Garbage) {
+    pub(super) fn left_out(&mut self, why: &str) {
         self.change(|watch| watch.left_out += 1);
         if !std::mem::replace(&mut self.told_garbage, true) {
             tracing::warn!(
@@ -314,7 +295,6 @@ mod tests {
         let unready = registry.unready();
         assert_eq!(&*unready[0].0, "pods");
         assert!(unready[0].1.contains("https://a"), "{unready:?}");
-        pods.listed(3);
         pods.well();
         assert!(registry.unready().is_empty());
         pods.failed(&away());

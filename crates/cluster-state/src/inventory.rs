@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::client::Client;
+use super::departed::Departing;
 use super::health::{Need, WatchRegistry};
 use super::kind_watches;
 use super::names::WatchedNames;
 pub use super::settings::WatchSettings;
 use super::snapshot;
 use super::state::{Shared, Tables, Writer};
-use super::store::{Form, Store, Target};
+use super::store::{Form, Target};
+use super::table::Table;
 use super::watch::Watcher;
 use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
@@ -49,34 +51,18 @@ impl Watches {
         };
         let (publisher, inventory) = watch::channel(Arc::new(nothing));
         let mut tasks = JoinSet::new();
-        let pods = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.pods));
-        let namespaces = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.namespaces));
-        let nodes = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.nodes));
-        let services = Writer::new(Arc::clone(&shared), |tables| Some(&mut tables.services));
-        let again = Arc::clone(&shared.pods_again);
         // prometheus-adapter's chart grants no access to nodes, and a Deployment with
         // only its image changed keeps its permissions.
         let (required, allowed) = (Need::Required, Need::WhereAllowed);
-        let of_pods = ("pods", Form::Whole, required);
-        tasks.spawn(watch(client, registry, of_pods, pods, again));
-        let of_namespaces = ("namespaces", Form::Metadata, required);
-        tasks.spawn(watch(
-            client,
-            registry,
-            of_namespaces,
-            namespaces,
-            Arc::default(),
-        ));
-        let of_nodes = ("nodes", Form::Metadata, allowed);
-        tasks.spawn(watch(client, registry, of_nodes, nodes, Arc::default()));
-        let of_services = ("services", Form::Whole, allowed);
-        tasks.spawn(watch(
-            client,
-            registry,
-            of_services,
-            services,
-            Arc::default(),
-        ));
+        let of = (client, registry, &shared);
+        let pods = ("pods", Form::Whole, required);
+        tasks.spawn(watch(of, pods, |tables| &mut tables.pods));
+        let namespaces = ("namespaces", Form::Metadata, required);
+        tasks.spawn(watch(of, namespaces, |tables| &mut tables.namespaces));
+        let nodes = ("nodes", Form::Metadata, allowed);
+        tasks.spawn(watch(of, nodes, |tables| &mut tables.nodes));
+        let services = ("services", Form::Whole, allowed);
+        tasks.spawn(watch(of, services, |tables| &mut tables.services));
         tasks.spawn(kind_watches::run(
             client.clone(),
             Arc::clone(&shared),
@@ -127,20 +113,21 @@ impl Watches {
     }
 }
 
-/// Starts a watch of a collection of the core group; `again` makes it list again.
-fn watch<S: Store>(
-    client: &Client,
-    registry: &WatchRegistry,
+/// Starts a watch of a collection of the core group.
+fn watch<V: Departing + Send + 'static>(
+    (client, registry, shared): (&Client, &WatchRegistry, &Arc<Shared>),
     (resource, form, need): (&'static str, Form, Need),
-    store: S,
-    again: Arc<Notify>,
-) -> impl Future<Output = ()> + Send + use<S> {
-    let target = Target {
-        fields: if resource == "pods" { UNFINISHED } else { "" },
-        ..Target::new("", "v1", resource, form)
-    };
+    table: fn(&mut Tables) -> &mut Table<V>,
+) -> impl Future<Output = ()> + Send + use<V> {
+    let mut target = Target::new("", "v1", resource, form);
+    let mut again = Arc::default();
+    if resource == "pods" {
+        target.fields = UNFINISHED;
+        again = Arc::clone(&shared.pods_again);
+    }
+    let writer = Writer::new(Arc::clone(shared), move |tables| Some(table(tables)));
     let reporter = registry.enter(resource, need);
-    let mut watcher = Watcher::new(client.clone(), target, store, reporter);
+    let mut watcher = Watcher::new(client.clone(), target, writer, reporter);
     watcher.again = again;
     watcher.run_on()
 }

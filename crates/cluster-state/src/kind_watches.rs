@@ -1,7 +1,7 @@
 //! The watches of the kinds selected by [`super::kinds`]: each is looked up in
 //! discovery, and the metadata of its objects watched.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +9,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::client::Client;
-use super::error::CallError;
 use super::health::{Need, Reporter, WatchRegistry};
-use super::kinds::{FollowedKind, MOST_KINDS};
+use super::kinds::FollowedKind;
 use super::pool::KindName;
 use super::served;
 use super::state::{Shared, Writer};
@@ -21,8 +20,8 @@ use super::watch::{self, Watcher};
 use apimachinery::kinds::{Kind, Kinds};
 use gpu_metrics::inventory::ObjectKind;
 
-/// The least time between two readings of discovery: users with the right to write
-/// pods can invent kinds.
+/// The least time between two readings of discovery: users with the right to write pods
+/// can name kinds that do not exist.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest pause before a failed reading is repeated.
@@ -31,10 +30,6 @@ const RETRY_MOST: Duration = Duration::from_secs(30);
 /// The pause before a kind that is not served is looked up again.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// Most lines in the log on kinds that are not served: users can invent them.
-const MOST_TOLD: usize = 256;
-
-/// The watches of kinds. Dropping this ends them.
 struct KindWatches {
     client: Client,
     shared: Arc<Shared>,
@@ -48,9 +43,7 @@ struct KindWatches {
     /// The watches, by the number of the followed kind. `None`: it is not served, until it
     /// is looked up again.
     known: BTreeMap<u64, Option<AbortHandle>>,
-    /// The numbers of kinds that the log has told of.
-    told: BTreeSet<u64>,
-    /// Tells of kinds that are not watched.
+    /// Reports that discovery cannot be read.
     reporter: Option<Reporter>,
 }
 
@@ -65,7 +58,6 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
         failures: 0,
         tasks: JoinSet::new(),
         known: BTreeMap::new(),
-        told: BTreeSet::new(),
         reporter: None,
     };
     let mut again = tokio::time::interval(ASK_AGAIN);
@@ -97,7 +89,8 @@ impl KindWatches {
         missing
             .retain(|number, name| !self.known.contains_key(number) && !self.start(*number, name));
         if missing.is_empty() {
-            return self.report(None);
+            self.reporter = None;
+            return;
         }
         if let Some(read) = self.read {
             tokio::time::sleep_until(read + READ_EVERY).await;
@@ -112,13 +105,14 @@ impl KindWatches {
                         self.leave_out(number, &name);
                     }
                 }
-                self.report(None);
+                self.reporter = None;
             }
             Err(error) => {
                 for name in missing.values() {
                     self.settle(name, |_| {});
                 }
-                self.report(Some(&error));
+                let enter = || self.registry.enter("owners", Need::Optional);
+                self.reporter.get_or_insert_with(enter).failed(&error);
                 self.failures += 1;
                 tokio::time::sleep(watch::wait(self.failures, RETRY_MOST)).await;
                 self.shared.kinds_changed.notify_one();
@@ -126,10 +120,10 @@ impl KindWatches {
         }
     }
 
-    /// Watches a kind if discovery lists it.
     fn start(&mut self, number: u64, name: &KindName) -> bool {
-        let is_it =
-            |kind: &&Kind| kind.watchable && KindName::new(&kind.group, &kind.kind) == *name;
+        let is_it = |kind: &&Kind| {
+            kind.watchable && kind.group[..] == name.group[..] && kind.kind[..] == name.kind[..]
+        };
         let Some(kind) = self.served.iter().find(is_it) else {
             return false;
         };
@@ -173,14 +167,14 @@ impl KindWatches {
         self.known.insert(number, None);
         self.settle(name, |kind| {
             (kind.resource, kind.objects) = (None, Table::default());
+            if !std::mem::replace(&mut kind.told, true) {
+                tracing::info!(
+                    "objects of kind {} are not watched: the kind is not served, not namespaced, \
+                     or cannot be watched",
+                    name.spelled()
+                );
+            }
         });
-        if self.told.len() < MOST_TOLD && self.told.insert(number) {
-            tracing::info!(
-                "objects of kind {} are not watched: the kind is not served, not namespaced, or \
-                 cannot be watched",
-                name.spelled()
-            );
-        }
     }
 
     /// Neither the first snapshot nor a request waits for this kind any longer.
@@ -191,24 +185,5 @@ impl KindWatches {
         }
         self.shared.settled.notify_waiters();
         self.shared.changed.notify_one();
-    }
-
-    fn report(&mut self, error: Option<&CallError>) {
-        let left_out = self.shared.lock().tables.kinds.left_out().clone();
-        let enter = || self.registry.enter("owners", Need::Optional);
-        match (error, left_out.first()) {
-            (Some(error), _) => self.reporter.get_or_insert_with(enter).failed(error),
-            (None, Some(first)) => {
-                let what = format!(
-                    "GPU pods have owners of more than {MOST_KINDS} kinds besides those of \
-                     Kubernetes: {} and {} others, the last by name, are not watched: remove owner \
-                     references",
-                    first.spelled(),
-                    left_out.len() - 1
-                );
-                self.reporter.get_or_insert_with(enter).incomplete(&what);
-            }
-            (None, None) => self.reporter = None,
-        }
     }
 }

@@ -16,9 +16,9 @@
 //!   [`Inventory`](gpu_metrics::inventory::Inventory). Each object is cut down to what is
 //!   used before it is kept.
 //! * [`authentication::follow`] reads the authorities of delegated authentication,
-//!   [`review::KubeReviewer`] reviews tokens and the rights of users, [`secret`] and
-//!   [`apiservice`] hold the certificates that the server makes: the traits of
-//!   [`aggregated_apiserver`], over the real API.
+//!   [`review::KubeReviewer`] reviews tokens and the rights of users, [`certificates`] holds
+//!   the certificates that the server makes: the traits of [`aggregated_apiserver`], over
+//!   the real API.
 //! * [`health::WatchRegistry`] tells the state of every watch.
 //!
 //! ```no_run
@@ -37,9 +37,9 @@
 //! # }
 //! ```
 
-pub mod apiservice;
 pub mod authentication;
 mod bindings;
+pub mod certificates;
 pub mod client;
 pub mod clock;
 mod departed;
@@ -53,7 +53,6 @@ mod objects;
 mod pods;
 mod pool;
 pub mod review;
-pub mod secret;
 pub mod served;
 mod services;
 mod settings;

@@ -37,7 +37,7 @@ impl WatchedNames {
             return None;
         }
         let name = KindName::new(&kind.group, &kind.kind);
-        if self.0.lock().tables.kinds.request(&name)? {
+        if self.0.lock().tables.kinds.request(&name) {
             self.0.kinds_changed.notify_one();
         }
         let settled = tokio::time::timeout(PATIENCE, self.settled(&name)).await;
@@ -58,7 +58,6 @@ impl WatchedNames {
         })
     }
 
-    /// Waits until the first attempt to list a kind has ended.
     async fn settled(&self, name: &KindName) {
         loop {
             let notified = self.0.settled.notified();

@@ -29,7 +29,6 @@ pub(super) trait Kept: PartialEq + Sized {
     fn uid(&self) -> u64;
 }
 
-/// A reference to a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnerRef {
     pub(super) kind: Arc<KindName>,
@@ -38,11 +37,10 @@ pub(super) struct OwnerRef {
 }
 
 impl OwnerRef {
-    /// The controller of an object.
     pub(super) fn take(metadata: &mut Meta, pool: &mut Pool) -> Option<Self> {
         let controller = metadata.take_controller()?;
         Some(Self {
-            kind: pool.kind(controller.group()?, &controller.kind),
+            kind: pool.kind(controller.group(), &controller.kind),
             name: pool.text(&controller.name),
             uid: controller.uid(),
         })

@@ -86,7 +86,6 @@ struct Terminated {
     finished_at: Option<String>,
 }
 
-/// A pod's kept fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptPod {
     uid: u64,
@@ -107,7 +106,6 @@ pub(super) struct KeptPod {
 }
 
 impl KeptPod {
-    /// Whether it requests GPUs in any form.
     pub(super) const fn requests_gpu(&self) -> bool {
         self.gpus > 0 || self.uncounted
     }

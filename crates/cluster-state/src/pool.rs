@@ -13,7 +13,6 @@ use apimachinery::labels::Labels;
 pub(super) struct KindName {
     /// API group; empty: core.
     pub(super) group: Box<str>,
-    /// Kind.
     pub(super) kind: Box<str>,
 }
 
@@ -25,7 +24,6 @@ impl KindName {
         }
     }
 
-    /// Whether the kind is DaemonSet.
     pub(super) fn is_daemon_set(&self) -> bool {
         (&*self.group, &*self.kind) == ("apps", "DaemonSet")
     }
@@ -40,7 +38,6 @@ impl KindName {
 /// Growth before unused entries are dropped.
 const SLACK: usize = 1024;
 
-/// The pool.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     texts: HashSet<Arc<str>>,
@@ -61,7 +58,6 @@ impl Pool {
         text
     }
 
-    /// The shared copy of a label set.
     pub(super) fn labels(&mut self, pairs: &Pairs) -> Labels {
         let shared = pairs
             .iter()
@@ -75,7 +71,6 @@ impl Pool {
         labels
     }
 
-    /// The shared copy of a kind's name.
     pub(super) fn kind(&mut self, group: &str, kind: &str) -> Arc<KindName> {
         let name = KindName::new(group, kind);
         if let Some(known) = self.kinds.get(&name) {

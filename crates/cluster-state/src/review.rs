@@ -43,15 +43,12 @@ const REFUSALS: u32 = 3;
 /// Whether the server may create reviews of a kind.
 #[derive(Debug, Default)]
 struct Standing {
-    /// Whether the last answer was a review.
     allowed: bool,
     /// The number of last answers that were refusals.
     refusals: u32,
-    /// The last refusal.
     why: String,
 }
 
-/// A kind of review.
 #[derive(Debug)]
 struct Asked {
     client: Client,
@@ -156,7 +153,6 @@ impl KubeReviewer {
         }
     }
 
-    /// Creates a review and returns its status.
     async fn create<R: Serialize + DeserializeOwned, S>(
         &self,
         asked: &Asked,

@@ -4,48 +4,32 @@
 
 use std::sync::Arc;
 
-use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery};
 
 use super::client::Client;
 use super::error::CallError;
-use super::wire::is_name;
 use apimachinery::kinds::{Kind, Kinds};
 
-/// The largest discovery document.
 const DISCOVERY_BYTES: usize = 16 * 1024 * 1024;
 
-/// The remedy where discovery is forbidden.
 const REMEDY: &str = "bind the ClusterRole system:discovery to the server's account";
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-#[derive(Deserialize)]
-struct Groups<'a> {
-    #[serde(borrow)]
-    items: Vec<&'a RawValue>,
-}
-
-/// Reads all kinds, the core group first. A group that cannot be read is left out: its
-/// document comes from an extension of the cluster.
+/// Reads all kinds, the core group first.
 ///
 /// # Errors
-/// When kube-apiserver does not answer, or forbids discovery.
+/// When kube-apiserver does not answer, forbids discovery, or answers with another
+/// document.
 pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     let mut kinds = Vec::new();
     for path in ["/api", "/apis"] {
         let body = client.get(path, ACCEPT, DISCOVERY_BYTES).await;
         let body = body.map_err(|error| error.with_remedy(REMEDY))?;
-        let groups: Groups<'_> =
+        let groups: APIGroupDiscoveryList =
             serde_json::from_slice(&body).map_err(|error| client.garbled(error))?;
-        for group in groups.items {
-            match serde_json::from_str(group.get()) {
-                Ok(group) => kinds.extend(of_group(group)),
-                Err(error) => tracing::warn!("an API group is skipped: {}", client.garbled(error)),
-            }
-        }
+        kinds.extend(groups.items.into_iter().flat_map(of_group));
     }
     Ok(Kinds::new(kinds))
 }
@@ -63,9 +47,7 @@ fn of_group(group: APIGroupDiscovery) -> Vec<Kind> {
         let served: Arc<str> = version.version.unwrap_or_default().into();
         for resource in version.resources {
             let kind = kind(resource, &name, &served);
-            let known = kinds.iter().any(|known| known.plural == kind.plural);
-            // They become parts of paths.
-            if !known && is_name(&kind.plural) && is_name(&served) {
+            if kinds.iter().all(|known| known.plural != kind.plural) {
                 kinds.push(kind);
             }
         }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::departed::{Departed, Departing};
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 use super::kinds::Kinds;
 use super::objects::{KeptObject, KeptService};
 use super::pods::KeptPod;
@@ -19,7 +19,6 @@ use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
 use apimachinery::time::Timestamp;
 
-/// One table for each watch.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) pods: Table<KeptPod>,
@@ -30,12 +29,10 @@ pub(super) struct Tables {
     pub(super) kinds: Kinds,
 }
 
-/// The whole state.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) pool: Pool,
     pub(super) tables: Tables,
-    /// Deleted pods and owners.
     pub(super) departed: Departed,
     /// When all pods were first known.
     pub(super) listed: Option<Timestamp>,
@@ -74,7 +71,6 @@ impl Shared {
 /// Finds the table of a watch; `None`: its kind is not followed any more.
 type Find<V> = dyn Fn(&mut Tables) -> Option<&mut Table<V>> + Send;
 
-/// Writes the table of one watch.
 pub(super) struct Writer<V> {
     shared: Arc<Shared>,
     find: Box<Find<V>>,
@@ -91,11 +87,9 @@ impl<V: Departing> Writer<V> {
         }
     }
 
-    /// Returns whether anything changed.
-    fn write(&self, object: &RawValue) -> Result<bool, Garbage> {
-        // Decoded before the lock is taken.
-        let object: Object<V::Spec, V::Status> = wire::decode(object)?;
-        let name = object.metadata.name()?;
+    /// Puts what `keep` gives in place of the known object; `None` removes it. Returns
+    /// whether anything changed.
+    fn replace(&self, name: &Name, keep: impl FnOnce(&mut Pool) -> Option<V>) -> bool {
         let mut known = self.shared.lock();
         let Known {
             pool,
@@ -103,10 +97,10 @@ impl<V: Departing> Writer<V> {
             departed,
             ..
         } = &mut *known;
-        let key = key(pool, &name);
-        let kept = V::keep(object, pool, &self.shared.settings.load());
+        let key: Key = (pool.text(&name.0), name.1.as_str().into());
+        let kept = keep(pool);
         let Some(table) = (self.find)(tables) else {
-            return Ok(false);
+            return false;
         };
         let before = table.get(&key);
         let replaced =
@@ -115,28 +109,17 @@ impl<V: Departing> Writer<V> {
             before.depart(&key, departed, Instant::now());
         }
         match kept {
-            Some(kept) => Ok(table.put(key, kept)),
-            None => Ok(table.remove(&key)),
+            Some(kept) => table.put(key, kept),
+            None => table.remove(&key),
         }
     }
 
-    /// Returns whether it existed.
-    fn take(&self, name: &Name) -> bool {
-        let mut known = self.shared.lock();
-        let Known {
-            pool,
-            tables,
-            departed,
-            ..
-        } = &mut *known;
-        let key = key(pool, name);
-        let Some(table) = (self.find)(tables) else {
-            return false;
-        };
-        if let Some(before) = table.get(&key) {
-            before.depart(&key, departed, Instant::now());
-        }
-        table.remove(&key)
+    fn write(&self, object: &RawValue) -> Result<bool, String> {
+        // Decoded before the lock is taken.
+        let object: Object<V::Spec, V::Status> = wire::decode(object)?;
+        let name = object.metadata.name()?;
+        let settings = self.shared.settings.load();
+        Ok(self.replace(&name, |pool| V::keep(object, pool, &settings)))
     }
 
     fn with<T: Default>(&self, work: impl FnOnce(&mut Table<V>, &mut Departed) -> T) -> T {
@@ -149,16 +132,12 @@ impl<V: Departing> Writer<V> {
     }
 }
 
-fn key(pool: &mut Pool, (namespace, name): &Name) -> Key {
-    (pool.text(namespace), name.as_str().into())
-}
-
 impl<V: Departing> Store for Writer<V> {
     fn begin(&mut self) {
         self.with(|table, _| table.begin());
     }
 
-    fn put(&mut self, object: &RawValue) -> Result<(), Garbage> {
+    fn put(&mut self, object: &RawValue) -> Result<(), String> {
         let outcome = self.write(object);
         match &outcome {
             Ok(true) => self.shared.changed.notify_one(),
@@ -170,7 +149,7 @@ impl<V: Departing> Store for Writer<V> {
     }
 
     fn remove(&mut self, object: &RawValue) {
-        if wire::name_of(object).is_some_and(|name| self.take(&name)) {
+        if wire::name_of(object).is_some_and(|name| self.replace(&name, |_| None)) {
             self.shared.changed.notify_one();
         }
     }

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::error::{CallError, Garbage};
+use super::error::CallError;
 
 /// The longest pause after failures of a watch.
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
 
-/// The requested part of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The whole object.
     Whole,
     /// `metadata` only (`meta.k8s.io/v1 PartialObjectMetadata`).
     Metadata,
@@ -34,16 +32,12 @@ impl Form {
     }
 }
 
-/// A collection to watch.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// Its path: `/api/v1/pods`.
     pub(super) path: String,
-    /// A field selector, or empty.
     pub(super) fields: &'static str,
-    /// The requested part of the objects.
     pub(super) form: Form,
-    /// The remedy where it is forbidden.
     pub(super) remedy: String,
     /// The longest wait after a failure.
     pub(super) wait_most: Duration,
@@ -70,15 +64,13 @@ impl Target {
 pub(super) trait Store: Send {
     /// A list begins: objects that are not in it are removed when it is complete.
     fn begin(&mut self) {}
-    /// An object was added or changed. One that cannot be read is not kept.
-    fn put(&mut self, object: &RawValue) -> Result<(), Garbage>;
-    /// An object was deleted.
+    /// An object was added or changed. One that cannot be read is not kept; the error says
+    /// why.
+    fn put(&mut self, object: &RawValue) -> Result<(), String>;
     fn remove(&mut self, _: &RawValue) {}
-    /// The list is complete.
     fn complete(&mut self) {}
     /// A call failed; the objects stay.
     fn failed(&mut self, _: &CallError) {}
-    /// The number of kept objects.
     fn len(&self) -> usize;
     /// The expected object that is missing; `None`: nothing is missing.
     fn lacking(&self) -> Option<&'static str> {

@@ -5,9 +5,8 @@
 //! without white space around it (`k8s.io/client-go/transport/token_source.go`,
 //! `fileTokenSource`).
 
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
@@ -18,7 +17,6 @@ use limits::file;
 /// How often the file is read again.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// A token that is read again at intervals.
 pub(super) struct TokenFile {
     path: PathBuf,
     /// The value to send, and when it was read.
@@ -26,45 +24,35 @@ pub(super) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Reads the token for the first time.
-    pub(super) fn open(path: PathBuf) -> Result<Self, ClientError> {
-        let known = read(&path)
-            .map_err(|reason| ClientError::TokenFile(path.display().to_string(), reason))?;
+    pub(super) async fn open(path: PathBuf) -> Result<Self, ClientError> {
+        let header = header(&path).await;
+        let header =
+            header.map_err(|reason| ClientError::TokenFile(path.display().to_string(), reason))?;
         Ok(Self {
             path,
-            known: Mutex::new((known, Instant::now())),
+            known: Mutex::new((header, Instant::now())),
         })
     }
 
     /// The value of `Authorization`. If the file cannot be read, the last token stays
     /// in use, as in client-go.
     pub(super) async fn header(&self) -> HeaderValue {
-        if let Some(known) = self.fresh(EVERY) {
+        let (known, read) = self.known().clone();
+        if read.elapsed() < EVERY {
             return known;
         }
-        let path = self.path.clone();
-        let header = file::aside(move || read(&path)).await.and_then(|read| read);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(header) = header {
-            known.0 = header;
-        }
-        known.1 = Instant::now();
-        known.0.clone()
+        let header = header(&self.path).await.unwrap_or(known);
+        *self.known() = (header.clone(), Instant::now());
+        header
     }
 
-    fn fresh(&self, every: Duration) -> Option<HeaderValue> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        (known.1.elapsed() < every).then(|| known.0.clone())
+    fn known(&self) -> MutexGuard<'_, (HeaderValue, Instant)> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
-    let bytes = file::read(path)?;
-    let token = String::from_utf8(bytes).map_err(|_| "this is no text".to_owned())?;
-    let token = token.trim();
-    if token.is_empty() {
-        return Err("the file is empty".to_owned());
-    }
+async fn header(path: &Path) -> Result<HeaderValue, String> {
+    let token = file::secret(path).await?;
     let mut header = HeaderValue::try_from(format!("Bearer {token}"))
         .map_err(|_| "the token contains a line break or another control character".to_owned())?;
     header.set_sensitive(true);
@@ -75,25 +63,25 @@ fn read(path: &std::path::Path) -> Result<HeaderValue, String> {
 mod tests {
     use super::*;
 
-    fn open(text: &str) -> Result<HeaderValue, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        std::fs::write(&path, text).unwrap();
-        let file = TokenFile::open(path).map_err(|error| error.to_string())?;
-        Ok(file.fresh(EVERY).unwrap())
+    async fn open(text: &str) -> Result<HeaderValue, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let opened = TokenFile::open(file.path().to_owned()).await;
+        let file = opened.map_err(|error| error.to_string())?;
+        Ok(file.header().await)
     }
 
-    #[test]
-    fn white_space_around_a_token_is_no_part_of_it() {
-        assert_eq!(open(" secret\r\n\n").unwrap(), "Bearer secret");
-        assert!(open("secret\n").unwrap().is_sensitive());
+    #[tokio::test]
+    async fn white_space_around_a_token_is_no_part_of_it() {
+        let header = open(" secret\r\n\n").await.unwrap();
+        assert!(header == "Bearer secret" && header.is_sensitive());
     }
 
-    #[test]
-    fn a_file_without_a_token_is_named_with_the_remedy() {
+    #[tokio::test]
+    async fn a_file_without_a_token_is_named_with_the_remedy() {
         for text in ["", " \n", "two\nlines"] {
-            let error = open(text).unwrap_err();
-            assert!(error.contains("/token: "), "{error}");
+            let error = open(text).await.unwrap_err();
+            assert!(error.starts_with("token file /"), "{error}");
             assert!(error.contains("write only the token"), "{error}");
             assert!(!error.contains("lines"), "{error}");
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::error::{Garbage, excerpt};
+use super::error::excerpt;
 use apimachinery::time::Timestamp;
 
 /// Label pairs as they arrive.
@@ -20,7 +20,6 @@ pub(super) type Pairs = BTreeMap<String, String>;
 /// Namespace (empty: cluster-scoped) and name.
 pub(super) type Name = (String, String);
 
-/// An object of any kind.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "S: Deserialize<'de>, T: Deserialize<'de>")]
 pub(super) struct Object<S, T> {
@@ -57,13 +56,12 @@ pub(super) struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The API group; empty: core. Users write references: `None` where group or version
-    /// is invalid in the API.
-    pub(super) fn group(&self) -> Option<&str> {
-        match self.api_version.split_once('/') {
-            None => is_name(&self.api_version).then_some(""),
-            Some((group, version)) => (is_name(group) && is_name(version)).then_some(group),
-        }
+    /// The API group; empty: core. Users write references, so it may be no group of the
+    /// cluster.
+    pub(super) fn group(&self) -> &str {
+        self.api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
     }
 
     /// The fingerprint of the UID.
@@ -72,14 +70,13 @@ impl OwnerReference {
     }
 }
 
-/// Reads an object.
-pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, Garbage> {
+pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, String> {
     serde_json::from_str(object.get()).map_err(|error| {
         let name = name_of(object).map_or_else(
             || "(without a name)".to_owned(),
             |(namespace, name)| format!("{namespace}/{name}"),
         );
-        Garbage(excerpt(&format!("{name}: {error}")))
+        excerpt(&format!("{name}: {error}"))
     })
 }
 
@@ -112,22 +109,10 @@ pub(super) fn timestamp(text: Option<&str>) -> Option<Timestamp> {
     Timestamp::from_date(text?)
 }
 
-/// Whether a text can be an API's group, version or resource: lower-case letters,
-/// digits, dashes, and dots between them (RFC 1123).
-pub(super) fn is_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
-}
-
 impl Meta {
-    pub(super) fn name(&self) -> Result<Name, Garbage> {
+    pub(super) fn name(&self) -> Result<Name, String> {
         if self.name.is_empty() {
-            return Err(Garbage("an object without a name".to_owned()));
+            return Err("an object without a name".to_owned());
         }
         let namespace = self.namespace.clone().unwrap_or_default();
         Ok((namespace, self.name.clone()))

@@ -17,18 +17,12 @@ pub(crate) const WITHIN: Duration = Duration::from_secs(5);
 
 /// Reads a file; the error says why it could not. Follows a link. Blocks.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let is_regular = |kind: std::fs::Metadata| match kind.is_file() {
-        true => Ok(()),
-        false => Err("this is not a regular file".to_owned()),
-    };
     // Checked before opening, because opening a pipe waits for its writer.
-    std::fs::metadata(path)
-        .map_err(|error| error.to_string())
-        .and_then(is_regular)?;
+    let kind = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !kind.is_file() {
+        return Err("this is not a regular file".to_owned());
+    }
     let file = File::open(path).map_err(|error| error.to_string())?;
-    file.metadata()
-        .map_err(|error| error.to_string())
-        .and_then(is_regular)?;
     let mut bytes = Vec::new();
     let count = file
         .take(MOST_BYTES + 1)

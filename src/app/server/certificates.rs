@@ -14,9 +14,8 @@ use aggregated_apiserver::certificates::files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::named::{ByName, Named, NamedFiles};
 use aggregated_apiserver::certificates::{self, Serving};
-use cluster_state::apiservice::ApiServices;
+use cluster_state::certificates::CertificateObjects;
 use cluster_state::client::Client;
-use cluster_state::secret::SharedSecret;
 
 impl Background {
     /// Starts the tasks that keep the certificate and those for names; returns what TLS
@@ -40,16 +39,13 @@ impl Background {
         let draining = self.draining.clone();
         match source {
             CertificateSource::Files(files) => {
-                let kept = files::run(files, publisher, SystemTime::now, draining);
+                let kept = files::run(files, publisher, draining);
                 self.tasks.spawn(kept);
             }
             CertificateSource::Managed(settings, name) => {
                 let namespace = settings.service.namespace.clone();
-                let stores = (
-                    SharedSecret::new(client.clone(), namespace, name),
-                    ApiServices::new(client.clone()),
-                );
-                let kept = managed::run(settings, stores, publisher, SystemTime::now, draining);
+                let objects = CertificateObjects::new(client.clone(), namespace, name);
+                let kept = managed::run(settings, objects, publisher, draining);
                 self.tasks.spawn(kept);
             }
         }
@@ -84,8 +80,7 @@ impl Background {
         for NamedFiles { files, names } in named {
             let (publisher, serving) = certificates::serving();
             let draining = self.draining.clone();
-            self.tasks
-                .spawn(files::run(files, publisher, SystemTime::now, draining));
+            self.tasks.spawn(files::run(files, publisher, draining));
             statuses.push(serving.status);
             followed.push(Named {
                 names,

@@ -68,7 +68,6 @@ impl Audit {
     }
 }
 
-/// A client's text, escaped and cut for the log.
 fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let mut out: String = chars

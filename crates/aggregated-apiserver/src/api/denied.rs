@@ -8,7 +8,6 @@ use crate::security::reviewer::Access;
 use super::messages::StatusDetails;
 use super::quote::{bare, quote};
 
-/// Code, message, details.
 pub(super) type Row = (StatusCode, String, Option<StatusDetails>);
 
 /// The table's row for a refusal by the security layers.
@@ -59,7 +58,6 @@ pub(super) fn row(denied: &Denied) -> Row {
     (code, message.to_owned(), details)
 }
 
-/// Details for a client that may retry soon.
 pub(super) fn retry_later() -> Option<StatusDetails> {
     Some(StatusDetails {
         retry_after_seconds: Some(1),

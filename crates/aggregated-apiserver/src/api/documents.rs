@@ -109,7 +109,6 @@ impl Tagged {
         }
     }
 
-    /// The tag as a quoted header.
     pub(crate) fn etag(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("\"{}\"", self.hash)).ok()
     }

@@ -40,7 +40,6 @@ pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
     )
 }
 
-/// Logs each request that was refused or failed.
 async fn audit(
     State(audit): State<Arc<Audit>>,
     Extension(context): Context,
@@ -68,7 +67,6 @@ pub async fn catch_panic(
     }
 }
 
-/// Lets authorized requests through, within their time limit.
 async fn admit(
     State(security): State<Arc<Security>>,
     Extension(context): Context,

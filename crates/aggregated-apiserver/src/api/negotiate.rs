@@ -14,8 +14,6 @@ pub enum Format {
 }
 
 impl Format {
-    const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
-
     /// The media type without parameters.
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -87,19 +85,24 @@ impl Aggregated {
     }
 }
 
-/// A form of a document other than the plain one.
+/// A form in which a document can be served; those other than the plain one are in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transform {
+enum Form {
+    Plain(Format),
     Aggregated(Aggregated),
     /// A `Table` of `meta.k8s.io/v1`, for kubectl's columns.
     Table,
 }
 
+const JSON: Form = Form::Plain(Format::Json);
+const PROTOBUF: Form = Form::Plain(Format::Protobuf);
+
 /// One clause of the Accept header that may be met.
 struct Clause {
     range: String,
     quality: u16,
-    transform: Option<Transform>,
+    /// A form other than the plain one.
+    transform: Option<Form>,
 }
 
 /// Picks the encoding of the answer.
@@ -107,7 +110,10 @@ struct Clause {
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
-    format_of(headers, &Format::ALL)
+    match pick(headers, &[JSON, PROTOBUF])? {
+        Form::Plain(format) => Ok(format),
+        Form::Aggregated(_) | Form::Table => Err(NotAcceptable),
+    }
 }
 
 /// Whether the client accepts JSON, where only JSON is available.
@@ -115,16 +121,7 @@ pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
-    format_of(headers, &[Format::Json]).map(|_| ())
-}
-
-fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAcceptable> {
-    pick(headers, Format::Json, |clause, clauses| {
-        match clause.transform {
-            Some(_) => None,
-            None => plain(clause, clauses, offered),
-        }
-    })
+    pick(headers, &[JSON]).map(drop)
 }
 
 /// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
@@ -133,11 +130,11 @@ fn format_of(headers: &HeaderMap, offered: &[Format]) -> Result<Format, NotAccep
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
-    pick(headers, None, |clause, clauses| match clause.transform {
-        Some(Transform::Aggregated(version)) => clause.takes_json().then_some(Some(version)),
-        Some(Transform::Table) => None,
-        None => plain(clause, clauses, &Format::ALL).map(|_| None),
-    })
+    let [v2, beta] = Aggregated::ALL.map(Form::Aggregated);
+    match pick(headers, &[v2, beta, JSON, PROTOBUF])? {
+        Form::Aggregated(version) => Ok(Some(version)),
+        Form::Plain(_) | Form::Table => Ok(None),
+    }
 }
 
 /// Picks the form of a document that also has a table: `None` for a `Table`, always in
@@ -146,49 +143,31 @@ pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptab
 /// # Errors
 /// [`NotAcceptable`] when no clause of the header can be met.
 pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
-    pick(
-        headers,
-        Some(Format::Json),
-        |clause, clauses| match clause.transform {
-            Some(Transform::Table) => clause.takes_json().then_some(None),
-            Some(Transform::Aggregated(_)) => None,
-            None => plain(clause, clauses, &Format::ALL).map(Some),
-        },
-    )
-}
-
-/// The form that the best clause gives which can be met; `default` without an Accept
-/// header.
-fn pick<T>(
-    headers: &HeaderMap,
-    default: T,
-    form: impl Fn(&Clause, &[Clause]) -> Option<T>,
-) -> Result<T, NotAcceptable> {
-    let Some(clauses) = clauses(headers) else {
-        return Ok(default);
-    };
-    let mut forms = clauses.iter().filter_map(|clause| form(clause, &clauses));
-    forms.next().ok_or(NotAcceptable)
-}
-
-impl Clause {
-    fn takes_json(&self) -> bool {
-        self.quality > 0 && Format::Json.matches(&self.range)
+    match pick(headers, &[Form::Table, JSON, PROTOBUF])? {
+        Form::Plain(format) => Ok(Some(format)),
+        Form::Aggregated(_) | Form::Table => Ok(None),
     }
 }
 
-/// The first of the offered encodings that one clause admits and none refuses.
-fn plain(clause: &Clause, clauses: &[Clause], offered: &[Format]) -> Option<Format> {
-    let refused = |format: Format| {
-        clauses
-            .iter()
-            .filter(|clause| clause.quality == 0 && clause.transform.is_none())
-            .any(|clause| clause.range == format.media_type())
+/// The first of the offered forms that the best clause which can be met admits; JSON
+/// without an Accept header.
+fn pick(headers: &HeaderMap, offered: &[Form]) -> Result<Form, NotAcceptable> {
+    let Some(clauses) = clauses(headers) else {
+        return Ok(JSON);
     };
-    offered
-        .iter()
-        .copied()
-        .find(|format| clause.quality > 0 && format.matches(&clause.range) && !refused(*format))
+    let refused = |format: Format| {
+        let mut plain = clauses.iter().filter(|clause| clause.transform.is_none());
+        plain.any(|clause| clause.quality == 0 && clause.range == format.media_type())
+    };
+    let admits = |clause: &Clause, form: Form| match form {
+        _ if clause.quality == 0 => false,
+        Form::Plain(format) => {
+            clause.transform.is_none() && format.matches(&clause.range) && !refused(format)
+        }
+        form => clause.transform == Some(form) && Format::Json.matches(&clause.range),
+    };
+    let best = |clause: &Clause| offered.iter().find(|form| admits(clause, **form));
+    clauses.iter().find_map(best).copied().ok_or(NotAcceptable)
 }
 
 /// The clauses of the Accept header, best first, equals in their order; `None` without
@@ -233,9 +212,9 @@ fn clause(text: &str) -> Option<Clause> {
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", version) => {
             let mut known = Aggregated::ALL.into_iter();
             let known = known.find(|known| known.version() == version)?;
-            Some(Transform::Aggregated(known))
+            Some(Form::Aggregated(known))
         }
-        ("Table", "meta.k8s.io", "v1") => Some(Transform::Table),
+        ("Table", "meta.k8s.io", "v1") => Some(Form::Table),
         _ => return None,
     };
     Some(Clause {

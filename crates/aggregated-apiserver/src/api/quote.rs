@@ -1,33 +1,22 @@
 //! Quotes a client's text in messages.
 
+use apimachinery::letters::escaped;
+use apimachinery::promql;
+
 /// Most bytes of a client's text in a message.
 const MAX_SHOWN: usize = 256;
 
 /// Quotes as Go's `%q` does and escapes `& < >`, as apiserver
 /// `pkg/endpoints/handlers/responsewriters/errors.go` does for its messages.
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in cut(text).chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c if c.is_control() || is_invisible(c) => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
+    let quoted = promql::quote(cut(text));
+    let mut out = escaped(&quoted)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
     if text.len() > MAX_SHOWN {
-        out.push('…');
+        out.insert(out.len() - 1, '…');
     }
-    out.push('"');
     out
 }
 
@@ -50,11 +39,6 @@ fn cut(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// Line separators and marks that change the direction of text.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -11,15 +11,12 @@ use uuid::Uuid;
 
 use apimachinery::time::Timestamp;
 
-use crate::security::denied::Denied;
-
 use super::documents::{EncodedDocument, Tagged, compress};
 use super::negotiate::{Format, Manner, takes_gzip};
 use super::status::RequestFailure;
 use super::{json, object};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// The longest Audit-Id that is echoed.
 const MAX_AUDIT_ID: usize = 64;
 const YEAR: i64 = 365 * 24 * 3600;
 
@@ -183,17 +180,7 @@ fn is_audit_id(id: &HeaderValue) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
 }
 
-/// The answer to a request that did not reach the API: refused by the listener for its
-/// framing (400), its slowness (408), its body (413) or its length (414), or ended by a
-/// panic before its context was read (500).
-pub(crate) fn refusal(code: StatusCode) -> Response<Full<Bytes>> {
-    let refused = match code {
-        StatusCode::PAYLOAD_TOO_LARGE => RequestFailure::BodyTooLarge,
-        StatusCode::REQUEST_TIMEOUT => RequestFailure::TooSlow,
-        StatusCode::URI_TOO_LONG => RequestFailure::TargetTooLong,
-        StatusCode::INTERNAL_SERVER_ERROR => RequestFailure::Denied(Box::new(Denied::Panicked)),
-        _ => RequestFailure::Malformed("the request's framing is ambiguous".to_owned()),
-    };
+pub(crate) fn refusal(refused: RequestFailure) -> Response<Full<Bytes>> {
     let headers = HeaderMap::new();
     let mut response = failure(refused, Manner::of(&headers));
     finish(response.headers_mut(), audit_id(&headers));

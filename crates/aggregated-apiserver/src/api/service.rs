@@ -7,12 +7,13 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::StatusCode;
 use http_body_util::{BodyExt as _, Collected, Full};
 use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
 use super::response;
+use super::status::RequestFailure;
+use crate::security::denied::Denied;
 
 /// The router for a listener, which passes requests without bodies and needs whole
 /// answers: it keeps an answer's extensions until the answer is written.
@@ -27,7 +28,8 @@ pub fn into_service(
             // catches panics; a panic there must not end the connection either.
             let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
                 tracing::error!("a request made the server panic");
-                return Ok(response::refusal(StatusCode::INTERNAL_SERVER_ERROR));
+                let panicked = RequestFailure::Denied(Box::new(Denied::Panicked));
+                return Ok(response::refusal(panicked));
             };
             let (parts, body) = response?.into_parts();
             let body = body.collect().await.map(Collected::to_bytes);

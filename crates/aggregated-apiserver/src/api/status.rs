@@ -46,12 +46,8 @@ pub enum RequestFailure {
     Saturated(&'static str),
     /// The data of the answer could not be fetched.
     Unavailable(&'static str),
-    /// The request's body is over the limit.
-    BodyTooLarge,
-    /// The request did not arrive in time.
-    TooSlow,
-    /// The request's path and query are over the limit.
-    TargetTooLong,
+    /// The listener refused the request; the code, and why.
+    Unfit(StatusCode, &'static str),
     /// The security layers refused the request.
     Denied(Box<Denied>),
 }
@@ -119,18 +115,7 @@ impl RequestFailure {
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
             ),
-            Self::BodyTooLarge => plain(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "requests must not have a body",
-            ),
-            Self::TooSlow => plain(
-                StatusCode::REQUEST_TIMEOUT,
-                "the request did not arrive in time",
-            ),
-            Self::TargetTooLong => plain(
-                StatusCode::URI_TOO_LONG,
-                "the request's path and query are too long",
-            ),
+            Self::Unfit(code, why) => plain(code, why),
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum CertError {
 const MAX_COMMON_NAME: usize = 64;
 
 /// The certificate of an authority, without its key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The certificate.
     pub certificate: CertificateDer<'static>,
@@ -59,12 +59,6 @@ impl Anchor {
             name: read.common_name()?.unwrap_or_default(),
             certificate,
         })
-    }
-}
-
-impl PartialEq for Anchor {
-    fn eq(&self, other: &Self) -> bool {
-        self.certificate == other.certificate
     }
 }
 
@@ -207,7 +201,6 @@ impl CertificateAuthority {
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// Issues a certificate with a new key.
     pub(crate) fn sign(
         &self,
         mut params: CertificateParams,

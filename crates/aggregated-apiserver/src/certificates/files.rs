@@ -33,17 +33,11 @@ pub struct Files {
     pub every: Duration,
 }
 
-/// The files' content, or why they could not be read.
 type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
 
 /// Follows the files until told to stop. They need not exist at the start: they
 /// may be written later.
-pub async fn run(
-    files: Files,
-    publisher: Publisher,
-    clock: impl Fn() -> SystemTime,
-    mut stop: watch::Receiver<bool>,
-) {
+pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
         // The last texts read, and whether they are in force.
         let (mut last, mut served) = (None, false);
@@ -55,7 +49,7 @@ pub async fn run(
                 tokio::time::sleep(files.every.min(MOST)).await;
                 continue;
             }
-            let pair = files.pair(&texts, clock());
+            let pair = files.pair(&texts, SystemTime::now());
             served = pair.is_ok();
             match pair {
                 Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
@@ -149,7 +143,7 @@ mod tests {
                 authority: CertificateAuthority::new("test", validity()).unwrap(),
                 serving,
                 stop,
-                task: tokio::spawn(run(files, publisher, SystemTime::now, stopped)),
+                task: tokio::spawn(run(files, publisher, stopped)),
             }
         }
 
@@ -252,42 +246,6 @@ mod tests {
         assert!(status.ready(SystemTime::now()).is_ok());
         scene.write(second.certificate_pem.as_bytes(), second.key_pem.as_bytes());
         scene.until_served(&second).await;
-        scene.end().await;
-    }
-
-    #[tokio::test]
-    async fn handshakes_show_the_pair_in_force_without_a_new_configuration() {
-        let mut scene = Scene::start();
-        let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let server = rustls::ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(scene.serving.in_force.clone());
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(scene.authority.certificate()).unwrap();
-        let client = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let (server, client) = (std::sync::Arc::new(server), std::sync::Arc::new(client));
-        let shown = async || {
-            let (near, far) = tokio::io::duplex(64 * 1024);
-            let acceptor = tokio_rustls::TlsAcceptor::from(server.clone());
-            let connector = tokio_rustls::TlsConnector::from(client.clone());
-            let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-            let (_, connected) = tokio::join!(acceptor.accept(far), connector.connect(name, near));
-            let connected = connected.ok()?;
-            let chain = connected.get_ref().1.peer_certificates()?;
-            Some(chain[0].clone().into_owned())
-        };
-        assert_eq!(shown().await, None, "nothing to show so far");
-        for _ in 0..2 {
-            let issued = scene.good();
-            scene.until_served(&issued).await;
-            assert_eq!(shown().await, Some(issued.certificate));
-        }
         scene.end().await;
     }
 }

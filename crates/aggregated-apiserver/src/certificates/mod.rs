@@ -54,9 +54,8 @@ pub enum Registration {
     Waiting,
     /// Names the server's Service and trusts its authority.
     Registered,
-    /// Refers to another server, and is not changed; with the remedy.
-    Foreign(String),
-    /// Is absent, or cannot be read or written; why, with the remedy.
+    /// Is absent, refers to another server, or cannot be read or written; why, with the
+    /// remedy.
     Failing(String),
 }
 
@@ -141,7 +140,7 @@ impl CertificateStatus {
                 Some(match registration {
                     Registration::Registered => return None,
                     Registration::Waiting => format!("APIService {name}: not checked yet"),
-                    Registration::Foreign(why) | Registration::Failing(why) => why.clone(),
+                    Registration::Failing(why) => why.clone(),
                 })
             });
         let troubles: Vec<String> = troubles.collect();
@@ -185,7 +184,6 @@ impl Publisher {
         self.in_force.pair()
     }
 
-    /// Whether this pair is in force.
     pub(crate) fn serves(&self, pair: &Pair) -> bool {
         self.pair().is_some_and(|it| it.chain() == pair.chain())
     }
@@ -203,7 +201,6 @@ impl Publisher {
         tracing::info!(?names, until, "{which}serving certificate in force");
     }
 
-    /// Records that the right pair is in force.
     pub(crate) fn well(&self) {
         let mut former = None;
         self.status.send_if_modified(|status| {
@@ -243,7 +240,7 @@ impl Publisher {
                     (name, Registration::Registered) => {
                         tracing::info!("APIService {name}: registered");
                     }
-                    (_, Registration::Foreign(why) | Registration::Failing(why)) => {
+                    (_, Registration::Failing(why)) => {
                         tracing::warn!("{why}");
                     }
                 }

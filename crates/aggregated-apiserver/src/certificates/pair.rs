@@ -146,12 +146,10 @@ impl Pair {
         Arc::clone(&self.certified)
     }
 
-    /// The certificates, the leaf first.
     pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
     }
 
-    /// The texts it was read from: chain and key.
     pub(crate) fn texts(&self) -> (&[u8], &[u8]) {
         (&self.texts.0, &self.texts.1)
     }

@@ -19,7 +19,6 @@ use super::reviews::NoAnswer;
 use super::trust::Trust;
 use super::{Security, tokens};
 
-/// The prefix of the headers that ask for impersonation.
 const IMPERSONATE: &str = "impersonate-";
 
 impl Security {
@@ -33,11 +32,11 @@ impl Security {
         until: Instant,
     ) -> Result<User, Denied> {
         let trust = self.trust.current();
-        let trust = trust.as_deref();
         let origin = match peer {
-            Some(peer) => peer.origin(trust, (self.clock)()),
+            Some(peer) => peer.origin(trust.as_ref(), (self.clock)()),
             None => Arc::new(Origin::Anonymous),
         };
+        let trust = trust.as_deref();
         let identified = self.identify(&origin, trust, headers, until).await;
         let proxy = trust.and_then(|trust| trust.proxy.as_ref());
         front_proxy::strip(proxy, headers);

@@ -53,7 +53,6 @@ impl Denied {
         "panicked",
     ];
 
-    /// The word for logs and labels.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Unauthenticated { .. } => "unauthenticated",
@@ -73,12 +72,7 @@ impl Denied {
         match self {
             Self::Unauthenticated { why } | Self::ReviewFailed { why } => why,
             Self::Forbidden { reason, .. } => reason,
-            Self::Impersonation
-            | Self::Busy
-            | Self::Saturated
-            | Self::HeadersTooLarge
-            | Self::TimedOut
-            | Self::Panicked => "",
+            _ => "",
         }
     }
 }

@@ -13,7 +13,6 @@ use super::trust::FrontProxy;
 
 /// Headers that are always removed, whatever the configuration.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
-/// The prefix of further headers that are always removed.
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
 /// The user that the headers name; `None` when they name none.

@@ -42,7 +42,6 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 pub struct Security {
     /// Limits and times.
     pub settings: SecuritySettings,
-    /// Counts refusals and reviews.
     pub(crate) counters: Arc<Counters>,
     pub(crate) in_flight: InFlight,
     trust: Arc<TrustStore>,

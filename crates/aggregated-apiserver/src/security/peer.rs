@@ -118,7 +118,7 @@ struct PeerState {
 /// An origin, with the trust and time of its verification.
 #[derive(Debug)]
 struct Known {
-    generation: Option<u64>,
+    trust: Option<Arc<Trust>>,
     at: SystemTime,
     origin: Arc<Origin>,
 }
@@ -135,24 +135,24 @@ impl Peer {
 
     /// What the certificate proves now under `trust`. Computed once a second per
     /// connection and trust.
-    pub(crate) fn origin(&self, trust: Option<&Trust>, now: SystemTime) -> Arc<Origin> {
-        let generation = trust.map(|trust| trust.generation);
+    pub(crate) fn origin(&self, trust: Option<&Arc<Trust>>, now: SystemTime) -> Arc<Origin> {
         let mut known = self
             .state
             .origin
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref()
-            && known.generation == generation
+            && known.trust.as_ref().map(Arc::as_ptr) == trust.map(Arc::as_ptr)
             && now
                 .duration_since(known.at)
                 .is_ok_and(|age| age < ORIGIN_LIFE)
         {
             return known.origin.clone();
         }
-        let origin = Arc::new(classify(&self.certificates, trust, now));
+        let verified = classify(&self.certificates, trust.map(Arc::as_ref), now);
+        let origin = Arc::new(verified);
         *known = Some(Known {
-            generation,
+            trust: trust.cloned(),
             at: now,
             origin: origin.clone(),
         });
@@ -160,7 +160,7 @@ impl Peer {
     }
 
     /// Whether the certificate is a front proxy's under `trust`.
-    pub fn is_front_proxy(&self, trust: Option<&Trust>, now: SystemTime) -> bool {
+    pub fn is_front_proxy(&self, trust: Option<&Arc<Trust>>, now: SystemTime) -> bool {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }
 
@@ -169,7 +169,6 @@ impl Peer {
         self.state.hang_up.notify_one();
     }
 
-    /// Waits until the end of the connection is requested.
     pub(crate) async fn hung_up(&self) {
         self.state.hang_up.notified().await;
     }

@@ -5,7 +5,6 @@ use http::header::AUTHORIZATION;
 
 use super::reviewer::Token;
 
-/// The token that a request shows; `None` when it shows none.
 pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
     let Some(value) = headers.get(AUTHORIZATION) else {
         return Ok(None);

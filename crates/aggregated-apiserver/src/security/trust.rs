@@ -6,7 +6,7 @@
 //! read, nothing is trusted.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use http::HeaderName;
@@ -69,8 +69,6 @@ impl TrustError {
 /// What is trusted at one time. Immutable: a change replaces it.
 #[derive(Debug)]
 pub struct Trust {
-    /// Grows with every change.
-    pub generation: u64,
     /// The authorities whose certificates name users; `None`: none.
     pub clients: Option<Bundle>,
     /// The front proxy that may name users; `None`: none.
@@ -99,35 +97,22 @@ pub struct FrontProxy {
     pub extra_prefixes: Vec<String>,
 }
 
-/// Holds the current [`Trust`]. A change applies from the next request on every
+/// Holds the current [`Trust`]; empty at first. A change applies from the next request on every
 /// connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TrustStore {
     current: ArcSwapOption<Trust>,
-    writer: Mutex<u64>,
-    believe_overlap: bool,
 }
 
 impl TrustStore {
-    /// A store that trusts nothing yet. With `believe_overlap` a front proxy is trusted
-    /// despite [`TrustError::Overlap`].
-    pub fn new(believe_overlap: bool) -> Self {
-        Self {
-            current: ArcSwapOption::empty(),
-            writer: Mutex::new(0),
-            believe_overlap,
-        }
-    }
-
     /// What is trusted; `None` before anything was read.
     pub fn current(&self) -> Option<Arc<Trust>> {
         self.current.load_full()
     }
 
     /// Loads the ConfigMap's data, now and whenever it changes. Returns its faults, for
-    /// the log; it is not called for a ConfigMap that is gone.
+    /// the log; it is not called for a ConfigMap that is gone. One task calls it.
     pub fn load(&self, data: &BTreeMap<String, String>) -> Vec<TrustError> {
-        let mut generation = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut problems = Vec::new();
         let last = self.current();
         let last = last.as_deref();
@@ -138,19 +123,16 @@ impl TrustStore {
         if clients.is_none() && read.is_none() {
             return problems;
         }
-        let shared = match (&clients, &read) {
+        let overlap = match (&clients, &read) {
             (Some(clients), Some(proxy)) => {
                 proxy.allowed_names.is_empty() && proxy.authorities.shares_a_key_with(clients)
             }
             _ => false,
         };
-        if shared {
+        if overlap {
             problems.push(TrustError::Overlap);
         }
-        let overlap = shared && !self.believe_overlap;
-        *generation += 1;
         self.current.store(Some(Arc::new(Trust {
-            generation: *generation,
             clients,
             proxy: read.clone().filter(|_| !overlap),
             overlap,

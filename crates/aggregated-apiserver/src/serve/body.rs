@@ -13,7 +13,6 @@ use crate::security::InFlightPermit;
 /// answer (hyper `src/proto/h1/role.rs`).
 const MAX_TARGET: usize = 32 * 1024;
 
-/// Why a request does not reach the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// It is refused with this code, for this reason.
@@ -27,10 +26,22 @@ pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
 ) -> Result<Request<()>, Unfit> {
-    const LONG: Unfit = Unfit::Refused(StatusCode::URI_TOO_LONG, "its target is too long");
-    const TOO_LARGE: Unfit = Unfit::Refused(StatusCode::PAYLOAD_TOO_LARGE, "its body is too large");
-    const SLOW: Unfit = Unfit::Refused(StatusCode::REQUEST_TIMEOUT, "its body took too long");
-    const CODED: Unfit = Unfit::Refused(StatusCode::BAD_REQUEST, "it has a transfer coding");
+    const LONG: Unfit = Unfit::Refused(
+        StatusCode::URI_TOO_LONG,
+        "the request's path and query are too long",
+    );
+    const TOO_LARGE: Unfit = Unfit::Refused(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "requests must not have a body",
+    );
+    const SLOW: Unfit = Unfit::Refused(
+        StatusCode::REQUEST_TIMEOUT,
+        "the request did not arrive in time",
+    );
+    const CODED: Unfit = Unfit::Refused(
+        StatusCode::BAD_REQUEST,
+        "the request's framing is ambiguous",
+    );
 
     // With two lengths, two programs may disagree on where the next request
     // begins. hyper's parser keeps only one of the two headers, so a chunked

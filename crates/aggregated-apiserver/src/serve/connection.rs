@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Request, Response, Version, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -28,6 +28,7 @@ use super::limits::Limits;
 use super::refusals::Refusals;
 use super::slots::Slot;
 use crate::api::response::refusal;
+use crate::api::status::RequestFailure;
 use crate::security::peer::Peer;
 
 /// Most header lines and bytes of a request: half as much again as the security layers
@@ -70,7 +71,6 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Serves the connection to its end.
     pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
         // Answers are written whole, so delaying small packets gains nothing.
@@ -174,7 +174,7 @@ impl Connection {
                 }
             }
             end = told.wait_for(Option::is_some) => {
-                tracing::debug!(%address, "connection ends: its slot was needed, or it cancelled too many requests");
+                tracing::debug!(%address, "connection ends: its slot was needed");
                 return end.ok().and_then(|end| *end).unwrap_or(End::Now);
             }
             () = tokio::time::sleep(jittered(limits.age)) => {}
@@ -199,12 +199,11 @@ async fn respond(
         }
         Err(Unfit::Cancelled) => {
             // No client gets this answer.
-            let response = refusal(StatusCode::BAD_REQUEST);
-            return Ok(Unwritten::answer(response, in_progress));
+            return Ok(Unwritten::answer(Response::default(), in_progress));
         }
         Err(Unfit::Refused(code, why)) => {
             shared.refusals.answered(code, why, peer.address);
-            let mut response = refusal(code);
+            let mut response = refusal(RequestFailure::Unfit(code, why));
             // The bytes that follow on this connection cannot be interpreted.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");

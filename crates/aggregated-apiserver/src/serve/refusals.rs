@@ -16,10 +16,8 @@ use http::StatusCode;
 
 use limits::line_limit::{LineLimit, SECOND};
 
-/// Lines in a second.
 const MOST_LINES: u64 = 50;
 
-/// Writes the lines of one listener.
 #[derive(Clone, Debug)]
 pub(super) struct Refusals(LineLimit<()>);
 
@@ -32,7 +30,6 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Logs a request that was answered with this code.
     pub(super) fn answered(&self, code: StatusCode, why: &str, from: SocketAddr) {
         if self.0.admit(()) {
             let code = code.as_u16();

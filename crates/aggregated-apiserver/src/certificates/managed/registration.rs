@@ -44,7 +44,7 @@ pub(super) fn plan(
     };
     let ours = entry.service.as_ref() == Some(&settings.service);
     if !ours && !settings.take_over {
-        return Plan::Leave(Registration::Foreign(foreign(settings, name, entry)));
+        return Plan::Leave(Registration::Failing(foreign(settings, name, entry)));
     }
     if let Some(annotation) = &entry.injected {
         return Plan::Leave(Registration::Failing(format!(

@@ -6,34 +6,26 @@ use super::content::{self, Content, FoundContent};
 use super::decide::{Reason, SecretStep, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
 use super::settings::ManagedSettings;
-use super::store::{ApiServiceStore, Entry, SecretStore, WriteError};
+use super::store::{CertificateStore, Entry, WriteError};
 use crate::certificates::{Publisher, Registration, Trouble};
 
-/// One of several replicas.
-pub(super) struct Replica<S, R> {
+pub(super) struct Replica<S> {
     settings: ManagedSettings,
-    secret: S,
-    registry: R,
-    pub(super) publisher: Publisher,
+    store: S,
+    publisher: Publisher,
     /// The content of the Secret at the last read or write.
-    pub(super) memory: Option<Content>,
-    pub(super) registrations: Vec<(String, Registration)>,
+    memory: Option<Content>,
+    registrations: Vec<(String, Registration)>,
 }
 
 type Read = Result<Option<Entry>, Trouble>;
 
-impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
-    pub(super) fn new(
-        settings: ManagedSettings,
-        secret: S,
-        registry: R,
-        publisher: Publisher,
-    ) -> Self {
+impl<S: CertificateStore> Replica<S> {
+    pub(super) const fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
         Self {
             registrations: Vec::new(),
             settings,
-            secret,
-            registry,
+            store,
             publisher,
             memory: None,
         }
@@ -49,7 +41,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         self.look_after(self.settings.names());
         let mut read: Vec<Read> = Vec::new();
         for (name, _) in &self.registrations {
-            read.push(self.registry.read(name).await);
+            read.push(self.store.apiservice(name).await);
         }
         let bundles = self.bundles(&read);
         let kept = match self.keep_secret(&bundles, now).await {
@@ -96,8 +88,8 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         bundles: &[Vec<u8>],
         now: SystemTime,
     ) -> Result<bool, WriteError> {
-        let place = self.secret.place();
-        let stored = self.secret.read().await.map_err(WriteError::Failed)?;
+        let place = self.store.place();
+        let stored = self.store.secret().await.map_err(WriteError::Failed)?;
         let found = content::read(&stored.data);
         let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
@@ -108,7 +100,10 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
             }
             SecretStep::Write(content, reason) => (content, reason),
         };
-        let written = self.secret.write(&stored.version, &content.data(now)).await;
+        let written = self
+            .store
+            .write_secret(&stored.version, &content.data(now))
+            .await;
         if let Err(error) = written {
             // The stored content is served while it is valid.
             if let (WriteError::Failed(_), FoundContent::Whole(content)) =
@@ -160,7 +155,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         match plan(&self.settings, name, entry.as_ref(), authorities, now) {
             Plan::Leave(registration) => Ok(registration),
             Plan::Write(change) => {
-                self.registry.write(name, &change).await?;
+                self.store.write_apiservice(name, &change).await?;
                 Ok(Registration::Registered)
             }
         }
@@ -171,7 +166,7 @@ impl<S: SecretStore, R: ApiServiceStore> Replica<S, R> {
         let Some(known) = &self.memory else { return };
         let pair = &known.pair;
         if let Err(error) = pair.check(now) {
-            let place = self.secret.place();
+            let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
             return;

@@ -21,27 +21,10 @@ pub const RESOURCE_APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metri
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Lifetimes of certificates.
-#[derive(Clone, Copy, Debug)]
-pub struct Lifetimes {
-    /// An authority's.
-    pub authority: Duration,
-    /// A serving certificate's.
-    pub leaf: Duration,
-    /// How far clocks may differ: certificates are valid this long before they are
-    /// issued.
-    pub skew: Duration,
-}
+pub(super) const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 365);
 
-impl Default for Lifetimes {
-    fn default() -> Self {
-        Self {
-            authority: HOUR * 24 * 365,
-            leaf: HOUR * 24 * 90,
-            skew: HOUR,
-        }
-    }
-}
+/// How far clocks may differ: certificates are valid this long before they are issued.
+pub(super) const SKEW: Duration = HOUR;
 
 /// Settings of the managed certificates.
 #[derive(Clone, Debug)]
@@ -55,8 +38,8 @@ pub struct ManagedSettings {
     pub serves_resources: Arc<AtomicBool>,
     /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
-    /// How long certificates live.
-    pub lifetimes: Lifetimes,
+    /// How long a serving certificate lives.
+    pub life: Duration,
     /// Time between two passes.
     pub every: Duration,
 }
@@ -69,7 +52,7 @@ impl ManagedSettings {
             apiservices: APISERVICES.map(str::to_owned).to_vec(),
             serves_resources: Arc::default(),
             take_over: false,
-            lifetimes: Lifetimes::default(),
+            life: HOUR * 24 * 90,
             every: EVERY,
         }
     }

@@ -1,5 +1,4 @@
-//! The access to the cluster that managed certificates need, implemented by
-//! `cluster::secret` and `cluster::apiservice`.
+//! The access to the cluster that managed certificates need.
 //!
 //! Every object carries a version, and a write names the one it is based on: of two
 //! replicas that write at the same time, one gets a conflict.
@@ -35,22 +34,6 @@ impl fmt::Debug for Stored {
             .field("keys", &self.data.keys())
             .finish_non_exhaustive()
     }
-}
-
-/// The Secret that the replicas share.
-pub trait SecretStore: Send + Sync {
-    /// For messages: `Secret NAMESPACE/NAME`.
-    fn place(&self) -> String;
-
-    /// Reads the newest state, never a cached one.
-    fn read(&self) -> impl Future<Output = Result<Stored, Trouble>> + Send;
-
-    /// Replaces all values that the server writes; a key that `data` lacks is removed.
-    fn write(
-        &self,
-        version: &str,
-        data: &Data,
-    ) -> impl Future<Output = Result<(), WriteError>> + Send;
 }
 
 /// A Service by name.
@@ -95,13 +78,28 @@ pub struct Change {
     pub service: Option<ServiceName>,
 }
 
-/// The cluster's APIServices.
-pub trait ApiServiceStore: Send + Sync {
-    /// Reads the newest state, never a cached one; `None`: there is none.
-    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Entry>, Trouble>> + Send;
+/// The Secret that the replicas share, and the cluster's APIServices. Reads get the newest
+/// state, never a cached one.
+pub trait CertificateStore: Send + Sync {
+    /// The Secret, for messages: `Secret NAMESPACE/NAME`.
+    fn place(&self) -> String;
+
+    /// Reads the Secret.
+    fn secret(&self) -> impl Future<Output = Result<Stored, Trouble>> + Send;
+
+    /// Replaces all values that the server writes; a key that `data` lacks is removed.
+    fn write_secret(
+        &self,
+        version: &str,
+        data: &Data,
+    ) -> impl Future<Output = Result<(), WriteError>> + Send;
+
+    /// Reads an APIService; `None`: there is none.
+    fn apiservice(&self, name: &str)
+    -> impl Future<Output = Result<Option<Entry>, Trouble>> + Send;
 
     /// Changes an APIService.
-    fn write(
+    fn write_apiservice(
         &self,
         name: &str,
         change: &Change,

@@ -14,10 +14,8 @@ use super::permits::{ReviewPermit, ReviewPermits};
 use crate::security::counters::{ReviewCounts, add};
 use crate::security::reviewer::ReviewError;
 
-/// Memory for the answers of each kind of review.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// How long an answer is kept.
 pub(super) struct CacheLifetimes<V> {
     pub(super) allowed: Duration,
     pub(super) denied: Duration,

@@ -12,7 +12,6 @@ pub(super) struct ReviewPermits {
     least: Duration,
 }
 
-/// The permit for one review, until it is dropped.
 pub(super) struct ReviewPermit {
     permit: Arc<OwnedSemaphorePermit>,
     least: Duration,

@@ -1,6 +1,5 @@
 //! Replicas that share a Secret and APIServices.
 
-mod interleaving;
 mod properties;
 mod rules;
 mod world;

@@ -1,6 +1,6 @@
 //! Three replicas and three APIServices over a year of changes by people.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
@@ -96,8 +96,34 @@ fn run(events: &[Event], ahead: [u64; 3]) {
     assert_eq!(replicas[1].leaf(), replicas[2].leaf());
 }
 
+/// Two replicas make a pass at the same time, with their calls in this order.
+fn pass_together(replicas: &mut [Stepped; 2], order: &[bool], now: SystemTime) {
+    let mut done = [false; 2];
+    let order = order.iter().map(|second| usize::from(*second));
+    for number in order.chain([0; 20]).chain([1; 20]) {
+        done[number] = done[number] || replicas[number].step(now);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replicas_that_pass_at_the_same_time_write_one_pair(order in prop::collection::vec(any::<bool>(), 24)) {
+        let settings = settings(1);
+        let world = World::new(&settings);
+        let mut replicas = [(); 2].map(|()| Stepped::new(&world, &settings));
+        // The first pair, and its renewal.
+        for (now, writes) in [(start(), 1), (start() + DAY * 61, 2)] {
+            pass_together(&mut replicas, &order, now);
+            Verifier::default().check(&world, &replicas, now);
+            for replica in &mut replicas {
+                replica.pass(now);
+            }
+            assert_eq!(world.lock().secret_writes, writes);
+            assert_eq!(replicas[0].leaf(), replicas[1].leaf());
+        }
+    }
 
     #[test]
     fn what_any_replica_serves_is_trusted_by_every_bundle((events, ahead) in events()) {

@@ -55,7 +55,7 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
     );
     assert_eq!(
         world.entry(NAME).bundle,
-        world.secret()[content::CA_CERTIFICATE]
+        world.data()[content::CA_CERTIFICATE]
     );
     let (_, parsed) = x509_parser::parse_x509_certificate(&pair.chain()[0]).unwrap();
     let usage = parsed.extended_key_usage().unwrap().unwrap().value;
@@ -121,7 +121,7 @@ fn an_apiservice_of_another_server_is_left_alone_and_said() {
     let (world, mut replica) = scene();
     world.apply(NAME, Some(other()));
     replica.pass(start());
-    let Registration::Foreign(why) = replica.registration(NAME) else {
+    let Registration::Failing(why) = replica.registration(NAME) else {
         panic!("{:?}", replica.registration(NAME));
     };
     assert!(why.contains("monitoring/prometheus-adapter"), "{why}");
@@ -241,7 +241,7 @@ fn every_broken_value_of_the_secret_is_mended_and_the_pair_stays_trusted() {
                 fresh.pass(start());
             }
             assert!(
-                matches!(content::read(&world.secret()), FoundContent::Whole(_)),
+                matches!(content::read(&world.data()), FoundContent::Whole(_)),
                 "{key}: {garbage}"
             );
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");

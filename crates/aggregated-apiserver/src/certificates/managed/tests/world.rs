@@ -8,9 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
-use super::super::store::{
-    ApiServiceStore, Change, Entry, SecretStore, ServiceName, Stored, WriteError,
-};
+use super::super::store::{CertificateStore, Change, Entry, ServiceName, Stored, WriteError};
 use super::super::{ManagedSettings, Replica};
 use crate::certificates::{Registration, Serving, Trouble, serving};
 
@@ -33,7 +31,7 @@ pub(super) fn settings(apiservices: usize) -> ManagedSettings {
     settings
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Inner {
     version: u64,
     secret: (u64, Data),
@@ -96,7 +94,7 @@ impl World {
         self.lock().services[name].1.clone()
     }
 
-    pub(super) fn secret(&self) -> Data {
+    pub(super) fn data(&self) -> Data {
         self.lock().secret.1.clone()
     }
 
@@ -111,11 +109,6 @@ impl World {
     pub(super) fn writes(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.secret_writes, inner.bundle_writes)
-    }
-
-    /// A copy of the cluster.
-    pub(super) fn fork(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.lock().clone())))
     }
 
     /// The bundles of the server's APIServices.
@@ -147,12 +140,12 @@ fn trouble(text: &str) -> Trouble {
     Trouble::lasting(text.to_owned())
 }
 
-impl SecretStore for World {
+impl CertificateStore for World {
     fn place(&self) -> String {
         "Secret gpu-metrics/test".to_owned()
     }
 
-    async fn read(&self) -> Result<Stored, Trouble> {
+    async fn secret(&self) -> Result<Stored, Trouble> {
         turn().await;
         let inner = self.lock();
         if let Some(text) = &inner.secret_fails {
@@ -164,7 +157,7 @@ impl SecretStore for World {
         })
     }
 
-    async fn write(&self, version: &str, data: &Data) -> Result<(), WriteError> {
+    async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {
         turn().await;
         let mut inner = self.lock();
         if inner.secret.0.to_string() != version {
@@ -175,10 +168,8 @@ impl SecretStore for World {
         inner.secret = (inner.version, data.clone());
         Ok(())
     }
-}
 
-impl ApiServiceStore for World {
-    async fn read(&self, name: &str) -> Result<Option<Entry>, Trouble> {
+    async fn apiservice(&self, name: &str) -> Result<Option<Entry>, Trouble> {
         turn().await;
         Ok(self
             .lock()
@@ -187,7 +178,7 @@ impl ApiServiceStore for World {
             .map(|(_, entry)| entry.clone()))
     }
 
-    async fn write(&self, name: &str, change: &Change) -> Result<(), WriteError> {
+    async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), WriteError> {
         turn().await;
         let mut inner = self.lock();
         if let Some(text) = &inner.bundle_writes_fail {
@@ -214,7 +205,7 @@ impl ApiServiceStore for World {
 }
 
 type Pass = Pin<Box<dyn Future<Output = Actor>>>;
-type Actor = Replica<World, World>;
+type Actor = Replica<World>;
 
 /// A replica whose passes are polled call by call.
 pub(super) struct Stepped {
@@ -230,7 +221,7 @@ pub(super) struct Stepped {
 impl Stepped {
     pub(super) fn new(world: &World, settings: &ManagedSettings) -> Self {
         let (publisher, serving) = serving();
-        let replica = Replica::new(settings.clone(), world.clone(), world.clone(), publisher);
+        let replica = Replica::new(settings.clone(), world.clone(), publisher);
         Self {
             world: world.clone(),
             settings: settings.clone(),
@@ -246,18 +237,6 @@ impl Stepped {
         let ahead = self.ahead;
         *self = Self::new(&self.world, &self.settings);
         self.ahead = ahead;
-    }
-
-    /// A copy of the replica, between two passes, in another cluster.
-    pub(super) fn fork(&self, world: &World) -> Self {
-        let mut fork = Self::new(world, &self.settings);
-        let (known, new) = (self.idle.as_ref().unwrap(), fork.idle.as_mut().unwrap());
-        new.memory.clone_from(&known.memory);
-        new.registrations.clone_from(&known.registrations);
-        if let Some(pair) = known.publisher.pair() {
-            new.publisher.serve(&pair);
-        }
-        fork
     }
 
     /// Makes the next call; returns whether it ended a pass.
