@@ -7,7 +7,7 @@ mod rights;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -47,10 +47,9 @@ static READ_CUSTOM: ReadRight =
 static READ_EXTERNAL: ReadRight =
     right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
-/// Objects of one page, which arrives whole, and of a whole list: both bound memory.
+/// Objects of one page, which arrives whole, and pages of a list: both bound memory.
 const PAGE: usize = 100;
-const MOST_OBJECTS: usize = 5_000;
-const MOST_PAGES: usize = 100;
+const MOST_PAGES: usize = 50;
 
 /// The checks that the server makes of all namespaces, with the rights of this client.
 ///
@@ -62,7 +61,6 @@ pub async fn look(client: &Client) -> Result<Report, CallError> {
     Ok(look.done())
 }
 
-/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum ReadAnswer<T> {
     Found(T),
@@ -85,7 +83,6 @@ impl<T> ReadAnswer<T> {
 #[derive(Debug)]
 pub(crate) struct Look<'c> {
     client: &'c Client,
-    /// The findings so far.
     pub(crate) report: Report,
 }
 
@@ -128,7 +125,7 @@ impl<'c> Look<'c> {
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `keep` takes what is needed of
+    /// Reads a list page by page, up to [`MOST_PAGES`]; `keep` takes what is needed of
     /// each object.
     async fn list<T: DeserializeOwned + Clone, K>(
         &mut self,
@@ -150,9 +147,8 @@ impl<'c> Look<'c> {
             if next.is_empty() {
                 break;
             }
-            // Pages may be empty, so their number is bounded too.
-            if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
-                let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
+            if page >= MOST_PAGES {
+                let beyond = format!("{what} beyond the first {}", PAGE * MOST_PAGES);
                 let remedy = "check one namespace at a time: check -n NS";
                 let skipped = Skipped::new(beyond, "there are too many", remedy);
                 self.report.skipped.insert(skipped.of(right.codes));
@@ -187,7 +183,6 @@ impl<'c> Look<'c> {
         self.report
     }
 
-    /// The minor version of the cluster's Kubernetes, if it says one.
     pub(crate) async fn minor_version(&self) -> Option<u32> {
         minor_version(self.client).await
     }
@@ -229,13 +224,13 @@ impl<'c> Look<'c> {
         }
         let path = resources_of(name);
         let what = format!("metrics that are served ({path})");
-        let last = |name: String| match name.rsplit_once('/') {
-            Some((_, metric)) => metric.to_owned(),
-            None => name,
+        let metric = |resource: APIResource| {
+            let name = resource.name;
+            name.rsplit('/').next().map(str::to_owned)
         };
         Ok(match self.resources(&path, &what, right).await? {
             ReadAnswer::Found(list) => ReadAnswer::Found(Some(
-                list.resources.into_iter().map(|it| last(it.name)).collect(),
+                list.resources.into_iter().filter_map(metric).collect(),
             )),
             ReadAnswer::Absent => ReadAnswer::Absent,
             ReadAnswer::Skipped => ReadAnswer::Skipped,

@@ -113,7 +113,6 @@ impl Decision {
         }
     }
 
-    /// The replicas that are computed and written, in a sentence.
     pub(crate) fn result(&self) -> String {
         let number = |replicas: Option<i32>, unknown: &str| {
             replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
@@ -217,7 +216,6 @@ fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     [given, assumed]
 }
 
-/// Conditions that the controller wrote otherwise.
 fn written_otherwise(
     written: &[HorizontalPodAutoscalerCondition],
     computed: &[HpaCondition],
