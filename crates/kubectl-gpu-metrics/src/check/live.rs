@@ -16,7 +16,7 @@ use findings::{Finding, Report, Skipped, codes, config, source};
 use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
-use crate::cluster::{Cluster, within};
+use crate::cluster::{Cluster, minor_version, within};
 use crate::inspect::{Home, Look, ReadAnswer};
 use crate::values::{FindingList, List};
 
@@ -109,7 +109,7 @@ pub(super) async fn served_for_files(
         let cluster = args.cluster.connect().await?;
         let mut look = Look::new(&cluster.client);
         let served = look.served(&[]).await?;
-        let minor = look.minor_version().await;
+        let minor = minor_version(look.client).await;
         Ok::<_, Failure>((served, minor, look.report.skipped))
     };
     match asked.await {
