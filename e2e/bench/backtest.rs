@@ -10,7 +10,7 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
 use hpa::{ControllerFlags, Hpa};
-use kubectl_gpu_metrics::replay::{Gather, Plan, Trial, Whose};
+use kubectl_gpu_metrics::replay::{Gather, Plan, Trial};
 use serde_json::json;
 
 use super::row;
@@ -63,13 +63,8 @@ pub(super) fn run() {
     let object = serde_json::from_value(object).expect("an autoscaler");
     let hpa = Hpa::try_from(&object).expect("an autoscaler");
     let plan = Plan::read(hpa, "default").expect("a plan");
-    let whose = Whose {
-        namespace: "team".to_owned(),
-        kind: "Deployment".to_owned(),
-        name: "infer".to_owned(),
-        pods: HashSet::new(),
-    };
-    let mut gather = Gather::new(whose, (Unit::Percent, None), (START, STEP), DAYS * A_DAY);
+    let (unit, moments) = ((Unit::Percent, None), DAYS * A_DAY);
+    let mut gather = Gather::new(&plan, HashSet::new(), unit, (START, STEP), moments);
     let mut took = Duration::ZERO;
     for number in 0..DAYS {
         let batch = day(number);

@@ -70,11 +70,6 @@ pub struct ServedMetrics {
 }
 
 impl ServedMetrics {
-    /// The names in the API of a metric.
-    fn of(&self, source: &MetricSource) -> Option<&BTreeSet<String>> {
-        self.sides(source)[0]
-    }
-
     /// The names in the API of a metric, and those in the other API.
     fn sides(&self, source: &MetricSource) -> [Option<&BTreeSet<String>>; 2] {
         let [custom, external] = [self.custom.as_ref(), self.external.as_ref()];
@@ -112,7 +107,8 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     found.extend(several(&object, hpa));
     found.extend(scale_target(&object, hpa));
     // A known fault explains the missing value.
-    let is_of_other = |metric: &&Metric| served.is_some_and(|it| it.of(&metric.source).is_none());
+    let is_of_other =
+        |metric: &&Metric| served.is_some_and(|it| it.sides(&metric.source)[0].is_none());
     if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
         found.extend(without_value(&object, hpa));
     }
@@ -132,15 +128,8 @@ fn built_in() -> ServedMetrics {
 
 fn not_served(object: &str, metric: &Metric, served: Option<&ServedMetrics>) -> Option<Finding> {
     let name = metric.source.name();
-    let offline;
-    let known = match served {
-        Some(served) => served,
-        None => {
-            offline = built_in();
-            &offline
-        }
-    };
-    let [here, there] = known.sides(&metric.source);
+    let offline = built_in();
+    let [here, there] = served.unwrap_or(&offline).sides(&metric.source);
     let here = here.filter(|here| !here.contains(name))?;
     let is_there = there.is_some_and(|there| there.contains(name));
     let (other, types) = match metric.source {

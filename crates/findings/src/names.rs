@@ -22,19 +22,13 @@ pub fn nearest<'n>(
 
 /// Some names of many.
 pub(crate) fn listed(names: impl IntoIterator<Item: AsRef<str>>) -> String {
-    let mut text = String::new();
-    let mut more = 0;
-    for (place, name) in names.into_iter().enumerate() {
-        match place {
-            0 => text.push_str(name.as_ref()),
-            1..MOST_NAMES => text.push_str(&format!(", {}", name.as_ref())),
-            _ => more += 1,
-        }
+    let mut names = names.into_iter();
+    let first: Vec<_> = names.by_ref().take(MOST_NAMES).collect();
+    let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+    match names.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
 }
 
 /// `; did you mean NAME?`, to end an error, or nothing: a quarter of the letters may be

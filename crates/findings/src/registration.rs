@@ -89,7 +89,7 @@ impl Registered {
 
     /// Namespace and name of the Helm release of the Service.
     #[must_use]
-    pub fn release(&self) -> Option<[&str; 2]> {
+    pub fn release(&self) -> Option<[String; 2]> {
         release(&self.service.as_ref()?.metadata)
     }
 
@@ -98,15 +98,15 @@ impl Registered {
     }
 }
 
-fn release(metadata: &ObjectMeta) -> Option<[&str; 2]> {
+fn release(metadata: &ObjectMeta) -> Option<[String; 2]> {
     let annotations = metadata.annotations.as_ref()?;
-    let [at, name] = RELEASE.map(|key| annotations.get(key).map(String::as_str));
+    let [at, name] = RELEASE.map(|key| annotations.get(key).cloned());
     Some([at?, name?])
 }
 
 /// Marks an object as a release's: an upgrade refuses objects that it did not create
 /// itself.
-pub(super) fn of_release(metadata: &mut Value, release: Option<[&str; 2]>) {
+pub(super) fn of_release(metadata: &mut Value, release: Option<&[String; 2]>) {
     if let Some(release) = release {
         metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
         let [at, name] = RELEASE;
@@ -253,7 +253,7 @@ fn again(name: &str, home: &Registered) -> Option<String> {
         ..home.object.as_ref()?.spec.clone()?
     };
     let mut metadata = json!({"name": name});
-    of_release(&mut metadata, home.release());
+    of_release(&mut metadata, home.release().as_ref());
     let object = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
         "metadata": metadata, "spec": spec,

@@ -52,19 +52,19 @@ pub const AUTOSCALER: &str = "horizontal-pod-autoscaler";
 
 /// An installed server, by the names of its objects.
 #[derive(Clone, Debug, Default)]
-pub struct Installed<'n> {
+pub struct Installed {
     /// The namespace of its Service and its pods.
-    pub namespace: &'n str,
+    pub namespace: String,
     /// Its Service, whose name is the prefix of its roles' names.
-    pub service: &'n str,
+    pub service: String,
     /// Its ServiceAccount.
-    pub account: &'n str,
+    pub account: String,
     /// Namespace and name of its Helm release.
-    pub release: Option<[&'n str; 2]>,
+    pub release: Option<[String; 2]>,
     /// The Secret of the certificates that it issues; `None`: its certificate is
     /// provided.
     pub secret: Option<String>,
-    /// The APIServices that lead to it.
+    /// The APIServices that lead to it; the first one is used to identify the server.
     pub registered: Vec<&'static str>,
     /// The other APIServices of its groups.
     pub others: Vec<&'static str>,
@@ -110,7 +110,7 @@ impl Role {
     ];
 
     /// The name of the binding, and of the role unless it is Kubernetes' own.
-    fn name(self, of: &Installed<'_>) -> String {
+    fn name(self, of: &Installed) -> String {
         let suffix = match self {
             Self::Inventory => "inventory",
             Self::Reviews => "auth-delegator",
@@ -132,22 +132,22 @@ impl Role {
     }
 
     /// The namespace of a Role; `None`: a ClusterRole.
-    const fn namespace<'n>(self, of: &Installed<'n>) -> Option<&'n str> {
+    fn namespace(self, of: &Installed) -> Option<&str> {
         match self {
             Self::Authentication => Some(SYSTEM),
-            Self::Certificates => Some(of.namespace),
+            Self::Certificates => Some(&of.namespace),
             _ => None,
         }
     }
 
     /// Kind and name of the role.
-    fn role(self, of: &Installed<'_>) -> (&'static str, String) {
+    fn role(self, of: &Installed) -> (&'static str, String) {
         let kind = self.namespace(of).map_or("ClusterRole", |_| "Role");
         let name = self.built_in().map(str::to_owned);
         (kind, name.unwrap_or_else(|| self.name(of)))
     }
 
-    fn rules<'n>(self, of: &'n Installed<'_>) -> Vec<Rule<'n>> {
+    fn rules(self, of: &Installed) -> Vec<Rule<'_>> {
         const READ: &[&str] = &["get", "list", "watch"];
         const CREATE: &[&str] = &["create"];
         const KEEP: &[&str] = &["get", "patch"];
@@ -157,7 +157,7 @@ impl Role {
             resource_names: None,
             verbs,
         };
-        let named = |rule, names: Vec<&'n str>| Rule {
+        let named = |rule, names| Rule {
             resource_names: Some(names),
             ..rule
         };
@@ -201,7 +201,7 @@ impl Role {
 
     /// Every right that the role grants.
     #[must_use]
-    pub fn rights<'n>(self, of: &'n Installed<'n>) -> Vec<Right<'n>> {
+    pub fn rights(self, of: &Installed) -> Vec<Right<'_>> {
         if self == Self::Autoscaler {
             // `*` itself is never requested.
             const CUSTOM: &str = "pods/gpu_memory_utilization";
@@ -233,7 +233,7 @@ impl Role {
 
     /// The role with all its rules, unless it is Kubernetes' own, and its binding to the
     /// account.
-    pub(crate) fn objects(self, of: &Installed<'_>) -> Vec<Value> {
+    pub(crate) fn objects(self, of: &Installed) -> Vec<Value> {
         let (kind, role) = self.role(of);
         let (namespace, account) = self.account(of);
         let version = format!("{RBAC}/v1");
@@ -241,7 +241,7 @@ impl Role {
         if let Some(namespace) = self.namespace(of) {
             metadata["namespace"] = json!(namespace);
         }
-        of_release(&mut metadata, of.release);
+        of_release(&mut metadata, of.release.as_ref());
         let binding = json!({
             "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
@@ -257,10 +257,10 @@ impl Role {
     }
 
     /// Namespace and name of its account.
-    const fn account<'n>(self, of: &Installed<'n>) -> (&'n str, &'n str) {
+    fn account(self, of: &Installed) -> (&str, &str) {
         match self {
             Self::Autoscaler => (SYSTEM, AUTOSCALER),
-            _ => (of.namespace, of.account),
+            _ => (&of.namespace, &of.account),
         }
     }
 
@@ -275,7 +275,7 @@ impl Role {
 
     /// The account lacks rights of this role; `None` if it lacks none.
     #[must_use]
-    pub fn finding(self, of: &Installed<'_>, missing: &[Right<'_>]) -> Option<Finding> {
+    pub fn finding(self, of: &Installed, missing: &[Right<'_>]) -> Option<Finding> {
         if missing.is_empty() {
             return None;
         }

@@ -21,17 +21,15 @@ pub struct Behavior {
 pub struct ScalingRules {
     /// Seconds of `stabilizationWindowSeconds`; `None` is the controller's flag.
     pub window: Option<i32>,
-    /// The policy that applies.
-    pub select: Select,
-    /// The allowed changes in a period.
-    pub policies: Vec<ScalingPolicy>,
-    /// The tolerance of this direction; `None` is the controller's flag.
-    pub tolerance: Option<f64>,
+    pub(crate) select: Select,
+    pub(crate) policies: Vec<ScalingPolicy>,
+    /// `None` is the controller's flag.
+    pub(crate) tolerance: Option<f64>,
 }
 
 /// `selectPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Select {
+pub(crate) enum Select {
     /// The policy that allows the largest change.
     Max,
     /// The policy that allows the smallest change.
@@ -40,15 +38,37 @@ pub enum Select {
     Disabled,
 }
 
-/// One scaling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ScalingPolicy {
+pub(crate) struct ScalingPolicy {
     /// Percent of the replicas at the start of the period; otherwise pods.
-    pub percent: bool,
-    /// How many.
-    pub value: i32,
-    /// The period in seconds.
-    pub period: i32,
+    pub(crate) percent: bool,
+    pub(crate) value: i32,
+    /// Seconds.
+    pub(crate) period: i32,
+}
+
+impl Default for Behavior {
+    fn default() -> Self {
+        let each_15_s = |percent, value| ScalingPolicy {
+            percent,
+            value,
+            period: 15,
+        };
+        Self {
+            up: ScalingRules {
+                window: Some(0),
+                select: Select::Max,
+                policies: vec![each_15_s(false, 4), each_15_s(true, 100)],
+                tolerance: None,
+            },
+            down: ScalingRules {
+                window: None,
+                select: Select::Max,
+                policies: vec![each_15_s(true, 100)],
+                tolerance: None,
+            },
+        }
+    }
 }
 
 impl TryFrom<&api::HorizontalPodAutoscalerBehavior> for Behavior {
@@ -56,47 +76,11 @@ impl TryFrom<&api::HorizontalPodAutoscalerBehavior> for Behavior {
 
     fn try_from(behavior: &api::HorizontalPodAutoscalerBehavior) -> Result<Self, String> {
         let (up, down) = (behavior.scale_up.as_ref(), behavior.scale_down.as_ref());
+        let defaults = Self::default();
         Ok(Self {
-            up: rules(up, ScalingRules::up(), "scaleUp")?,
-            down: rules(down, ScalingRules::down(), "scaleDown")?,
+            up: rules(up, defaults.up, "scaleUp")?,
+            down: rules(down, defaults.down, "scaleDown")?,
         })
-    }
-}
-
-impl ScalingPolicy {
-    const fn each_15_s(percent: bool, value: i32) -> Self {
-        Self {
-            percent,
-            value,
-            period: 15,
-        }
-    }
-}
-
-impl ScalingRules {
-    /// The defaults for scaling up.
-    #[must_use]
-    pub fn up() -> Self {
-        Self {
-            window: Some(0),
-            select: Select::Max,
-            policies: vec![
-                ScalingPolicy::each_15_s(false, 4),
-                ScalingPolicy::each_15_s(true, 100),
-            ],
-            tolerance: None,
-        }
-    }
-
-    /// The defaults for scaling down.
-    #[must_use]
-    pub fn down() -> Self {
-        Self {
-            window: None,
-            select: Select::Max,
-            policies: vec![ScalingPolicy::each_15_s(true, 100)],
-            tolerance: None,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 
-pub use super::behavior::{Behavior, ScalingPolicy, ScalingRules, Select};
+pub use super::behavior::Behavior;
 
 use super::pods::timestamp;
 use super::printed::serialize_printed;
@@ -350,7 +350,6 @@ fn read_metric(metric: &api::MetricSpec, place: &str) -> Result<Metric, String> 
     Ok(Metric { source, target })
 }
 
-/// The part of a metric that its type names.
 fn part<'m, T>(part: &'m Option<T>, place: &str, field: &str) -> Result<&'m T, String> {
     let missing = || format!("{place}.{field} is missing");
     part.as_ref().ok_or_else(missing)
@@ -384,7 +383,6 @@ fn read_target(
     })
 }
 
-/// The error of a word that is not of a closed set.
 fn unknown(place: &str, word: &str, allowed: &str) -> String {
     format!("{place}: {word:?} is not known; {allowed}")
 }

@@ -9,7 +9,7 @@ mod behavior;
 pub mod hpa;
 pub mod manifest;
 mod measure;
-pub mod metric;
+mod metric;
 pub mod pods;
 mod policy;
 mod printed;
@@ -25,7 +25,7 @@ mod words;
 use std::time::Duration;
 
 pub use hpa::Hpa;
-pub use metric::MetricsAnswer;
+pub use metric::{MetricTrace, MetricsAnswer};
 pub use pods::ScaledPod;
 pub use stabilise::History;
 pub use trace::Trace;
@@ -122,15 +122,15 @@ pub enum Selection {
     Ambiguous {
         /// The selector.
         selector: String,
-        /// Namespace and name of all that select these pods.
-        autoscalers: Vec<(String, String)>,
+        /// All that select these pods: `team/web`.
+        autoscalers: Vec<String>,
     },
 }
 
 /// All inputs of one sync.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// The specification.
+    /// The autoscaler.
     pub hpa: &'a Hpa,
     /// The scale of the target, or why it could not be read.
     pub scale: Result<&'a TargetScale, &'a str>,

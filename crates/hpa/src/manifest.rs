@@ -89,60 +89,29 @@ mod tests {
         read(&manifest()).unwrap();
     }
 
+    /// Where, the JSON there | the error. `TARGET` is the target of the metric.
+    const REFUSED: &str = r#"
+/spec/maxReplica 9 | spec.maxReplica: there is no such field
+/spec/metric [] | spec.metric: there is no such field
+TARGET/averageValu "50" | spec.metrics[0].pods.target.averageValu: there is no such field
+/spec/minReplicas 20 | spec.minReplicas, 20, is above spec.maxReplicas, 4
+/spec/maxReplicas 0 | spec.maxReplicas is missing or below 1
+/spec/scaleTargetRef {"kind":"Deployment"} | spec.scaleTargetRef.name is missing
+/spec/scaleTargetRef null | spec.scaleTargetRef.kind is missing
+TARGET/type "Averagevalue" | spec.metrics[0].pods.target.type: "Averagevalue" is not known; Utilization, Value or AverageValue
+TARGET/averageValue "-5" | spec.metrics[0].pods.target.averageValue: "-5" is no quantity above zero
+"#;
+
     #[test]
     fn what_kube_apiserver_refuses_is_named_with_its_place() {
-        let target = "/spec/metrics/0/pods/target";
-        for (at, value, said) in [
-            (
-                "/spec/maxReplica",
-                json!(9),
-                "spec.maxReplica: there is no such field",
-            ),
-            (
-                "/spec/metric",
-                json!([]),
-                "spec.metric: there is no such field",
-            ),
-            (
-                &format!("{target}/averageValu"),
-                json!("50"),
-                "spec.metrics[0].pods.target.averageValu: there is no such field",
-            ),
-            (
-                "/spec/minReplicas",
-                json!(20),
-                "spec.minReplicas, 20, is above spec.maxReplicas, 4",
-            ),
-            (
-                "/spec/maxReplicas",
-                json!(0),
-                "spec.maxReplicas is missing or below 1",
-            ),
-            (
-                "/spec/scaleTargetRef",
-                json!({"kind": "Deployment"}),
-                "spec.scaleTargetRef.name is missing",
-            ),
-            (
-                "/spec/scaleTargetRef",
-                json!(null),
-                "spec.scaleTargetRef.kind is missing",
-            ),
-            (
-                &format!("{target}/type"),
-                json!("Averagevalue"),
-                "spec.metrics[0].pods.target.type: \"Averagevalue\" is not known; Utilization, Value or AverageValue",
-            ),
-            (
-                &format!("{target}/averageValue"),
-                json!("-5"),
-                "spec.metrics[0].pods.target.averageValue: \"-5\" is no quantity above zero",
-            ),
-        ] {
+        for row in REFUSED.trim().lines() {
+            let (change, said) = row.split_once(" | ").unwrap();
+            let (at, value) = change.split_once(' ').unwrap();
+            let at = at.replace("TARGET", "/spec/metrics/0/pods/target");
             let mut document = manifest();
             let (parent, key) = at.rsplit_once('/').unwrap();
-            document.pointer_mut(parent).unwrap()[key] = value;
-            assert_eq!(read(&document).unwrap_err(), said, "{at}");
+            document.pointer_mut(parent).unwrap()[key] = serde_json::from_str(value).unwrap();
+            assert_eq!(read(&document).unwrap_err(), said, "{row}");
         }
     }
 }

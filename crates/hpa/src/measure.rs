@@ -14,25 +14,23 @@ use super::{ScaledPod, Situation};
 /// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mean {
-    /// The sum.
-    pub sum: Milli,
-    /// The number of values.
-    pub values: usize,
-    /// The mean, rounded down.
-    pub mean: Milli,
+pub(crate) struct Mean {
+    sum: Milli,
+    values: usize,
+    /// Rounded down.
+    pub(crate) mean: Milli,
     /// The pods' total requests, for a utilization target.
-    pub requested: Option<Milli>,
+    requested: Option<Milli>,
     /// Percent of the requests, rounded down.
-    pub percent: Option<i32>,
+    pub(crate) percent: Option<i32>,
     /// Mean or percent, divided by the target.
-    pub ratio: Ratio,
+    ratio: Ratio,
 }
 
 /// The substitute for missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Filling {
+enum Filling {
     /// Scaling down: as if each pod were exactly at the target.
     Target,
     /// Scaling down: this percent of the pod's request.
@@ -46,33 +44,25 @@ pub enum Filling {
 /// The second mean, with missing and unready pods.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Filled {
-    /// The number of missing pods.
-    pub missing: usize,
-    /// Their substitute.
-    pub missing_as: Filling,
-    /// The number of unready pods that count as zero.
-    pub unready_as_zero: usize,
-    /// The mean including these.
-    pub mean: Mean,
+pub(crate) struct Filled {
+    missing: usize,
+    missing_as: Filling,
+    unready_as_zero: usize,
+    mean: Mean,
 }
 
-/// The whole computation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodsStep {
-    /// The groups of pods that count.
-    pub groups: Groups,
+pub(crate) struct PodsStep {
+    pub(crate) groups: Groups,
     /// The mean of the pods that answered, which kubectl shows.
-    pub mean: Mean,
+    pub(crate) mean: Mean,
     /// Set when a pod was missing, or unready while scaling up.
-    pub filled: Option<Filled>,
+    pub(crate) filled: Option<Filled>,
     /// The factor of the ratio.
-    pub multiplied: usize,
-    /// The verdict on the last ratio.
-    pub verdict: Verdict,
-    /// The replicas that this metric proposes.
-    pub replicas: i32,
+    multiplied: usize,
+    pub(crate) verdict: Verdict,
+    pub(crate) replicas: i32,
 }
 
 /// The comparison of values with the target.
@@ -134,10 +124,8 @@ impl Measure<'_> {
     }
 }
 
-/// Groups the pods, and sets the values of unready ones aside.
-///
-/// # Errors
-/// In the controller's words, when no pod or no value is left.
+/// Groups the pods, and sets the values of unready ones aside. The error is in the
+/// controller's words.
 pub(super) fn count(
     situation: &Situation<'_>,
     samples: &BTreeMap<String, PodMetric>,
@@ -166,10 +154,7 @@ pub(super) fn count(
 /// The controller's message when the selector selects no pod.
 pub(super) const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-/// The request of each pod.
-///
-/// # Errors
-/// In the controller's words, when a pod has no request.
+/// The request of each pod. The error is in the controller's words.
 pub(super) fn requests(
     situation: &Situation<'_>,
     resource: &str,
@@ -183,10 +168,7 @@ pub(super) fn requests(
 }
 
 impl PodsStep {
-    /// The replicas that the values of pods propose.
-    ///
-    /// # Errors
-    /// In the controller's words, when no value belongs to a known pod.
+    /// The replicas that the values of pods propose. The error is in the controller's words.
     pub(super) fn compute(
         (groups, mut values): (Groups, Values),
         measure: Measure<'_>,
@@ -197,38 +179,34 @@ impl PodsStep {
         let mean = measure.of(&values).ok_or_else(nothing)?;
         let ratio = mean.ratio.0;
         let with_unready = !groups.unready.is_empty() && ratio > 1.0;
-        if !with_unready && groups.missing.is_empty() {
-            let multiplied = groups.ready.len();
-            let (verdict, replicas) = if tolerances.hold(ratio) {
-                (Verdict::WithinTolerance, current)
-            } else {
-                Verdict::scaled(ratio * multiplied as f64)
-            };
-            return Ok(Self {
-                groups,
+        let (mut filled, mut second, mut multiplied) = (None, ratio, groups.ready.len());
+        if with_unready || !groups.missing.is_empty() {
+            let missing_as = fill(&mut values, &groups, measure, ratio);
+            let unready = groups.unready.iter().filter(|_| with_unready);
+            values.extend(unready.clone().map(|left| (left.pod.clone(), 0)));
+            let mean = measure.of(&values).ok_or_else(nothing)?;
+            (second, multiplied) = (mean.ratio.0, values.len());
+            filled = Some(Filled {
+                missing: groups.missing.len(),
+                missing_as,
+                unready_as_zero: unready.count(),
                 mean,
-                filled: None,
-                multiplied,
-                verdict,
-                replicas,
             });
         }
-        let missing_as = fill(&mut values, &groups, measure, ratio);
-        let unready = groups.unready.iter().filter(|_| with_unready);
-        values.extend(unready.clone().map(|left| (left.pod.clone(), 0)));
-        let filled = Filled {
-            missing: groups.missing.len(),
-            missing_as,
-            unready_as_zero: unready.count(),
-            mean: measure.of(&values).ok_or_else(nothing)?,
+        let (scaled, computed) = Verdict::scaled(second * multiplied as f64);
+        let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
+        let is_against =
+            (second < 1.0 && computed > current) || (second > 1.0 && computed < current);
+        let (verdict, replicas) = match filled {
+            _ if tolerances.hold(second) => (Verdict::WithinTolerance, current),
+            Some(_) if turns => (Verdict::DirectionChanged, current),
+            Some(_) if is_against => (Verdict::RoundedAgainst { computed }, current),
+            _ => (scaled, computed),
         };
-        let multiplied = values.len();
-        let second = filled.mean.ratio.0;
-        let (verdict, replicas) = look_again(ratio, second, multiplied, tolerances, current);
         Ok(Self {
             groups,
             mean,
-            filled: Some(filled),
+            filled,
             multiplied,
             verdict,
             replicas,
@@ -251,26 +229,6 @@ fn fill(values: &mut Values, groups: &Groups, measure: Measure<'_>, ratio: f64) 
         values.insert(left.pod.clone(), value);
     }
     filling
-}
-
-fn look_again(
-    first: f64,
-    second: f64,
-    values: usize,
-    tolerances: Tolerances,
-    current: i32,
-) -> (Verdict, i32) {
-    if tolerances.hold(second) {
-        return (Verdict::WithinTolerance, current);
-    }
-    if (first < 1.0 && second > 1.0) || (first > 1.0 && second < 1.0) {
-        return (Verdict::DirectionChanged, current);
-    }
-    let (scaled, computed) = Verdict::scaled(second * values as f64);
-    if (second < 1.0 && computed > current) || (second > 1.0 && computed < current) {
-        return (Verdict::RoundedAgainst { computed }, current);
-    }
-    (scaled, computed)
 }
 
 impl fmt::Display for Mean {

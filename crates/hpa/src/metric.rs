@@ -23,43 +23,28 @@ pub enum MetricsAnswer {
     Failed(String),
 }
 
-/// The steps of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MetricStep {
-    /// From values of pods.
+pub(crate) enum MetricStep {
     Pods(Box<PodsStep>),
-    /// From one value or a sum.
     Total(TotalStep),
 }
 
-/// The kind of a metric's failure: the text around the cause differs.
-pub(super) enum MetricFailure {
-    /// The API failed, or had no value.
-    Fetch(String),
-    /// The values could not be used.
-    Compute(String),
-}
-
-/// A metric that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Invalid {
+pub(crate) struct Invalid {
     /// The reason of `ScalingActive`.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// Its message, if this is the first such metric and blocks scaling.
-    pub message: String,
+    pub(crate) message: String,
     /// The text of the event `FailedComputeMetricsReplicas`.
-    pub error: String,
+    pub(crate) error: String,
 }
 
-/// The result of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MetricOutcome {
-    /// It proposes replicas.
+pub(crate) enum MetricOutcome {
     Asks(MetricStep),
-    /// It could not be used.
     Invalid(Invalid),
 }
 
@@ -67,20 +52,15 @@ pub enum MetricOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricTrace {
-    /// The source of its value.
-    pub source: MetricSource,
-    /// Its target.
-    pub target: MetricTarget,
-    /// The range of ratios that count as on target.
-    pub tolerances: Tolerances,
+    source: MetricSource,
+    target: MetricTarget,
+    tolerances: Tolerances,
     /// The metric in the controller's messages.
     pub name: String,
-    /// The steps, or why there are none.
-    pub outcome: MetricOutcome,
+    pub(crate) outcome: MetricOutcome,
 }
 
 impl MetricStep {
-    /// The replicas that the metric proposes.
     pub(crate) fn replicas(&self) -> i32 {
         match self {
             Self::Pods(step) => step.replicas,
@@ -88,10 +68,7 @@ impl MetricStep {
         }
     }
 
-    /// The value in the status of the autoscaler. For pods it is the mean before
-    /// substitution.
-    #[must_use]
-    pub fn shown(&self) -> Milli {
+    pub(crate) fn shown(&self) -> Milli {
         match self {
             Self::Pods(step) => step.mean.mean,
             Self::Total(step) => step.shown,
@@ -100,7 +77,6 @@ impl MetricStep {
 }
 
 impl MetricTrace {
-    /// Computes a metric's proposal.
     pub(super) fn compute(
         metric: &Metric,
         answer: Option<&MetricsAnswer>,
@@ -108,10 +84,9 @@ impl MetricTrace {
         tolerances: Tolerances,
         situation: &Situation<'_>,
     ) -> Self {
-        let namespace = &situation.hpa.namespace;
         let outcome = match step(metric, answer, scale, tolerances, situation) {
             Ok(step) => MetricOutcome::Asks(step),
-            Err(failure) => MetricOutcome::Invalid(metric.invalid(failure, namespace)),
+            Err(cause) => MetricOutcome::Invalid(metric.invalid(cause)),
         };
         Self {
             source: metric.source.clone(),
@@ -119,6 +94,16 @@ impl MetricTrace {
             tolerances,
             name: metric.name(),
             outcome,
+        }
+    }
+
+    /// The value in the status of the autoscaler, if the metric can be used. For pods it
+    /// is the mean before substitution.
+    #[must_use]
+    pub fn shown(&self) -> Option<Milli> {
+        match &self.outcome {
+            MetricOutcome::Asks(step) => Some(step.shown()),
+            MetricOutcome::Invalid(_) => None,
         }
     }
 
@@ -150,19 +135,21 @@ fn step(
     scale: &TargetScale,
     tolerances: Tolerances,
     situation: &Situation<'_>,
-) -> Result<MetricStep, MetricFailure> {
+) -> Result<MetricStep, String> {
     let api = metric.source.api();
+    let unread = |text: &str| Err(metric.source.unread(text, &situation.hpa.namespace));
     let unfetched = |text: &str| {
-        let text = format!("unable to fetch metrics from {api} metrics API: {text}");
-        Err(MetricFailure::Fetch(text))
+        unread(&format!(
+            "unable to fetch metrics from {api} metrics API: {text}"
+        ))
     };
-    let step = match (&metric.source, answer) {
-        (_, Some(MetricsAnswer::Failed(text))) => return unfetched(text),
+    match (&metric.source, answer) {
+        (_, Some(MetricsAnswer::Failed(text))) => unfetched(text),
         (MetricSource::Object { .. }, Some(MetricsAnswer::Values(values))) if values.len() != 1 => {
-            return unfetched(&format!(
+            unfetched(&format!(
                 "the custom metrics API server returned {} results when we asked for exactly one",
                 values.len()
-            ));
+            ))
         }
         (
             MetricSource::Object { .. } | MetricSource::External { .. },
@@ -178,12 +165,8 @@ fn step(
             pods_step(metric, samples, tolerances, current, situation)
                 .map(|step| MetricStep::Pods(Box::new(step)))
         }
-        _ => {
-            let text = format!("no metrics returned from {api} metrics API");
-            return Err(MetricFailure::Fetch(text));
-        }
-    };
-    step.map_err(MetricFailure::Compute)
+        _ => unread(&format!("no metrics returned from {api} metrics API")),
+    }
 }
 
 fn total_step(

@@ -74,27 +74,24 @@ pub struct PodMetric {
 
 /// Pods by the controller's groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Groups {
+pub(crate) struct Groups {
     /// Pods that count, with their values.
-    pub ready: Vec<String>,
+    pub(crate) ready: Vec<String>,
     /// Pods whose values do not count yet; zero when that slows scaling up.
-    pub unready: Vec<Left>,
+    pub(crate) unready: Vec<Left>,
     /// Pods without a value, which a conservative one replaces.
-    pub missing: Vec<Left>,
+    pub(crate) missing: Vec<Left>,
     /// Pods that do not count, nor do their values.
-    pub ignored: Vec<Left>,
+    pub(crate) ignored: Vec<Left>,
     /// Values of pods that the selector does not take: they count nevertheless,
     /// but in a utilization, where their requests are not known.
-    pub strangers: Vec<String>,
+    strangers: Vec<String>,
 }
 
-/// A pod that is not among the ready ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Left {
-    /// Its name.
-    pub pod: String,
-    /// Why.
-    pub why: &'static str,
+pub(crate) struct Left {
+    pub(crate) pod: String,
+    why: &'static str,
 }
 
 impl ScaledPod {
@@ -104,11 +101,8 @@ impl ScaledPod {
             && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 
-    /// Its request of a resource, in thousandths.
-    ///
-    /// # Errors
-    /// In the controller's words, when a container has no request: a utilization is then
-    /// undefined.
+    /// Its request of a resource, in thousandths. The error is in the controller's words:
+    /// without the request of a container a utilization is undefined.
     pub(crate) fn request(
         &self,
         resource: &str,
@@ -268,7 +262,6 @@ impl From<&api::Pod> for ScaledPod {
     }
 }
 
-/// A time of an object.
 pub(crate) fn timestamp(time: &Time) -> Timestamp {
     Timestamp::from_millis(time.0.as_millisecond())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::hpa::{Behavior, ScalingPolicy, ScalingRules, Select};
+use super::behavior::{Behavior, ScalingPolicy, ScalingRules, Select};
 use super::printed::counted;
 use super::ratio::to_i32;
 use super::stabilise::{History, PastReplicas};
@@ -14,41 +14,38 @@ use apimachinery::time::Timestamp;
 /// Without `behavior`, a step up may reach at least this.
 const FREE_REPLICAS: f64 = 4.0;
 
-/// The limit of one policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PolicyStep {
-    /// The policy.
-    pub policy: ScalingPolicy,
+pub(crate) struct PolicyStep {
+    policy: ScalingPolicy,
     /// Replicas added in its period.
-    pub added: i32,
+    added: i32,
     /// Replicas removed in its period.
-    pub removed: i32,
+    removed: i32,
     /// The replicas at the start of the period, on which the policy is based.
-    pub period_start: i32,
+    period_start: i32,
     /// The number of replicas up to which it allows a change.
-    pub limit: i32,
+    limit: i32,
 }
 
 /// How the stabilised number was limited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Limited {
+pub(crate) struct Limited {
     /// The number before.
-    pub stabilised: i32,
+    stabilised: i32,
     /// Each policy of the direction; empty without `behavior`.
-    pub policies: Vec<PolicyStep>,
+    pub(crate) policies: Vec<PolicyStep>,
     /// Which policy applies; `None` without `behavior`.
-    pub select: Option<Select>,
+    select: Option<Select>,
     /// The number of replicas up to which the rate allows a change; `None` where no rate
     /// applies.
-    pub rate: Option<i32>,
+    rate: Option<i32>,
     /// The number after.
-    pub replicas: i32,
+    pub(crate) replicas: i32,
     /// The reason of `ScalingLimited`.
-    pub reason: &'static str,
-    /// Its message.
-    pub message: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: &'static str,
 }
 
 impl Limited {

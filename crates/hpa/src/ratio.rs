@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use apimachinery::quantity::milli_text;
+use apimachinery::quantity::{milli_text, parse_milli};
 
 /// A number in whole thousandths, the controller's unit of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,16 +26,23 @@ impl fmt::Display for Milli {
 }
 
 impl Serialize for Milli {
-    /// As a Kubernetes quantity.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&milli_text(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Milli {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let milli = parse_milli(&text).map(Self);
+        milli.ok_or_else(|| D::Error::custom(format_args!("{text:?} is no quantity")))
     }
 }
 
 /// A ratio or a product for display: at most four decimals.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
-pub struct Ratio(pub f64);
+pub(crate) struct Ratio(pub(crate) f64);
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,24 +88,17 @@ pub(crate) fn to_i64(value: f64) -> i64 {
     if fits { value as i64 } else { i64::MIN }
 }
 
-/// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Within tolerance of the target: replicas stay.
     WithinTolerance,
     /// With substitutes for the missing pods, the ratio changes direction: replicas stay.
     DirectionChanged,
     /// The rounded number would move against the ratio: replicas stay.
-    RoundedAgainst {
-        /// The rejected number.
-        computed: i32,
-    },
-    /// Rounded up to whole replicas.
-    Scaled {
-        /// Before rounding.
-        exact: Ratio,
-    },
+    RoundedAgainst { computed: i32 },
+    /// Rounded up to whole replicas; `exact` is the number before.
+    Scaled { exact: Ratio },
 }
 
 impl Verdict {
@@ -108,7 +109,6 @@ impl Verdict {
         (Self::Scaled { exact }, replicas)
     }
 
-    /// The sentence of a verdict, given the result.
     pub(super) fn sentence(self, tolerances: Tolerances, replicas: i32) -> String {
         match self {
             Self::WithinTolerance => {

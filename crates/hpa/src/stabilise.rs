@@ -47,30 +47,27 @@ pub struct PastReplicas {
 /// An earlier recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Earlier {
-    /// The replicas recommended.
-    pub replicas: i32,
-    /// Its age in milliseconds.
-    pub age_ms: i64,
+pub(crate) struct Earlier {
+    replicas: i32,
+    age_ms: i64,
 }
 
 /// How the recommendation was stabilised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stabilised {
+pub(crate) struct Stabilised {
     /// The metrics' current proposal.
-    pub proposed: i32,
+    pub(crate) proposed: i32,
     /// Seconds for which a low recommendation keeps replicas low; `None` without
     /// `behavior`.
-    pub up_window_s: Option<u64>,
+    up_window_s: Option<u64>,
     /// The recommendation in that window that is below `proposed`.
-    pub lowest: Option<Earlier>,
+    lowest: Option<Earlier>,
     /// Seconds for which a high recommendation keeps replicas high.
-    pub down_window_s: u64,
+    pub(crate) down_window_s: u64,
     /// The recommendation in that window that is above `proposed`.
-    pub highest: Option<Earlier>,
-    /// The result.
-    pub replicas: i32,
+    pub(crate) highest: Option<Earlier>,
+    pub(crate) replicas: i32,
 }
 
 impl Stabilised {
@@ -83,14 +80,13 @@ impl Stabilised {
         now: Timestamp,
     ) -> Self {
         let inside = history.iter().filter(|past| past.at >= now - window);
-        let highest = inside.max_by_key(|past| past.replicas);
-        let highest = highest.filter(|past| past.replicas > proposed);
+        let highest = highest(inside, proposed, now);
         Self {
             proposed,
             up_window_s: None,
             lowest: None,
             down_window_s: window.as_secs(),
-            highest: highest.map(|past| past.earlier(now)),
+            highest,
             replicas: highest.map_or(proposed, |past| past.replicas),
         }
     }
@@ -115,8 +111,7 @@ impl Stabilised {
         };
         let lowest = inside(up_window).min_by_key(|past| past.replicas);
         let lowest = lowest.filter(|past| past.replicas < proposed);
-        let highest = inside(down_window).max_by_key(|past| past.replicas);
-        let highest = highest.filter(|past| past.replicas > proposed);
+        let highest = highest(inside(down_window), proposed, now);
         let floor = lowest.map_or(proposed, |past| past.replicas);
         let ceiling = highest.map_or(proposed, |past| past.replicas);
         Self {
@@ -124,7 +119,7 @@ impl Stabilised {
             up_window_s: Some(up_window),
             lowest: lowest.map(|past| past.earlier(now)),
             down_window_s: down_window,
-            highest: highest.map(|past| past.earlier(now)),
+            highest,
             replicas: current.max(floor).min(ceiling),
         }
     }
@@ -147,6 +142,17 @@ impl Stabilised {
              applying the highest recent recommendation",
         )
     }
+}
+
+/// The highest of earlier recommendations, if it is above the proposal.
+fn highest<'p>(
+    past: impl Iterator<Item = &'p PastReplicas>,
+    proposed: i32,
+    now: Timestamp,
+) -> Option<Earlier> {
+    let highest = past.max_by_key(|past| past.replicas);
+    let highest = highest.filter(|past| past.replicas > proposed);
+    highest.map(|past| past.earlier(now))
 }
 
 impl PastReplicas {

@@ -6,7 +6,6 @@ use super::stabilise::{PastReplicas, Stabilised};
 use super::trace::{Hold, HpaCondition, Proposal, SCALED_TO_ZERO, Shortcut, Trace};
 use super::{Selection, Situation, TargetScale};
 
-/// Computes one sync.
 pub(super) fn sync(situation: &Situation<'_>) -> Trace {
     let mut trace = Trace::default();
     let scale = match situation.scale {
@@ -78,7 +77,6 @@ impl Trace {
         }
     }
 
-    /// Records that the scale is written.
     fn rescaled(&mut self, desired: i32, reason: impl Into<String>) {
         let message =
             format!("the HPA controller was able to update the target scale to {desired}");
@@ -126,17 +124,9 @@ impl Trace {
                 selector,
                 autoscalers,
             } => {
-                let all = autoscalers.iter();
-                let all = all.map(|(namespace, name)| format!("{namespace}/{name}"));
-                let by = match situation.flags.minor {
-                    37.. => {
-                        let two: Vec<String> = all.take(2).collect();
-                        format!("more than one HPA (e.g. [{}])", two.join(" "))
-                    }
-                    _ => {
-                        let all: Vec<String> = all.collect();
-                        format!("multiple HPAs: [{}]", all.join(" "))
-                    }
+                let by = match (situation.flags.minor, &autoscalers[..]) {
+                    (37.., [one, two, ..]) => format!("more than one HPA (e.g. [{one} {two}])"),
+                    _ => format!("multiple HPAs: [{}]", autoscalers.join(" ")),
                 };
                 let error = format!("pods by selector {selector} are controlled by {by}");
                 ("AmbiguousSelector", error.clone(), error)
@@ -194,7 +184,6 @@ impl Trace {
         Some((replicas.max(0), name))
     }
 
-    /// Turns the metrics' proposal into the number written.
     fn normalize(&mut self, current: i32, proposed: i32, name: &str, situation: &Situation<'_>) {
         let (hpa, now) = (situation.hpa, situation.now);
         let window = situation.flags.downscale_stabilisation;

@@ -12,31 +12,25 @@ use super::{ScaledPod, TargetScale};
 /// A value of an object, or a sum of external values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TotalStep {
-    /// The value or the sum.
-    pub value: Milli,
-    /// The number of values added.
-    pub values: usize,
+pub(crate) struct TotalStep {
+    value: Milli,
+    values: usize,
     /// The replicas by which the target was multiplied: those of the scale target's
     /// status. `None` for a target of type `Value`.
-    pub shared_by: Option<i32>,
+    shared_by: Option<i32>,
     /// Value divided by target (and replicas).
-    pub ratio: Ratio,
+    ratio: Ratio,
     /// Pods running and ready, where they were counted.
-    pub ready: Option<usize>,
+    ready: Option<usize>,
     /// The value that kubectl shows: the value, or the value for each replica.
-    pub shown: Milli,
-    /// The verdict on the ratio.
-    pub verdict: Verdict,
-    /// The replicas that this metric proposes.
-    pub replicas: i32,
+    pub(crate) shown: Milli,
+    pub(crate) verdict: Verdict,
+    pub(crate) replicas: i32,
 }
 
 impl TotalStep {
-    /// A target of type `Value`: the ratio multiplies the ready pods.
-    ///
-    /// # Errors
-    /// In the controller's words, when there is no pod to multiply.
+    /// A target of type `Value`: the ratio multiplies the ready pods. The error is in the
+    /// controller's words.
     pub(super) fn whole(
         (value, values): (i64, usize),
         target: Milli,

@@ -24,73 +24,58 @@ pub struct Trace {
     /// `spec.replicas` of the scale; `None` when it could not be read.
     pub current: Option<i32>,
     /// The replicas alone decided: metrics were not read.
-    pub shortcut: Option<Shortcut>,
+    pub(crate) shortcut: Option<Shortcut>,
     /// Each metric, in the order of the specification.
     pub metrics: Vec<MetricTrace>,
-    /// The proposal of all metrics.
-    pub proposal: Option<Proposal>,
-    /// The stabilisation by earlier recommendations.
-    pub stabilised: Option<Stabilised>,
-    /// The limits by rate and bounds.
-    pub limited: Option<Limited>,
+    pub(crate) proposal: Option<Proposal>,
+    pub(crate) stabilised: Option<Stabilised>,
+    pub(crate) limited: Option<Limited>,
     /// `status.desiredReplicas`; `None` leaves it as it was.
     pub desired: Option<i32>,
     /// The reason in the event `SuccessfulRescale`; `None` when the scale is not written.
-    pub rescale: Option<String>,
+    pub(crate) rescale: Option<String>,
     /// The conditions that this sync sets.
     pub conditions: Vec<HpaCondition>,
     /// The failure that the controller reports, whether it scaled or not.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
     /// What keeps replicas from the metrics' proposal.
-    pub held_by: Vec<Hold>,
+    pub(crate) held_by: Vec<Hold>,
 }
 
 /// Why metrics were not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Shortcut {
+pub(crate) enum Shortcut {
     /// No replicas, and the minimum is not zero: scaling is switched off.
     Disabled,
     /// No replicas and a minimum of zero, and the autoscaler did not scale to zero itself:
     /// scaling is switched off.
     ZeroByOthers,
-    /// More replicas than the maximum.
     AboveMaximum,
-    /// Fewer replicas than the minimum.
     BelowMinimum,
 }
 
-/// The proposal of all metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Proposal {
-    /// The highest proposal.
-    pub replicas: i32,
+pub(crate) struct Proposal {
+    pub(crate) replicas: i32,
     /// The index of its metric; `None` when no metric proposes more than zero.
-    pub metric: Option<usize>,
-    /// The number of metrics that could not be used.
-    pub invalid: usize,
+    pub(crate) metric: Option<usize>,
+    pub(crate) invalid: usize,
 }
 
 /// A limit between the proposal and the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Hold {
-    /// The scale of the target cannot be read.
+pub(crate) enum Hold {
     NoScale,
-    /// The pods of the target cannot be selected.
     Selector,
-    /// No replicas: scaling is off.
     Disabled,
     /// No metric can be used, or one cannot and the others propose less.
     FailedMetrics,
-    /// An earlier recommendation.
     Stabilisation,
-    /// The rate of change.
     Rate,
-    /// `maxReplicas`.
     Maximum,
-    /// `minReplicas`.
     Minimum,
 }
 

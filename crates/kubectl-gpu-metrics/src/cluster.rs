@@ -95,13 +95,11 @@ pub(super) fn within(namespace: Option<&str>) -> String {
     namespace.map_or_else(String::new, |name| format!("namespaces/{}/", encode(name)))
 }
 
-/// The path of the autoscalers of a namespace, or of all.
 pub(super) fn autoscalers(namespace: Option<&str>) -> String {
     let place = within(namespace);
     format!("/apis/autoscaling/v2/{place}horizontalpodautoscalers")
 }
 
-/// The path of the pods of a namespace that a selector matches.
 pub(super) fn pods(namespace: &str, selector: &str) -> String {
     let (place, selector) = (within(Some(namespace)), encode(selector));
     format!("/api/v1/{place}pods?labelSelector={selector}")

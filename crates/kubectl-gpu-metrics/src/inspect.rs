@@ -4,13 +4,13 @@
 mod registration;
 mod rights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::ObjectList;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
@@ -47,10 +47,9 @@ static READ_CUSTOM: ReadRight =
 static READ_EXTERNAL: ReadRight =
     right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
-/// Objects of one page, which arrives whole, and of a whole list: both bound memory.
+/// Objects of one page, which arrives whole, and pages of a list: both bound memory.
 const PAGE: usize = 100;
-const MOST_OBJECTS: usize = 5_000;
-const MOST_PAGES: usize = 100;
+const MOST_PAGES: usize = 50;
 
 /// The checks that the server makes of all namespaces, with the rights of this client.
 ///
@@ -62,7 +61,6 @@ pub async fn look(client: &Client) -> Result<Report, CallError> {
     Ok(look.done())
 }
 
-/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum ReadAnswer<T> {
     Found(T),
@@ -84,8 +82,7 @@ impl<T> ReadAnswer<T> {
 /// does not accept the credentials.
 #[derive(Debug)]
 pub(crate) struct Look<'c> {
-    client: &'c Client,
-    /// The findings so far.
+    pub(crate) client: &'c Client,
     pub(crate) report: Report,
 }
 
@@ -128,7 +125,7 @@ impl<'c> Look<'c> {
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_OBJECTS`]; `keep` takes what is needed of
+    /// Reads a list page by page, up to [`MOST_PAGES`]; `keep` takes what is needed of
     /// each object.
     async fn list<T: DeserializeOwned + Clone, K>(
         &mut self,
@@ -150,9 +147,8 @@ impl<'c> Look<'c> {
             if next.is_empty() {
                 break;
             }
-            // Pages may be empty, so their number is bounded too.
-            if objects.len() >= MOST_OBJECTS || page >= MOST_PAGES {
-                let beyond = format!("{what} beyond the first {MOST_OBJECTS}");
+            if page >= MOST_PAGES {
+                let beyond = format!("{what} beyond the first {}", PAGE * MOST_PAGES);
                 let remedy = "check one namespace at a time: check -n NS";
                 let skipped = Skipped::new(beyond, "there are too many", remedy);
                 self.report.skipped.insert(skipped.of(right.codes));
@@ -187,59 +183,48 @@ impl<'c> Look<'c> {
         self.report
     }
 
-    /// The minor version of the cluster's Kubernetes, if it says one.
-    pub(crate) async fn minor_version(&self) -> Option<u32> {
-        minor_version(self.client).await
-    }
-
     /// The metrics that are served; `None`: they cannot be read. The APIServices
     /// `of_others` are known to lead to another server.
     pub(crate) async fn served(
         &mut self,
         of_others: &[&str],
     ) -> Result<Option<ServedMetrics>, CallError> {
-        let mut custom = ReadAnswer::Absent;
-        for version in ["v1beta2", "v1beta1"] {
-            let name = format!("{version}.custom.metrics.k8s.io");
-            custom = self.names(&name, of_others, &READ_CUSTOM).await?;
-            if !matches!(custom, ReadAnswer::Absent) {
-                break;
-            }
-        }
-        let name = "v1beta1.external.metrics.k8s.io";
-        let external = self.names(name, of_others, &READ_EXTERNAL).await?;
-        Ok(match (custom, external) {
-            (ReadAnswer::Skipped, _) | (_, ReadAnswer::Skipped) => None,
-            (custom, external) => Some(ServedMetrics {
-                custom: custom.found().unwrap_or_else(|| Some(BTreeSet::new())),
-                external: external.found().unwrap_or_else(|| Some(BTreeSet::new())),
-            }),
-        })
+        let custom = [
+            "v1beta2.custom.metrics.k8s.io",
+            "v1beta1.custom.metrics.k8s.io",
+        ];
+        let custom = self.names(&custom, of_others, &READ_CUSTOM).await?;
+        let external = ["v1beta1.external.metrics.k8s.io"];
+        let external = self.names(&external, of_others, &READ_EXTERNAL).await?;
+        let both = custom.zip(external);
+        Ok(both.map(|(custom, external)| ServedMetrics { custom, external }))
     }
 
-    /// The metrics of an APIService; `Found(None)`: those of another server.
+    /// The metrics of the first of these APIServices that exists; `None`: they cannot be
+    /// read, `Some(None)`: they are another server's.
     async fn names(
         &mut self,
-        name: &str,
+        apiservices: &[&str],
         of_others: &[&str],
         right: &ReadRight,
-    ) -> Result<ReadAnswer<Option<BTreeSet<String>>>, CallError> {
-        if of_others.contains(&name) {
-            return Ok(ReadAnswer::Found(None));
+    ) -> Result<Option<Option<BTreeSet<String>>>, CallError> {
+        for name in apiservices {
+            if of_others.contains(name) {
+                return Ok(Some(None));
+            }
+            let path = resources_of(name);
+            let what = format!("metrics that are served ({path})");
+            match self.resources(&path, &what, right).await? {
+                ReadAnswer::Found(list) => {
+                    let names = list.resources.iter();
+                    let metrics = names.filter_map(|it| it.name.rsplit('/').next());
+                    return Ok(Some(Some(metrics.map(str::to_owned).collect())));
+                }
+                ReadAnswer::Skipped => return Ok(None),
+                ReadAnswer::Absent => {}
+            }
         }
-        let path = resources_of(name);
-        let what = format!("metrics that are served ({path})");
-        let last = |name: String| match name.rsplit_once('/') {
-            Some((_, metric)) => metric.to_owned(),
-            None => name,
-        };
-        Ok(match self.resources(&path, &what, right).await? {
-            ReadAnswer::Found(list) => ReadAnswer::Found(Some(
-                list.resources.into_iter().map(|it| last(it.name)).collect(),
-            )),
-            ReadAnswer::Absent => ReadAnswer::Absent,
-            ReadAnswer::Skipped => ReadAnswer::Skipped,
-        })
+        Ok(Some(Some(BTreeSet::new())))
     }
 
     async fn resources(
@@ -271,28 +256,21 @@ impl<'c> Look<'c> {
         let served = format!("/apis/{group}/{version}");
         let whose = namespace.unwrap_or("all namespaces");
         let what = format!("{resource}.{group} of {whose}");
-        if self
-            .resources(&served, &what, right)
-            .await?
-            .found()
-            .is_none()
-        {
+        let list = self.resources(&served, &what, right).await?;
+        if list.found().is_none() {
             return Ok(Vec::new());
         }
-        let keep = |mut object: Value| {
-            let mut retain = |pointer, is_needed: fn(&str) -> bool| {
-                let map = object.pointer_mut(pointer).and_then(Value::as_object_mut);
-                map.into_iter()
-                    .for_each(|map| map.retain(|key, _| is_needed(key)));
-            };
-            retain("/metadata", |key| {
-                ["namespace", "name", "annotations"].contains(&key)
-            });
-            // Some tools keep whole manifests in annotations.
-            retain("/metadata/annotations", |key| {
-                key.starts_with(peers::PAUSED)
-            });
-            object
+        // Other metadata may be long: some tools keep whole manifests in annotations.
+        let keep = |object: Value| {
+            let metadata = &object["metadata"];
+            let annotations = metadata["annotations"].as_object().into_iter().flatten();
+            let paused = annotations.filter(|(key, _)| key.starts_with(peers::PAUSED));
+            let annotations: BTreeMap<_, _> = paused.collect();
+            let [namespace, name] = ["namespace", "name"].map(|key| &metadata[key]);
+            json!({
+                "metadata": {"namespace": namespace, "name": name, "annotations": annotations},
+                "spec": object["spec"],
+            })
         };
         let path = format!("{served}/{}{resource}", within(namespace));
         self.list(&path, &what, right, keep).await
@@ -317,7 +295,7 @@ impl<'c> Look<'c> {
                 Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
             })
         };
-        let minor = self.minor_version().await;
+        let minor = minor_version(self.client).await;
         let mut hpas = Vec::new();
         for read in self.list(&path, &what, &READ_HPAS, keep).await? {
             match read {

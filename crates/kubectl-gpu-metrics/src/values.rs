@@ -9,6 +9,7 @@ use cluster_state::error::CallError;
 use configuration::GPU_RESOURCES;
 use findings::{Severity, Skipped};
 use gpu_metrics::resources::GpuResources;
+use hpa::ratio::Milli;
 
 use super::cluster::{Cluster, encode};
 
@@ -25,14 +26,13 @@ pub(super) struct List<T> {
     pub(super) items: Vec<T>,
 }
 
-/// A value of a custom or an external metric.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
     pub(super) described_object: Option<Named>,
     pub(super) timestamp: Option<String>,
     pub(super) window_seconds: Option<u64>,
-    pub(super) value: String,
+    pub(super) value: Milli,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,7 +61,6 @@ pub(super) struct FindingItem {
 }
 
 impl FindingList {
-    /// As the server answers it in the custom metrics API.
     pub(super) async fn read(cluster: &Cluster) -> Result<Self, CallError> {
         cluster.read(&format!("{CUSTOM}/findings")).await
     }
@@ -79,7 +78,6 @@ impl FindingList {
 /// Stands for the resource of external metrics.
 pub(super) const EXTERNALLY: &str = "external";
 
-/// Custom and external metrics that are served, with their resources.
 pub(super) async fn served(
     cluster: &Cluster,
 ) -> Result<BTreeMap<String, BTreeSet<String>>, CallError> {

@@ -22,7 +22,6 @@ use cluster_state::clock;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use gpu_metrics::inventory::{Inventory, Pod};
 use hpa::Trace;
-use hpa::metric::MetricOutcome;
 use kubectl_gpu_metrics::cluster::Cluster;
 use kubectl_gpu_metrics::explain::hpa::Decision;
 use simulator::Fleet;
@@ -120,10 +119,7 @@ impl Autoscalers {
 /// The status that the controller writes after a sync.
 fn status(trace: &Trace) -> Value {
     let metrics = trace.metrics.iter().filter_map(|metric| {
-        let MetricOutcome::Asks(step) = &metric.outcome else {
-            return None;
-        };
-        let current = json!({"averageValue": step.shown()});
+        let current = json!({"averageValue": metric.shown()?});
         Some(json!({"type": "Pods", "pods": {"metric": {"name": metric.name}, "current": current}}))
     });
     let conditions = trace.conditions.iter().map(|it| {

@@ -15,10 +15,8 @@ fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_
     let one = autoscaler(&json!([pods("50")]), &json!({}));
     let mut other = one.clone();
     other.name = "again".to_owned();
-    assert_eq!(
-        codes_of(peers::ambiguous(&[one.clone(), other.clone()], &[])),
-        ["GM507", "GM507"]
-    );
+    let found = peers::ambiguous(&[one.clone(), other.clone()], &[]);
+    assert_eq!(codes_of(found), ["GM507", "GM507"]);
     other.namespace = "elsewhere".to_owned();
     assert_eq!(peers::ambiguous(&[one, other], &[]), []);
     let condition = json!({"type": "ScalingActive", "status": "False", "reason": "AmbiguousSelector",
@@ -42,38 +40,29 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
     let target = json!({"scaleTargetRef": {"name": "infer"}});
     let found = peers::ambiguous(&hpas, &[scaled_object(target.clone(), json!({}))]);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(
-        found[0].message.starts_with(
-            "ScaledObject team/llm scales the same through HorizontalPodAutoscaler keda-hpa-llm:"
-        ),
-        "{found:?}"
-    );
+    let said =
+        "ScaledObject team/llm scales the same through HorizontalPodAutoscaler keda-hpa-llm:";
+    assert!(found[0].message.starts_with(said), "{found:?}");
     assert!(found[1].object.ends_with("keda-hpa-llm"), "{found:?}");
 
     // The HPA of the ScaledObject is not beside it.
     let taken = json!({"scaleTargetRef": {"kind": "Deployment", "name": "infer"},
         "advanced": {"horizontalPodAutoscalerConfig": {"name": hpas[0].name}}});
     let other = json!({"scaleTargetRef": {"kind": "StatefulSet", "name": "infer"}});
+    let paused =
+        |key: &str, value: &str| json!({format!("autoscaling.keda.sh/paused{key}"): value});
     for (spec, annotations) in [
         (taken, json!({})),
         (other, json!({})),
-        (
-            target.clone(),
-            json!({"autoscaling.keda.sh/paused": "true"}),
-        ),
-        (
-            target.clone(),
-            json!({"autoscaling.keda.sh/paused-replicas": "2"}),
-        ),
+        (target.clone(), paused("", "true")),
+        (target.clone(), paused("-replicas", "2")),
     ] {
         let found = peers::ambiguous(&hpas[..1], &[scaled_object(spec.clone(), annotations)]);
         assert_eq!(found, [], "{spec}");
     }
-    let resumed = scaled_object(target, json!({"autoscaling.keda.sh/paused": "false"}));
-    assert_eq!(
-        codes_of(peers::ambiguous(&hpas[..1], &[resumed])),
-        ["GM507"]
-    );
+    let resumed = scaled_object(target, paused("", "false"));
+    let found = peers::ambiguous(&hpas[..1], &[resumed]);
+    assert_eq!(codes_of(found), ["GM507"]);
 }
 
 fn workload(managers: &[&str], gpus: &str) -> ScaledWorkload {
@@ -109,13 +98,8 @@ fn gm508_counts_living_pods_of_others() {
     assert_eq!(target::strangers(&hpa, &[own.clone(), ended.clone()]), None);
     let found = target::strangers(&hpa, &[own, pod("b", "infer-batch-7d4b"), ended]).unwrap();
     assert_eq!(found.code, "GM508");
-    assert!(
-        found
-            .message
-            .contains("matches 2 pods, 1 of which belong to other workloads (such as b)"),
-        "{}",
-        found.message
-    );
+    let said = "matches 2 pods, 1 of which belong to other workloads (such as b)";
+    assert!(found.message.contains(said), "{}", found.message);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use crate::rights::{Installed, Right, Role};
 use crate::{Severity, config};
 
 /// The server of the manifests.
-fn of_manifests() -> Installed<'static> {
+fn of_manifests() -> Installed {
     Installed {
-        namespace: "gpu-metrics",
-        service: "gpu-metrics-apiserver",
-        account: "gpu-metrics-apiserver",
+        namespace: "gpu-metrics".to_owned(),
+        service: "gpu-metrics-apiserver".to_owned(),
+        account: "gpu-metrics-apiserver".to_owned(),
         release: None,
         secret: Some("gpu-metrics-apiserver-certificates".to_owned()),
         registered: vec![
@@ -41,7 +41,7 @@ fn the_table_of_rights_is_that_of_the_manifests() {
 
 #[test]
 fn every_verb_of_every_rule_is_asked_for() {
-    let asked = |installed: &Installed<'_>| {
+    let asked = |installed: &Installed| {
         let rights = Role::SERVER.iter().map(|role| role.rights(installed));
         rights.map(|rights| rights.len()).collect::<Vec<_>>()
     };
@@ -57,9 +57,9 @@ fn every_verb_of_every_rule_is_asked_for() {
 #[test]
 fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
     let installed = Installed {
-        service: "gm",
-        account: "sa",
-        release: Some(["ns", "release"]),
+        service: "gm".to_owned(),
+        account: "sa".to_owned(),
+        release: Some(["ns", "release"].map(str::to_owned)),
         ..of_manifests()
     };
     let found = |role: Role, is_missing: fn(&Right<'_>) -> bool| {
@@ -73,14 +73,10 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
         (watches.code, &*watches.object),
         ("GM201", "ServiceAccount gpu-metrics/sa")
     );
-    assert!(
-        watches
-            .message
-            .starts_with("may not watch cronjobs.batch, ")
-            && watches.message.contains(", pods, "),
-        "{}",
-        watches.message
-    );
+    let said = &watches.message;
+    let is_right = said.starts_with("may not watch cronjobs.batch, ") && said.contains(", pods, ");
+    assert!(is_right, "{said}");
+    assert_eq!(Role::Autoscaler.code().id, "GM202");
     for (role, says) in [
         (Role::Inventory, "ClusterRole gm:inventory"),
         (Role::Reviews, "ClusterRole system:auth-delegator"),
@@ -93,14 +89,7 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
         (Role::Autoscaler, "ClusterRole gm:autoscaler"),
     ] {
         let found = found(role, |_| true).unwrap();
-        assert_eq!(
-            found.code,
-            if role == Role::Autoscaler {
-                "GM202"
-            } else {
-                "GM201"
-            }
-        );
+        assert_eq!(found.code, role.code().id);
         assert!(found.remedy.contains(says), "{}", found.remedy);
         let command = found.command.unwrap();
         let list = command.strip_prefix("echo '").unwrap();
@@ -119,53 +108,36 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
 fn gm601_is_about_rules_that_are_left_out_or_do_not_mean_what_they_say() {
     let rule = |query: &str| json!({"seriesQuery": "a", "metricsQuery": query});
     let named = |name: &str| json!({"name": {"as": name}, "metricsQuery": "<<.Series>>{<<.LabelMatchers>>}"});
-    for (file, count) in [
+    let series = "<<.Series>>{<<.LabelMatchers>>}";
+    for (list, rules, count) in [
         (
-            json!({"rules": [rule("sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)")]}),
+            "rules",
+            vec![rule(&format!("sum({series}) by (<<.GroupBy>>)"))],
             0,
         ),
-        (
-            json!({"rules": [rule("<<.Series>>{<<.LabelMatchers>>}")]}),
-            0,
-        ),
-        (
-            json!({"rules": [rule("sum(<<.Series>>{<<.LabelMatchers>>})")]}),
-            1,
-        ),
-        (
-            json!({"rules": [rule("sum(<<.Series>>) by (<<.GroupBy>>)")]}),
-            1,
-        ),
-        (json!({"rules": [rule("sum(<<.Series>>)")]}), 2),
-        (
-            json!({"externalRules": [rule("sum(<<.Series>>{<<.LabelMatchers>>})")]}),
-            0,
-        ),
-        (json!({"rules": [named("x"), named("y"), named("x")]}), 1),
-        (json!({"rules": [named("${1}_x"), named("${1}_x")]}), 0),
+        ("rules", vec![rule(series)], 0),
+        ("rules", vec![rule(&format!("sum({series})"))], 1),
+        ("rules", vec![rule("sum(<<.Series>>) by (<<.GroupBy>>)")], 1),
+        ("rules", vec![rule("sum(<<.Series>>)")], 2),
+        ("externalRules", vec![rule(&format!("sum({series})"))], 0),
+        ("rules", vec![named("x"), named("y"), named("x")], 1),
+        ("rules", vec![named("${1}_x"), named("${1}_x")], 0),
     ] {
+        let file = json!({list: rules});
         let found = config::check("File a", &file, &[]);
         assert_eq!(found.len(), count, "{file}: {found:?}");
         assert!(found.iter().all(|it| it.code == "GM601"));
     }
-    assert_eq!(
-        config::check("File a", &json!({}), &["rules[0] is odd".to_owned()]).len(),
-        1
-    );
-    assert_eq!(
-        config::refused("File a", "line 3").severity,
-        Severity::Error
-    );
+    let faults = ["rules[0] is odd".to_owned()];
+    assert_eq!(config::check("File a", &json!({}), &faults).len(), 1);
+    let refused = config::refused("File a", "line 3");
+    assert_eq!(refused.severity, Severity::Error);
 }
 
 #[test]
 fn gm602_has_a_finding_for_each_flag() {
-    assert_eq!(config::flags("Deployment a/b", &[]), []);
-    assert_eq!(
-        codes_of(config::flags(
-            "Deployment a/b",
-            &["--x has no effect".to_owned()]
-        )),
-        ["GM602"]
-    );
+    for sentences in [vec![], vec!["--x has no effect".to_owned()]] {
+        let found = codes_of(config::flags("Deployment a/b", &sentences));
+        assert_eq!(found, vec!["GM602"; sentences.len()]);
+    }
 }

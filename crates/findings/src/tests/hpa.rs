@@ -17,20 +17,13 @@ fn an_autoscaler_without_a_fault_has_no_finding() {
         let metric = metric("Pods", name, &labels, &average("50"));
         assert_eq!(offline(&json!([metric]), &json!({})), [""; 0], "{name}");
     }
-    let sum = metric(
-        "Object",
-        "gpu_memory_utilization_sum",
-        &json!({}),
-        &average("500m"),
-    );
-    assert_eq!(offline(&json!([sum]), &json!({})), [""; 0]);
-    let foreign = metric(
-        "Pods",
-        "http_requests_per_second",
-        &json!({"windw": "x"}),
-        &average("500m"),
-    );
-    assert_eq!(offline(&json!([foreign]), &json!({})), [""; 0]);
+    for (kind, name, labels) in [
+        ("Object", "gpu_memory_utilization_sum", json!({})),
+        ("Pods", "http_requests_per_second", json!({"windw": "x"})),
+    ] {
+        let metric = metric(kind, name, &labels, &average("500m"));
+        assert_eq!(offline(&json!([metric]), &json!({})), [""; 0], "{name}");
+    }
 }
 
 #[test]
@@ -41,7 +34,7 @@ fn gm501_names_the_metric_that_was_meant() {
                 .map(str::to_owned)
                 .into(),
         ),
-        external: Some(["cluster_gpu_held_count"].map(str::to_owned).into()),
+        external: Some(["cluster_gpu_held_count".to_owned()].into()),
     };
     let found = |kind: &str, name: &str, served: Option<&ServedMetrics>| {
         let metric = metric(kind, name, &json!({}), &average("50"));
@@ -52,116 +45,71 @@ fn gm501_names_the_metric_that_was_meant() {
             .collect::<Vec<_>>()
             .join("")
     };
-    let all = Some(&served);
-    for (kind, name, served, says) in [
-        (
-            "Pods",
-            "gpu_memory_utilisation",
-            all,
-            "is gpu_memory_utilization meant?",
-        ),
-        (
-            "Pods",
-            "gpu_memory_utilisation",
-            None,
-            "is gpu_memory_utilization meant?",
-        ),
-        ("Pods", "http_requests", all, "use a name from"),
-        ("Pods", "cluster_gpu_held_count", all, "type External"),
-        ("External", "queue_length", all, "type Pods or Object"),
-        (
-            "External",
-            "cluster_gpu_held_conut",
-            None,
-            "cluster_gpu_held_count meant?",
-        ),
-        ("External", "dcgm_gpu_utilization", None, ""),
-        ("External", "cluster_avg_GPU_utilization", None, "is "),
+    // Where it is looked for, kind and name | the remedy.
+    for row in [
+        "served Pods gpu_memory_utilisation | is gpu_memory_utilization meant?",
+        "offline Pods gpu_memory_utilisation | is gpu_memory_utilization meant?",
+        "served Pods http_requests | use a name from",
+        "served Pods cluster_gpu_held_count | type External",
+        "served External queue_length | type Pods or Object",
+        "offline External cluster_gpu_held_conut | cluster_gpu_held_count meant?",
+        "offline External dcgm_gpu_utilization | ",
+        "offline External cluster_avg_GPU_utilization | is ",
+        "served Pods gpu_memory_utilization | ",
+        "served Object queue_length | ",
+        "served External cluster_gpu_held_count | ",
+        "offline Pods http_requests | ",
+        "offline External gpu_held_count | ",
     ] {
-        let said = found(kind, name, served);
-        assert!(
-            said.contains(says) && said.is_empty() == says.is_empty(),
-            "{kind} {name}: {said}"
-        );
-    }
-    for (kind, name, served) in [
-        ("Pods", "gpu_memory_utilization", all),
-        ("Object", "queue_length", all),
-        ("External", "cluster_gpu_held_count", all),
-        ("Pods", "http_requests", None),
-        ("External", "gpu_held_count", None),
-    ] {
-        assert_eq!(found(kind, name, served), "", "{kind} {name}");
+        let (asked, says) = row.split_once(" | ").unwrap();
+        let words: Vec<&str> = asked.split(' ').collect();
+        let served = Some(&served).filter(|_| words[0] == "served");
+        let said = found(words[1], words[2], served);
+        let is_right = said.contains(says) && said.is_empty() == says.is_empty();
+        assert!(is_right, "{row}: {said}");
     }
 }
 
 #[test]
 fn gm502_finds_keys_that_are_nearly_reserved_and_values_that_they_cannot_have() {
-    for (key, value, is_found) in [
-        ("windw", "2m", true),
-        ("Window", "2m", true),
-        ("formual", "plain", true),
-        ("modle", "H100", true),
-        ("contianer", "main", true),
-        ("window", "soon", true),
-        ("formula", "median", true),
-        ("window", "2m", false),
-        ("modelName", "H100", false),
-        ("node", "a", false),
-        ("device", "nvidia0", false),
-    ] {
-        let labels = json!({key: value});
-        let metric = metric("Pods", "gpu_memory_utilization", &labels, &average("50"));
-        let found = offline(&json!([metric]), &json!({}));
-        let wanted: &[&str] = if is_found { &["GM502"] } else { &[] };
-        assert_eq!(found, wanted, "{key}={value}");
+    let wrong =
+        "windw=2m Window=2m formual=plain modle=H100 contianer=main window=soon formula=median";
+    let right = "window=2m modelName=H100 node=a device=nvidia0";
+    for (all, wanted) in [(wrong, &["GM502"][..]), (right, &[])] {
+        for label in all.split(' ') {
+            let (key, value) = label.split_once('=').unwrap();
+            let labels = json!({key: value});
+            let metric = metric("Pods", "gpu_memory_utilization", &labels, &average("50"));
+            assert_eq!(offline(&json!([metric]), &json!({})), wanted, "{label}");
+        }
     }
 }
 
 #[test]
 fn gm503_is_about_type_value_of_a_mean_over_active_gpus() {
-    let value = |text: &str| json!({"type": "Value", "value": text});
-    let plain = json!({"formula": "plain"});
-    for (kind, name, labels, target, is_found) in [
-        (
-            "External",
-            "gpu_memory_utilization",
-            json!({}),
-            value("50"),
-            true,
-        ),
-        ("Object", "gpu_utilization", json!({}), value("50"), true),
-        (
-            "External",
-            "cluster_gpu_memory_utilization",
-            json!({}),
-            value("50"),
-            true,
-        ),
-        ("Object", "gpu_utilization", plain, value("50"), false),
-        ("Object", "gpu_utilization", json!({}), average("50"), false),
-        ("External", "gpu_held_count", json!({}), value("50"), false),
-        (
-            "External",
-            "gpu_memory_utilization_sum",
-            json!({}),
-            value("50"),
-            false,
-        ),
-        (
-            "Pods",
-            "gpu_memory_utilization",
-            json!({}),
-            average("50"),
-            false,
-        ),
+    let value = json!({"type": "Value", "value": "50"});
+    for (row, is_found) in [
+        ("External gpu_memory_utilization", true),
+        ("Object gpu_utilization", true),
+        ("External cluster_gpu_memory_utilization", true),
+        ("Object gpu_utilization plain", false),
+        ("Object gpu_utilization average", false),
+        ("External gpu_held_count", false),
+        ("External gpu_memory_utilization_sum", false),
+        ("Pods gpu_memory_utilization average", false),
     ] {
-        let found = offline(&json!([metric(kind, name, &labels, &target)]), &json!({}));
-        assert_eq!(
-            found.contains(&"GM503"),
-            is_found,
-            "{kind} {name}: {found:?}"
-        );
+        let words: Vec<&str> = row.split(' ').collect();
+        let labels = match words.get(2) {
+            Some(&"plain") => json!({"formula": "plain"}),
+            _ => json!({}),
+        };
+        let target = match words.get(2) {
+            Some(&"average") => average("50"),
+            _ => value.clone(),
+        };
+        let metric = metric(words[0], words[1], &labels, &target);
+        let found = offline(&json!([metric]), &json!({}));
+        assert_eq!(found.contains(&"GM503"), is_found, "{row}: {found:?}");
     }
 }
 
@@ -197,18 +145,11 @@ fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
 
 #[test]
 fn gm505_is_about_targets_that_are_ratios() {
-    for (target, is_found) in [
-        ("0.5", true),
-        ("500m", true),
-        ("1", true),
-        ("2", false),
-        ("50", false),
-    ] {
-        assert_eq!(
-            offline(&json!([pods(target)]), &json!({})).contains(&"GM505"),
-            is_found,
-            "{target}"
-        );
+    for (targets, is_found) in [("0.5 500m 1", true), ("2 50", false)] {
+        for target in targets.split(' ') {
+            let found = offline(&json!([pods(target)]), &json!({}));
+            assert_eq!(found.contains(&"GM505"), is_found, "{target}");
+        }
     }
 }
 
@@ -235,15 +176,10 @@ fn gm509_needs_a_metric_that_is_there_without_pods() {
     let queue = metric("External", "queue_length", &json!({}), &average("10"));
     let zero = json!({"minReplicas": 0});
     assert_eq!(offline(&json!([pods("50")]), &zero), ["GM509"]);
-    let held = metric(
-        "External",
-        "gpu_memory_utilization_sum",
-        &json!({}),
-        &average("50"),
-    );
+    let (sum, target) = ("gpu_memory_utilization_sum", average("50"));
+    let held = metric("External", sum, &json!({}), &target);
     assert_eq!(offline(&json!([held]), &zero), ["GM509"]);
     assert_eq!(offline(&json!([pods("50"), queue]), &zero), ["GM512"]);
-    assert_eq!(offline(&json!([pods("50")]), &json!({})), [""; 0]);
     // Whether 0 needs a feature gate depends on the version.
     for (minor, has_gate) in [(None, false), (Some(36), true), (Some(37), false)] {
         let found = hpa::check(&autoscaler(&json!([pods("50")]), &zero), None, minor);
@@ -276,16 +212,9 @@ fn gm509_is_also_a_zero_that_the_controller_did_not_make() {
 
 #[test]
 fn gm512_is_a_note_about_more_than_one_metric() {
-    let found = hpa::check(
-        &autoscaler(&json!([pods("50"), pods("60")]), &json!({})),
-        None,
-        None,
-    );
-    assert_eq!(
-        (found[0].code, found[0].severity),
-        ("GM512", Severity::Info)
-    );
-    assert_eq!(offline(&json!([pods("50")]), &json!({})), [""; 0]);
+    let hpa = autoscaler(&json!([pods("50"), pods("60")]), &json!({}));
+    let found = &hpa::check(&hpa, None, None)[0];
+    assert_eq!((found.code, found.severity), ("GM512", Severity::Info));
 }
 
 #[test]
@@ -328,17 +257,12 @@ fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
     assert_eq!(found, [""; 0]);
     assert_eq!(unserved("50", "ScalingDisabled"), [""; 0]);
     assert_eq!(unserved("95", "FailedGetPodsMetric"), ["GM504"]);
-    for (message, remedy) in [
-        (
-            "unable: the pods request no nvidia.com/gpu",
-            "gpu.resources",
-        ),
-        (
-            "no GPU is of the model that the metric selector names: there are Tesla-T4",
-            "one of these models",
-        ),
-        ("something else", "explain hpa team/infer"),
+    for row in [
+        "unable: the pods request no nvidia.com/gpu | gpu.resources",
+        "no GPU is of the model that the metric selector names: there are Tesla-T4 | one of these models",
+        "something else | explain hpa team/infer",
     ] {
+        let (message, remedy) = row.split_once(" | ").unwrap();
         let found = told("50", "FailedGetPodsMetric", message, None);
         assert!(found[0].remedy.contains(remedy), "{found:?}");
     }

@@ -63,6 +63,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     };
     let other = [("GM101", false)];
     let stolen = [("GM101", true)];
+    let unreached = [("GM102", false), ("GM103", false)];
     for (of, home, pre, wanted) in [
         // This server answers there, whatever the Service's name.
         (AnsweringServer::Ours, &[][..], true, &[][..]),
@@ -72,12 +73,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
         (AnsweringServer::NoServer, &ours, false, &stolen),
         (AnsweringServer::NoServer, &[], true, &other),
         // The unreachable server may be this one.
-        (
-            AnsweringServer::NoServer,
-            &[],
-            false,
-            &[("GM102", false), ("GM103", false)],
-        ),
+        (AnsweringServer::NoServer, &[], false, &unreached),
     ] {
         assert_eq!(check(of, home, pre), wanted, "{of:?} {home:?} {pre}");
     }
@@ -85,12 +81,11 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
     let Finding {
         message, remedy, ..
     } = &found[0];
+    let release = "monitoring/prometheus-adapter (Helm release monitoring/pa)";
+    assert!(message.contains(release), "{message}");
+    let page = "docs/migrate/prometheus-adapter.md";
     assert!(
-        message.contains("monitoring/prometheus-adapter (Helm release monitoring/pa)"),
-        "{message}"
-    );
-    assert!(
-        remedy.contains("docs/migrate/prometheus-adapter.md") && !remedy.contains("uninstall"),
+        remedy.contains(page) && !remedy.contains("uninstall"),
         "{remedy}"
     );
     let all = [&ours[..], &[theirs(AnsweringServer::Other)]].concat();
@@ -149,64 +144,43 @@ fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
 
 #[test]
 fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
-    let secure = json!({});
     let insecure = json!({"insecureSkipTLSVerify": true});
-    let x509 = "failing or missing response: tls: failed to verify certificate: x509: certificate signed by unknown authority";
     let own = |over: &Value, condition: &Value| {
         registration::check(&[registered(over, condition)], false, NOW)
     };
-    for (over, condition, wanted) in [
-        (&secure, fine(), vec![]),
-        (
-            &secure,
-            available("False", "MissingEndpoints", "endpoints have no addresses"),
-            vec![("GM102", Severity::Error)],
-        ),
-        (
-            &secure,
-            available("False", "FailedDiscoveryCheck", "context deadline exceeded"),
-            vec![("GM102", Severity::Error)],
-        ),
-        (
-            &secure,
-            available("False", "FailedDiscoveryCheck", x509),
-            vec![("GM103", Severity::Error)],
-        ),
-        (&insecure, fine(), vec![("GM103", Severity::Warning)]),
+    let unverified = own(&insecure, &fine());
+    assert_eq!(unverified.len(), 1);
+    let found = (unverified[0].code, unverified[0].severity);
+    assert_eq!(found, ("GM103", Severity::Warning));
+    assert_eq!(own(&json!({}), &fine()), []);
+    // Reason: message | code: words of the remedy. `STATUS` is the beginning of a status.
+    for row in [
+        "MissingEndpoints: endpoints have no addresses | GM102: no pod of the server is ready",
+        "FailedDiscoveryCheck: tls: failed to verify certificate: x509: unknown authority | GM103: caBundle",
+        "FailedDiscoveryCheck: STATUS404 | GM102: another server",
+        "FailedDiscoveryCheck: STATUS403 | GM102: front proxy",
+        "FailedDiscoveryCheck: STATUS503 | GM102: refuses",
+        "FailedDiscoveryCheck: context deadline exceeded | GM102: firewall",
+        "FailedDiscoveryCheck: dial tcp 10.0.0.1:443: i/o timeout | GM102: firewall",
+        "FailedDiscoveryCheck: dial tcp 10.0.0.1:443: connect: connection refused | GM102: no process listens",
+        "FailedDiscoveryCheck: remote error: tls: access denied | GM102: no certificate yet",
+        "FailedDiscoveryCheck: remote error: tls: protocol version not supported | GM102: --tls-min-version",
+        "FailedDiscoveryCheck: http: server gave HTTP response to HTTPS client | GM102: plain HTTP",
+        "FailedDiscoveryCheck: EOF | GM102: accepted and then closed",
+        "FailedDiscoveryCheck: something new | GM102: log of the server",
     ] {
-        let found = own(over, &condition);
-        let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
-        assert_eq!(found, wanted, "{condition}");
-    }
-    let status = "failing or missing response from https://10.0.0.1: bad status from https://10.0.0.1/apis: ";
-    for (status, remedy) in [
-        (format!("{status}404"), "another server"),
-        (format!("{status}403"), "front proxy"),
-        (format!("{status}503"), "refuses"),
-        ("context deadline exceeded".to_owned(), "firewall"),
-        ("dial tcp 10.0.0.1:443: i/o timeout".to_owned(), "firewall"),
-        (
-            "dial tcp 10.0.0.1:443: connect: connection refused".to_owned(),
-            "no process listens",
-        ),
-        (
-            "remote error: tls: access denied".to_owned(),
-            "no certificate yet",
-        ),
-        (
-            "remote error: tls: protocol version not supported".to_owned(),
-            "--tls-min-version",
-        ),
-        (
-            "http: server gave HTTP response to HTTPS client".to_owned(),
-            "plain HTTP",
-        ),
-        ("EOF".to_owned(), "accepted and then closed"),
-        ("something new".to_owned(), "log of the server"),
-    ] {
-        let condition = available("False", "FailedDiscoveryCheck", &status);
-        let found = own(&secure, &condition);
-        assert!(found[0].remedy.contains(remedy), "{status}: {found:?}");
+        let (condition, expected) = row.split_once(" | ").unwrap();
+        let (reason, message) = condition.split_once(": ").unwrap();
+        let (code, remedy) = expected.split_once(": ").unwrap();
+        let status = "failing or missing response from https://10.0.0.1: bad status from https://10.0.0.1/apis: ";
+        let message = message.replace("STATUS", status);
+        let found = own(&json!({}), &available("False", reason, &message));
+        let [finding] = &found[..] else {
+            panic!("{row}: {found:?}");
+        };
+        let found = (finding.code, finding.severity);
+        assert_eq!(found, (code, Severity::Error), "{row}");
+        assert!(finding.remedy.contains(remedy), "{row}: {finding:?}");
     }
 }
 
@@ -319,18 +293,15 @@ fn gm104_is_an_authority_with_less_than_three_days_and_an_error_without_any() {
 #[test]
 fn gm103_names_the_operator_of_keda_that_replaces_the_authority() {
     let x509 = available("False", "FailedDiscoveryCheck", "x509: unknown authority");
-    for (authorities, words) in [
+    for (authority, words) in [
+        ("O=KEDAORG, CN=KEDA", "--enable-apiservice-patching=false"),
         (
-            vec!["O=KEDAORG, CN=KEDA"],
-            "--enable-apiservice-patching=false",
-        ),
-        (
-            vec!["CN=gpu-metrics-apiserver authority"],
+            "CN=gpu-metrics-apiserver",
             "allow the server to write caBundle",
         ),
     ] {
         let mut registered = registered(&json!({}), &x509);
-        registered.authorities = authorities.into_iter().map(str::to_owned).collect();
+        registered.authorities = vec![authority.to_owned()];
         let found = registration::check(&[registered], false, NOW);
         let [finding] = &found[..] else {
             panic!("{found:?}");

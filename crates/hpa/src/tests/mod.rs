@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 
-use super::hpa::{
-    Behavior, HpaStatus, Metric, MetricSource, MetricTarget, ScalingPolicy, ScalingRules,
-};
+use super::behavior::{Behavior, ScalingPolicy};
+use super::hpa::{HpaStatus, Metric, MetricSource, MetricTarget};
 use super::pods::{PodMetric, Readiness, ResourceRequests, ScaledPodPhase};
 use super::ratio::Milli;
 use super::stabilise::PastReplicas;
@@ -62,6 +61,12 @@ fn policies(text: &str) -> Vec<ScalingPolicy> {
         }
     };
     text.split_whitespace().map(read).collect()
+}
+
+/// The cells of a row, with `|` between them.
+fn cells<const N: usize>(row: &str) -> [&str; N] {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    cells.try_into().unwrap()
 }
 
 /// The inputs of one sync, of which a test changes some.
@@ -128,13 +133,6 @@ impl Case {
             now: NOW,
         }
         .sync()
-    }
-}
-
-fn behavior() -> Behavior {
-    Behavior {
-        up: ScalingRules::up(),
-        down: ScalingRules::down(),
     }
 }
 

@@ -1,11 +1,11 @@
 //! How fast replicas may change: the inputs and results of the controller's own tests
 //! (`horizontal_test.go`), for rules, bounds and windows.
 
-use super::super::hpa::{Behavior, Select};
+use super::super::ControllerFlags;
+use super::super::behavior::{Behavior, ScalingRules, Select};
 use super::super::policy::Limited;
 use super::super::stabilise::{History, PastReplicas, Stabilised};
-use super::super::{ControllerFlags, hpa::ScalingRules};
-use super::{NOW, ago, behavior, past, policies};
+use super::{NOW, ago, cells, past, policies};
 
 /// Current to desired in bounds | rules of the direction, the defaults when
 /// empty | replicas added | removed, spread over the last two minutes | result
@@ -79,12 +79,7 @@ fn spread(text: &str) -> Vec<PastReplicas> {
 #[test]
 fn every_row_is_limited_as_the_controller_limits_it() {
     for text in ROWS.lines().filter(|line| !line.is_empty()) {
-        let [change, rules, added, removed, expected]: [&str; 5] = text
-            .split('|')
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap();
+        let [change, rules, added, removed, expected] = cells(text);
         let words: Vec<&str> = change.split([' ', '-']).collect();
         let number = |index: usize| words[index].parse::<i32>().unwrap();
         let (current, desired, min, max) = (number(0), number(2), number(4), number(5));
@@ -93,18 +88,15 @@ fn every_row_is_limited_as_the_controller_limits_it() {
             downs: spread(removed),
             ..History::default()
         };
-        let Behavior { up, down } = behavior();
+        let Behavior { up, down } = Behavior::default();
         let behavior = Behavior {
             up: read(rules, up),
             down: read(rules, down),
         };
         let limited =
             Limited::with_behavior(&behavior, &history, current, desired, (min, max), NOW);
-        assert_eq!(
-            format!("{} {}", limited.replicas, limited.reason),
-            expected,
-            "{text}"
-        );
+        let got = format!("{} {}", limited.replicas, limited.reason);
+        assert_eq!(got, expected, "{text}");
     }
 }
 
@@ -182,28 +174,20 @@ const WINDOWS: &str = "
 #[test]
 fn with_behavior_each_direction_has_its_window() {
     for text in WINDOWS.lines().filter(|line| !line.is_empty()) {
-        let [history, replicas, windows, expected]: [&str; 4] = text
-            .split('|')
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap();
+        let [history, replicas, windows, expected] = cells(text);
         let pair = |text: &str| {
             let (left, right) = text.split_once(' ').unwrap();
             (left.parse::<i32>().unwrap(), right.parse::<i32>().unwrap())
         };
         let ((current, desired), (up, down)) = (pair(replicas), pair(windows));
-        let mut behavior = behavior();
+        let mut behavior = Behavior::default();
         (behavior.up.window, behavior.down.window) = (Some(up), Some(down));
         let flag = ControllerFlags::of_version(35).downscale_stabilisation;
         let history = past(history);
         let stabilised =
             Stabilised::with_behavior(&history, &behavior, flag, current, desired, NOW);
-        assert_eq!(
-            stabilised.replicas.to_string(),
-            expected,
-            "{text}: {stabilised}"
-        );
+        let replicas = stabilised.replicas.to_string();
+        assert_eq!(replicas, expected, "{text}: {stabilised}");
         let (reason, _) = stabilised.condition(current);
         let expected_reason = match stabilised.replicas == desired {
             true => "ReadyForNewScale",
@@ -221,10 +205,8 @@ fn a_policy_says_where_its_period_began() {
         downs: past("2@20"),
         ..History::default()
     };
-    let rules = Behavior {
-        up: read("300%/300", ScalingRules::up()),
-        ..behavior()
-    };
+    let mut rules = Behavior::default();
+    rules.up.policies = policies("300%/300");
     let limited = Limited::with_behavior(&rules, &history, 6, 24, (1, 1000), NOW);
     assert_eq!(
         limited.policies[0].to_string(),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Case, MetricsAnswer, behavior, past};
+use super::{Behavior, Case, MetricsAnswer, past};
 
 /// Values of pods, some of them missing.
 fn pods() -> impl Strategy<Value = Vec<Option<i64>>> {
@@ -28,7 +28,7 @@ proptest! {
         history in prop::collection::vec((0..50_i32, 0..900_u64), 0..6),
     ) {
         let mut case = Case::new(current, (min, min + more), &format!("pods {target}"), &text(&pods));
-        case.hpa.behavior = rules.then(behavior);
+        case.hpa.behavior = rules.then(Behavior::default);
         let words = history.iter().map(|(replicas, age)| format!("{replicas}@{age} "));
         case.history.recommendations = past(&words.collect::<String>());
         let trace = case.sync();
@@ -101,7 +101,7 @@ proptest! {
             let measure = format!("{measure}{space}{target}{of}");
             let mut case = Case::new(spec, (0, i32::MAX), &measure, &sum.join(" "));
             case.scale.as_mut().unwrap().status_replicas = status;
-            case.hpa.behavior = rules.then(behavior);
+            case.hpa.behavior = rules.then(Behavior::default);
             let trace = case.sync();
             let _ = trace.sentences();
             prop_assert!(serde_json::to_string(&trace).is_ok());

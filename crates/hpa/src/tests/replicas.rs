@@ -2,7 +2,7 @@
 //! (`replica_calculator_test.go`), and further edge cases.
 
 use super::super::metric::{MetricOutcome, MetricStep};
-use super::{Behavior, Case, behavior};
+use super::{Behavior, Case, cells};
 
 /// Subject | current replicas | metric | tolerances down and up | pods | replicas, value
 /// shown, percent; or words of the error.
@@ -12,12 +12,10 @@ one container: scale up | 3 | cpu@c 30% |  | 300 500 700 | 5 500 50%
 scale up unready less scale | 3 | cpu 30% |  | 300u 500 700 | 4 600 60%
 scale up overflow | 3 | object =1 of 9223372036854775807 |  | - - - | 2147483647 9223372036854775807
 scale up hot cpu less scale | 3 | cpu 30% |  | 300h 500 700 | 4 600 60%
-scale up unready no scale | 3 | cpu 30% |  | 400 500u 700u | 3 400 40%
 external per pod metric replica overflow | 1 | external /1 of 9223372036854775807 |  | - | 2147483647 9223372036854775807
 external per pod metric usage overflow | 1 | external /9223372036854775807 of 9223372036854775807 |  | - | 1 9223372036854775807
 scale hot cpu no scale | 3 | cpu 30% |  | 400 500uh 700uh | 3 400 40%
 scale up ignores failed pods | 2 | cpu 30% |  | 500 700 -uF -uF | 4 600 60%
-one container: missing metric scale up ignores failed pods | 2 | cpu@c 30% |  | 500 700 -uF -uF | 4 600 60%
 scale up ignores deletion pods | 2 | cpu 30% |  | 500 700 -uD -uD | 4 600 60%
 scale up of pods | 3 | pods 15000 |  | 20000 10000 30000 | 4 20000
 scale up of pods unready hot cpu no less scale | 3 | pods 15000 |  | 50000 10000 30000uh | 6 30000
@@ -36,7 +34,6 @@ scale down external | 5 | external =14334 of 8600 |  | - - - - - | 3 8600
 scale down shared external | 5 | external /2867 of 8600 |  | - - - - - | 3 1720
 scale down exclude unready pods | 5 | cpu 50% |  | 100 300 500 250u 250u | 2 300 30%
 scale down exclude unscheduled pods | 5 | cpu 50% |  | 100 -uP -uP -uP -uP | 1 100 10%
-one container: scale down exclude unscheduled pods | 5 | cpu@c 50% |  | 100 300uP 500uP 250uP 250uP | 1 100 10%
 scale down ignore hot cpu pods | 5 | cpu 50% |  | 100 300 500 250h 250h | 2 300 30%
 scale down ignores failed pods | 5 | cpu 50% |  | 100 300 500 250 250 -uF -uF | 3 280 28%
 scale down ignores deletion pods | 5 | cpu 50% |  | 100 300 500 250 250 -uD -uD | 3 280 28%
@@ -65,7 +62,6 @@ missing metrics no change on target | 2 | cpu 100% |  | 1000 - | 2 1000 100%
 missing metrics no change above target | 2 | cpu 100% |  | 1900 - | 2 1900 190%
 missing metrics no change below target | 2 | cpu 100% |  | 600 - | 2 600 60%
 missing metrics unready change | 3 | cpu 50% |  | 100u 450 - | 3 450 45%
-missing metrics hot cpu no change | 3 | cpu 50% |  | 100h 450 - | 3 450 45%
 missing metrics unready scale up | 3 | cpu 50% |  | 100u 2000 - | 4 2000 200%
 missing metrics hot cpu scale up | 3 | cpu 50% |  | 100uh 2000 - | 4 2000 200%
 missing metrics unready scale down | 4 | cpu 50% |  | 100u 100 100 - | 3 100 10%
@@ -109,24 +105,12 @@ the rounded number would go against the ratio | 3 | pods 10000 |  | 8000 8000 80
 ";
 
 fn row(row: &str) -> (Case, String) {
-    let [_, current, measure, tolerances, pods, expected]: [&str; 6] = row
-        .split('|')
-        .map(str::trim)
-        .collect::<Vec<_>>()
-        .try_into()
-        .unwrap();
+    let [_, current, measure, tolerances, pods, expected] = cells(row);
     let mut case = Case::new(current.parse().unwrap(), (0, i32::MAX), measure, pods);
     if let Some((down, up)) = tolerances.split_once(' ') {
-        let Behavior {
-            up: mut more,
-            down: mut fewer,
-        } = behavior();
-        more.tolerance = Some(up.parse().unwrap());
-        fewer.tolerance = Some(down.parse().unwrap());
-        case.hpa.behavior = Some(Behavior {
-            up: more,
-            down: fewer,
-        });
+        let behavior = case.hpa.behavior.insert(Behavior::default());
+        behavior.up.tolerance = Some(up.parse().unwrap());
+        behavior.down.tolerance = Some(down.parse().unwrap());
     }
     (case, expected.to_owned())
 }

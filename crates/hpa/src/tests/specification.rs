@@ -4,10 +4,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1 as api;
 use serde_json::{Value, json};
 
-use super::super::hpa::Select;
-use super::{
-    ControllerFlags, Hpa, Metric, MetricSource, MetricTarget, Milli, ScaledPod, ScalingPolicy,
-};
+use super::super::behavior::Behavior;
+use super::{ControllerFlags, Hpa, Metric, MetricSource, MetricTarget, Milli, ScaledPod, policies};
 
 fn read(spec: Value) -> Result<Hpa, String> {
     let mut object = json!({"metadata": {"namespace": "team", "name": "web"}});
@@ -42,17 +40,12 @@ fn what_is_not_set_has_the_defaults_of_the_api() {
         &json!({"behavior": {"scaleUp": {"tolerance": "50m"}}}),
     ))
     .unwrap();
-    let behavior = hpa.behavior.unwrap();
-    assert_eq!(behavior.up.tolerance, Some(0.05));
-    assert_eq!((behavior.up.window, behavior.down.window), (Some(0), None));
-    let policy = |percent, value| ScalingPolicy {
-        percent,
-        value,
-        period: 15,
-    };
-    assert_eq!(behavior.up.policies, [policy(false, 4), policy(true, 100)]);
-    assert_eq!(behavior.down.policies, [policy(true, 100)]);
-    assert_eq!(behavior.down.select, Select::Max);
+    let mut defaults = Behavior::default();
+    assert_eq!(defaults.up.policies, policies("4/15 100%/15"));
+    assert_eq!(defaults.down.policies, policies("100%/15"));
+    assert_eq!((defaults.up.window, defaults.down.window), (Some(0), None));
+    defaults.up.tolerance = Some(0.05);
+    assert_eq!(hpa.behavior, Some(defaults));
 }
 
 #[test]
@@ -66,15 +59,9 @@ fn tolerances_are_the_floats_of_the_controller() {
         ("1", 1.0),
         ("15m", 0.015),
     ] {
-        let hpa = read(spec(
-            &json!({"behavior": {"scaleDown": {"tolerance": text}}}),
-        ))
-        .unwrap();
-        assert_eq!(
-            hpa.behavior.unwrap().down.tolerance,
-            Some(tolerance),
-            "{text}"
-        );
+        let behavior = json!({"behavior": {"scaleDown": {"tolerance": text}}});
+        let behavior = read(spec(&behavior)).unwrap().behavior.unwrap();
+        assert_eq!(behavior.down.tolerance, Some(tolerance), "{text}");
     }
 }
 
@@ -101,24 +88,19 @@ fn each_kind_of_metric_is_read() {
         "metric": {"name": "qps"},
         "target": {"type": "Value", "value": "2k"},
     }}));
-    assert_eq!(
-        object.unwrap().target,
-        MetricTarget::Value(Milli(2_000_000))
-    );
+    let target = MetricTarget::Value(Milli(2_000_000));
+    assert_eq!(object.unwrap().target, target);
 
     let container = metric(json!({"type": "ContainerResource", "containerResource": {
         "name": "memory", "container": "main",
         "target": {"type": "AverageValue", "averageValue": "1Ki"},
     }}))
     .unwrap();
-    assert_eq!(
-        container.target,
-        MetricTarget::AverageValue(Milli(1_024_000))
-    );
-    let (resource, container_name) = ("memory".to_owned(), Some("main".to_owned()));
+    let target = MetricTarget::AverageValue(Milli(1_024_000));
+    assert_eq!(container.target, target);
     let source = MetricSource::Resource {
-        resource,
-        container: container_name,
+        resource: "memory".to_owned(),
+        container: Some("main".to_owned()),
     };
     assert_eq!(container.source, source);
 }
@@ -157,31 +139,31 @@ fn a_status_has_the_value_in_the_form_of_the_target_and_no_zero_that_is_not_comp
 #[test]
 fn what_cannot_be_followed_names_its_place() {
     let pods = |target: Value| {
-        metric(json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}}))
+        let pods = json!({"metric": {"name": "m"}, "target": target});
+        spec(&json!({"metrics": [{"type": "Pods", "pods": pods}]}))
     };
-    for (result, message) in [
+    let cheese = json!({"metrics": [{"type": "CheddarCheese"}]});
+    let policy = json!({"behavior": {"scaleUp": {"selectPolicy": "Most"}}});
+    for (invalid, message) in [
         (
-            pods(json!({"type": "Value", "value": "1"})).err(),
+            pods(json!({"type": "Value", "value": "1"})),
             "spec.metrics[0].pods.target.averageValue is missing",
         ),
         (
-            pods(json!({"type": "AverageValue", "averageValue": "0"})).err(),
+            pods(json!({"type": "AverageValue", "averageValue": "0"})),
             "spec.metrics[0].pods.target.averageValue: \"0\" is no quantity above zero",
         ),
         (
-            metric(json!({"type": "CheddarCheese"})).err(),
+            spec(&cheese),
             "spec.metrics[0].type: \"CheddarCheese\" is not known; Pods, Object, External, \
              Resource or ContainerResource",
         ),
         (
-            read(spec(
-                &json!({"behavior": {"scaleUp": {"selectPolicy": "Most"}}}),
-            ))
-            .err(),
+            spec(&policy),
             "spec.behavior.scaleUp.selectPolicy: \"Most\" is not known; Max, Min or Disabled",
         ),
     ] {
-        assert_eq!(result.as_deref(), Some(message));
+        assert_eq!(read(invalid).unwrap_err(), message);
     }
 }
 
@@ -207,33 +189,27 @@ fn requests_are_of_containers_sidecars_or_the_whole_pod() {
             }],
         },
     });
-    let flags = ControllerFlags::of_version(35);
     let read =
         |pod: &Value| ScaledPod::from(&serde_json::from_value::<api::Pod>(pod.clone()).unwrap());
     let plain = read(&pod);
     assert!(plain.is_running_and_ready());
-    assert_eq!(plain.request("cpu", None, &flags), Ok(1251));
-    assert_eq!(plain.request("cpu", Some("side"), &flags), Ok(250));
-    let missing = "missing request for memory in container side of Pod web-1";
-    assert_eq!(
-        plain.request("memory", None, &flags),
-        Err(missing.to_owned())
-    );
-    let none = "container other not found in Pod web-1";
-    assert_eq!(
-        plain.request("cpu", Some("other"), &flags),
-        Err(none.to_owned())
-    );
-
     let mut whole = pod;
     whole["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
     let whole = read(&whole);
-    assert_eq!(whole.request("cpu", None, &flags), Ok(4000));
-    assert_eq!(whole.request("cpu", Some("main"), &flags), Ok(1000));
-    let none = "missing pod-level request for gpu in Pod web-1";
-    assert_eq!(whole.request("gpu", None, &flags), Err(none.to_owned()));
-    assert_eq!(
-        whole.request("cpu", None, &ControllerFlags::of_version(33)),
-        Ok(1251)
-    );
+    let none = "container other not found in Pod web-1";
+    let missing = "missing request for memory in container side of Pod web-1";
+    let missing_whole = "missing pod-level request for gpu in Pod web-1";
+    for (pod, minor, resource, container, expected) in [
+        (&plain, 35, "cpu", None, Ok(1251)),
+        (&plain, 35, "cpu", Some("side"), Ok(250)),
+        (&plain, 35, "memory", None, Err(missing.to_owned())),
+        (&plain, 35, "cpu", Some("other"), Err(none.to_owned())),
+        (&whole, 35, "cpu", None, Ok(4000)),
+        (&whole, 35, "cpu", Some("main"), Ok(1000)),
+        (&whole, 35, "gpu", None, Err(missing_whole.to_owned())),
+        (&whole, 33, "cpu", None, Ok(1251)),
+    ] {
+        let flags = ControllerFlags::of_version(minor);
+        assert_eq!(pod.request(resource, container, &flags), expected);
+    }
 }

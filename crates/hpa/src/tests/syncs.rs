@@ -1,12 +1,12 @@
 //! Whole syncs: the desired replicas, the conditions, the holds. Rows of the controller's
 //! own tests (`horizontal_test.go`), and further ones.
 
-use super::super::hpa::Behavior;
+use super::super::behavior::Behavior;
 use super::super::metric::{MetricOutcome, MetricStep};
 use super::super::trace::{Hold, Shortcut};
 use super::{
-    Case, History, MetricsAnswer, NOW, ScaledPodPhase, ScalingRules, Selection, TargetScale, ago,
-    behavior, condition, past, policies,
+    Case, History, MetricsAnswer, NOW, ScaledPodPhase, Selection, TargetScale, ago, cells,
+    condition, past, policies,
 };
 
 /// Subject | current replicas in bounds | metrics, `;` between | pods | recommendations |
@@ -44,12 +44,7 @@ absurdly high reads as nothing       | 3 in 1-9  | pods 1   | 9000000000000000 9
 #[test]
 fn every_row_ends_with_the_replicas_and_conditions_of_the_controller() {
     for text in ROWS.lines().filter(|line| !line.is_empty()) {
-        let [_, scale, measures, pods, history, expected]: [&str; 6] = text
-            .split('|')
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap();
+        let [_, scale, measures, pods, history, expected] = cells(text);
         let words: Vec<&str> = scale.split([' ', '-']).collect();
         let number = |index: usize| words[index].parse::<i32>().unwrap();
         let mut measures = measures.split("; ");
@@ -81,11 +76,8 @@ fn every_row_ends_with_the_replicas_and_conditions_of_the_controller() {
 #[test]
 fn rules_of_behavior_take_the_place_of_the_built_in_limits() {
     let mut case = Case::new(3, (1, 100), "cpu 10%", "100/100 200/100 300/100");
-    let up = ScalingRules {
-        policies: policies("700%/60"),
-        ..ScalingRules::up()
-    };
-    case.hpa.behavior = Some(Behavior { up, ..behavior() });
+    let behavior = case.hpa.behavior.insert(Behavior::default());
+    behavior.up.policies = policies("700%/60");
     let trace = case.sync();
     assert_eq!(trace.desired, Some(24));
     assert_eq!(condition(&trace, "ScalingLimited"), (true, "ScaleUpLimit"));
@@ -100,7 +92,7 @@ fn rules_of_behavior_take_the_place_of_the_built_in_limits() {
 #[test]
 fn the_window_of_scaling_down_is_the_flag_where_behavior_names_none() {
     let mut case = Case::new(5, (1, 9), "pods 10000", "1000 1000 1000 1000 1000");
-    case.hpa.behavior = Some(behavior());
+    case.hpa.behavior = Some(Behavior::default());
     case.history.recommendations = past("4@299 9@301");
     let trace = case.sync();
     assert_eq!(trace.desired, Some(4));
@@ -110,50 +102,49 @@ fn the_window_of_scaling_down_is_the_flag_where_behavior_names_none() {
 #[test]
 fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
     let mut case = Case::new(3, (1, 9), "pods 20000", "20000 21000 21000");
-    let mut own = behavior();
+    let own = case.hpa.behavior.insert(Behavior::default());
     own.up.tolerance = Some(0.01);
-    case.hpa.behavior = Some(own);
     assert_eq!(case.sync().desired, Some(4));
     case.flags.configurable_tolerance = false;
     assert_eq!(case.sync().desired, Some(3));
-    assert!(super::ControllerFlags::of_version(35).configurable_tolerance);
-    assert!(!super::ControllerFlags::of_version(34).configurable_tolerance);
+    for (minor, counts) in [(34, false), (35, true)] {
+        let flags = super::ControllerFlags::of_version(minor);
+        assert_eq!(flags.configurable_tolerance, counts);
+    }
 }
 
 #[test]
 fn each_unusable_selector_has_its_condition() {
     let ambiguous = Selection::Ambiguous {
         selector: "app=web".to_owned(),
-        autoscalers: ["one", "two", "three"]
-            .map(|name| ("team".to_owned(), name.to_owned()))
+        autoscalers: ["team/one", "team/two", "team/three"]
+            .map(str::to_owned)
             .into(),
     };
-    for (minor, selection, reason, message) in [
+    let invalid = Selection::Invalid("found '='".to_owned());
+    for (minor, selection, said) in [
         (
             35,
             Selection::Missing,
-            "InvalidSelector",
-            "the HPA target's scale is missing a selector",
+            "InvalidSelector: the HPA target's scale is missing a selector",
         ),
         (
             35,
-            Selection::Invalid("found '='".to_owned()),
-            "InvalidSelector",
-            "couldn't convert selector into a corresponding internal selector object: found '='",
+            invalid,
+            "InvalidSelector: couldn't convert selector into a corresponding internal selector object: found '='",
         ),
         (
             36,
             ambiguous.clone(),
-            "AmbiguousSelector",
-            "pods by selector app=web are controlled by multiple HPAs: [team/one team/two team/three]",
+            "AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: [team/one team/two team/three]",
         ),
         (
             37,
             ambiguous,
-            "AmbiguousSelector",
-            "pods by selector app=web are controlled by more than one HPA (e.g. [team/one team/two])",
+            "AmbiguousSelector: pods by selector app=web are controlled by more than one HPA (e.g. [team/one team/two])",
         ),
     ] {
+        let (reason, message) = said.split_once(": ").unwrap();
         let mut case = Case::new(3, (2, 6), "cpu 30%", "300 500 700");
         case.selection = selection;
         case.flags.minor = minor;
@@ -179,58 +170,22 @@ fn a_scale_that_cannot_be_read_ends_the_sync() {
     assert_eq!((trace.current, trace.desired), (None, None));
 }
 
+/// Metric | reason of the condition | the event's text before the cause | the cause.
+const FAILED: &str = "
+pods 1 | FailedGetPodsMetric | failed to get pods metric value | unable to get metric qps: FETCH custom metrics API: gone
+object =1 | FailedGetObjectMetric | failed to get object metric value | unable to get metric qps: Deployment on team web/FETCH custom metrics API: gone
+object /1 | FailedGetObjectMetric | failed to get object metric value: failed to get qps object metric | unable to get metric qps: Deployment on team web/FETCH custom metrics API: gone
+external =1 | FailedGetExternalMetric | failed to get qps external metric value: failed to get external metric qps | unable to get external metric team/qps/nil: FETCH external metrics API: gone
+external /1 | FailedGetExternalMetric | failed to get qps external metric value: failed to get qps external metric | unable to get external metric team/qps/nil: FETCH external metrics API: gone
+cpu 50% | FailedGetResourceMetric | failed to get cpu resource metric value | failed to get cpu utilization: unable to get metrics for resource cpu: FETCH resource metrics API: gone
+cpu@c 50 | FailedGetContainerResourceMetric | failed to get c container metric value | failed to get cpu usage: unable to get metrics for resource cpu: FETCH resource metrics API: gone
+";
+
 #[test]
 fn a_failed_metric_is_told_in_the_words_of_the_controller() {
-    for (measure, reason, message, error) in [
-        (
-            "pods 1",
-            "FailedGetPodsMetric",
-            "unable to get metric qps: unable to fetch metrics from custom metrics API: gone",
-            "failed to get pods metric value: ",
-        ),
-        (
-            "object =1",
-            "FailedGetObjectMetric",
-            "unable to get metric qps: Deployment on team web/unable to fetch metrics from \
-             custom metrics API: gone",
-            "failed to get object metric value: ",
-        ),
-        (
-            "object /1",
-            "FailedGetObjectMetric",
-            "unable to get metric qps: Deployment on team web/unable to fetch metrics from \
-             custom metrics API: gone",
-            "failed to get object metric value: failed to get qps object metric: ",
-        ),
-        (
-            "external =1",
-            "FailedGetExternalMetric",
-            "unable to get external metric team/qps/nil: unable to fetch metrics from \
-             external metrics API: gone",
-            "failed to get qps external metric value: failed to get external metric qps: ",
-        ),
-        (
-            "external /1",
-            "FailedGetExternalMetric",
-            "unable to get external metric team/qps/nil: unable to fetch metrics from \
-             external metrics API: gone",
-            "failed to get qps external metric value: failed to get qps external metric: ",
-        ),
-        (
-            "cpu 50%",
-            "FailedGetResourceMetric",
-            "failed to get cpu utilization: unable to get metrics for resource cpu: \
-             unable to fetch metrics from resource metrics API: gone",
-            "failed to get cpu resource metric value: ",
-        ),
-        (
-            "cpu@c 50",
-            "FailedGetContainerResourceMetric",
-            "failed to get cpu usage: unable to get metrics for resource cpu: \
-             unable to fetch metrics from resource metrics API: gone",
-            "failed to get c container metric value: ",
-        ),
-    ] {
+    for row in FAILED.trim().lines() {
+        let [measure, reason, error, cause] = cells(row);
+        let message = cause.replace("FETCH", "unable to fetch metrics from");
         let mut case = Case::new(3, (2, 6), measure, "1 2 3");
         case.answers = vec![MetricsAnswer::Failed("gone".to_owned())];
         let trace = case.sync();
@@ -242,7 +197,7 @@ fn a_failed_metric_is_told_in_the_words_of_the_controller() {
         );
         assert_eq!(
             trace.error.clone().unwrap(),
-            format!("invalid metrics (1 invalid out of 1), first error is: {error}{message}")
+            format!("invalid metrics (1 invalid out of 1), first error is: {error}: {message}")
         );
         assert_eq!(trace.held_by, [Hold::FailedMetrics]);
         let last = trace.sentences().pop();
@@ -268,7 +223,7 @@ fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
 #[test]
 fn memory_holds_what_was_asked_for_and_what_was_done() {
     let mut case = Case::new(2, (1, 99), "pods 10000", "40000 40000");
-    case.hpa.behavior = Some(behavior());
+    case.hpa.behavior = Some(Behavior::default());
     case.history = History::default();
     let trace = case.sync();
     assert_eq!(trace.desired, Some(6));
@@ -279,11 +234,8 @@ fn memory_holds_what_was_asked_for_and_what_was_done() {
         .iter()
         .map(|past| past.replicas)
         .collect();
-    assert_eq!(
-        recommended,
-        [2, 8],
-        "the replicas that it found, then what was asked for"
-    );
+    // The replicas that it found, then what was asked for.
+    assert_eq!(recommended, [2, 8]);
     assert_eq!((history.ups[0].replicas, history.downs.len()), (4, 0));
 
     case.hpa.behavior = None;
@@ -293,23 +245,18 @@ fn memory_holds_what_was_asked_for_and_what_was_done() {
         ..History::default()
     };
     case.history = history.clone();
-    case.sync()
-        .remember(&mut history, &case.hpa, &case.flags, NOW);
-    assert_eq!(
-        history.recommendations.len(),
-        1,
-        "what no window reaches is forgotten"
-    );
-    assert_eq!(history.ups, [], "and without behavior no event is kept");
+    let trace = case.sync();
+    trace.remember(&mut history, &case.hpa, &case.flags, NOW);
+    // What no window reaches is forgotten, and without behavior no event is kept.
+    assert_eq!((history.recommendations.len(), history.ups.len()), (1, 0));
 }
 
 #[test]
 fn the_steps_read_as_sentences() {
     let mut case = Case::new(4, (1, 8), "pods 50000", "62000 71500 66500 -");
     case.history.recommendations = past("4@120");
-    let told = case.sync().sentences();
     assert_eq!(
-        told,
+        case.sync().sentences(),
         [
             "4 replicas now",
             "pods metric qps, target 50 per pod",
@@ -340,18 +287,21 @@ fn a_trace_is_data() {
 
 #[test]
 fn a_shortcut_reads_no_metric() {
-    let mut case = Case::new(10, (3, 5), "cpu 90%", "");
-    case.hpa.behavior = Some(behavior());
-    let trace = case.sync();
-    assert_eq!(trace.shortcut, Some(Shortcut::AboveMaximum));
-    assert!(trace.metrics.is_empty() && trace.stabilised.is_none());
-    let reason = trace.rescale.as_deref();
-    assert_eq!(
-        reason,
-        Some("Current number of replicas above Spec.MaxReplicas")
-    );
-    trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
-    assert_eq!(case.history.downs[0].replicas, 5, "and counts as an event");
+    for (current, shortcut, reason) in [
+        (10, Shortcut::AboveMaximum, "above Spec.MaxReplicas"),
+        (1, Shortcut::BelowMinimum, "below Spec.MinReplicas"),
+    ] {
+        let mut case = Case::new(current, (3, 5), "cpu 90%", "");
+        case.hpa.behavior = Some(Behavior::default());
+        let trace = case.sync();
+        assert_eq!(trace.shortcut, Some(shortcut));
+        assert!(trace.metrics.is_empty() && trace.stabilised.is_none());
+        let expected = format!("Current number of replicas {reason}");
+        assert_eq!(trace.rescale.as_ref(), Some(&expected));
+        trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
+        let events = case.history.ups.len() + case.history.downs.len();
+        assert_eq!(events, 1, "and counts as an event");
+    }
 }
 
 #[test]

@@ -4,8 +4,6 @@
 use super::super::trace::{Hold, SCALED_TO_ZERO, Shortcut};
 use super::{Case, ControllerFlags, NOW, condition};
 
-const MINIMUM: &str = "Current number of replicas below Spec.MinReplicas";
-
 fn case(minor: u32, current: i32, min: i32, measure: &str) -> Case {
     let pods = vec!["-"; usize::try_from(current).unwrap()].join(" ");
     let mut case = Case::new(current, (min, 6), measure, &pods);
@@ -60,51 +58,24 @@ fn a_raised_minimum_ends_zero_without_any_load() {
 
 #[test]
 fn every_write_of_the_scale_says_whether_it_was_to_zero() {
+    let to_zero = Some((true, "ScaledToZero"));
+    let to_others = Some((false, "NotScaledToZero"));
     for (minor, current, min, measure, expected) in [
-        (37, 5, 0, "object =15000 of 0", Some((true, "ScaledToZero"))),
-        (
-            37,
-            5,
-            0,
-            "external =15000 of 0",
-            Some((true, "ScaledToZero")),
-        ),
-        (
-            37,
-            5,
-            1,
-            "object =15000 of 0",
-            Some((false, "NotScaledToZero")),
-        ),
-        (
-            37,
-            9,
-            0,
-            "object =15000 of 0",
-            Some((false, "NotScaledToZero")),
-        ),
+        (37, 5, 0, "object =15000 of 0", to_zero),
+        (37, 5, 0, "external =15000 of 0", to_zero),
+        (37, 5, 1, "object =15000 of 0", to_others),
+        (37, 9, 0, "object =15000 of 0", to_others),
         (37, 1, 0, "object =15000 of 15000", None),
         (35, 5, 0, "object =15000 of 0", None),
     ] {
         let mut case = case(minor, current, min, measure);
         let trace = case.sync();
-        let found = trace
-            .conditions
-            .iter()
-            .find(|it| it.type_ == SCALED_TO_ZERO);
+        let mut found = trace.conditions.iter();
+        let found = found.find(|it| it.type_ == SCALED_TO_ZERO);
         let found = found.map(|it| (it.status, it.reason));
         assert_eq!(found, expected, "1.{minor} {current} {min} {measure}");
         trace.remember(&mut case.history, &case.hpa, &case.flags, NOW);
         let is_zero = expected.is_some_and(|(status, _)| status);
         assert_eq!(case.history.scaled_to_zero, is_zero);
     }
-}
-
-#[test]
-fn below_the_minimum_is_not_zero() {
-    let trace = case(37, 1, 3, "object =15000 of 0").sync();
-    assert_eq!(
-        (trace.desired, trace.rescale.as_deref()),
-        (Some(3), Some(MINIMUM))
-    );
 }

@@ -155,9 +155,6 @@ struct Report {
 }
 
 /// Computes what the autoscalers would have done and prints it.
-///
-/// # Errors
-/// See [`Failure`].
 pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     let objects = files::autoscalers(&args.files)?;
     if objects.is_empty() {
@@ -214,7 +211,6 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Namespace, kind and name of the scaled object.
 fn target(plan: &Plan) -> [&str; 3] {
     let scaled = &plan.hpa.scaled;
     [&plan.hpa.namespace, &scaled.kind, &scaled.name]

@@ -113,7 +113,6 @@ pub(super) fn command(report: &Report) -> Option<String> {
     ))
 }
 
-/// What a sweep found, in a sentence.
 pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> String {
     match &sweep.none_because {
         None => {
@@ -130,7 +129,6 @@ pub(super) fn verdict(sweep: &Sweep, conservation: Option<&Conservation>) -> Str
     }
 }
 
-/// The test of the assumption, in a sentence.
 pub(super) fn conservation(report: &Report) -> Option<String> {
     let it = report.conservation.as_ref()?;
     Some(format!(

@@ -18,7 +18,7 @@ use prometheus_source::prometheus::promql::PromqlClient;
 use prometheus_source::query::any_name_of;
 
 use crate::Failure;
-use crate::replay::{Gather, Moment, Past, Plan, Whose};
+use crate::replay::{Gather, Moment, Past, Plan};
 
 use super::{BacktestArgs, DAY, span};
 
@@ -84,14 +84,8 @@ impl Store<'_> {
             let (start, count) = span(self.args, step)?;
             let pods = self.owners(plan, (start, step, count)).await?;
             notes.push(owned(&pods, plan));
-            let whose = Whose {
-                namespace: plan.hpa.namespace.clone(),
-                kind: plan.hpa.scaled.kind.clone(),
-                name: plan.hpa.scaled.name.clone(),
-                pods,
-            };
             let as_ratio = self.config.policy.percent_as_ratio;
-            let mut gather = Gather::new(whose, (spec.unit, as_ratio), (start, step), count);
+            let mut gather = Gather::new(plan, pods, (spec.unit, as_ratio), (start, step), count);
             // A reading is valid on the server for this long, shorter than Prometheus'
             // five minutes.
             let fresh = format_duration(step * 5 / 2);
@@ -292,7 +286,7 @@ impl Store<'_> {
     /// replicas took to start.
     async fn finish(
         &self,
-        mut gather: Gather,
+        mut gather: Gather<'_>,
         plan: &Plan,
         mut notes: Vec<String>,
     ) -> Result<Read, Failure> {

@@ -23,9 +23,7 @@ const TICKS: f64 = 4.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) name: &'a str,
-    /// The class that styles it.
     pub(crate) class: &'a str,
-    /// In order of time.
     pub(crate) points: Vec<(Timestamp, Option<f64>)>,
 }
 

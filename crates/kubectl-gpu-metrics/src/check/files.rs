@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -35,9 +34,6 @@ const SECTIONS: [&str; 6] = [
 /// Images that take our flags.
 const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
 
-/// More than any manifest, in bytes; a device file has no end.
-const MOST_BYTES: u64 = 16 << 20;
-
 #[derive(Debug)]
 pub(super) struct File {
     path: String,
@@ -59,9 +55,10 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     let (mut files, mut broken) = (Vec::new(), Vec::new());
     for path in paths {
         let shown = path.display().to_string();
-        let text = match text_of(path) {
+        let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(reason) => {
+            Err(error) => {
+                let reason = error.to_string();
                 broken.push(Skipped::new(shown, reason, "name an existing YAML file"));
                 continue;
             }
@@ -79,17 +76,6 @@ pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
         }
     }
     (files, broken)
-}
-
-/// The text of a file or pipe, up to [`MOST_BYTES`].
-fn text_of(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
-    match read.map_err(|error| error.to_string())? as u64 > MOST_BYTES {
-        true => Err(format!("more than {MOST_BYTES} bytes")),
-        false => Ok(text),
-    }
 }
 
 /// The items of a list, or the document itself.
@@ -155,11 +141,7 @@ pub(super) fn check(
         }
     }
     report.looked = any_checked && !any_broken;
-    let KnownOf {
-        hpas,
-        scaled_objects,
-        longest,
-    } = known_of;
+    let hpas = &known_of.hpas;
     if !hpas.is_empty() {
         let skipped = Skipped::new(
             "the scale targets of HPAs: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
@@ -174,12 +156,12 @@ pub(super) fn check(
     };
     for (hpa, path) in hpas.iter().filter(|(hpa, _)| hpa::is_ours(hpa)) {
         let mut found = hpa::check(hpa, served, minor);
-        found.extend(hpa::too_long(hpa, longest));
+        found.extend(hpa::too_long(hpa, known_of.longest));
         let found = found.into_iter().map(|finding| in_file(finding, path));
         report.findings.extend(found);
     }
     let all: Vec<Hpa> = hpas.iter().map(|(hpa, _)| hpa.clone()).collect();
-    for finding in peers::ambiguous(&all, &scaled_objects) {
+    for finding in peers::ambiguous(&all, &known_of.scaled_objects) {
         let of = hpas
             .iter()
             .find(|(hpa, _)| hpa.to_string() == finding.object);
@@ -188,17 +170,13 @@ pub(super) fn check(
     }
 }
 
-/// Whether a document was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checked {
     Yes,
-    /// Its kind is not one that is checked.
     No,
-    /// It is not valid.
     Broken,
 }
 
-/// Checks one document.
 fn document_of<'f>(
     file: &'f File,
     document: &Value,

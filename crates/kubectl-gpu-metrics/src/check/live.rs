@@ -11,12 +11,12 @@ use configuration::CERTIFICATE_SECRET;
 use configuration::retired;
 use findings::codes::{GM201, GM602};
 use findings::hpa::ServedMetrics;
-use findings::rights::{ReadRight, Right, right};
+use findings::rights::{Installed, ReadRight, Right, right};
 use findings::{Finding, Report, Skipped, codes, config, source};
 use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
-use crate::cluster::{Cluster, within};
+use crate::cluster::{Cluster, minor_version, within};
 use crate::inspect::{Home, Look, ReadAnswer};
 use crate::values::{FindingList, List};
 
@@ -91,10 +91,10 @@ async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResour
         );
         look.report.skipped.insert(skipped.of(&[&GM201]));
     }
-    let apiservice = home.and_then(|home| home.apiservices.first().copied());
+    let apiservice = home.and_then(|home| home.server.registered.first().copied());
     let gpus = data(look, apiservice).await?;
     if let Some(home) = home {
-        network::check(look, &home.namespace, &deployments).await?;
+        network::check(look, &home.server.namespace, &deployments).await?;
     }
     Ok(gpus)
 }
@@ -109,7 +109,7 @@ pub(super) async fn served_for_files(
         let cluster = args.cluster.connect().await?;
         let mut look = Look::new(&cluster.client);
         let served = look.served(&[]).await?;
-        let minor = look.minor_version().await;
+        let minor = minor_version(look.client).await;
         Ok::<_, Failure>((served, minor, look.report.skipped))
     };
     match asked.await {
@@ -129,7 +129,7 @@ pub(super) async fn served_for_files(
 
 /// The Deployments that make the pods which the server's Service selects.
 async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
-    let namespace = &home.namespace;
+    let namespace = &home.server.namespace;
     let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
     let what = format!("Deployments of {namespace}");
     let found = look
@@ -145,7 +145,7 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
     if behind.is_empty() {
-        let service = &home.service;
+        let service = &home.server.service;
         let skipped = Skipped::new(
             "rights and flags of the server",
             format!("no Deployment owns the pods that Service {namespace}/{service} selects"),
@@ -161,7 +161,7 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
 /// The server's rights and flags, from a Deployment behind its Service.
 async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     let name = deployment.metadata.name.as_deref().unwrap_or("?");
-    let object = format!("Deployment {}/{name}", home.namespace);
+    let object = format!("Deployment {}/{name}", home.server.namespace);
     let words = words_behind(deployment);
     let secret = secret(&words);
     let (_, sentences) = retired::take_out(words);
@@ -169,8 +169,12 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     look.report.findings.extend(found);
     let spec = deployment.spec.as_ref();
     let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
-    look.server_rights(home, account.unwrap_or("default"), secret)
-        .await;
+    let installed = Installed {
+        account: account.unwrap_or("default").to_owned(),
+        secret,
+        ..home.server.clone()
+    };
+    look.server_rights(&installed).await;
 }
 
 /// The Secret in which a server with this command line keeps its own certificates;

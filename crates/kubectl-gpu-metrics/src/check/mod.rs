@@ -88,9 +88,6 @@ fn severity() -> impl TypedValueParser<Value = Severity> {
 }
 
 /// Runs the checks and prints the findings.
-///
-/// # Errors
-/// See [`Failure`].
 pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     if let Some(id) = &args.explain {
         return explain(id);

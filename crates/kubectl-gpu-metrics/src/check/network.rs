@@ -24,7 +24,6 @@ static READ_NAMESPACES: ReadRight = right("get", "", "v1", "namespaces").checks(
 static READ_POLICIES: ReadRight =
     right("list", "networking.k8s.io", "v1", "networkpolicies").checks(&[]);
 
-/// Why policies and pods are read.
 const WHY: &str = " (whether one blocks the server from Prometheus)";
 
 /// How the server reports that Prometheus does not answer.

@@ -48,7 +48,8 @@ pub struct Decision {
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
     let of = cluster.split(&args.name);
     let mut history: Option<History> = None;
-    let mut scaled: Option<Scaled> = None;
+    // The replicas that the controller wrote last, and when.
+    let mut scaled: Option<(i32, Option<Timestamp>)> = None;
     // Ctrl-C works also during a read.
     let mut stop = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
@@ -58,8 +59,12 @@ pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Fai
         let remembered = history.get_or_insert_with(|| as_written(&reading, now));
         if let Ok(scale) = &reading.scale {
             let (replicas, at) = (scale.spec_replicas, reading.hpa.status.scaled_at);
-            let known = scaled.get_or_insert(Scaled { replicas, at });
-            known.note(replicas, at, remembered);
+            let (from, since) = *scaled.get_or_insert((replicas, at));
+            // The controller writes the scale first, and `lastScaleTime` a moment later.
+            if let Some(now) = at.filter(|_| at > since) {
+                remembered.scaled(from, replicas, now);
+                scaled = Some((replicas, at));
+            }
         }
         remembered.scaled_to_zero = reading.hpa.status.is_true(SCALED_TO_ZERO);
         let decision = Decision::new(of, &reading, &args.flags, (remembered, now));
@@ -97,7 +102,17 @@ impl Decision {
         flags: &FlagArgs,
         (history, now): (&History, Timestamp),
     ) -> Self {
-        let trace = reading.sync(history, now);
+        let trace = Situation {
+            hpa: &reading.hpa,
+            scale: reading.scale.as_ref().map_err(String::as_str),
+            selection: &reading.selection,
+            pods: &reading.pods,
+            answers: &reading.answers,
+            flags: &reading.flags,
+            history,
+            now,
+        }
+        .sync();
         let [given, assumed] = assumed(reading, flags);
         let written = &reading.hpa.status;
         Self {
@@ -113,7 +128,6 @@ impl Decision {
         }
     }
 
-    /// The replicas that are computed and written, in a sentence.
     pub(crate) fn result(&self) -> String {
         let number = |replicas: Option<i32>, unknown: &str| {
             replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
@@ -154,38 +168,6 @@ impl Decision {
     }
 }
 
-impl Reading {
-    fn sync(&self, history: &History, now: Timestamp) -> Trace {
-        let situation = Situation {
-            hpa: &self.hpa,
-            scale: self.scale.as_ref().map_err(String::as_str),
-            selection: &self.selection,
-            pods: &self.pods,
-            answers: &self.answers,
-            flags: &self.flags,
-            history,
-            now,
-        };
-        situation.sync()
-    }
-}
-
-/// The replicas that the controller wrote last, and when.
-struct Scaled {
-    replicas: i32,
-    at: Option<Timestamp>,
-}
-
-impl Scaled {
-    /// The controller writes the scale first, and `lastScaleTime` a moment later.
-    fn note(&mut self, replicas: i32, at: Option<Timestamp>, history: &mut History) {
-        if let Some(scaled) = at.filter(|_| at > self.at) {
-            history.scaled(self.replicas, replicas, scaled);
-            *self = Self { replicas, at };
-        }
-    }
-}
-
 /// What the controller's status tells of its memory: that an earlier recommendation
 /// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
@@ -217,7 +199,6 @@ fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     [given, assumed]
 }
 
-/// Conditions that the controller wrote otherwise.
 fn written_otherwise(
     written: &[HorizontalPodAutoscalerCondition],
     computed: &[HpaCondition],

@@ -58,9 +58,6 @@ enum ExplainOutput {
 }
 
 /// Prints why a value, or the decision of an autoscaler, is what it is.
-///
-/// # Errors
-/// See [`Failure`].
 pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     if args.kind == "metric" {
         args.once()?;

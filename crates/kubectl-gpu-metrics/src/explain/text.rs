@@ -74,7 +74,6 @@ fn head(explanation: &Explanation) -> Vec<String> {
     lines
 }
 
-/// The window: a sentence each.
 pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
     let Some(window) = &explanation.window else {
         return Vec::new();

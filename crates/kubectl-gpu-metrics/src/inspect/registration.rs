@@ -12,7 +12,7 @@ use cluster_state::clock;
 use cluster_state::error::CallError;
 use findings::codes::GM101;
 use findings::registration::{self, AnsweringServer, NAME, Registered};
-use findings::rights::{ReadRight, right};
+use findings::rights::{Installed, ReadRight, right};
 
 use crate::cluster::{encode, within};
 
@@ -22,48 +22,42 @@ static READ_APISERVICES: ReadRight =
     right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
 static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
-/// The servers that the APIServices lead to.
 #[derive(Debug)]
 pub(crate) struct RegisteredServers {
     /// The Service of this server; `None`: none leads to it.
     pub(crate) home: Option<Home>,
-    /// The APIServices that lead to another server.
     pub(crate) of_others: Vec<&'static str>,
 }
 
 /// The Service of the server.
 #[derive(Debug)]
 pub(crate) struct Home {
-    /// The APIServices that lead there; the first one is used to identify the server.
-    pub(crate) apiservices: Vec<&'static str>,
-    pub(crate) namespace: String,
-    pub(crate) service: String,
-    /// Namespace and name of its Helm release.
-    release: Option<[String; 2]>,
+    /// Without its account and its Secret, which its Deployment names.
+    pub(crate) server: Installed,
     /// The labels of the pods behind it.
     pub(crate) selector: BTreeMap<String, String>,
 }
 
 impl Home {
-    pub(super) fn release(&self) -> Option<[&str; 2]> {
-        let release = self.release.as_ref()?;
-        Some(release.each_ref().map(String::as_str))
-    }
-
     fn new(home: &Registered, all: &[Registered]) -> Option<Self> {
         let (namespace, service) = home.place()?;
-        let beside = all
-            .iter()
-            .filter(|it| it.name != home.name && it.place() == home.place());
+        let others = all.iter().filter(|it| it.name != home.name);
+        let beside = others.filter(|it| it.place() == home.place());
+        let registered: Vec<_> = std::iter::once(home)
+            .chain(beside)
+            .map(|it| it.name)
+            .collect();
+        let others = APISERVICES.iter().filter(|name| !registered.contains(name));
         let spec = home.service.as_ref().and_then(|it| it.spec.clone());
         Some(Self {
-            apiservices: std::iter::once(home)
-                .chain(beside)
-                .map(|it| it.name)
-                .collect(),
-            namespace: namespace.to_owned(),
-            service: service.to_owned(),
-            release: home.release().map(|it| it.map(str::to_owned)),
+            server: Installed {
+                namespace: namespace.to_owned(),
+                service: service.to_owned(),
+                release: home.release(),
+                others: others.copied().collect(),
+                registered,
+                ..Installed::default()
+            },
             selector: spec.and_then(|it| it.selector).unwrap_or_default(),
         })
     }
@@ -94,7 +88,7 @@ impl Look<'_> {
         &mut self,
         home: Option<&Home>,
     ) -> Result<(), CallError> {
-        let place = home.map(|home| (home.namespace.as_str(), home.service.as_str()));
+        let place = home.map(|home| (&*home.server.namespace, &*home.server.service));
         for name in RESOURCE_APISERVICES {
             let registered = self.registered(name).await?;
             let found = registered.map(|it| registration::check_resource(&it, place, clock::now()));
@@ -124,7 +118,6 @@ impl Look<'_> {
         Ok(Some(registered))
     }
 
-    /// A Service, if it can be read.
     pub(crate) async fn service(
         &mut self,
         namespace: &str,

@@ -2,7 +2,6 @@
 
 use futures_util::future::try_join_all;
 
-use aggregated_apiserver::certificates::managed::APISERVICES;
 use aggregated_apiserver::security::identity::Identity;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict, ReviewError, Reviewer};
 use cluster_state::review::KubeReviewer;
@@ -23,7 +22,6 @@ const ASK_RIGHTS: Right<'static> = right(
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 impl Look<'_> {
-    /// The rights of the HPA controller.
     pub(crate) async fn autoscaler_rights(&mut self, home: Option<&Home>) {
         let whole = Identity {
             user: CONTROLLERS.to_owned(),
@@ -31,43 +29,24 @@ impl Look<'_> {
             ..Identity::default()
         };
         let own = service_account("kube-system", AUTOSCALER);
-        let installed = Installed {
-            service: home.map_or(NAME, |home| &home.service),
-            release: home.and_then(Home::release),
+        let unknown = || Installed {
+            service: NAME.to_owned(),
             ..Installed::default()
         };
+        let installed = home.map_or_else(unknown, |home| home.server.clone());
         self.role(Role::Autoscaler, &installed, &[own, whole]).await;
     }
 
-    /// The rights of the server, which runs under this account. `secret` names the Secret
-    /// of a certificate that the server issues itself.
-    pub(crate) async fn server_rights(
-        &mut self,
-        home: &Home,
-        account: &str,
-        secret: Option<String>,
-    ) {
-        let (registered, others) = APISERVICES
-            .iter()
-            .partition(|name| home.apiservices.contains(name));
-        let installed = Installed {
-            namespace: &home.namespace,
-            service: &home.service,
-            account,
-            release: home.release(),
-            secret,
-            registered,
-            others,
-        };
-        let identity = [service_account(&home.namespace, account)];
+    pub(crate) async fn server_rights(&mut self, installed: &Installed) {
+        let identity = [service_account(&installed.namespace, &installed.account)];
         for role in Role::SERVER {
-            self.role(role, &installed, &identity).await;
+            self.role(role, installed, &identity).await;
         }
     }
 
     /// Reports each right of a role that none of the accounts has, or that it could not
     /// be reviewed.
-    async fn role(&mut self, role: Role, installed: &Installed<'_>, accounts: &[Identity]) {
+    async fn role(&mut self, role: Role, installed: &Installed, accounts: &[Identity]) {
         let reviewer = KubeReviewer::for_a_look(self.client.clone());
         let mut missing = role.rights(installed);
         let reviews = missing.iter().map(|right| may(&reviewer, accounts, right));
@@ -88,7 +67,6 @@ impl Look<'_> {
     }
 }
 
-/// Whether one of the accounts has the right.
 async fn may(
     reviewer: &KubeReviewer,
     accounts: &[Identity],

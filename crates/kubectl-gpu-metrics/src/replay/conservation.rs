@@ -20,7 +20,6 @@ const LEAST: usize = 3;
 pub(crate) struct Conservation {
     /// 0: conserved; 1: each replica is as busy as before, whatever their number.
     pub(crate) alpha: f64,
-    /// The number of changes in the result.
     pub(crate) events: usize,
 }
 
@@ -61,7 +60,6 @@ impl Conservation {
         self.alpha < 0.7
     }
 
-    /// The meaning of `alpha`, in a sentence.
     pub(crate) const fn sentence(&self) -> &'static str {
         match self.alpha {
             alpha if alpha < 0.3 => "demand is conserved: replicas share it",

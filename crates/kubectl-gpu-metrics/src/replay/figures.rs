@@ -10,7 +10,6 @@ use super::simulate::Trial;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Figures {
-    /// GPUs held × hours.
     pub(crate) gpu_hours: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<f64>,

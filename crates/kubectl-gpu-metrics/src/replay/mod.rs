@@ -18,7 +18,7 @@ mod window;
 
 pub(crate) use conservation::Conservation;
 pub(crate) use figures::Figures;
-pub use past::{Gather, Whose};
+pub use past::Gather;
 pub(crate) use past::{Moment, Past, Tick};
 pub use plan::Plan;
 pub use simulate::Trial;

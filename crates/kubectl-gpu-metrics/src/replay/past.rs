@@ -14,7 +14,7 @@ use gpu_metrics::signal::Unit;
 use gpu_metrics::unit::{Scale, UnitEvidence};
 use gpu_metrics::validity::reading;
 
-use super::plan::MOST_REPLICAS;
+use super::plan::{MOST_REPLICAS, Plan};
 
 /// Utilisation of a saturated GPU, from which on its demand is unknown.
 pub(crate) const SATURATED: f64 = 95.0;
@@ -29,7 +29,6 @@ pub(crate) struct Moment {
     pub(crate) demand: Option<f64>,
     /// The workload's pods that held a GPU.
     pub(crate) pods: u32,
-    /// Their GPUs.
     pub(crate) gpus: u32,
     /// Whether most of them were saturated: the demand was higher.
     pub(crate) censored: bool,
@@ -58,7 +57,6 @@ pub struct Tick {
     pub(crate) rest: f64,
     /// Replicas ordered.
     pub replicas: i32,
-    /// Replicas that serve.
     pub(crate) ready: i32,
     /// The first metric's value for the controller, as kubectl shows it.
     pub(crate) shown: Option<f64>,
@@ -80,7 +78,6 @@ pub(crate) fn changes(ticks: &[Tick]) -> Vec<(Timestamp, i32)> {
 #[derive(Clone, Debug)]
 pub struct Past {
     pub(crate) start: Timestamp,
-    /// The time between moments.
     pub(crate) step: Duration,
     pub(crate) moments: Vec<Moment>,
     /// The number of GPUs that each pod holds: the most common one.
@@ -94,12 +91,10 @@ impl Past {
         Timestamp::from_millis(self.start.millis().saturating_add(offset))
     }
 
-    /// The end of the last moment.
     pub(crate) fn end(&self) -> Timestamp {
         self.time(self.moments.len())
     }
 
-    /// The moment that contains a time.
     pub(crate) fn at(&self, at: Timestamp) -> Option<&Moment> {
         let offset = at.millis() - self.start.millis();
         let index = usize::try_from(offset / millis(self.step).max(1)).ok()?;
@@ -153,44 +148,6 @@ impl Past {
     }
 }
 
-/// Identifies the workload's pods.
-#[derive(Clone, Debug)]
-pub struct Whose {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// The recorded names of its pods. If empty, pods are identified by the form of
-    /// their names.
-    pub pods: HashSet<String>,
-}
-
-impl Whose {
-    /// Whether a pod of the namespace is the workload's.
-    pub(crate) fn owns(&self, pod: &str) -> bool {
-        if !self.pods.is_empty() {
-            return self.pods.contains(pod);
-        }
-        let rest = pod.strip_prefix(self.name.as_str());
-        let Some(rest) = rest.and_then(|rest| rest.strip_prefix('-')) else {
-            return false;
-        };
-        let is_word = |word: &str, most: usize| {
-            let letters = word.bytes();
-            (1..=most).contains(&word.len()) && letters.clone().all(|it| it.is_ascii_alphanumeric())
-        };
-        match (self.kind.as_str(), rest.split_once('-')) {
-            ("Deployment", Some((hash, end))) => is_word(hash, 10) && is_word(end, 5),
-            ("ReplicaSet", None) => is_word(rest, 5),
-            ("StatefulSet", None) => rest.bytes().all(|it| it.is_ascii_digit()),
-            ("Deployment" | "ReplicaSet" | "StatefulSet", _) => false,
-            _ => true,
-        }
-    }
-}
-
 /// A pod since its first reading; times are indices of moments.
 #[derive(Clone, Copy, Debug)]
 struct Life {
@@ -200,8 +157,9 @@ struct Life {
 
 /// Collects the past from answers of the store, in the order of time.
 #[derive(Debug)]
-pub struct Gather {
-    whose: Whose,
+pub struct Gather<'p> {
+    plan: &'p Plan,
+    pods: HashSet<String>,
     unit: Unit,
     scale: Option<Scale>,
     shown: UnitEvidence,
@@ -212,17 +170,21 @@ pub struct Gather {
 /// The readings of one device of one pod over a period; NaN is a missing reading.
 type DeviceReadings = Vec<f32>;
 
-impl Gather {
-    /// An empty past of that many moments. `as_ratio` is `gpu.percentAsRatio`.
+impl<'p> Gather<'p> {
+    /// An empty past of that many moments of the plan's workload. `pods` are the recorded
+    /// names of its pods; if empty, they are identified by the form of their names.
+    /// `as_ratio` is `gpu.percentAsRatio`.
     #[must_use]
     pub fn new(
-        whose: Whose,
+        plan: &'p Plan,
+        pods: HashSet<String>,
         (unit, as_ratio): (Unit, Option<bool>),
         (start, step): (Timestamp, Duration),
         moments: usize,
     ) -> Self {
         Self {
-            whose,
+            plan,
+            pods,
             unit,
             scale: as_ratio.map(Scale::set),
             shown: UnitEvidence::default(),
@@ -259,11 +221,11 @@ impl Gather {
             else {
                 continue;
             };
-            if *owner.namespace != *self.whose.namespace {
+            if *owner.namespace != *self.plan.hpa.namespace {
                 continue;
             }
             let device = format!("{}/{:?}", device.uuid, device.instance);
-            let key = (self.whose.owns(&owner.pod), owner.pod, device);
+            let key = (self.owns(&owner.pod), owner.pod, device);
             let row = rows.entry(key);
             let row = row.or_insert_with(|| vec![f32::NAN; range.len()]);
             for sample in series.samples {
@@ -280,6 +242,28 @@ impl Gather {
         let any = rows.keys().any(|(ours, ..)| *ours);
         self.add(&rows, range);
         any
+    }
+
+    /// Whether a pod of the namespace is the workload's.
+    pub(super) fn owns(&self, pod: &str) -> bool {
+        if !self.pods.is_empty() {
+            return self.pods.contains(pod);
+        }
+        let scaled = &self.plan.hpa.scaled;
+        let rest = pod.strip_prefix(scaled.name.as_str());
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix('-')) else {
+            return false;
+        };
+        let is_word = |word: &str, most: usize| {
+            (1..=most).contains(&word.len()) && word.bytes().all(|it| it.is_ascii_alphanumeric())
+        };
+        match (scaled.kind.as_str(), rest.split_once('-')) {
+            ("Deployment", Some((hash, end))) => is_word(hash, 10) && is_word(end, 5),
+            ("ReplicaSet", None) => is_word(rest, 5),
+            ("StatefulSet", None) => rest.bytes().all(|it| it.is_ascii_digit()),
+            ("Deployment" | "ReplicaSet" | "StatefulSet", _) => false,
+            _ => true,
+        }
     }
 
     fn place(&self, at: Timestamp) -> Option<usize> {

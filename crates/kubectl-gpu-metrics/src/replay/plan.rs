@@ -15,9 +15,7 @@ use hpa::hpa::{MetricSource, MetricTarget};
 /// The devices whose readings make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeviceScope {
-    /// The devices of each pod.
     Pod,
-    /// The devices of the scaled workload.
     Workload,
     /// The devices of its namespace: other workloads count too, with their recorded
     /// load.
@@ -39,25 +37,9 @@ pub(crate) struct PlannedMetric {
 pub struct Plan {
     /// The input of the controller's arithmetic.
     pub(crate) hpa: Hpa,
-    /// The measured utilisation: memory or GPU.
     pub(crate) utilization: DeviceValue,
     /// The metrics, in the order of the specification.
     pub(crate) asked: Vec<PlannedMetric>,
-}
-
-/// Why an autoscaler is not simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    #[error("spec.metrics[{index}]: {metric} {why}; remove it to try the others")]
-    Metric {
-        index: usize,
-        metric: String,
-        why: &'static str,
-    },
-    #[error("spec.maxReplicas is {0}: at most {MOST_REPLICAS} are tried")]
-    Replicas(i32),
-    #[error("spec.metrics has memory and GPU utilisation: their demands differ; try one at a time")]
-    Mixed,
 }
 
 /// More replicas than any cluster has GPUs for.
@@ -79,9 +61,12 @@ impl Plan {
     ///
     /// # Errors
     /// When one of its metrics, or its number of replicas, cannot be simulated.
-    pub fn read(mut hpa: Hpa, namespace: &str) -> Result<Self, Refused> {
-        if hpa.max.max(hpa.min) > MOST_REPLICAS {
-            return Err(Refused::Replicas(hpa.max.max(hpa.min)));
+    pub fn read(mut hpa: Hpa, namespace: &str) -> Result<Self, String> {
+        let most = hpa.max.max(hpa.min);
+        if most > MOST_REPLICAS {
+            return Err(format!(
+                "spec.maxReplicas is {most}: at most {MOST_REPLICAS} are tried"
+            ));
         }
         if hpa.namespace.is_empty() {
             namespace.clone_into(&mut hpa.namespace);
@@ -91,11 +76,8 @@ impl Plan {
         let mut utilizations = Vec::new();
         for (index, metric) in hpa.metrics.iter().enumerate() {
             let name = metric.source.name();
-            let refused = |why| Refused::Metric {
-                index,
-                metric: name.to_owned(),
-                why,
-            };
+            let refused =
+                |why| format!("spec.metrics[{index}]: {name} {why}; remove it to try the others");
             let reach = reach(&metric.source, &hpa).map_err(refused)?;
             let known = built_in.iter().find(|spec| match reach {
                 DeviceScope::Namespace => spec.name.eq_ignore_ascii_case(name),
@@ -117,7 +99,10 @@ impl Plan {
         }
         let utilization = match utilizations.as_slice() {
             [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
-            _ => return Err(Refused::Mixed),
+            _ => {
+                let why = "spec.metrics has memory and GPU utilisation: their demands differ; try one at a time";
+                return Err(why.to_owned());
+            }
         };
         Ok(Self {
             utilization,
@@ -156,7 +141,6 @@ impl Plan {
         Some(replicas.min(self.hpa.max).max(self.hpa.min))
     }
 
-    /// Whether the load of the namespace's other GPUs matters.
     pub(crate) fn looks_at_namespace(&self) -> bool {
         self.asked
             .iter()

@@ -7,9 +7,11 @@ use std::time::Duration;
 use apimachinery::quantity::milli_from_f64;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::policy::Policy;
-use hpa::metric::MetricOutcome;
 use hpa::pods::{PodMetric, Readiness, ScaledPodPhase};
-use hpa::{ControllerFlags, History, MetricsAnswer, ScaledPod, Selection, Situation, TargetScale};
+use hpa::{
+    ControllerFlags, History, MetricTrace, MetricsAnswer, ScaledPod, Selection, Situation,
+    TargetScale,
+};
 
 use super::past::{Moment, Past, Tick};
 use super::plan::{DeviceScope, Plan, PlannedMetric};
@@ -159,7 +161,6 @@ impl Metric {
         }
     }
 
-    /// The answer of the metrics API.
     fn answer(&mut self, workload: &Workload, now: Timestamp) -> MetricsAnswer {
         let served = self.windowed.served(now);
         let milli = |value: f64| milli_from_f64(value * self.scale);
@@ -236,13 +237,8 @@ impl Trial<'_> {
             if let Some(desired) = trace.desired {
                 workload.scale(desired, now, self.ready_after);
             }
-            let shown = trace
-                .metrics
-                .first()
-                .and_then(|metric| match &metric.outcome {
-                    MetricOutcome::Asks(step) => Some(step.shown().0 as f64 / 1000.0),
-                    MetricOutcome::Invalid(_) => None,
-                });
+            let shown = trace.metrics.first().and_then(MetricTrace::shown);
+            let shown = shown.map(|shown| shown.0 as f64 / 1000.0);
             ticks.push(past.tick(now, workload.replicas(), workload.ready(), shown));
             now = now + self.flags.sync_period;
         }
@@ -266,7 +262,6 @@ impl Trial<'_> {
         plan.asked.iter().map(metric).collect()
     }
 
-    /// The recorded state, at the same times.
     pub(crate) fn recorded(&self) -> Vec<Tick> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use apimachinery::duration::format_duration;
-use hpa::hpa::{Behavior, MetricTarget, ScalingRules};
+use hpa::hpa::MetricTarget;
 use hpa::ratio::Milli;
 
 use super::figures::Figures;
@@ -30,7 +30,6 @@ const STABILISATIONS: [i32; 3] = [60, 300, 900];
 pub(crate) struct Variant {
     /// Percent of each GPU.
     target: u32,
-    /// The window of its metrics.
     window: Duration,
     /// How long a recommendation holds replicas up, in seconds.
     stabilisation: i32,
@@ -59,18 +58,15 @@ pub(crate) struct VariantFigures {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sweep {
-    /// The manifest as it is.
     pub(crate) as_it_is: VariantFigures,
     pub(crate) rows: Vec<VariantFigures>,
     /// The index of the best one in `rows`.
     pub(crate) best: Option<usize>,
-    /// Why nothing is recommended.
     pub(crate) none_because: Option<String>,
     /// The change to apply: a merge patch of the autoscaler.
     pub(crate) patch: Option<Value>,
 }
 
-/// All variants of an autoscaler.
 pub(crate) fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
     let mut variants = Vec::new();
     for target in TARGETS {
@@ -105,10 +101,7 @@ fn changed(
             }
         };
     }
-    let behavior = plan.hpa.behavior.get_or_insert_with(|| Behavior {
-        up: ScalingRules::up(),
-        down: ScalingRules::down(),
-    });
+    let behavior = plan.hpa.behavior.get_or_insert_default();
     behavior.down.window = Some(stabilisation);
     plan
 }

@@ -28,7 +28,6 @@ pub(crate) struct Gpu {
     /// How many more pods hold it.
     #[serde(skip_serializing)]
     pub(super) shared_with: usize,
-    /// The field of its readings.
     #[serde(skip_serializing)]
     pub(crate) field: Option<String>,
     /// The labels that name the pod.
@@ -38,7 +37,6 @@ pub(crate) struct Gpu {
     pub(crate) scrape_seconds: f64,
     #[serde(skip_serializing)]
     pub(crate) fresh_seconds: f64,
-    /// The time of its newest sample.
     #[serde(skip_serializing)]
     pub(crate) newest: Option<String>,
     #[serde(skip_serializing)]
@@ -86,7 +84,6 @@ impl Gpu {
     }
 }
 
-/// The idle time of held GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IdleTime {

@@ -26,7 +26,6 @@ const WORKLOADS: [&str; 5] = [
     "cronjobs.batch",
 ];
 
-/// The message where the server has no such list.
 const NO_DEVICES: &str =
     "the server lists no devices: upgrade gpu-metrics-apiserver to the version of this command";
 
@@ -56,7 +55,6 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The list alone.
     pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
         // The devices of nodes are single GPUs.
         let by = match args.what {

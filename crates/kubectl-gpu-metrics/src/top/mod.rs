@@ -24,7 +24,6 @@ use fetch::Found;
 use rows::{Row, SPARE};
 use screen::{Screen, squeezed};
 
-/// How often the table is drawn again.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Most reasons that are printed below the table; the others are counted.
@@ -110,7 +109,6 @@ enum Output {
 }
 
 impl What {
-    /// Whether the rows' objects have a namespace.
     pub(super) const fn is_namespaced(self) -> bool {
         matches!(self, Self::Pods | Self::Workloads)
     }
@@ -181,16 +179,12 @@ struct Page {
     cells: Vec<Vec<String>>,
     /// The columns that narrow terminals leave out, in this order.
     spare: &'static [&'static str],
-    /// Remarks on values that are missing.
     notes: BTreeSet<String>,
     /// Why the page is incomplete, if something could not be read.
     failed: Option<String>,
 }
 
 /// Prints the fleet, or a screen that follows it.
-///
-/// # Errors
-/// See [`Failure`].
 pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
     args.read()?;
     let cluster = args.cluster.connect().await?;

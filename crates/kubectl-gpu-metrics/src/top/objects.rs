@@ -24,7 +24,6 @@ use crate::values::{FindingList, List, grouped};
 use super::cells::{count, shown, whole};
 use super::{TopArgs, What};
 
-/// The objects of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterObjects {
     /// Nodes with allocatable GPUs.

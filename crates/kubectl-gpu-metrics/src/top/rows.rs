@@ -114,7 +114,6 @@ pub(crate) const COLUMNS: [(&str, &str, Option<Column>); 13] = [
     ),
 ];
 
-/// The meaning of the column with this heading.
 pub(crate) fn meaning(heading: &str) -> Option<&'static str> {
     let found = COLUMNS.iter().find(|(name, ..)| *name == heading);
     found.map(|(_, meaning, _)| *meaning)
@@ -132,7 +131,6 @@ pub(super) const SPARE: &[&str] = &[
     "IDLE FOR",
 ];
 
-/// The columns for `--help`.
 pub(super) fn help() -> String {
     let line = |(heading, meaning, _): &(&str, &str, _)| format!("\n  {heading:<10}  {meaning}");
     let lines: String = COLUMNS.iter().map(line).collect();

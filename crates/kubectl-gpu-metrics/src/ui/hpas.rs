@@ -204,7 +204,6 @@ fn row((state, namespace, of, hpa): &(State, &str, &str, &HpaCell)) -> Vec<Marku
     ]
 }
 
-/// One sync, step by step.
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;

@@ -164,7 +164,6 @@ pub(super) fn words(text: &str) -> Markup {
     html! { td.words { (text) } }
 }
 
-/// The cell that names its row.
 pub(super) fn name(text: &str, href: &str) -> Markup {
     // Lines may break after a slash.
     let parts = text.split_inclusive('/');

@@ -25,7 +25,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::get;
 use clap::Args;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE,
@@ -91,9 +91,6 @@ pub struct UiArgs {
 }
 
 /// Serves the pages on this machine until a signal ends the command.
-///
-/// # Errors
-/// See [`Failure`].
 pub async fn run(args: UiArgs) -> Result<(), Failure> {
     let cluster = args.cluster.connect().await?;
     let local = Local::bind(args.port).await?;
@@ -210,24 +207,18 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
     };
     Router::new()
-        .route("/", page(FLEET, fleet::view))
-        .route("/gpus", page(GPUS, fleet::gpus))
-        .route(
-            "/workloads",
-            page(WORKLOADS, |ask| objects::view(ask, What::Workloads)),
-        )
-        .route("/pods", page(PODS, |ask| objects::view(ask, What::Pods)))
-        .route(
-            "/namespaces",
-            page(NAMESPACES, |ask| objects::view(ask, What::Namespaces)),
-        )
-        .route("/hpas", page(HPAS, hpas::view))
-        .route("/hpa", page(HPA, hpas::decision))
-        .route("/why", page(WHY, why::view))
-        .route("/findings", page(FINDINGS, findings::view))
-        .route("/check", page(CHECK, findings::check))
-        .route("/sources", page(SOURCES, sources::view))
-        .route("/configuration", page(CONFIGURATION, configuration::view))
+        .merge(page(FLEET, fleet::view))
+        .merge(page(GPUS, fleet::gpus))
+        .merge(page(WORKLOADS, |ask| objects::view(ask, What::Workloads)))
+        .merge(page(PODS, |ask| objects::view(ask, What::Pods)))
+        .merge(page(NAMESPACES, |ask| objects::view(ask, What::Namespaces)))
+        .merge(page(HPAS, hpas::view))
+        .merge(page(HPA, hpas::decision))
+        .merge(page(WHY, why::view))
+        .merge(page(FINDINGS, findings::view))
+        .merge(page(CHECK, findings::check))
+        .merge(page(SOURCES, sources::view))
+        .merge(page(CONFIGURATION, configuration::view))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),
@@ -253,12 +244,12 @@ struct Source {
     name: Arc<str>,
 }
 
-fn page<V, F>(tab: Tab, view: V) -> MethodRouter<Source>
+fn page<V, F>(tab: Tab, view: V) -> Router<Source>
 where
     V: Fn(Arc<Ask>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Content, Failure>> + Send + 'static,
 {
-    get(move |State(source): State<Source>, uri: Uri| async move {
+    let answer = move |State(source): State<Source>, uri: Uri| async move {
         let mut ask = Ask::new(&source, &uri);
         if tab != CHECK {
             ask.trouble = trouble(&ask.cluster).await;
@@ -272,7 +263,8 @@ where
             }
             content => html::document(tab, &ask, content),
         }
-    })
+    };
+    Router::new().route(&format!("/{}", tab.path), get(answer))
 }
 
 #[derive(Debug)]
@@ -321,7 +313,6 @@ impl Ask {
         }
     }
 
-    /// A required part of the address.
     fn need(&self, name: &str) -> Result<&str, Failure> {
         let word = self.query.word(name);
         word.ok_or_else(|| {

@@ -18,12 +18,11 @@ use crate::explain::failure;
 use crate::values::List;
 
 use super::FlagArgs;
-use super::values::{Unread, answer, plural, root};
+use super::values::{answer, plural, root};
 
 /// How many scales of other autoscalers' targets are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Everything that one sync depends on.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) hpa: Hpa,
@@ -48,7 +47,7 @@ impl Reading {
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
         let (scale, selector) = match Target::of(cluster, namespace, &hpa.scaled).await {
             Ok(Target { scale, selector }) => (Ok(scale), selector),
-            Err(unread) => (Err(unread.told()?), String::new()),
+            Err(error) => (Err(told(error)?), String::new()),
         };
         let mut reading = Self {
             hpa,
@@ -70,7 +69,7 @@ impl Reading {
             let answer = answer((cluster, namespace), &selector, &metric.source).await;
             reading.answers.push(match answer {
                 Ok(answer) => answer,
-                Err(unread) => MetricsAnswer::Failed(unread.told()?),
+                Err(error) => MetricsAnswer::Failed(told(error)?),
             });
         }
         Ok(reading)
@@ -80,6 +79,16 @@ impl Reading {
 async fn read<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, Failure> {
     let read = cluster.read(path).await;
     read.map_err(|error| failure(&error))
+}
+
+/// The error that the controller gets too. A right that only the user lacks tells nothing
+/// of the controller.
+fn told(error: CallError) -> Result<String, Failure> {
+    match error {
+        CallError::NotFound(said) => Ok(said),
+        CallError::Forbidden { .. } | CallError::Unauthorized(..) => Err(failure(&error)),
+        error => Ok(error.to_string()),
+    }
 }
 
 async fn autoscaler(
@@ -109,7 +118,6 @@ async fn autoscaler(
     }))
 }
 
-/// The scaled object.
 struct Target {
     scale: TargetScale,
     selector: String,
@@ -120,7 +128,7 @@ impl Target {
         cluster: &Cluster,
         namespace: &str,
         target: &CrossVersionObjectReference,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, CallError> {
         let version = target.api_version.as_deref().unwrap_or("v1");
         let resource = plural(cluster, version, &target.kind).await?;
         let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
@@ -160,7 +168,7 @@ async fn selection(
         let theirs = Parsed::parse(&selector).ok()?;
         let takes = !selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
         let name = other.metadata.name.clone().unwrap_or_default();
-        takes.then(|| (namespace.to_owned(), name))
+        takes.then(|| format!("{namespace}/{name}"))
     });
     let reads: Vec<_> = reads.collect();
     let reads = stream::iter(reads).buffered(SIDE_BY_SIDE);

@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::core::Selector;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use apimachinery::duration::parse_duration;
-use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
 use hpa::MetricsAnswer;
 use hpa::hpa::MetricSource;
 use hpa::pods::PodMetric;
+use hpa::ratio::Milli;
 
-use crate::Failure;
 use crate::cluster::{Cluster, encode};
-use crate::explain::failure;
 use crate::kinds;
 use crate::values::{EXTERNAL, Item, List, Named, RESOURCE, grouped, of_object};
 
@@ -37,51 +34,20 @@ struct PodUse {
 #[derive(Deserialize)]
 struct ContainerUse {
     name: String,
-    usage: BTreeMap<String, String>,
-}
-
-/// Why something could not be read.
-pub(super) enum Unread {
-    /// The error that the controller gets too.
-    Failed(String),
-    /// The caller may not: nothing can be said of the controller.
-    Refused(Failure),
-}
-
-impl Unread {
-    /// The error that the controller gets.
-    pub(super) fn told(self) -> Result<String, Failure> {
-        match self {
-            Self::Failed(said) => Ok(said),
-            Self::Refused(failure) => Err(failure),
-        }
-    }
-}
-
-impl From<CallError> for Unread {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::NotFound(said) => Self::Failed(said),
-            CallError::Forbidden { .. } | CallError::Unauthorized(..) => {
-                Self::Refused(failure(&error))
-            }
-            _ => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-impl From<String> for Unread {
-    fn from(said: String) -> Self {
-        Self::Failed(said)
-    }
+    usage: BTreeMap<String, Milli>,
 }
 
 pub(super) async fn answer(
     (cluster, namespace): (&Cluster, &str),
     selector: &str,
     source: &MetricSource,
-) -> Result<MetricsAnswer, Unread> {
-    let series = series(source.selector())?;
+) -> Result<MetricsAnswer, CallError> {
+    // Without a selector everything is selected.
+    let series = Selector::try_from(source.selector().cloned().unwrap_or_default());
+    let series = match series {
+        Ok(series) => encode(&series.to_string()),
+        Err(error) => return Ok(MetricsAnswer::Failed(error.to_string())),
+    };
     match source {
         MetricSource::Pods { metric, .. } => {
             let path = of_object(("pods", Some(namespace)), "*", metric);
@@ -120,47 +86,27 @@ pub(super) async fn answer(
     }
 }
 
-async fn of_pods(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, Unread> {
-    let mut samples = BTreeMap::new();
-    for item in items::<Item>(cluster, path).await? {
-        let Some(described) = item.described_object else {
-            continue;
-        };
-        let window = item.window_seconds.map_or(NO_WINDOW, Duration::from_secs);
+async fn of_pods(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, CallError> {
+    let list: List<Item> = cluster.read(path).await?;
+    let samples = list.items.into_iter().filter_map(|item| {
         let sample = PodMetric {
-            milli: milli(&item.value)?,
+            milli: item.value.0,
             at: item.timestamp.as_deref().map_or(Timestamp::MIN, time),
-            window,
+            window: item.window_seconds.map_or(NO_WINDOW, Duration::from_secs),
         };
-        samples.insert(described.name, sample);
-    }
-    Ok(MetricsAnswer::Pods(samples))
+        Some((item.described_object?.name, sample))
+    });
+    Ok(MetricsAnswer::Pods(samples.collect()))
 }
 
-async fn of_values(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, Unread> {
-    let items = items::<Item>(cluster, path).await?;
-    let values = items.iter().map(|item| milli(&item.value));
-    Ok(MetricsAnswer::Values(values.collect::<Result<_, _>>()?))
-}
-
-/// A metric's selector for a query; empty selects everything.
-fn series(selector: Option<&LabelSelector>) -> Result<String, String> {
-    let selector = selector.cloned().unwrap_or_default();
-    let selector = Selector::try_from(selector).map_err(|error| error.to_string())?;
-    Ok(encode(&selector.to_string()))
-}
-
-async fn items<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T>, Unread> {
-    let list: List<T> = cluster.read(path).await?;
-    Ok(list.items)
+async fn of_values(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, CallError> {
+    let list: List<Item> = cluster.read(path).await?;
+    let values = list.items.iter().map(|item| item.value.0);
+    Ok(MetricsAnswer::Values(values.collect()))
 }
 
 fn time(text: &str) -> Timestamp {
     Timestamp::from_date(text).unwrap_or(Timestamp::MIN)
-}
-
-fn milli(text: &str) -> Result<i64, String> {
-    parse_milli(text).ok_or_else(|| format!("{text:?} is no quantity"))
 }
 
 async fn of_use(
@@ -168,31 +114,29 @@ async fn of_use(
     (namespace, selector): (&str, &str),
     resource: &str,
     container: Option<&str>,
-) -> Result<MetricsAnswer, Unread> {
+) -> Result<MetricsAnswer, CallError> {
     let path = format!(
         "{RESOURCE}/{}/pods?labelSelector={}",
         encode(namespace),
         encode(selector)
     );
-    let mut samples = BTreeMap::new();
-    for pod in items::<PodUse>(cluster, &path).await? {
-        let mut sum = 0;
+    let list: List<PodUse> = cluster.read(&path).await?;
+    let samples = list.items.into_iter().map(|pod| {
         let counted = pod.containers.iter();
-        for used in counted.filter(|used| container.is_none_or(|name| used.name == name)) {
-            sum += used.usage.get(resource).map_or(Ok(0), |text| milli(text))?;
-        }
-        let window = parse_duration(&pod.window).unwrap_or(NO_WINDOW);
+        let counted = counted.filter(|used| container.is_none_or(|name| used.name == name));
         let sample = PodMetric {
-            milli: sum,
+            milli: counted
+                .filter_map(|used| used.usage.get(resource))
+                .map(|milli| milli.0)
+                .sum(),
             at: time(&pod.timestamp),
-            window,
+            window: parse_duration(&pod.window).unwrap_or(NO_WINDOW),
         };
-        samples.insert(pod.metadata.name, sample);
-    }
-    Ok(MetricsAnswer::Pods(samples))
+        (pod.metadata.name, sample)
+    });
+    Ok(MetricsAnswer::Pods(samples.collect()))
 }
 
-/// The path of an API version.
 pub(super) fn root(version: &str) -> String {
     match version.contains('/') {
         true => format!("/apis/{version}"),
@@ -201,7 +145,11 @@ pub(super) fn root(version: &str) -> String {
 }
 
 /// The resource of a kind: `deployments`.
-pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, Unread> {
+pub(super) async fn plural(
+    cluster: &Cluster,
+    version: &str,
+    kind: &str,
+) -> Result<String, CallError> {
     let known = kinds::known();
     let mut known = known.iter();
     if let Some(known) = known.find(|it| *it.kind == *kind && it.api_version() == version) {
@@ -210,6 +158,6 @@ pub(super) async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Resu
     let list: APIResourceList = cluster.read(&root(version)).await?;
     let mut found = list.resources.into_iter();
     let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
-    let found = found.ok_or_else(|| format!("no matches for kind {kind:?} in {version:?}"))?;
-    Ok(found.name)
+    let missing = || CallError::NotFound(format!("no matches for kind {kind:?} in {version:?}"));
+    Ok(found.ok_or_else(missing)?.name)
 }

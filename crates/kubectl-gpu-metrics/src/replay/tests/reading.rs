@@ -10,26 +10,19 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::signal::{SignalId, Unit};
 use hpa::Hpa;
 
-use crate::replay::{Conservation, Gather, Moment, Past, Plan, Whose};
+use crate::replay::{Conservation, Gather, Moment, Past, Plan};
 
 use super::{START, object, past, plan, pods};
 
 const STEP: Duration = Duration::from_secs(15);
 
-fn whose(kind: &str, pods: &[&str]) -> Whose {
-    Whose {
-        namespace: "team".to_owned(),
-        kind: kind.to_owned(),
-        name: "infer".to_owned(),
-        pods: pods
-            .iter()
-            .map(|&pod| pod.to_owned())
-            .collect::<HashSet<_>>(),
-    }
+fn gather<'p>(plan: &'p Plan, pods: &[&str]) -> Gather<'p> {
+    let pods: HashSet<String> = pods.iter().map(|&pod| pod.to_owned()).collect();
+    Gather::new(plan, pods, (Unit::Percent, None), (START, STEP), 4)
 }
 
 /// Rows of `pod uuid: 10 20 · 30`, a reading each step.
-fn gathered(whose: Whose, rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
+fn gathered(rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
     let texts = rows.iter().map(|(pod, uuid, _)| {
         json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
     });
@@ -46,7 +39,8 @@ fn gathered(whose: Whose, rows: &[(&str, &str, &str)]) -> (Past, Option<(Duratio
             }
         }
     }
-    let mut gather = Gather::new(whose, (Unit::Percent, None), (START, STEP), 4);
+    let plan = plan(&pods("50"), &Value::Null);
+    let mut gather = gather(&plan, &[]);
     gather.take(&batch, 0..4);
     let ready_after = gather.ready_after();
     (gather.finish().0, ready_after)
@@ -62,7 +56,7 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
         ("infer-5d4f8c9b7-fghij", "GPU-3", "· 0 0 80"),
         ("other-0", "GPU-4", "30 0 30 30"),
     ];
-    let (past, ready_after) = gathered(whose("Deployment", &[]), &rows);
+    let (past, ready_after) = gathered(&rows);
     let demand: Vec<f64> = past.moments.iter().map(|it| it.demand.unwrap()).collect();
     let expected = [1.0, 1.96, 1.95, 1.9];
     for (demand, expected) in demand.iter().zip(expected) {
@@ -91,7 +85,7 @@ fn a_gap_within_a_pods_life_is_no_idleness() {
         ("infer-a-b", "GPU-1", "50 · 50 50"),
         ("infer-a-c", "GPU-2", "50 50 50 ·"),
     ];
-    let (past, _) = gathered(whose("Deployment", &[]), &rows);
+    let (past, _) = gathered(&rows);
     let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
     // At 1, half of the GPUs have no reading; at 3, one is gone.
     assert_eq!(known, [true, false, true, true]);
@@ -100,22 +94,23 @@ fn a_gap_within_a_pods_life_is_no_idleness() {
 
 #[test]
 fn pods_are_told_by_who_recorded_their_owners_or_by_their_names() {
-    let by_name = whose("Deployment", &[]);
-    for (pod, owned) in [
-        ("infer-5d4f8c9b7-abcde", true),
-        ("infer-large-5d4f8c9b7-abcde", false),
-        ("infer-0", false),
-        ("other-5d4f8c9b7-abcde", false),
-        ("infer", false),
+    let mut plan = plan(&pods("50"), &Value::Null);
+    for (kind, pod, owned) in [
+        ("Deployment", "infer-5d4f8c9b7-abcde", true),
+        ("Deployment", "infer-large-5d4f8c9b7-abcde", false),
+        ("Deployment", "infer-0", false),
+        ("Deployment", "other-5d4f8c9b7-abcde", false),
+        ("Deployment", "infer", false),
+        ("StatefulSet", "infer-12", true),
+        ("StatefulSet", "infer-x", false),
+        ("ReplicaSet", "infer-abcde", true),
+        ("LeaderWorkerSet", "infer-0-1", true),
     ] {
-        assert_eq!(by_name.owns(pod), owned, "{pod}");
+        kind.clone_into(&mut plan.hpa.scaled.kind);
+        assert_eq!(gather(&plan, &[]).owns(pod), owned, "{kind} {pod}");
+        let recorded = gather(&plan, &["strange"]);
+        assert!(recorded.owns("strange") && !recorded.owns(pod));
     }
-    assert!(whose("StatefulSet", &[]).owns("infer-12"));
-    assert!(!whose("StatefulSet", &[]).owns("infer-x"));
-    assert!(whose("ReplicaSet", &[]).owns("infer-abcde"));
-    assert!(whose("LeaderWorkerSet", &[]).owns("infer-0-1"));
-    let recorded = whose("Deployment", &["strange"]);
-    assert!(recorded.owns("strange") && !recorded.owns("infer-5d4f8c9b7-abcde"));
 }
 
 /// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
@@ -164,7 +159,7 @@ fn another_measure_stands_in_where_gpus_were_at_their_limit() {
 fn what_the_past_cannot_tell_is_refused_with_its_place() {
     let of = |metric: Value| {
         let hpa = Hpa::try_from(&object(&metric, &Value::Null)).unwrap();
-        Plan::read(hpa, "default").map_err(|why| why.to_string())
+        Plan::read(hpa, "default")
     };
     let named = |name: &str| {
         let mut metric = pods("50");
