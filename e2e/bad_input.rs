@@ -40,60 +40,44 @@ fn configured(yaml: &str) -> (End, String) {
 }
 
 #[test]
-fn no_command_at_all_serves_and_asks_for_prometheus() {
-    assert_refused(
-        &[],
-        USAGE,
-        &["no address of Prometheus", "--prometheus-url"],
-    );
-}
-
-#[test]
-fn unknown_flags_and_commands_are_named() {
-    assert_refused(&["--bogus"], USAGE, &["'--bogus'", "--help"]);
-    assert_refused(&["demo", "--bogus"], USAGE, &["'--bogus'", "--help"]);
-    assert_refused(&["demonstrate"], USAGE, &["'demonstrate'", "--help"]);
-}
-
-#[test]
-fn an_address_that_is_no_url_is_shown_how_to_write_one() {
-    let words = ["--prometheus-url", "write http://host:port"];
-    assert_refused(
-        &["demo", "--prometheus-url", "localhost:9090"],
-        USAGE,
-        &words,
-    );
-}
-
-#[test]
-fn a_number_that_is_none_is_shown_the_range() {
-    for (flag, wrong, range) in [
-        ("--port", "https", "from 0 to 65535"),
-        ("--port", "65536", "from 0 to 65535"),
-        ("--gpus", "many", "from 8 to 4096"),
-        ("--gpus", "3", "from 8 to 4096"),
-        ("--seed", "-1", "from 0 to 18446744073709551615"),
+fn a_wrong_command_line_is_refused_with_what_to_write() {
+    let range = "write a whole number";
+    for (arguments, words) in [
+        (
+            &[][..],
+            &["no address of Prometheus", "--prometheus-url"][..],
+        ),
+        (&["--bogus"], &["'--bogus'", "--help"]),
+        (&["demo", "--bogus"], &["'--bogus'", "--help"]),
+        (&["demonstrate"], &["'demonstrate'", "--help"]),
+        (
+            &["demo", "--prometheus-url", "localhost:9090"],
+            &["--prometheus-url", "write http://host:port"],
+        ),
+        (
+            &["demo", "--port=https"],
+            &["--port", "https", range, "from 0 to 65535"],
+        ),
+        (
+            &["demo", "--port=65536"],
+            &["--port", "65536", range, "from 0 to 65535"],
+        ),
+        (
+            &["demo", "--gpus=many"],
+            &["--gpus", "many", range, "from 8 to 4096"],
+        ),
+        (&["demo", "--gpus=3"], &["--gpus", range, "from 8 to 4096"]),
+        (
+            &["demo", "--seed=-1"],
+            &["--seed", "-1", range, "from 0 to 18446744073709551615"],
+        ),
+        (
+            &["demo", "--gpus=8", "--prometheus-url=http://localhost:9"],
+            &["--gpus", "--prometheus-url", "cannot be used"],
+        ),
     ] {
-        let argument = format!("{flag}={wrong}");
-        let words = [flag, wrong, "write a whole number", range];
-        assert_refused(&["demo", &argument], USAGE, &words);
+        assert_refused(arguments, USAGE, words);
     }
-}
-
-#[test]
-fn flags_that_contradict_each_other_are_both_named() {
-    let both = [
-        "demo",
-        "--gpus",
-        "8",
-        "--prometheus-url",
-        "http://localhost:9",
-    ];
-    assert_refused(
-        &both,
-        USAGE,
-        &["--gpus", "--prometheus-url", "cannot be used"],
-    );
 }
 
 /// Each message is tested in the crate `configuration`.

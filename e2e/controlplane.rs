@@ -6,13 +6,12 @@
 //! folder of its own ([`process`]), and a watchman process ends them if the test
 //! itself is killed.
 
-mod authority;
+pub(crate) mod authority;
 mod kubectl;
 pub(crate) mod parts;
 mod pool;
 mod process;
 mod programs;
-mod registration;
 mod tests;
 
 use std::path::{Path, PathBuf};
@@ -22,9 +21,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-pub(crate) use authority::{Authority, FrontProxy, Identity};
+use authority::{FrontProxy, Identity};
 pub(crate) use pool::Lent;
-pub(crate) use registration::Registration;
 
 use authority::Authorities;
 use process::{Part, Watchman};
@@ -137,7 +135,7 @@ impl ControlPlane {
     fn populate(&self, autoscaler_sync: Duration) -> Result<(), String> {
         let identity = |name: &str| {
             let user = format!("system:{name}");
-            self.user_kubeconfig(&user, &[])
+            self.user_kubeconfig(&user, None)
         };
         let controllers = identity("kube-controller-manager");
         let scheduler = identity("kube-scheduler");
@@ -173,7 +171,7 @@ impl ControlPlane {
     }
 
     /// Waits until kube-apiserver publishes the last authority of the front proxy.
-    pub(crate) fn await_published(&self) -> Result<(), String> {
+    fn await_published(&self) -> Result<(), String> {
         const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
         let authorities = std::fs::read_to_string(self.front_proxy_ca())
             .map_err(|error| format!("the front proxy's authority: {error}"))?;
@@ -222,12 +220,6 @@ impl ControlPlane {
             self.await_api()
         });
         started.unwrap_or_else(|error| panic!("{error}"));
-    }
-
-    /// Stops and starts kube-apiserver, as in an upgrade.
-    pub(crate) fn restart_apiserver(&self) {
-        self.stop_apiserver();
-        self.start_apiserver();
     }
 
     /// Keeps the objects of now, for [`Self::restore_objects`]. kube-apiserver restarts,
@@ -288,13 +280,8 @@ impl ControlPlane {
 
     /// Publishes only this authority of the front proxy.
     pub(crate) fn publish_front_proxy(&self, authority: &str) {
-        let data = serde_json::json!({"requestheader-client-ca-file": authority});
-        self.patch_published(&data);
-    }
-
-    /// Changes data of the ConfigMap that kube-apiserver publishes.
-    pub(crate) fn patch_published(&self, data: &serde_json::Value) {
         self.is_broken.store(true, Ordering::Relaxed);
+        let data = serde_json::json!({"requestheader-client-ca-file": authority});
         let patch = serde_json::json!({"data": data}).to_string();
         let map = ["patch", "configmap", "extension-apiserver-authentication"];
         let arguments = ["--namespace=kube-system", "--patch", &patch];
@@ -314,7 +301,7 @@ impl ControlPlane {
 
     /// The certificate of the authority that signed the aggregator's client
     /// certificate.
-    pub(crate) fn front_proxy_ca(&self) -> PathBuf {
+    fn front_proxy_ca(&self) -> PathBuf {
         self.authorities.path("front-proxy-ca.crt")
     }
 

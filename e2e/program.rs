@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -45,6 +46,13 @@ impl Program {
             command.env_remove(name);
         }
         command
+    }
+
+    /// The flags by which a metrics server uses a cluster, also those of prometheus-adapter.
+    pub(crate) fn kubeconfig_flags(kubeconfig: &Path) -> [String; 3] {
+        let file = kubeconfig.display();
+        ["lister", "authentication", "authorization"]
+            .map(|name| format!("--{name}-kubeconfig={file}"))
     }
 
     pub(crate) fn start(command: Command) -> Self {

@@ -129,9 +129,7 @@ impl Scene {
         });
         let mut command = Program::command(arguments);
         command.args(["--secure-port=0", "--config"]).arg(config);
-        for way in ["lister", "authentication", "authorization"] {
-            command.arg(format!("--{way}-kubeconfig")).arg(&account);
-        }
+        command.args(Program::kubeconfig_flags(&account));
         Program::start(command)
     }
 

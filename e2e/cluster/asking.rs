@@ -102,38 +102,11 @@ impl Way {
         }
     }
 
-    /// To a server on this machine whose certificate for `localhost` must be of this
-    /// authority.
-    pub(super) fn verified(port: u16, authority: &str) -> Self {
-        let authority = reqwest::Certificate::from_pem(authority.as_bytes()).unwrap();
-        Self {
-            client: builder().tls_certs_only([authority]).build().unwrap(),
-            base: format!("https://localhost:{port}"),
-        }
-    }
-
-    /// Without TLS.
-    pub(super) fn plain(port: u16) -> Self {
-        Self {
-            client: builder().build().unwrap(),
-            base: format!("http://127.0.0.1:{port}"),
-        }
-    }
-
-    pub(super) async fn get(&self, path: &str) -> Came {
-        self.get_with(path, &[]).await
-    }
-
     /// Repeats a request until the answer has what is wanted, and returns that.
-    pub(super) async fn until<T>(
-        &self,
-        path: &str,
-        headers: &[(&str, &str)],
-        wanted: impl Fn(&Came) -> Option<T>,
-    ) -> T {
+    pub(super) async fn until<T>(&self, path: &str, wanted: impl Fn(&Came) -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
-            let came = self.get_with(path, headers).await;
+            let came = self.get(path).await;
             if let Some(found) = wanted(&came) {
                 return found;
             }
@@ -143,19 +116,13 @@ impl Way {
     }
 
     /// Repeats a request until the answer has this code.
-    pub(super) async fn until_code(&self, path: &str, headers: &[(&str, &str)], code: u16) {
-        self.until(path, headers, |came| {
-            (came.code() == Some(code)).then_some(())
-        })
-        .await;
+    pub(super) async fn until_code(&self, path: &str, code: u16) {
+        self.until(path, |came| (came.code() == Some(code)).then_some(()))
+            .await;
     }
 
-    /// Asks with these headers.
-    pub(super) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Came {
-        let mut request = self.client.get(format!("{}{path}", self.base));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
+    pub(super) async fn get(&self, path: &str) -> Came {
+        let request = self.client.get(format!("{}{path}", self.base));
         let read = async {
             let answer = request.send().await?;
             let code = answer.status().as_u16();

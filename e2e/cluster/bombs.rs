@@ -82,7 +82,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
         let all = found >= SERIES as f64;
         all.then_some(()).ok_or(format!("{found}"))
     });
-    way.until_code(VALUE, &[], 200).await;
+    way.until_code(VALUE, 200).await;
     let before = server.status("VmRSS:");
 
     store.armed.store(true, Ordering::Relaxed);
@@ -103,7 +103,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     assert!(peak < limit, "{peak} MiB of {limit}: {served:?}");
 
     store.armed.store(false, Ordering::Relaxed);
-    way.until_code(VALUE, &[], 200).await;
+    way.until_code(VALUE, 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
         (well >= 1.0).then_some(()).ok_or("not well".to_owned())

@@ -141,7 +141,7 @@ async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
         found(&misspelt).contains(&hpa("GM501", "high")),
         "{misspelt}"
     );
-    let nobody = lab.plane.user_kubeconfig("nobody", &[]);
+    let nobody = lab.plane.user_kubeconfig("nobody", None);
     let (code, said) = check(&nobody);
     assert_eq!(
         (code, &said["success"], &said["findings"]),
@@ -191,7 +191,7 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
         let is_told = found(&said).contains(&silent);
         is_told.then_some(()).ok_or_else(|| said.to_string())
     });
-    let reader = lab.plane.user_kubeconfig("reader", &[]);
+    let reader = lab.plane.user_kubeconfig("reader", None);
     let read = || lab.plane.kubectl_as(&reader, &["get", "--raw", FINDINGS]);
     assert!(read().unwrap_err().contains("(Forbidden)"));
     let name = json!({"name": "findings"});
@@ -221,5 +221,5 @@ async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
             .then_some(()),
         _ => None,
     };
-    way.until("/metrics", &[], all).await;
+    way.until("/metrics", all).await;
 }

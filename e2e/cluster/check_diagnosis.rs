@@ -306,5 +306,5 @@ async fn await_ready(way: &Way, line: &str) {
         Came::Body(said) | Came::Status(_, said) => said.contains(line).then_some(()),
         Came::Lost(_) => None,
     };
-    way.until("/readyz?verbose", &[], has).await;
+    way.until("/readyz?verbose", has).await;
 }

@@ -183,9 +183,9 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
         let (role, user) = (format!("--role={user}"), format!("--user={user}"));
         let name = user.trim_start_matches("--user=");
         plane.kubectl(&["create", "rolebinding", name, &role, &user, "-n", TEAM]);
-        plane.user_kubeconfig(name, &[])
+        plane.user_kubeconfig(name, None)
     };
-    let stranger = plane.user_kubeconfig("stranger", &[]);
+    let stranger = plane.user_kubeconfig("stranger", None);
     let named = grant("named", &["pods/gpu_memory_utilization"]);
     // The second rule shows that the binding is in effect.
     let starred = grant("starred", &["pods/*", "pods/gpu_power_usage"]);
@@ -212,7 +212,7 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
 
 /// `optional/metrics-reader.yaml`: users with the right to view a namespace.
 fn viewers_read_once_they_may(lab: &Lab) {
-    let viewer = lab.plane.user_kubeconfig("viewer", &[]);
+    let viewer = lab.plane.user_kubeconfig("viewer", None);
     let path = format!("{PODS}/gpu_memory_utilization");
     let view = ["--clusterrole=view", "--user=viewer", "-n", TEAM];
     lab.plane

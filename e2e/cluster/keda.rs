@@ -159,10 +159,7 @@ impl<'a> Keda<'a> {
         command.arg(format!(
             "--metrics-service-grpc-authority=keda-operator.{KEDA}.svc"
         ));
-        for name in ["lister", "authentication", "authorization"] {
-            let file = self.kubeconfig.display();
-            command.arg(format!("--{name}-kubeconfig={file}"));
-        }
+        command.args(Program::kubeconfig_flags(&self.kubeconfig));
         Program::start(command)
     }
 

@@ -132,13 +132,7 @@ impl Lab {
             .clone()
             .unwrap_or(self.prometheus.url().to_owned());
         command.arg("--prometheus-url").arg(prometheus);
-        for flag in [
-            "--lister-kubeconfig",
-            "--authentication-kubeconfig",
-            "--authorization-kubeconfig",
-        ] {
-            command.arg(flag).arg(&self.account);
-        }
+        command.args(Program::kubeconfig_flags(&self.account));
         command.args(flags);
         let server = Program::start(command);
         let _ = listening(&server);

@@ -90,14 +90,8 @@ impl Server {
             .arg("--cert-dir")
             .arg(dir.path())
             .arg(format!("--metrics-bind-address=127.0.0.1:{operators}"))
+            .args(Program::kubeconfig_flags(plane.kubeconfig()))
             .args(flags);
-        for flag in [
-            "--lister-kubeconfig",
-            "--authentication-kubeconfig",
-            "--authorization-kubeconfig",
-        ] {
-            command.arg(flag).arg(plane.kubeconfig());
-        }
         Self {
             program: Program::start(command),
             dir,

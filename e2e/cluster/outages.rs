@@ -161,7 +161,7 @@ async fn kube_apiserver_is_away_for_minutes_and_comes_back_with_older_objects() 
     scene.lab.plane.start_apiserver();
     scene.await_percent(scene.trickle.now(), BEFORE);
     let back = scene.trickle.now();
-    scene.reader.until_code(&later, &[], 404).await;
+    scene.reader.until_code(&later, 404).await;
     scene.tell(
         "kube-apiserver away for minutes, then with older objects",
         from,

@@ -101,7 +101,7 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Load) {
 
 async fn await_ready(port: u16, replica: &Program) {
     let way = Way::straight(port, None);
-    way.until_code("/readyz?verbose", &[], 200).await;
+    way.until_code("/readyz?verbose", 200).await;
     println!(
         "a new replica is ready {:.1?} after its start",
         replica.age()

@@ -117,7 +117,7 @@ impl Scene {
     /// a minute if a slow machine scrapes irregularly.
     async fn await_ready(&self) {
         let way = Way::straight(self.lab.port, None);
-        way.until_code("/readyz?verbose", &[], 200).await;
+        way.until_code("/readyz?verbose", 200).await;
     }
 
     /// Waits until the last answer to each request is good.
@@ -213,7 +213,7 @@ pub(super) fn reader(lab: &Lab) -> Way {
         group,
         &json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}),
     ));
-    Way::of(&lab.plane.user_kubeconfig("autoscaler", &[group]))
+    Way::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 
 /// Waits until a path has this value.
@@ -223,7 +223,7 @@ pub(super) async fn await_value(way: &Way, path: &str, value: &str) {
         Came::Body(body) => body.contains(&wanted).then_some(()),
         _ => None,
     };
-    way.until(path, &[], has).await;
+    way.until(path, has).await;
 }
 
 /// Binds a ClusterRole to a subject.

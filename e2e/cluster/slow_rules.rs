@@ -190,7 +190,7 @@ fn conditions(lab: &Lab, words: &str) -> usize {
 
 /// Cancels requests of one user through kube-apiserver, each with a separate query.
 async fn cancel(lab: &Lab) {
-    let way = Way::of(&lab.plane.user_kubeconfig("eve", &[GROUP]));
+    let way = Way::of(&lab.plane.user_kubeconfig("eve", Some(GROUP)));
     let mut left = 0..CANCELLED;
     while !left.is_empty() {
         let mut requests = JoinSet::new();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{ControlPlane, Identity, parts};
 
 /// The authorities that kube-apiserver publishes for the front proxy.
-pub(crate) const PUBLISHED: &[&str] = &[
+pub(super) const PUBLISHED: &[&str] = &[
     "get",
     "configmap",
     "extension-apiserver-authentication",
@@ -25,11 +25,6 @@ pub(super) enum Proof<'a> {
     Certificate(&'a Identity),
     /// By a ServiceAccount's token.
     Token(&'a str),
-    /// By impersonation, with the administrator's certificate.
-    Impersonation {
-        user: &'a str,
-        groups: &'a [&'a str],
-    },
 }
 
 impl ControlPlane {
@@ -61,8 +56,26 @@ impl ControlPlane {
             .unwrap_or_else(|said| panic!("kubectl apply {object}: {said}"));
     }
 
+    /// Adds a node with more GPUs than any test uses. KWOK makes it ready.
+    pub(super) fn add_node(&self, name: &str) -> Result<(), String> {
+        let size = json!({
+            "cpu": "4000",
+            "memory": "4000Gi",
+            "nvidia.com/gpu": "4000",
+            "pods": "4000",
+        });
+        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"});
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": size, "capacity": size},
+        });
+        self.create(&node)
+    }
+
     /// Creates an object in its initial state.
-    pub(super) fn create(&self, object: &Value) -> Result<(), String> {
+    fn create(&self, object: &Value) -> Result<(), String> {
         let arguments = ["create", "--filename=-"];
         self.tell(&self.kubeconfig, &arguments, &object.to_string())
             .map(drop)
@@ -96,17 +109,11 @@ impl ControlPlane {
         Err(text(&output.stderr))
     }
 
-    /// The kubeconfig of a user with a client certificate. The user has no rights
-    /// yet. A certificate has one group; with several groups the administrator
-    /// impersonates the user, which is the same for servers behind kube-apiserver.
-    pub(crate) fn user_kubeconfig(&self, user: &str, groups: &[&str]) -> PathBuf {
+    /// The kubeconfig of a user with a client certificate. The user has no rights yet.
+    pub(crate) fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> PathBuf {
         let path = self.next_kubeconfig();
-        if groups.len() > 1 {
-            self.write_kubeconfig(&path, &Proof::Impersonation { user, groups });
-        } else {
-            let identity = self.authorities.client(user, groups.first().copied());
-            self.write_kubeconfig(&path, &Proof::Certificate(&identity));
-        }
+        let identity = self.authorities.client(user, group);
+        self.write_kubeconfig(&path, &Proof::Certificate(&identity));
         path
     }
 
@@ -142,13 +149,6 @@ impl ControlPlane {
         let user = match proof {
             Proof::Certificate(identity) => certificate(identity),
             Proof::Token(token) => json!({"token": token}),
-            Proof::Impersonation { user, groups } => {
-                let admin = self.authorities.client("admin", Some("system:masters"));
-                let mut admin = certificate(&admin);
-                admin["as"] = json!(user);
-                admin["as-groups"] = json!(groups);
-                admin
-            }
         };
         let authority = std::fs::read_to_string(self.ca()).unwrap();
         let cluster = json!({

@@ -104,18 +104,3 @@ fn each_gpu_has_its_pod_or_is_free() {
     let failure = browser.run("return document.querySelector('.failure')");
     assert_eq!(failure, Value::Null);
 }
-
-#[test]
-fn a_thousand_gpus_are_a_thousand() {
-    let (_demo, url) = demo(&["--gpus", "1000"]);
-    let browser = Browser::start();
-    browser.open(&url);
-    eventually("all GPUs", PATIENCE, || {
-        browser.open(origin(&url));
-        let tiles = tiles(&browser);
-        let wanted = ("GPUs".to_owned(), "1000".to_owned());
-        (tiles[0] == wanted)
-            .then_some(())
-            .ok_or_else(|| format!("{tiles:?}"))
-    });
-}

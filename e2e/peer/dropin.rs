@@ -99,10 +99,7 @@ impl Pod {
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ]);
-        for way in ["lister", "authentication", "authorization"] {
-            command.arg(format!("--{way}-kubeconfig")).arg(&account);
-        }
-        command.args(more);
+        command.args(Program::kubeconfig_flags(&account)).args(more);
         let program = Program::start(command);
         let port = port.unwrap_or_else(|| listening(&program));
         scene.ready(program, port, dir).await.unwrap()

@@ -95,10 +95,7 @@ impl Scene<'_> {
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ];
-        for name in ["lister", "authentication", "authorization"] {
-            let file = self.plane.kubeconfig().display();
-            flags.push(format!("--{name}-kubeconfig={file}"));
-        }
+        flags.extend(Program::kubeconfig_flags(self.plane.kubeconfig()));
         (dir, flags)
     }
 

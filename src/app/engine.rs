@@ -32,7 +32,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
-use prometheus_source::Source;
+use prometheus_source::Prometheus;
 use prometheus_source::health::Journal;
 use prometheus_source::pace::Pace;
 use prometheus_source::retries::Retries;
@@ -146,7 +146,7 @@ pub(super) fn provider(config: &Config) -> Arc<GpuProvider> {
 pub(super) struct Engine {
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
-    source: Source,
+    source: Prometheus,
     poll: Option<Duration>,
     provider: Arc<GpuProvider>,
     wiring: Wiring,
@@ -188,7 +188,7 @@ impl Engine {
     /// An engine of these settings that has not polled yet; `provider` serves its values.
     pub(super) fn new(
         config: Config,
-        source: Source,
+        source: Prometheus,
         provider: Arc<GpuProvider>,
         wiring: Wiring,
     ) -> Self {

@@ -20,7 +20,7 @@ use super::measure;
 use crate::provider::gpu::GpuProvider;
 use cluster_state::inventory::{WatchSettings, Watches};
 use configuration::Config;
-use prometheus_source::Source;
+use prometheus_source::Prometheus;
 
 /// How long the former settings are served while new ones have no values: twice the time
 /// that an engine needs with a source that answers and does not advance.
@@ -54,7 +54,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts the engine of `config`, which reads samples from `source`.
-    pub(crate) fn start(config: Config, source: Source, wiring: &Wiring) -> Self {
+    pub(crate) fn start(config: Config, source: Prometheus, wiring: &Wiring) -> Self {
         let provider = provider(&config);
         let (_, mut ready) = watch::channel(true);
         let mut polling = JoinSet::new();
@@ -93,8 +93,8 @@ pub(super) async fn run(
     wiring: Wiring,
     watches: Watches,
     overlap: Duration,
-    first: (Config, Source),
-    mut changes: mpsc::UnboundedReceiver<(Config, Source)>,
+    first: (Config, Prometheus),
+    mut changes: mpsc::UnboundedReceiver<(Config, Prometheus)>,
 ) {
     // The first round computes values for the pods that are listed: without pods it
     // would report ready and answer 404.

@@ -25,7 +25,7 @@ use configuration::Config;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
 use limits::file;
-use prometheus_source::Source;
+use prometheus_source::Prometheus;
 use prometheus_source::answers::AnswerCache;
 use prometheus_source::prometheus::promql::PromqlClient;
 
@@ -76,7 +76,7 @@ pub(super) struct Targets {
     /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
     /// To the task that runs the engine.
-    pub(super) gpus: mpsc::UnboundedSender<(Config, Source)>,
+    pub(super) gpus: mpsc::UnboundedSender<(Config, Prometheus)>,
 }
 
 /// Follows the file.
@@ -194,9 +194,7 @@ impl Reload {
         let targets = &self.targets;
         let mut prometheus = Arc::clone(&targets.rules.borrow().prometheus);
         if next.prometheus == self.in_force.prometheus {
-            if let Source::Prometheus(source) = &mut clients.source {
-                source.share(&prometheus.replicas());
-            }
+            clients.source.share(&prometheus.replicas());
         } else {
             prometheus = Arc::new(clients.promql);
             numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());

@@ -22,8 +22,8 @@ use super::{
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
 use adapter_rules::registry::{Custom, External, Registry};
-use adapter_rules::resource::ResourceQueries;
-use adapter_rules::rule::{ResourceRules, Rule};
+use adapter_rules::resource::ResourceRules;
+use adapter_rules::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
@@ -149,7 +149,7 @@ pub struct RuleProvider {
     current: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn StoreAnswers>,
-    resource_queries: ArcSwapOption<ResourceQueries>,
+    resource_rules: ArcSwapOption<ResourceRules>,
     /// Of the work for the use of many pods.
     usage: Arc<ComputeLimit>,
 }
@@ -167,7 +167,7 @@ impl RuleProvider {
             current,
             objects,
             answers,
-            resource_queries: ArcSwapOption::empty(),
+            resource_rules: ArcSwapOption::empty(),
             usage: Arc::new(usage),
         }
     }
@@ -175,8 +175,7 @@ impl RuleProvider {
     /// Answers for the use of pods and nodes by these rules from now on; `None`: not
     /// at all.
     pub(crate) fn tell_usage(&self, rules: Option<ResourceRules>) {
-        let queries = rules.map(ResourceQueries::new).map(Arc::new);
-        self.resource_queries.store(queries);
+        self.resource_rules.store(rules.map(Arc::new));
     }
 
     /// Replaces the metrics in force.
@@ -215,7 +214,7 @@ impl RuleProvider {
 
     /// Whether it answers for the use of pods and nodes.
     pub(crate) fn knows_usage(&self) -> bool {
-        self.resource_queries.load().is_some()
+        self.resource_rules.load().is_some()
     }
 
     async fn names(
@@ -322,7 +321,7 @@ impl RuleProvider {
     }
 
     pub(super) async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {
-        let queries = self.resource_queries.load_full();
+        let queries = self.resource_rules.load_full();
         let usage = UsageAnswer {
             queries: queries.ok_or(ProviderError::NoSuchMetric)?,
             inventory: self.objects.inventory(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::compute::ComputeLimit;
 use super::{ProviderError, StoreQuery, Which};
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
-use adapter_rules::resource::{ResourceQueries, ResourceQuery};
+use adapter_rules::resource::{ResourceRule, ResourceRules};
 use apimachinery::field_selector::FieldSelector;
 use apimachinery::labels::Labels;
 use apimachinery::quantity;
@@ -93,7 +93,7 @@ struct Object<'a> {
 /// The answer to a query for use.
 #[derive(Debug)]
 pub struct UsageAnswer {
-    pub(super) queries: Arc<ResourceQueries>,
+    pub(super) queries: Arc<ResourceRules>,
     /// The objects when Prometheus was asked: some always come or go meanwhile.
     pub(super) inventory: Arc<Inventory>,
     pub(super) query: UsageQuery,
@@ -183,7 +183,7 @@ impl UsageAnswer {
     fn asks_of(&self, group: &[Object<'_>]) -> Result<[StoreQuery; 2], ProviderError> {
         let names: Vec<&str> = group.iter().map(|object| object.name).collect();
         let namespace = group.first().and_then(|object| object.namespace);
-        let ask = |query: &ResourceQuery| {
+        let ask = |query: &ResourceRule| {
             let promql = match self.query.measured {
                 Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
                 Measured::Nodes => query.of_nodes(&names),
@@ -192,14 +192,14 @@ impl UsageAnswer {
             let promql = promql.map_err(|_| ProviderError::Unavailable)?;
             Ok(StoreQuery {
                 promql: promql.into(),
-                rule: query.place.into(),
+                rule: query.place.as_str().into(),
                 purpose: Purpose::Resource,
             })
         };
         Ok([ask(&self.queries.cpu)?, ask(&self.queries.memory)?])
     }
 
-    fn label<'q>(&self, query: &'q ResourceQuery) -> &'q str {
+    fn label<'q>(&self, query: &'q ResourceRule) -> &'q str {
         let label = match self.query.measured {
             Measured::Pods => &query.pod,
             Measured::Nodes => &query.node,
@@ -223,8 +223,11 @@ impl UsageAnswer {
             };
             return vec![("", amounts)];
         }
-        let name = |sample: &'a VectorSample, query: &ResourceQuery| {
-            sample.labels.get(query.container()).unwrap_or_default()
+        let name = |sample: &'a VectorSample, query: &ResourceRule| {
+            sample
+                .labels
+                .get(&query.container_label)
+                .unwrap_or_default()
         };
         let mut parts: BTreeMap<&str, Amounts> = BTreeMap::new();
         for (sample, milli) in cpu {

@@ -6,34 +6,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RuleFault;
+use super::labels::ResourceLabels;
 use super::query::{QueryRequest, Unanswerable, build};
-use super::rule::{ResourceRule, ResourceRules};
 use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
 
-/// `resourceRules`, with the labels of their objects.
-#[derive(Debug)]
-pub struct ResourceQueries {
+/// `resourceRules`, parsed.
+#[derive(Clone, Debug)]
+pub struct ResourceRules {
     /// CPU time.
-    pub cpu: ResourceQuery,
+    pub cpu: ResourceRule,
     /// Memory.
-    pub memory: ResourceQuery,
+    pub memory: ResourceRule,
     /// The window that values report.
     pub window: Duration,
 }
 
 /// `resourceRules.cpu` or `.memory`, with the labels of its objects.
-#[derive(Debug)]
-pub struct ResourceQuery {
+#[derive(Clone, Debug)]
+pub struct ResourceRule {
     /// Its key: `resourceRules.cpu`.
-    pub place: &'static str,
+    pub place: String,
     /// The label that names the pod.
     pub pod: Option<Arc<str>>,
     /// The label that names the node.
     pub node: Option<Arc<str>>,
     namespace: Option<Arc<str>>,
-    rule: ResourceRule,
+    container_query: Template,
+    node_query: Template,
+    /// The label that names the container.
+    pub container_label: String,
 }
 
 /// The kinds of these queries, which every cluster has.
@@ -55,66 +58,51 @@ fn kinds() -> [Kind; 3] {
     })
 }
 
-impl ResourceQueries {
-    /// The queries of these rules.
-    #[must_use]
-    pub fn new(rules: ResourceRules) -> Self {
-        Self {
-            cpu: ResourceQuery::new("resourceRules.cpu", rules.cpu),
-            memory: ResourceQuery::new("resourceRules.memory", rules.memory),
-            window: rules.window,
-        }
-    }
-}
-
 impl ResourceRules {
     /// Kinds that no label names, so that requests for them have no answer.
     #[must_use]
     pub fn unlabelled(&self) -> Vec<RuleFault> {
-        let queries = ResourceQueries::new(self.clone());
-        let of = |query: &ResourceQuery| {
-            let place = query.place;
-            [
-                ("pod", query.pod.is_none()),
-                ("namespace", query.namespace.is_none()),
-                ("node", query.node.is_none()),
-            ]
-            .into_iter()
-            .filter(|(_, missing)| *missing)
-            .map(|(kind, _)| RuleFault {
-                key: format!("{place}.resources"),
+        let of = |rule: &ResourceRule| {
+            let labels = [
+                ("pod", &rule.pod),
+                ("namespace", &rule.namespace),
+                ("node", &rule.node),
+            ];
+            let missing = labels.into_iter().filter(|(_, label)| label.is_none());
+            let faults = missing.map(|(kind, _)| RuleFault {
+                key: format!("{}.resources", rule.place),
                 line: 0,
                 column: 0,
                 message: format!(
                     "names no label for a {kind}: write overrides such as \
                      LABEL: {{resource: {kind}}}"
                 ),
-            })
-            .collect::<Vec<_>>()
+            });
+            faults.collect::<Vec<_>>()
         };
-        [of(&queries.cpu), of(&queries.memory)].concat()
+        [of(&self.cpu), of(&self.memory)].concat()
     }
 }
 
-impl ResourceQuery {
-    fn new(place: &'static str, rule: ResourceRule) -> Self {
+impl ResourceRule {
+    pub(super) fn new(
+        place: String,
+        [container_query, node_query]: [Template; 2],
+        labels: &ResourceLabels,
+        container_label: String,
+    ) -> Self {
         let all = kinds();
         let kinds = Kinds::new(all.to_vec());
-        let [pod, namespace, node] =
-            all.map(|kind| rule.labels.label(&kind, &kinds, &BTreeSet::new()));
+        let [pod, namespace, node] = all.map(|kind| labels.label(&kind, &kinds, &BTreeSet::new()));
         Self {
             place,
             pod,
             node,
             namespace,
-            rule,
+            container_query,
+            node_query,
+            container_label,
         }
-    }
-
-    /// The label that names the container.
-    #[must_use]
-    pub fn container(&self) -> &str {
-        &self.rule.container_label
     }
 
     /// The PromQL for the containers of pods in a namespace.
@@ -122,20 +110,19 @@ impl ResourceQuery {
         let (Some(place), Some(label)) = (&self.namespace, &self.pod) else {
             return Err(unlabelled());
         };
-        let by = [self.container()];
-        let by = if self.container().is_empty() {
-            &[][..]
-        } else {
-            &by
+        let by = [&*self.container_label];
+        let by = match self.container_label.is_empty() {
+            true => &[][..],
+            false => &by,
         };
         let within = Some((&**place, namespace));
-        ask(&self.rule.container_query, within, (label, names), by)
+        ask(&self.container_query, within, (label, names), by)
     }
 
     /// The PromQL for nodes.
     pub fn of_nodes(&self, names: &[&str]) -> Result<String, Unanswerable> {
         let label = self.node.as_ref().ok_or_else(unlabelled)?;
-        ask(&self.rule.node_query, None, (label, names), &[])
+        ask(&self.node_query, None, (label, names), &[])
     }
 }
 

@@ -6,6 +6,7 @@ use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, SeriesFilter, regex};
 use super::query;
 use super::raw::{self, Checked, Text, without_alias};
+use super::resource::{ResourceRule, ResourceRules};
 use super::template::Template;
 
 /// An entry of `rules` or `externalRules`.
@@ -61,30 +62,6 @@ impl Rules {
         }
         rules
     }
-}
-
-/// `resourceRules`: the resource metrics API, parsed.
-#[derive(Clone, Debug)]
-pub struct ResourceRules {
-    /// CPU time.
-    pub(crate) cpu: ResourceRule,
-    /// Memory.
-    pub(crate) memory: ResourceRule,
-    /// The window that values report, milliseconds.
-    pub(crate) window: std::time::Duration,
-}
-
-/// `resourceRules.cpu` or `.memory`.
-#[derive(Clone, Debug)]
-pub(crate) struct ResourceRule {
-    /// The query for containers.
-    pub(super) container_query: Template,
-    /// The query for nodes.
-    pub(super) node_query: Template,
-    /// Which labels name pods, namespaces and nodes.
-    pub(crate) labels: ResourceLabels,
-    /// The label that names the container.
-    pub(crate) container_label: String,
 }
 
 impl ResourceRules {
@@ -306,16 +283,15 @@ impl Reader {
             raw.container_query.as_ref(),
         );
         let node_query = self.query(&format!("{field}.nodeQuery"), raw.node_query.as_ref());
-        let labels = self.resources(&format!("{field}.resources"), raw.resources.as_ref());
-        let container_label = text(raw.container_label.as_ref())
-            .unwrap_or_default()
-            .to_owned();
-        Some(ResourceRule {
-            container_query: container_query?,
-            node_query: node_query?,
-            labels: labels?.0,
-            container_label,
-        })
+        let (labels, _) = self.resources(&format!("{field}.resources"), raw.resources.as_ref())?;
+        Some(ResourceRule::new(
+            format!("{}.{field}", self.place),
+            [container_query?, node_query?],
+            &labels,
+            text(raw.container_label.as_ref())
+                .unwrap_or_default()
+                .to_owned(),
+        ))
     }
 }
 

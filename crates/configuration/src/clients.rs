@@ -1,7 +1,7 @@
 //! The clients of the Prometheus of a configuration.
 
 use prometheus_source::prometheus::promql::PromqlClient;
-use prometheus_source::{KeyHasher, Prometheus, Source};
+use prometheus_source::{KeyHasher, Prometheus};
 
 use super::Config;
 
@@ -9,7 +9,7 @@ use super::Config;
 #[derive(Debug)]
 pub struct Clients {
     /// For GPU series.
-    pub source: Source,
+    pub source: Prometheus,
     /// For the queries of rules.
     pub promql: PromqlClient,
 }
@@ -36,9 +36,6 @@ impl Clients {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
         let source = Prometheus::new(settings.clone(), KeyHasher::new())?;
         let promql = PromqlClient::new(settings, source.replicas())?;
-        Ok(Self {
-            source: Source::Prometheus(Box::new(source)),
-            promql,
-        })
+        Ok(Self { source, promql })
     }
 }

@@ -92,19 +92,9 @@ impl PrometheusFlags {
         for (name, value) in &self.prometheus_header {
             headers.append(name, value.clone());
         }
-        let client = self
-            .prometheus_client_tls_cert_file
-            .clone()
-            .zip(self.prometheus_client_tls_key_file.clone());
         let flags = Flags {
             prometheus_url: self.prometheus_url.clone(),
             credentials,
-            auth: self.auth(),
-            ca_file: self.prometheus_ca_file.clone(),
-            client: client.map(|(cert, key)| ClientPair {
-                cert: Pem::File(cert),
-                key: Pem::File(key),
-            }),
             headers,
             verb: self.prometheus_verb.as_deref().map(|verb| {
                 match verb.eq_ignore_ascii_case("POST") {
@@ -124,28 +114,40 @@ impl PrometheusFlags {
         Ok((config, Some(ConfigFile { path, text, flags })))
     }
 
-    fn auth(&self) -> Option<Auth> {
-        let token = self.prometheus_token_file.clone();
-        self.prometheus_auth
-            .clone()
-            .or(token.map(Auth::BearerTokenFile))
-    }
-
-    /// Credentials of a kubeconfig or of the pod; other flags override them.
-    fn credentials(&self) -> Result<Option<Credentials>, KubeconfigError> {
-        let Some(path) = &self.prometheus_auth_config else {
-            let of_pod = || Credentials::of_service_account(Path::new(SERVICE_ACCOUNT));
-            return Ok(self.prometheus_auth_incluster.then(of_pod));
+    /// Credentials of a kubeconfig or of the pod, which the other flags override.
+    fn credentials(&self) -> Result<Credentials, KubeconfigError> {
+        let mut credentials = match &self.prometheus_auth_config {
+            Some(path) => kubeconfig::credentials(path)?,
+            None if self.prometheus_auth_incluster => {
+                Credentials::of_service_account(Path::new(SERVICE_ACCOUNT))
+            }
+            None => Credentials::default(),
         };
-        let credentials = kubeconfig::credentials(path)?;
-        if credentials.tls.unverified && self.prometheus_ca_file.is_none() {
+        if let Some(auth) = &self.prometheus_auth {
+            credentials.auth.clone_from(auth);
+        } else if let Some(file) = &self.prometheus_token_file {
+            credentials.auth = Auth::BearerTokenFile(file.clone());
+        }
+        let tls = &mut credentials.tls;
+        if let Some(file) = &self.prometheus_ca_file {
+            tls.ca = Some(Pem::File(file.clone()));
+            tls.unverified = false;
+        }
+        let cert = self.prometheus_client_tls_cert_file.clone();
+        if let Some((cert, key)) = cert.zip(self.prometheus_client_tls_key_file.clone()) {
+            tls.client = Some(ClientPair {
+                cert: Pem::File(cert),
+                key: Pem::File(key),
+            });
+        }
+        if tls.unverified {
             tracing::warn!(
                 "--prometheus-auth-config: insecure-skip-tls-verify: any server at that address is \
                  accepted as Prometheus and receives the credentials: set certificate-authority \
                  instead"
             );
         }
-        Ok(Some(credentials))
+        Ok(credentials)
     }
 }
 

@@ -32,23 +32,22 @@ mod shown;
 mod tests;
 mod value;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use http::HeaderMap;
 use serde::Deserialize;
 
 use adapter_rules::raw::{self, Checked, RuleEntry};
-use adapter_rules::rule::{ResourceRules, Rules};
+use adapter_rules::resource::ResourceRules;
+use adapter_rules::rule::Rules;
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::policy::{MetricSpec, Policy};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::SignalSpec;
 use limits::file::{self, yaml};
-use prometheus_source::settings::{
-    Addresses, Auth, ClientPair, Credentials, Pem, PrometheusSettings, Verb,
-};
+use prometheus_source::settings::{Addresses, Credentials, PrometheusSettings, Verb};
 
 use connection::Connection;
 use gpu::Gpu;
@@ -81,14 +80,8 @@ struct File {
 pub struct Flags {
     /// `--prometheus-url`.
     pub prometheus_url: Option<Addresses>,
-    /// `--prometheus-auth-config` or `--prometheus-auth-incluster`.
-    pub credentials: Option<Credentials>,
-    /// `--prometheus-auth` or `--prometheus-token-file`.
-    pub auth: Option<Auth>,
-    /// `--prometheus-ca-file`.
-    pub ca_file: Option<PathBuf>,
-    /// `--prometheus-client-tls-cert-file` and `-key-file`.
-    pub client: Option<ClientPair>,
+    /// The flags about authentication and certificates.
+    pub credentials: Credentials,
     /// `--prometheus-header`; each replaces the file's of the same name.
     pub headers: HeaderMap,
     /// `--prometheus-verb`.
@@ -98,19 +91,8 @@ pub struct Flags {
 impl Flags {
     /// Applies the flags over the file's settings.
     fn apply(&self, settings: &mut PrometheusSettings) {
-        if let Some(credentials) = &self.credentials {
-            credentials.apply(&mut settings.auth, &mut settings.tls);
-        }
-        if let Some(auth) = &self.auth {
-            settings.auth.clone_from(auth);
-        }
-        if let Some(file) = &self.ca_file {
-            settings.tls.ca = Some(Pem::File(file.clone()));
-            settings.tls.unverified = false;
-        }
-        if let Some(client) = &self.client {
-            settings.tls.client = Some(client.clone());
-        }
+        self.credentials
+            .apply(&mut settings.auth, &mut settings.tls);
         for name in self.headers.keys() {
             settings.headers.remove(name);
         }

@@ -14,7 +14,7 @@ use gpu_metrics::policy::{
 };
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::signal::{SignalId, Unit};
-use prometheus_source::settings::{Compression, NameMatching, Password, parse_url};
+use prometheus_source::settings::{Auth, Compression, NameMatching, Password, Pem, Tls, parse_url};
 
 use super::*;
 
@@ -370,11 +370,15 @@ fn flags_win_over_the_file() {
     headers.insert("x-scope-orgid", "b".parse().unwrap());
     let flags = Flags {
         prometheus_url: Some("http://flag:9090".parse().unwrap()),
-        auth: Some(Auth::BearerTokenFile("/token".into())),
-        ca_file: Some("/ca".into()),
+        credentials: Credentials {
+            auth: Auth::BearerTokenFile("/token".into()),
+            tls: Tls {
+                ca: Some(Pem::File("/ca".into())),
+                ..Tls::default()
+            },
+        },
         headers,
         verb: Some(Verb::Post),
-        ..Flags::default()
     };
     let text = "prometheus: {url: \"http://p:9090\", timeout: 3s, headers: {X-Scope-OrgID: a, X-Other: c}, \
                 auth: {basic: {username: u, passwordFile: /p}}}";

@@ -45,11 +45,15 @@ fn own_hpa(scaled_object: &ScaledObject) -> String {
 /// of replicas.
 pub const PAUSED: &str = "autoscaling.keda.sh/paused";
 
+/// What Go's `strconv.ParseBool`, by which KEDA reads the annotation, takes for false.
+const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
+
 /// Whether annotations pause a ScaledObject: KEDA then deletes its HPA.
 fn is_paused(scaled_object: &ScaledObject) -> bool {
     let annotations = &scaled_object["metadata"]["annotations"];
     let paused = annotations[PAUSED].as_str();
-    paused.is_some_and(|it| it != "false") || annotations[format!("{PAUSED}-replicas")].is_string()
+    paused.is_some_and(|it| !FALSE.contains(&it))
+        || annotations[format!("{PAUSED}-replicas")].is_string()
 }
 
 /// Whether a VPA sets a resource of at least one container.

@@ -349,17 +349,7 @@ impl Error {
             // Some engines return this status inside a 200.
             Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
             Self::Query { error, .. } => limit_of(Cause::of(422, error)),
-            Self::Unreachable { .. }
-            | Self::TooMany { .. }
-            | Self::NoRoom { .. }
-            | Self::Tls { .. }
-            | Self::Credentials { .. }
-            | Self::Unauthenticated { .. }
-            | Self::Truncated { .. }
-            | Self::NotAnAnswer { .. }
-            | Self::Partial { .. }
-            | Self::NullData { .. }
-            | Self::ClockSkew { .. } => None,
+            _ => None,
         }
     }
 

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{Error, ErrorKind, Told};
-use apimachinery::condition::{Condition, State};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalId;
 
-/// Whether queries fail for one reason.
-#[derive(Clone, Debug, Default)]
+/// A reason for which queries fail.
+#[derive(Clone, Debug)]
 struct Reason {
-    condition: Condition<Told, Timestamp>,
+    /// The last failure.
+    told: Told,
+    since: Timestamp,
     /// Time of the last failed query.
     latest: Timestamp,
     failures: u64,
@@ -31,11 +32,19 @@ pub struct Journal {
 impl Journal {
     /// A query of `signal` failed. Returns whether to log it: the reason is new.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
-        let reason = self.reasons.entry(error.kind()).or_default();
+        let is_new = !self.reasons.contains_key(&error.kind());
+        let reason = self.reasons.entry(error.kind()).or_insert_with(|| Reason {
+            told: error.told(),
+            since: now,
+            latest: now,
+            failures: 0,
+            signals: BTreeSet::new(),
+        });
+        reason.told = error.told();
         reason.latest = now;
         reason.failures += 1;
         reason.signals.insert(signal);
-        reason.condition.set(Some(error.told()), now) == Some(State::Ok)
+        is_new
     }
 
     /// A query of `signal` succeeded. Returns the lines to log, for reasons for
@@ -49,10 +58,9 @@ impl Journal {
             if !reason.signals.is_empty() {
                 return true;
             }
-            let since = reason.condition.state().since().unwrap_or(now);
             healed.push(format!(
                 "answers again after {} ({}, {} failed queries)",
-                format_duration(now.since(since)),
+                format_duration(now.since(reason.since)),
                 kind.label(),
                 reason.failures
             ));
@@ -65,14 +73,12 @@ impl Journal {
     #[must_use]
     pub fn trouble(&self) -> Option<(&Told, Timestamp)> {
         let latest = self.reasons.values().max_by_key(|reason| reason.latest)?;
-        let told = latest.condition.state().reason()?;
-        Some((told, self.starts().min()?))
+        Some((&latest.told, self.starts().min()?))
     }
 
     /// When each open reason began.
     fn starts(&self) -> impl Iterator<Item = Timestamp> {
-        let reasons = self.reasons.values();
-        reasons.filter_map(|reason| reason.condition.state().since())
+        self.reasons.values().map(|reason| reason.since)
     }
 
     /// The failing signals, if another signal has been answered since they began to

@@ -75,12 +75,14 @@ impl Prometheus {
     }
 
     /// The address in use, without credentials and parameters.
-    pub(crate) fn address(&self) -> &str {
+    #[must_use]
+    pub fn address(&self) -> &str {
         &self.endpoint.replicas.asked().address
     }
 
-    /// The labels that every series must have.
-    pub(crate) fn matchers(&self) -> &[(String, String)] {
+    /// The labels that every series must have (`prometheus.matchers`).
+    #[must_use]
+    pub fn matchers(&self) -> &[(String, String)] {
         &self.endpoint.settings.matchers
     }
 
@@ -97,7 +99,8 @@ impl Prometheus {
     }
 
     /// Sends queries concurrently, each answered into its own batch. `now` is the
-    /// time of the call, and is compared with the server's clock.
+    /// time of the call, and is compared with the server's clock; a query's `at` equals
+    /// it except when the past is read. The batch of a failed query is empty.
     pub async fn fetch(
         &mut self,
         queries: &[SignalQuery<'_>],

@@ -1,12 +1,13 @@
-//! Exporters as real HTTP endpoints on the loopback interface.
+//! A fleet over HTTP, on the loopback interface: its exporters, or its Prometheus.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
@@ -15,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub use super::overrides::Controls;
 
 use super::fleet::Fleet;
+use apimachinery::duration::parse_duration;
 use apimachinery::time::Timestamp;
 
 /// A listening exporter. Dropping it stops it and its connections.
@@ -58,74 +60,109 @@ where
 {
     let mut running = Vec::with_capacity(fleet.exporters().len());
     for index in 0..fleet.exporters().len() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let addr = listener.local_addr()?;
-        let endpoint = Endpoint {
-            fleet: Arc::clone(&fleet),
-            controls: Arc::clone(&controls),
-            clock: clock.clone(),
-            index,
+        let (fleet, controls) = (Arc::clone(&fleet), Arc::clone(&controls));
+        let clock = clock.clone();
+        let answer = move |method: &Method, uri: &Uri| {
+            let text = fleet.exposition_under(index, clock(), &controls.now())?;
+            let (status, body) = match (method, uri.path()) {
+                (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, text),
+                (&Method::GET, "/health") => (StatusCode::OK, "OK".to_owned()),
+                _ => (StatusCode::NOT_FOUND, String::new()),
+            };
+            Some(response(
+                status,
+                "text/plain; version=0.0.4; charset=utf-8",
+                body,
+            ))
         };
-        let task = tokio::spawn(accept(listener, endpoint));
+        let (addr, task) = listen(answer).await?;
         running.push(RunningExporter { index, addr, task });
     }
     Ok(running)
 }
 
-/// The state of one endpoint.
-#[derive(Clone)]
-struct Endpoint<C> {
-    fleet: Arc<Fleet>,
-    controls: Arc<Controls>,
-    clock: C,
-    index: usize,
-}
-
-/// Owns the connections, which end with the task.
-async fn accept<C>(listener: TcpListener, endpoint: Endpoint<C>)
-where
-    C: Fn() -> Timestamp + Clone + Send + Sync + 'static,
-{
-    let mut connections = JoinSet::new();
-    loop {
-        while connections.try_join_next().is_some() {}
-        let Ok((stream, _)) = listener.accept().await else {
-            continue;
+/// Serves the Prometheus of a fleet on a port of 127.0.0.1, for as long as the process
+/// runs. It answers the range selectors of a poll. Returns its address.
+///
+/// # Errors
+/// When no port can be bound.
+pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
+    let answer = move |_: &Method, uri: &Uri| {
+        let (status, body) = match range(&fleet, uri) {
+            Some(body) => (StatusCode::OK, body),
+            None => (StatusCode::BAD_REQUEST, "no range selector".to_owned()),
         };
-        let endpoint = endpoint.clone();
-        connections.spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = endpoint.answer(&request);
-                async move { answer.ok_or(Silent) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new();
-            // An error here means that a scraper left or the exporter is silent.
-            let _ = connection
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
+        Some(response(status, "application/json", body))
+    };
+    let (address, _) = listen(answer).await?;
+    Ok(address)
 }
 
-/// The exporter does not answer.
+/// The answer to `{__name__=~"A|B"}[1m]`.
+fn range(fleet: &Fleet, uri: &Uri) -> Option<String> {
+    let params = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    let (mut query, mut time) = (None, None);
+    for (name, value) in params {
+        match &*name {
+            "query" => query = Some(value),
+            "time" => time = Some(value),
+            _ => {}
+        }
+    }
+    let query = query?;
+    let (selector, range) = query.split_once("}[")?;
+    let names: Vec<&str> = selector.split('"').nth(1)?.split('|').collect();
+    let range = parse_duration(range.strip_suffix(']')?).ok()?;
+    let seconds: f64 = time?.parse().ok()?;
+    let at = Timestamp::from_millis((seconds * 1000.0).round() as i64);
+    Some(fleet.prometheus_json(&names, at, range))
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let kind = header::HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// The peer does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("the exporter is silent")]
+#[error("silent")]
 struct Silent;
 
-impl<C: Fn() -> Timestamp> Endpoint<C> {
-    fn answer<B>(&self, request: &Request<B>) -> Option<Response<Full<Bytes>>> {
-        let at = (self.clock)();
-        let overrides = self.controls.now();
-        let text = self.fleet.exposition_under(self.index, at, &overrides)?;
-        let (status, body) = match (request.method(), request.uri().path()) {
-            (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, Bytes::from(text)),
-            (&Method::GET, "/health") => (StatusCode::OK, Bytes::from_static(b"OK")),
-            _ => (StatusCode::NOT_FOUND, Bytes::new()),
-        };
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        let plain = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, plain);
-        Some(response)
-    }
+/// Serves what `answer` returns on a port of its own; with `None` the connection ends.
+async fn listen<A>(answer: A) -> io::Result<(SocketAddr, JoinHandle<()>)>
+where
+    A: Fn(&Method, &Uri) -> Option<Response<Full<Bytes>>> + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    let answer = Arc::new(answer);
+    let task = tokio::spawn(async move {
+        // They end with the task.
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
+            let answer = Arc::clone(&answer);
+            connections.spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let answer = Arc::clone(&answer);
+                    let (method, uri) = (request.method().clone(), request.uri().clone());
+                    // The text of a large fleet takes a second.
+                    let answered = tokio::task::spawn_blocking(move || answer(&method, &uri));
+                    async move { answered.await.ok().flatten().ok_or(Silent) }
+                });
+                let connection = hyper::server::conn::http1::Builder::new();
+                // An error here means that a client left or the answer is none.
+                let _ = connection
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+            });
+        }
+    });
+    Ok((address, task))
 }

@@ -27,6 +27,8 @@ pub(super) struct PodRecord {
     pub(super) until: Option<Timestamp>,
     /// Until when it is listed as finished.
     pub(super) listed_until: Option<Timestamp>,
+    /// The devices that it holds; one twice for two replicas of it.
+    pub(super) devices: Vec<usize>,
 }
 
 /// A pod that holds a device.
@@ -47,7 +49,6 @@ pub struct Holder<'a> {
 /// A span of time for which a pod holds a device, or a replica of it.
 #[derive(Clone, Debug)]
 pub(super) struct Tenancy {
-    pub(super) device: u32,
     pub(super) replica: Option<u32>,
     pub(super) pod: u32,
     pub(super) from: Timestamp,
@@ -67,11 +68,8 @@ pub(super) struct Orchestrator {
     pub(super) pods: Vec<PodRecord>,
     pub(super) workloads: Vec<Workload>,
     pub(super) namespaces: Vec<Arc<str>>,
-    tenancies: Vec<Tenancy>,
-    /// Range of each device's tenancies.
-    ranges: Vec<(usize, usize)>,
-    /// Indices of tenancies, by pod.
-    by_pod: Vec<Vec<u32>>,
+    /// Of each device, in the order of time.
+    tenancies: Vec<Vec<Tenancy>>,
 }
 
 impl Orchestrator {
@@ -80,48 +78,25 @@ impl Orchestrator {
             machines,
             workloads: Workloads::new(machines),
             pods: Vec::new(),
-            tenancies: Vec::new(),
+            tenancies: vec![Vec::new(); machines.devices.len()],
             slots: 0,
         };
         builder.place_all();
         let mut tenancies = builder.tenancies;
-        tenancies.sort_by_key(|tenancy| (tenancy.device, tenancy.from, tenancy.replica));
-        let mut ranges = Vec::with_capacity(machines.devices.len());
-        let mut start = 0;
-        for device in 0..machines.devices.len() {
-            let len = tenancies[start..]
-                .iter()
-                .take_while(|tenancy| tenancy.device as usize == device)
-                .count();
-            ranges.push((start, start + len));
-            start += len;
-        }
-        let mut by_pod = vec![Vec::new(); builder.pods.len()];
-        for (index, tenancy) in (0u32..).zip(&tenancies) {
-            by_pod[tenancy.pod as usize].push(index);
+        for holders in &mut tenancies {
+            holders.sort_by_key(|tenancy| (tenancy.from, tenancy.replica));
         }
         Self {
             pods: builder.pods,
             workloads: builder.workloads.table,
             namespaces: builder.workloads.namespaces,
             tenancies,
-            ranges,
-            by_pod,
         }
     }
 
     /// All holders of the device, over all time.
     pub(super) fn tenancies(&self, device: usize) -> &[Tenancy] {
-        self.ranges
-            .get(device)
-            .map_or(&[], |&(start, end)| &self.tenancies[start..end])
-    }
-
-    /// Every device that the pod ever holds.
-    pub(super) fn of_pod(&self, pod: usize) -> impl Iterator<Item = &Tenancy> {
-        self.by_pod[pod]
-            .iter()
-            .map(|&index| &self.tenancies[index as usize])
+        self.tenancies.get(device).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -129,7 +104,7 @@ struct Builder<'a> {
     machines: &'a Machines,
     workloads: Workloads,
     pods: Vec<PodRecord>,
-    tenancies: Vec<Tenancy>,
+    tenancies: Vec<Vec<Tenancy>>,
     slots: u32,
 }
 
@@ -137,7 +112,7 @@ struct Builder<'a> {
 struct Slot {
     number: u32,
     node: u32,
-    devices: Vec<(u32, Option<u32>)>,
+    devices: Vec<(usize, Option<u32>)>,
     noise: Noise,
     idle: bool,
 }
@@ -152,21 +127,20 @@ impl Builder<'_> {
             let mut whole = Vec::new();
             for index in first..end {
                 let device = &self.machines.devices[index];
-                let number = u32::try_from(index).unwrap_or(u32::MAX);
                 if device.parent {
                 } else if device.replicas > 1 {
-                    self.share_out(node, number, device.replicas);
+                    self.share_out(node, index, device.replicas);
                 } else if device.mig.is_some() {
-                    self.fill(node, vec![(number, None)]);
+                    self.fill(node, vec![(index, None)]);
                 } else {
-                    whole.push(number);
+                    whole.push(index);
                 }
             }
             self.place_whole(node, &whole);
         }
     }
 
-    fn place_whole(&mut self, node: u32, whole: &[u32]) {
+    fn place_whole(&mut self, node: u32, whole: &[usize]) {
         let sizes = &self.machines.scenario.workloads.gpus_per_pod;
         let mut rest = whole;
         while !rest.is_empty() {
@@ -182,7 +156,7 @@ impl Builder<'_> {
 
     /// A time-sliced card: the first pod holds its first and last replica, each
     /// other pod one (docs/exporter.md, "Lines", e); one replica may stay free.
-    fn share_out(&mut self, node: u32, device: u32, replicas: u32) {
+    fn share_out(&mut self, node: u32, device: usize, replicas: u32) {
         if replicas >= 4 {
             let ends = vec![(device, Some(0)), (device, Some(replicas - 1))];
             self.fill(node, ends);
@@ -197,7 +171,7 @@ impl Builder<'_> {
     }
 
     /// Places pods on a slot.
-    fn fill(&mut self, node: u32, devices: Vec<(u32, Option<u32>)>) {
+    fn fill(&mut self, node: u32, devices: Vec<(usize, Option<u32>)>) {
         let number = self.slots;
         self.slots += 1;
         let knobs = &self.machines.scenario.workloads;
@@ -275,6 +249,7 @@ impl Builder<'_> {
             from,
             until,
             listed_until,
+            devices: slot.devices.iter().map(|(device, _)| *device).collect(),
         });
         let last = slot.devices.len() - 1;
         for (place, &(device, replica)) in slot.devices.iter().enumerate() {
@@ -284,8 +259,7 @@ impl Builder<'_> {
                 None if idles => LoadClass::Idle,
                 None => open.class,
             };
-            self.tenancies.push(Tenancy {
-                device,
+            self.tenancies[device].push(Tenancy {
                 replica,
                 pod,
                 from,

@@ -27,6 +27,8 @@ impl Scenario {
         scenario.exporters.interval = secs(2);
         scenario.exporters.memory_zero_rate = 0.02;
         scenario.scrape.interval = secs(2);
+        // Old exporters do not name the node, and a free GPU has no pod that does.
+        scenario.scrape.node_label = true;
         scenario.workloads.namespaces = 3;
         scenario.workloads.handover_every = 9;
         scenario

@@ -132,6 +132,8 @@ pub struct ScrapePath {
     pub replicas: u32,
     /// A second job scrapes the same exporters under this scheme.
     pub second_job: Option<LabelScheme>,
+    /// Whether the targets have the label `node`.
+    pub node_label: bool,
     /// Rate of scrapes that fail as a whole.
     pub failed_rate: f64,
 }
@@ -188,6 +190,7 @@ impl Scenario {
                 interval: Duration::from_secs(15),
                 replicas: 1,
                 second_job: None,
+                node_label: false,
                 failed_rate: 0.0,
             },
         }

@@ -123,6 +123,10 @@ impl ScrapeTarget {
                 }
             }
         }
+        if path.node_label {
+            let node = machines.nodes[scraped.node as usize].name.clone();
+            labels.push(("node", node));
+        }
         if path.replicas > 1 {
             labels.push(("prometheus", "monitoring/k8s".to_owned()));
             labels.push(("prometheus_replica", format!("prometheus-k8s-{replica}")));

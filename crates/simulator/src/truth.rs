@@ -1,6 +1,7 @@
 //! The truth beside the data: the exact state, and how far samples may deviate from it
 //! (docs/exporter.md, "Scenarios").
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -52,13 +53,12 @@ impl Fleet {
         to: Timestamp,
     ) -> Option<TrueMean> {
         let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
-        let mut pods = self.orchestrator.pods.iter().enumerate();
+        let mut pods = self.orchestrator.pods.iter();
         // The later of two pods of one name.
-        let (index, record) = pods.rfind(|(_, record)| {
+        let record = pods.rfind(|record| {
             record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
         })?;
-        let tenancies = self.orchestrator.of_pod(index);
-        let devices: BTreeSet<_> = tenancies.map(|tenancy| tenancy.device as usize).collect();
+        let devices: BTreeSet<usize> = record.devices.iter().copied().collect();
         let from = record.from.max(from);
         let to = record.until.map_or(to, |until| until.min(to));
         Some(self.integrate(&devices, from, to))
@@ -98,9 +98,9 @@ impl Fleet {
         let mut workloads = self.orchestrator.workloads.clone();
         let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
         workloads.push(self.exporter_workload());
-        let records = self.orchestrator.pods.iter().enumerate();
-        let listed = records.filter(|(_, pod)| is_listed(pod, at));
-        let mut pods: Vec<_> = listed.map(|(index, _)| self.pod(index, at)).collect();
+        let listed = self.orchestrator.pods.iter();
+        let listed = listed.filter(|pod| is_listed(pod, at));
+        let mut pods: Vec<_> = listed.map(|pod| self.pod(pod, at)).collect();
         pods.extend(self.exporters.iter().map(|exporter| {
             Pod {
                 namespace: exporter.namespace.into(),
@@ -166,19 +166,15 @@ impl Fleet {
 
     /// Pods that departed within [`REMEMBERED`], for each name the last first.
     fn departed(&self, at: Timestamp) -> Vec<Pod> {
-        let records = self.orchestrator.pods.iter().enumerate();
+        let records = self.orchestrator.pods.iter();
         let mut departed: Vec<_> = records
-            .filter(|(_, pod)| pod.from <= at && !is_listed(pod, at))
-            .filter_map(|(index, pod)| Some((pod.until.max(pod.listed_until)?, index)))
+            .filter(|pod| pod.from <= at && !is_listed(pod, at))
+            .filter_map(|pod| Some((pod.until.max(pod.listed_until)?, pod)))
             .filter(|(gone, _)| at < *gone + REMEMBERED)
             .collect();
-        let name = |index: usize| {
-            let pod = &self.orchestrator.pods[index];
-            (&pod.namespace, &pod.name)
-        };
-        departed.sort_by(|left, right| (name(left.1), right.0).cmp(&(name(right.1), left.0)));
+        departed.sort_by_key(|(gone, pod)| (&pod.namespace, &pod.name, Reverse(*gone)));
         let pods = departed.into_iter();
-        pods.map(|(_, index)| self.pod(index, at)).collect()
+        pods.map(|(_, pod)| self.pod(pod, at)).collect()
     }
 
     fn exporter_pods(&self) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
@@ -202,10 +198,8 @@ impl Fleet {
     }
 
     /// A pod in its state at a time.
-    fn pod(&self, index: usize, at: Timestamp) -> Pod {
-        let pod = &self.orchestrator.pods[index];
+    fn pod(&self, pod: &PodRecord, at: Timestamp) -> Pod {
         let running = is_running(pod, at);
-        let held = self.orchestrator.of_pod(index).count();
         Pod {
             namespace: Arc::clone(&pod.namespace),
             name: Arc::clone(&pod.name),
@@ -220,7 +214,7 @@ impl Fleet {
             started: Some(pod.from),
             running_since: running.then_some(pod.from),
             ended: None,
-            gpus: u32::try_from(held).unwrap_or(u32::MAX).max(1),
+            gpus: u32::try_from(pod.devices.len()).unwrap_or(u32::MAX),
             uncounted: false,
             daemon: false,
             owners: pod.owners.clone(),

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{
     CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, running, series_of,
 };
-use crate::controlplane::{Authority, ControlPlane, Extent, Registration};
+use crate::controlplane::authority::Authority;
+use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
 use crate::program::eventually;
@@ -304,13 +305,38 @@ async fn five_hundred_autoscalers() {
             histogram,
             metric,
         };
-        plane.register(Registration {
-            namespace: "bench",
-            service: "bench",
-            port: case.side.port(),
-            ca: &authority.pem(),
-            apis: &[(GROUP, "v1beta2"), (GROUP, "v1beta1")],
-        });
+        register(&plane, case.side.port(), &authority.pem());
         measured(&case, scene, &prometheus).await;
     }
+}
+
+/// Directs the group to a server on this machine, whose certificate is of this authority.
+/// The aggregator follows a Service of type ExternalName to `localhost`.
+fn register(plane: &ControlPlane, port: u16, authority: &str) {
+    let name = json!({"name": "bench"});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "bench", "namespace": "bench"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+    });
+    let mut items = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name}),
+        service,
+    ];
+    let bundle = k8s_openapi::ByteString(authority.as_bytes().to_vec());
+    items.extend(
+        [("v1beta2", 100), ("v1beta1", 99)].map(|(version, priority)| {
+            json!({
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": format!("{version}.{GROUP}")},
+                "spec": {
+                    "group": GROUP, "version": version,
+                    "groupPriorityMinimum": 100, "versionPriority": priority,
+                    "caBundle": bundle,
+                    "service": {"namespace": "bench", "name": "bench", "port": port},
+                },
+            })
+        }),
+    );
+    plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::controlplane::Authority;
+use crate::controlplane::authority::Authority;
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 

@@ -24,7 +24,7 @@ struct Scene {
     reload: Reload,
     file: ConfigFile,
     rules: watch::Receiver<Arc<RuleSet>>,
-    gpus: mpsc::UnboundedReceiver<(Config, Source)>,
+    gpus: mpsc::UnboundedReceiver<(Config, Prometheus)>,
     provider: Arc<RuleProvider>,
     serves_resources: Arc<AtomicBool>,
     telemetry: Telemetry,

@@ -1,4 +1,4 @@
-//! The simulated fleet behind real exporter endpoints.
+//! The simulated fleet and its Prometheus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use tokio::sync::watch;
 use cluster_state::clock;
 use gpu_metrics::inventory::Inventory;
 use kubectl_gpu_metrics::Failure;
-use prometheus_source::{ExporterTarget, Exporters, KeyHasher, Source};
-use simulator::live::{self, Controls, RunningExporter};
+use prometheus_source::settings::{PrometheusSettings, parse_url};
+use prometheus_source::{KeyHasher, Prometheus};
+use simulator::live;
 use simulator::{Fleet, Scenario};
 
 /// Every simulated fleet has this namespace.
@@ -18,12 +19,11 @@ pub(super) const NAMESPACE: &str = "team-a";
 /// GPUs on one simulated node.
 const GPUS_PER_NODE: u32 = 8;
 
-/// The exporters renew their readings and are scraped this often. Two readings make a
-/// value, so the first value is there after a few seconds.
+/// The exporters renew their readings and are scraped this often.
 pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
-/// Starts the exporters of a fleet; the source scrapes them.
-pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Source), Failure> {
+/// Starts the Prometheus of a fleet.
+pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Prometheus), Failure> {
     let mut scenario = Scenario::demo().starting_at(clock::now());
     scenario.seed = seed;
     scenario.nodes = gpus.div_ceil(GPUS_PER_NODE);
@@ -31,24 +31,11 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Source
     let fleet = Arc::new(Fleet::new(scenario));
     let failed =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("the simulated fleet: {error}"));
-    let running = live::serve(
-        Arc::clone(&fleet),
-        Arc::new(Controls::default()),
-        clock::now,
-    )
-    .await
-    .map_err(|error| failed(&error))?;
-    let targets = running
-        .iter()
-        .map(|exporter| target(&fleet, exporter))
-        .collect();
-    let exporters = Exporters::new(targets, KeyHasher::new()).map_err(|error| failed(&error))?;
-    // They answer as long as the process runs.
-    tokio::spawn(async move {
-        let _exporters = running;
-        std::future::pending::<()>().await;
-    });
-    Ok((fleet, Source::Exporters(Box::new(exporters))))
+    let served = live::serve_prometheus(Arc::clone(&fleet)).await;
+    let address = served.map_err(|error| failed(&error))?;
+    let url = parse_url(&format!("http://{address}")).map_err(|error| failed(&error))?;
+    let source = Prometheus::new(PrometheusSettings::new(url), KeyHasher::new());
+    Ok((fleet, source.map_err(|error| failed(&error))?))
 }
 
 /// The fleet's objects, as they change.
@@ -64,24 +51,39 @@ pub(super) fn inventory(fleet: Arc<Fleet>) -> watch::Receiver<Arc<Inventory>> {
     inventory
 }
 
-/// Labels that a ServiceMonitor gives the target (docs/exporter.md, "After the
-/// scrape").
-fn target(fleet: &Fleet, running: &RunningExporter) -> ExporterTarget {
-    let exporter = &fleet.exporters()[running.index];
-    let labels = [
-        ("job", "nvidia-dcgm-exporter"),
-        ("instance", &exporter.instance),
-        ("namespace", exporter.namespace),
-        ("pod", &exporter.pod),
-        ("container", "nvidia-dcgm-exporter"),
-        ("service", "nvidia-dcgm-exporter"),
-        // Old exporters do not name the node, and a free GPU has no pod that does.
-        ("node", &fleet.nodes()[exporter.node as usize].name),
-    ];
-    ExporterTarget {
-        url: format!("http://{}/metrics", running.addr),
-        labels: labels
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec(),
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use gpu_metrics::batch::Batch;
+    use gpu_metrics::dcgm::fields;
+    use prometheus_source::{DeviceSelection, SignalQuery};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_source_reads_the_past_of_all_gpus() {
+        let (_fleet, mut source) = simulate(24, 42).await.unwrap();
+        let (now, specs) = (clock::now(), fields::built_in());
+        let query = SignalQuery {
+            spec: &specs[0],
+            devices: DeviceSelection::All,
+            at: now,
+            range: Duration::from_secs(60),
+        };
+        let mut batches = [Batch::new(query.spec.id, Bytes::new())];
+        let answers = source.fetch(&[query], now, &mut batches).await;
+        let fetched = answers[0].outcome.as_ref().unwrap();
+        // One of the cards is in MIG mode.
+        assert!(
+            fetched.series >= 23 && fetched.samples >= 29 * 23,
+            "{fetched:?}"
+        );
+        for series in batches[0].iter() {
+            assert!(
+                series.labels.contains(r#""node":"gpu-node-0000"#),
+                "{}",
+                series.labels
+            );
+        }
     }
 }

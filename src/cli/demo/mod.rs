@@ -1,8 +1,7 @@
 //! `demo`: everything in one process, without installation.
 //!
-//! A simulated fleet as real dcgm-exporter endpoints, scraped directly (or a
-//! real Prometheus, read as in production), the poll loop, and the API over TLS
-//! with new certificates.
+//! A simulated fleet with its Prometheus (or a real Prometheus), read as in
+//! production, the poll loop, and the API over TLS with new certificates.
 
 mod autoscalers;
 mod files;
@@ -29,7 +28,7 @@ use kubectl_gpu_metrics::signals::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, number};
 use prometheus_source::settings::{Addresses, PrometheusSettings};
-use prometheus_source::{KeyHasher, Prometheus, Source};
+use prometheus_source::{KeyHasher, Prometheus};
 
 use super::bind;
 use crate::api::{Api, router};
@@ -170,7 +169,7 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
 /// The samples of a real Prometheus, and no cluster.
 fn prometheus(
     settings: PrometheusSettings,
-) -> Result<(Source, watch::Receiver<Arc<Inventory>>), Failure> {
+) -> Result<(Prometheus, watch::Receiver<Arc<Inventory>>), Failure> {
     let source = Prometheus::new(settings, KeyHasher::new())
         .map_err(|error| Failure::Failed(error.to_string()))?;
     tracing::info!(
@@ -178,5 +177,5 @@ fn prometheus(
          label selectors and workloads find nothing"
     );
     let (_, none) = watch::channel(Arc::default());
-    Ok((Source::Prometheus(Box::new(source)), none))
+    Ok((source, none))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use adapter_rules::raw::{self, Checked};
-use adapter_rules::rule::ResourceRules;
+use adapter_rules::resource::ResourceRules;
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
 
@@ -100,7 +100,7 @@ impl Prometheus {
 
 fn answer(rules: ResourceRules, inventory: Inventory, query: UsageQuery) -> UsageAnswer {
     UsageAnswer {
-        queries: Arc::new(ResourceQueries::new(rules)),
+        queries: Arc::new(rules),
         inventory: Arc::new(inventory),
         query,
         answers: Vec::new(),

@@ -3,7 +3,7 @@
 use super::{kinds, rules};
 use crate::labels::ResourceLabels;
 use crate::raw::{self, Checked};
-use crate::rule::ResourceRules;
+use crate::resource::ResourceRules;
 
 /// The faults of one rule, as text.
 fn faults(yaml: &str) -> Vec<String> {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_pair_is_served_and_a_broken_one_leaves_the_old_one_in_force() {
+    async fn s102_a_new_pair_is_served_and_a_broken_one_leaves_the_old_one_in_force() {
         let mut scene = Scene::start();
         let first = scene.good();
         scene.until_served(&first).await;

@@ -174,7 +174,7 @@ impl Connection {
                 }
             }
             end = told.wait_for(Option::is_some) => {
-                tracing::debug!(%address, "connection ends: its slot was needed");
+                tracing::debug!(%address, "connection ends: its slot was needed, or it cancelled too many requests");
                 return end.ok().and_then(|end| *end).unwrap_or(End::Now);
             }
             () = tokio::time::sleep(jittered(limits.age)) => {}

@@ -72,8 +72,8 @@ impl Listener {
     }
 
     /// Sets how front proxies are recognized after the handshake. They have slots of
-    /// their own, more parallel requests and more cancelled ones. By default no client is a
-    /// front proxy.
+    /// their own, more parallel requests and no limit of cancellations. By default no
+    /// client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::sample::Pair;
 use super::{KeyHasher, Nan};
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, Sample};
 
 /// The `resultType` of a range selector's answer.
 pub(super) const MATRIX: &str = "matrix";
@@ -24,8 +24,6 @@ pub(super) struct Sink<'a> {
     nan: Nan,
     hasher: &'a KeyHasher,
     batch: &'a mut Batch,
-    /// Whether a series had neither `values` nor `histograms`, as in a vector.
-    pub(super) without_values: bool,
     /// The most bytes that the batch may take in addition to its text.
     pub(super) room: usize,
     /// Whether the batch takes more.
@@ -40,7 +38,6 @@ impl<'a> Sink<'a> {
             nan,
             hasher,
             batch,
-            without_values: false,
             room: usize::MAX,
             is_full: false,
         }
@@ -100,10 +97,10 @@ impl<D> Envelope<D> {
 }
 
 /// Reads an answer, and its `data` with the seed.
-pub(super) fn parse<'de, S: DeserializeSeed<'de>>(
+pub(super) fn parse<'de, D, S: DeserializeSeed<'de, Value = Option<D>>>(
     text: &'de str,
     data: S,
-) -> Result<Envelope<S::Value>, serde_json::Error> {
+) -> Result<Envelope<D>, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let envelope = json.deserialize_map(EnvelopeVisitor(data))?;
     json.end()?;
@@ -125,8 +122,8 @@ enum EnvelopeKey {
 
 struct EnvelopeVisitor<S>(S);
 
-impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for EnvelopeVisitor<S> {
-    type Value = Envelope<S::Value>;
+impl<'de, D, S: DeserializeSeed<'de, Value = Option<D>>> Visitor<'de> for EnvelopeVisitor<S> {
+    type Value = Envelope<D>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with status and data")
@@ -148,7 +145,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for EnvelopeVisitor<S> {
                 EnvelopeKey::Data => {
                     let seed = seed.take();
                     let seed = seed.ok_or_else(|| A::Error::duplicate_field("data"))?;
-                    envelope.data = map.next_value_seed(OrNull(seed))?;
+                    envelope.data = map.next_value_seed(seed)?;
                 }
                 EnvelopeKey::ErrorType => envelope.error_type = or_null(&mut map)?,
                 EnvelopeKey::Error => envelope.error = or_null(&mut map)?,
@@ -170,33 +167,6 @@ where
     Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
 }
 
-/// A value that may be null.
-struct OrNull<S>(S);
-
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for OrNull<S> {
-    type Value = Option<S::Value>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for OrNull<S> {
-    type Value = Option<S::Value>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value or null")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        self.0.deserialize(deserializer).map(Some)
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
 enum DataKey {
@@ -206,25 +176,29 @@ enum DataKey {
     Other,
 }
 
-/// `data` of a matrix, whose series go into the sink.
+/// `data` of a matrix, whose series go into the sink; it may be null.
 pub(super) struct DataSeed<'s, 'a>(pub(super) &'s mut Sink<'a>);
 
 impl<'de> DeserializeSeed<'de> for DataSeed<'_, '_> {
-    type Value = Data;
+    type Value = Option<Data>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Data, D::Error> {
-        deserializer.deserialize_map(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for DataSeed<'_, '_> {
-    type Value = Data;
+    type Value = Option<Data>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with resultType and result")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Data, A::Error> {
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut data = Data {
             result_type: None,
             has_result: false,
@@ -238,38 +212,42 @@ impl<'de> Visitor<'de> for DataSeed<'_, '_> {
                     map.next_value::<IgnoredAny>()?;
                 }
                 DataKey::Result => {
-                    let series = map.next_value_seed(OrNull(ResultSeed(self.0)))?;
-                    data.has_result = series.is_some();
+                    data.has_result = map.next_value_seed(ResultSeed(self.0))?;
                 }
                 DataKey::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(data)
+        Ok(Some(data))
     }
 }
 
+/// Reads the series. Returns whether it is not null.
 struct ResultSeed<'s, 'a>(&'s mut Sink<'a>);
 
 impl<'de> DeserializeSeed<'de> for ResultSeed<'_, '_> {
-    type Value = ();
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for ResultSeed<'_, '_> {
-    type Value = ();
+    type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of series")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
         while seq.next_element_seed(SeriesSeed(self.0))?.is_some() {}
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -278,8 +256,6 @@ impl<'de> Visitor<'de> for ResultSeed<'_, '_> {
 enum SeriesKeyword {
     Metric,
     Values,
-    #[serde(alias = "histogram")]
-    Histograms,
     #[serde(other)]
     Other,
 }
@@ -304,7 +280,6 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut labels: Option<&'de str> = None;
         let mut early_values: Option<&'de RawValue> = None;
-        let (mut values, mut histograms) = (false, false);
         while let Some(key) = map.next_key()? {
             match key {
                 SeriesKeyword::Metric => {
@@ -313,21 +288,13 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
                         return Err(A::Error::custom("metric is not one object of labels"));
                     }
                 }
-                SeriesKeyword::Values => {
-                    if std::mem::replace(&mut values, true) {
-                        return Err(A::Error::duplicate_field("values"));
-                    }
-                    if let Some(labels) = labels {
+                SeriesKeyword::Values => match labels {
+                    Some(labels) => {
                         self.0.begin(labels);
                         map.next_value_seed(ValuesSeed(self.0))?;
-                    } else {
-                        early_values = Some(map.next_value()?);
                     }
-                }
-                SeriesKeyword::Histograms => {
-                    map.next_value::<IgnoredAny>()?;
-                    histograms = true;
-                }
+                    None => early_values = Some(map.next_value()?),
+                },
                 SeriesKeyword::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -341,7 +308,6 @@ impl<'de> Visitor<'de> for SeriesSeed<'_, '_> {
                 .deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
                 .map_err(A::Error::custom)?;
         }
-        self.0.without_values |= !values && !histograms;
         Ok(())
     }
 }
@@ -364,9 +330,9 @@ impl<'de> Visitor<'de> for ValuesSeed<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(Pair(sample)) = seq.next_element()? {
-            if self.0.nan == Nan::Value || !sample.value.is_nan() {
-                self.0.batch.push(sample);
+        while let Some(Pair(at, value)) = seq.next_element()? {
+            if self.0.nan == Nan::Value || !value.is_nan() {
+                self.0.batch.push(Sample { at, value });
             }
             self.0.check_room()?;
         }

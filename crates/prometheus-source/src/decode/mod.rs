@@ -149,7 +149,6 @@ pub(crate) fn append(
     if sink.is_full {
         return Err(DecodeError::TooLarge);
     }
-    let without_values = sink.without_values;
     let (data, warnings) = parsed?;
     match data.result_type {
         None => return Err(DecodeError::Shape("it has no resultType".to_owned())),
@@ -157,15 +156,12 @@ pub(crate) fn append(
         Some(_) if !data.has_result => return Err(DecodeError::Null("data.result")),
         Some(_) => {}
     }
-    if without_values {
-        return Err(DecodeError::Shape("a series without values".to_owned()));
-    }
     Ok(warnings)
 }
 
 /// The `data` of an answer of any kind, without the engine's warnings.
 pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeError> {
-    read(body, PhantomData).map(|(data, _)| data)
+    read(body, PhantomData::<Option<T>>).map(|(data, _)| data)
 }
 
 /// A part of an answer that is read by its `resultType`.
@@ -179,7 +175,7 @@ pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, Deco
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's
 /// form.
 pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
-    match read(body, PhantomData::<IgnoredAny>) {
+    match read(body, PhantomData::<Option<IgnoredAny>>) {
         Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),
         _ => None,
     }
@@ -187,10 +183,10 @@ pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
 
 /// Reads the `data` of a successful answer with the seed. Returns the engine's warnings
 /// too.
-fn read<'a, S: DeserializeSeed<'a>>(
+fn read<'a, D, S: DeserializeSeed<'a, Value = Option<D>>>(
     body: &'a [u8],
     data: S,
-) -> Result<(S::Value, Vec<String>), DecodeError> {
+) -> Result<(D, Vec<String>), DecodeError> {
     // One check of the whole body is cheaper than the parser's check of each string,
     // and includes what the parser skips.
     let text = std::str::from_utf8(body).map_err(|error| match error.error_len() {

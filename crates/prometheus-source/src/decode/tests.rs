@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::sample::number;
 use super::*;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Sample;
@@ -60,13 +59,6 @@ fn a_matrix_becomes_series_with_their_labels_as_they_stood() {
 }
 
 #[test]
-fn an_empty_result_is_a_success() {
-    let (decoded, batch) = run(&matrix("[]"));
-    assert!(decoded.is_ok());
-    assert_eq!(batch.series_len(), 0);
-}
-
-#[test]
 fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
     let hasher = KeyHasher::new();
     let a = hasher.key(r#"{"a":"1"}"#);
@@ -80,7 +72,7 @@ fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
 fn special_values_pass_as_they_are() {
     let (_, batch) = run(&matrix(
         r#"[{"metric":{},"values":[[1,"NaN"],[2,"+Inf"],[3,"-Inf"],[4,"1e+06"],
-            [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,null],[9,12],[10,""]]}]"#,
+            [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,""]]}]"#,
     ));
     let values: Vec<f64> = batch
         .iter()
@@ -99,8 +91,6 @@ fn special_values_pass_as_they_are() {
         ]
     );
     assert!(values[6].is_nan() && values[7].is_nan());
-    assert_eq!(values[8], 12.0);
-    assert!(values[9].is_nan());
 }
 
 #[test]
@@ -198,21 +188,21 @@ fn what_is_no_answer_is_told_apart() {
     assert!(matches!(error("[]"), DecodeError::Shape(_)));
     assert!(matches!(error("{}"), DecodeError::Shape(_)));
     assert!(matches!(error(r#"{"status":"ok"}"#), DecodeError::Shape(_)));
-    assert!(matches!(
-        error(&format!("{} x", matrix("[]"))),
-        DecodeError::NotJson(_)
-    ));
+    for body in [
+        format!("{} x", matrix("[]")),
+        matrix(r#"[{"metric":{},"values":[[1,"2",3]]}]"#),
+    ] {
+        assert!(matches!(error(&body), DecodeError::NotJson(_)), "{body}");
+    }
     for result in [
         "{}",
         r#"[{"values":[[1,"2"]]}]"#,
         r#"[{"metric":[],"values":[[1,"2"]]}]"#,
-        r#"[{"metric":{},"value":[1,"2"]}]"#,
         r#"[{"metric":{},"values":[[1]]}]"#,
         r#"[{"metric":{},"values":[["1","2"]]}]"#,
-        r#"[{"metric":{},"values":[[1,"2",3]]}]"#,
+        r#"[{"metric":{},"values":[[1,2]]}]"#,
         r#"[{"metric":{},"values":[[1e300,"2"]]}]"#,
         r#"[{"metric":{"a":"b"},"metric":{},"values":[]}]"#,
-        r#"[{"metric":{},"values":[],"values":[]}]"#,
     ] {
         assert!(
             matches!(error(&matrix(result)), DecodeError::Shape(_)),
@@ -322,11 +312,5 @@ proptest! {
             let got: Vec<i64> = got.iter().map(|(ms, _)| *ms).collect();
             prop_assert_eq!(sent, got, "milliseconds survive");
         }
-    }
-
-    #[test]
-    fn short_integers_are_exact(n in any::<u64>(), f in any::<f64>()) {
-        prop_assert_eq!(number(&n.to_string()), n.to_string().parse::<f64>().unwrap());
-        prop_assert_eq!(number(&f.to_string()).to_bits() , f.to_string().parse::<f64>().unwrap().to_bits());
     }
 }

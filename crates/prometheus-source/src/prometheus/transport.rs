@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use reqwest::Client;
+use url::{Host, Url};
 
 use crate::credentials::TlsMaterial;
 use crate::error::{Error, TlsCause};
@@ -26,8 +27,14 @@ pub(super) fn build(
         .redirect(reqwest::redirect::Policy::none())
         .timeout(settings.timeout)
         .connect_timeout(settings.timeout.min(CONNECT_TIMEOUT));
-    let mut addresses = std::iter::once(&settings.url).chain(&settings.others);
-    let secure = addresses.any(|url| url.scheme() == "https");
+    let addresses = || std::iter::once(&settings.url).chain(&settings.others);
+    // A proxy does not lead to this host.
+    let is_here = |url: &Url| matches!(url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
+    let builder = match addresses().all(is_here) {
+        true => builder.no_proxy(),
+        false => builder,
+    };
+    let secure = addresses().any(|url| url.scheme() == "https");
     material
         .apply(&settings.tls, secure, builder)?
         .build()

@@ -104,7 +104,7 @@ async fn a_service_account_is_its_token_and_the_clusters_authority() {
     let with = |folder: &std::path::Path| {
         Config::built_in(&Flags {
             prometheus_url: Some(fake.url().parse().unwrap()),
-            credentials: Some(Credentials::of_service_account(folder)),
+            credentials: Credentials::of_service_account(folder),
             ..Flags::default()
         })
     };

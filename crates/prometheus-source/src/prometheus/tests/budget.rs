@@ -20,7 +20,7 @@ async fn where_rules_fill_their_memory_they_are_refused_and_polls_are_not() {
     let replicas = source.replicas();
     let promql = PromqlClient::new(settings, Arc::clone(&replicas)).unwrap();
     let mut probe = Probe {
-        source: Source::Prometheus(Box::new(source)),
+        source,
         batch: Batch::new(SignalId(0), Bytes::new()),
     };
     let mut others = replicas.budget.rule();
@@ -44,7 +44,7 @@ async fn a_poll_waits_until_another_one_is_decoded() {
     let source = Prometheus::new(tight(&fake.url()), KeyHasher::new()).unwrap();
     let replicas = source.replicas();
     let mut probe = Probe {
-        source: Source::Prometheus(Box::new(source)),
+        source,
         batch: Batch::new(SignalId(0), Bytes::new()),
     };
     fake.answer(ONE);

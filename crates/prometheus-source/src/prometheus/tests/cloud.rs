@@ -57,7 +57,6 @@ async fn one_token_serves_both_clients_until_the_store_refuses_it() {
     let settings = tokens.settings(&store);
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
     let promql = PromqlClient::new(settings, source.replicas()).unwrap();
-    let source = Source::Prometheus(Box::new(source));
     let batch = Batch::new(SignalId(0), Bytes::new());
     let mut probe = Probe { source, batch };
     store.answer(ONE);

@@ -151,6 +151,18 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
 }
 
 #[tokio::test]
+async fn a_port_without_tls_is_told_as_such() {
+    let fake = FakePrometheus::start().await;
+    let url = fake.url().replace("http://", "https://");
+    let error = Probe::new(settings(&url)).fetch().await.unwrap_err();
+    assert_eq!(
+        error.told().how,
+        "tls: the port speaks plain HTTP",
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_client_certificate_opens_what_asks_for_it() {
     let (servers, clients) = (TestAuthority::new("servers"), TestAuthority::new("clients"));
     let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;

@@ -79,27 +79,12 @@ async fn what_is_no_vector_is_told_apart() {
 #[tokio::test]
 async fn what_is_no_answer_is_said_in_short() {
     let rules = Rules::new().await;
-    let not_utf8 = [data("vector", r#"[{"metric":{"X":"a"},"value":[1,"2"]}]"#)];
-    let not_utf8: Vec<u8> = not_utf8[0]
-        .bytes()
-        .map(|byte| if byte == b'X' { 0xff } else { byte })
-        .collect();
     for (body, kind) in [
         (
             Bytes::from("<html><h1>Welcome</h1></html>"),
             ErrorKind::NotAnAnswer,
         ),
         (Bytes::from(""), ErrorKind::Truncated),
-        (Bytes::from("[]"), ErrorKind::NotAnAnswer),
-        (Bytes::from(r#"{"status":"success"}"#), ErrorKind::NullData),
-        (
-            Bytes::from(r#"{"status":"success","data":null}"#),
-            ErrorKind::NullData,
-        ),
-        (
-            Bytes::from(r#"{"status":"error","errorType":"execution","error":"no"}"#),
-            ErrorKind::Query,
-        ),
         (Bytes::from(data("vector", "{}")), ErrorKind::NotAnAnswer),
         (Bytes::from(data("vector", "null")), ErrorKind::NotAnAnswer),
         (
@@ -122,7 +107,6 @@ async fn what_is_no_answer_is_said_in_short() {
             ErrorKind::NotAnAnswer,
         ),
         (Bytes::from("x".repeat(1_000_000)), ErrorKind::NotAnAnswer),
-        (Bytes::from(not_utf8), ErrorKind::NotAnAnswer),
     ] {
         let start = String::from_utf8_lossy(&body[..body.len().min(90)]).into_owned();
         let error = rules.query(body).await.unwrap_err();
