@@ -2,7 +2,7 @@
 
 use super::super::policy::{DeviceValue, Formula, IdleValue, Measure, Over, Reducer};
 use super::MeasureRequest;
-use super::tally::{Answers, Number, Tallies, Tally};
+use super::tally::{Answers, Number, Tally, Window};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
@@ -43,14 +43,18 @@ impl Default for Fold {
     }
 }
 
-impl Tallies {
-    /// Adds the instant to the group's folds, one for each ask.
-    pub(super) fn fold(&self, instant: i64, folds: &mut [Fold]) {
-        if self.answers.valid == 0 {
-            return;
-        }
-        for (fold, tally) in folds.iter_mut().zip(&self.of_asks) {
-            fold.add(instant, &self.answers, tally);
+impl Window<'_> {
+    /// Adds the instants up to `last` to the group's folds, one for each ask.
+    pub(super) fn fold(&self, last: i64, folds: &mut [Fold]) {
+        let next = self.tallies().skip(1).map(|(instant, _)| instant);
+        let ends = next.chain(std::iter::once(last + 1));
+        for ((from, tallies), end) in self.tallies().zip(ends) {
+            if tallies.answers.valid == 0 {
+                continue;
+            }
+            for (fold, tally) in folds.iter_mut().zip(&tallies.of_asks) {
+                (from..end).for_each(|instant| fold.add(instant, &tallies.answers, tally));
+            }
         }
     }
 }
@@ -58,7 +62,7 @@ impl Tallies {
 impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
-    pub(super) fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
+    fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
         if tally.number == Number::NotMeant {
             return;
         }

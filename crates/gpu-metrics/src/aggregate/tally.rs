@@ -2,7 +2,6 @@
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::Unit;
-use super::fold::Fold;
 use super::moment::Moment;
 use super::{Evaluator, Group, MeasureRequest, Seen, Sight, Span};
 use apimachinery::time::Timestamp;
@@ -189,15 +188,6 @@ impl<'a> Window<'a> {
     /// Each instant at which a reading may change, with its tallies.
     pub(super) fn tallies(&self) -> impl Iterator<Item = (i64, &Tallies)> {
         self.instants.iter().copied().zip(&self.tallies)
-    }
-
-    /// Adds the instants up to `last` to folds, one for each ask.
-    pub(super) fn fold(&self, last: i64, folds: &mut [Fold]) {
-        let next = self.instants.iter().skip(1).copied();
-        let ends = next.chain(std::iter::once(last + 1));
-        for ((from, tallies), end) in self.tallies().zip(ends) {
-            (from..end).for_each(|instant| tallies.fold(instant, folds));
-        }
     }
 
     fn clear(&mut self) {
