@@ -38,6 +38,8 @@ enum Known {
         /// The poll that saw it last.
         seen: u64,
     },
+    /// There were too many series. It is read again after the next sweep.
+    Refused,
 }
 
 /// The result of applying a batch.
@@ -168,6 +170,10 @@ impl Intake {
                 *seen = self.poll;
                 None
             }
+            Some(Known::Refused) => {
+                report.refused += 1;
+                None
+            }
             None => self.learn(key, series.labels, signal, store, report),
         }
     }
@@ -192,8 +198,12 @@ impl Intake {
         };
         let full =
             store.series_len() >= MOST_SERIES || store.siblings(&info).len() >= MOST_SIBLINGS;
-        report.refused += u64::from(full);
-        if full || self.is_superfluous(&info, store) {
+        if full {
+            report.refused += 1;
+            self.known.insert(key, Known::Refused);
+            return None;
+        }
+        if self.is_superfluous(&info, store) {
             self.known.insert(key, Known::Ignored { seen: self.poll });
             return None;
         }
@@ -266,6 +276,8 @@ impl Intake {
         self.known.retain(|_, known| match known {
             Known::Stored(id) => !gone.contains(id),
             Known::Ignored { seen } => *seen >= limit && !more,
+            // There may be room now.
+            Known::Refused => false,
         });
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
