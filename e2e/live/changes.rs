@@ -60,13 +60,12 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
     the_window_fills(&scene);
 }
 
-/// Until a window is full, answers contain its current length.
+/// Until a window is full, answers contain its current length. A scrape that is late
+/// lengthens the window for a time.
 fn the_window_fills(scene: &Scene) {
     let full = |served: &Served| served.window == WINDOW;
     eventually("a full window", PATIENCE, || {
         let served = scene.ask(PODS_A).map_err(|answer| format!("{answer:?}"))?;
-        let over = served.iter().find(|served| served.window > WINDOW);
-        assert!(over.is_none(), "{over:?}");
         let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
         let whole = served.iter().all(full) && found == VALUES_A;
         whole.then_some(()).ok_or_else(|| format!("{served:?}"))
