@@ -136,21 +136,22 @@ fn of_one_device_no_more_is_taken_than_anybody_says() {
     assert_eq!(answers.of("pods n/p", MEAN), Some(40.0));
     let report = scene.pipeline.take(&batch, at(62.0));
     assert_eq!((report.refused, report.new_series), (2_000 - 512, 0));
-    // Another pod's series has room once the others have ended.
-    let late = "UUID=G gpu=0 job=dcgm instance=i namespace=n pod=late";
-    let has_value = |minute: u32| {
-        let now = 60.0 * f64::from(minute);
-        let scrapes = [45.0, 30.0, 15.0, 0.0];
-        let given = scrapes.map(|before| Sample {
-            at: at(now - before),
+    // A further series has room once the others have ended.
+    let late = text(2_000);
+    let refused = |minute: u32| {
+        let now = at(60.0 * f64::from(minute));
+        let mut batch = Batch::new(MCU, late.clone().into());
+        batch.begin_series(key(&late), 0..late.len());
+        batch.push(Sample {
+            at: now,
             value: 40.0,
         });
-        scene.feed_at(MCU, late, &given, at(now));
-        let answers = Answers::new(scene.snapshot_at(at(now)));
-        answers.of("pods n/late", MEAN).is_some()
+        let report = scene.pipeline.take(&batch, now);
+        scene.snapshot_at(now);
+        report.refused
     };
-    let values: Vec<bool> = (2..60).map(has_value).collect();
-    assert!(!values[0] && values[57], "{values:?}");
+    let refused: Vec<u64> = (2..60).map(refused).collect();
+    assert!(refused[0] == 1 && refused[57] == 0, "{refused:?}");
 }
 
 #[test]
