@@ -1,7 +1,7 @@
 //! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
-//! [`catalog`] lists them all. Other modules count ([`Metrics::count`],
-//! [`Metrics::observe`], [`UnderWay`]); numbers that they keep in atomics are read at a
+//! [`catalog`] lists them all. Other modules count (`Metrics::count`,
+//! `Metrics::observe`, `UnderWay`); numbers that they keep in atomics are read at a
 //! scrape ([`Metrics::read`]).
 
 pub mod catalog;
