@@ -103,25 +103,23 @@ impl<'a> Evaluator<'a> {
         // A row's share of a device depends on the group.
         let is_pods = groups.iter().any(|(group, _)| group.one_pod);
         let sight = sight.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
+        let mut folds = vec![Fold::default(); asks.len()];
         let mut window = Window::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
-        for (group, span) in groups {
-            let mut folds = vec![Fold::default(); asks.len()];
-            if let Some(span) = span {
+        for spanned in groups {
+            folds.fill(Fold::default());
+            if let (group, Some(span)) = spanned {
                 self.fill(&mut window, sight, (group, span));
                 window.fold(span.last, &mut folds);
             }
             let finished = folds.iter().zip(asks);
-            values.extend(finished.map(|(fold, ask)| self.finish(fold, &(*group, *span), ask)));
+            values.extend(finished.map(|(fold, ask)| self.finish(fold, spanned, ask)));
         }
         values
     }
 
     /// Reads every row once for all groups, from instant `first` to `last`.
     pub(crate) fn sight(&self, ask: &MeasureRequest, (first, last): (i64, i64)) -> Sight {
-        let moments: Vec<Moment<'_>> = (first..=last)
-            .map(|instant| Moment::new(*self, instant))
-            .collect();
         let mut sight = Sight::default();
         let mut instants = Vec::new();
         for facts in self.layout.facts() {
@@ -130,11 +128,7 @@ impl<'a> Evaluator<'a> {
             let row = [facts.id];
             self.changes.instants(&row, (first, last), &mut instants);
             for instant in &instants {
-                let place = usize::try_from(instant - first).unwrap_or(usize::MAX);
-                let Some(now) = moments.get(place) else {
-                    continue;
-                };
-                let seen = now.see(&row, &ask.measure, false);
+                let seen = Moment::new(*self, *instant).see(&row, &ask.measure, false);
                 sight.readings.push((*instant, seen));
             }
         }
