@@ -19,6 +19,8 @@ prepare
 say "building KEDA into $folder, ten to thirty minutes on two cores, once"
 cd operator
 rm -rf "$folder/config"
+# `list` names no folder of a module that is not downloaded.
+GOWORK=off GOFLAGS= "$go" mod download "$MODULE"
 cp -R "$(GOWORK=off GOFLAGS= "$go" list -mod=readonly -m -f '{{.Dir}}' "$MODULE")/config" "$folder/config"
 chmod -R u+w "$folder/config"
 build operator "$MODULE/cmd/operator" ""

@@ -18,6 +18,8 @@ prepare
 say "building prometheus-adapter into $folder, about two minutes on two cores, once"
 cd adapter
 rm -rf "$folder/manifests"
+# `list` names no folder of a module that is not downloaded.
+GOWORK=off GOFLAGS= "$go" mod download sigs.k8s.io/prometheus-adapter
 module=$(GOWORK=off GOFLAGS= "$go" list -mod=readonly -m -f '{{.Dir}}' sigs.k8s.io/prometheus-adapter)
 cp -R "$module/deploy/manifests" "$folder/manifests"
 chmod -R u+w "$folder/manifests"
