@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::time::Timestamp;
 use bytes::Bytes;
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::{fields, metrics, schemes::ExporterIdentity};
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -52,6 +52,7 @@ impl Bench {
             signals: specs.clone(),
             metrics: metrics::built_in(),
             exporter: ExporterIdentity::default(),
+            prometheus: 1,
         });
         Self {
             fleet: Fleet::new(scenario),
@@ -66,7 +67,7 @@ impl Bench {
     /// The body that answers the pipeline's next query of a signal.
     pub(crate) fn body(&self, spec: &SignalSpec) -> Bytes {
         let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
-        let range = self.pipeline.range(spec.id, self.now);
+        let range = self.pipeline.range(PrometheusId(0), spec.id, self.now);
         self.fleet.prometheus_json(&names, self.now, range).into()
     }
 
@@ -83,6 +84,7 @@ impl Bench {
             let body = self.body(&spec);
             self.take(spec.id, &body);
         }
+        self.pipeline.end_round(PrometheusId(0));
     }
 
     pub(crate) fn inventory(&self) -> Arc<Inventory> {

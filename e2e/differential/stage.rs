@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::batch::{Batch, BatchSeries};
+use gpu_metrics::batch::{Batch, BatchSeries, PrometheusId};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, intake, metrics};
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -84,6 +84,7 @@ impl Stage {
             signals: fields::built_in(),
             metrics: metrics::built_in(),
             exporter: ExporterIdentity::default(),
+            prometheus: 1,
         })
     }
 
@@ -98,7 +99,7 @@ impl Stage {
                 spec: &spec,
                 devices: DeviceSelection::All,
                 at,
-                range: pipeline.range(spec.id, at),
+                range: pipeline.range(PrometheusId(0), spec.id, at),
             };
             let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
             let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;
@@ -124,6 +125,7 @@ impl Stage {
     /// What is served at `at`.
     pub(crate) fn publish(&self, pipeline: &mut Pipeline, at: Timestamp) -> Snapshot {
         let inventory = Arc::new(self.fleet.inventory(at));
+        pipeline.end_round(PrometheusId(0));
         pipeline.publish(&inventory, at)
     }
 }

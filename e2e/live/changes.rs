@@ -1,10 +1,12 @@
 //! Held and reassigned GPUs, and an exporter that falls silent.
 
 use super::scene::{
-    CLUSTER, EXTERNAL, PATIENCE, PODS_A, PODS_B, Scene, TEAM_A, TEAM_B, WINDOW, milli, pair,
+    CLUSTER, EXTERNAL, PATIENCE, PODS_A, PODS_B, Scene, TEAM_A, TEAM_B, WINDOW, milli, of_window,
+    pair,
 };
 use crate::kubectl::Served;
 use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
 
 /// The values of `PODS_A` at the start.
 const VALUES_A: [(&str, &str); 3] = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
@@ -123,5 +125,34 @@ async fn a_silent_exporter_takes_its_pods_values_and_no_others() {
     scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("serve-0", "20")], |served| {
         [("batch-0", "30"), ("serve-0", "20")].contains(&pair(served))
     });
+    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prometheus_that_ends_takes_its_pods_values_and_no_others() {
+    let mut scene = Scene::start().await;
+    // Each node has a Prometheus of its own.
+    let near = scene.exporters.scrapes_of_node(0);
+    let near = Engine::start(Storage::new(), &near).await;
+    let far = scene.exporters.scrapes_of_node(1);
+    let mut far = Engine::start(Storage::new(), &far).await;
+    let config = format!("prometheus: {{additional: [{{url: '{}'}}]}}\n", far.url());
+    let config = of_window(WINDOW) + &config;
+    (scene.server, scene.kubectl) = scene.serve_of(&near, "two", &config);
+    scene.await_values(PODS_A, &VALUES_A);
+    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
+    far.kill();
+    scene.await_values_by_way_of(PODS_A, &[("idle-0", "0"), ("train-0", "50")], |served| {
+        VALUES_A.contains(&pair(served))
+    });
+    scene.await_end(CLUSTER, |served| milli(served) == 46_000);
+    scene.await_values(PODS_B, &[("serve-0", "20")]);
+    let told = "queries to prometheus.additional[0] have failed since";
+    eventually("the one that ended is named", PATIENCE, || {
+        let answer = format!("{:?}", scene.kubectl.get("/readyz?verbose"));
+        answer.contains(told).then_some(()).ok_or(answer)
+    });
+    far.restart().await;
+    scene.await_values_by_way_of(PODS_A, &VALUES_A, |served| VALUES_A.contains(&pair(served)));
     scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
 }

@@ -108,7 +108,17 @@ impl Scene {
 
     /// Another server with its own configuration.
     pub(super) fn serve_configured(&self, name: &str, config: &str) -> (Program, Kubectl) {
-        serve(&self.prometheus, &self.dir.path().join(name), config)
+        self.serve_of(&self.prometheus, name, config)
+    }
+
+    /// Another server, on another Prometheus.
+    pub(super) fn serve_of(
+        &self,
+        prometheus: &Engine,
+        name: &str,
+        config: &str,
+    ) -> (Program, Kubectl) {
+        serve(prometheus, &self.dir.path().join(name), config)
     }
 
     /// Requests values, and fails if one is too old.
@@ -246,6 +256,15 @@ impl Exporters {
     /// A configuration of Prometheus that gives targets the labels of the operator's
     /// ServiceMonitor.
     pub(crate) fn scrapes(&self) -> String {
+        self.scrapes_of(&self.running)
+    }
+
+    /// The same for the exporter of one node.
+    pub(super) fn scrapes_of_node(&self, node: usize) -> String {
+        self.scrapes_of(&self.running[node..=node])
+    }
+
+    fn scrapes_of(&self, running: &[RunningExporter]) -> String {
         let interval = self.interval.as_secs();
         let mut config = format!(
             "global: {{scrape_interval: {interval}s, scrape_timeout: {interval}s}}\n\
@@ -254,7 +273,7 @@ impl Exporters {
                honor_labels: false\n  \
                static_configs:\n"
         );
-        for running in &self.running {
+        for running in running {
             let pod = &self.fleet.exporters()[running.index].pod;
             config.push_str(&format!(
                 "  - targets: [\"{}\"]\n    \

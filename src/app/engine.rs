@@ -1,16 +1,19 @@
 //! The poll loop: queries the source, feeds the pipeline, publishes the snapshot.
 //!
 //! The load on Prometheus is one query for each signal and poll, however many autoscalers
-//! ask. A snapshot is published after every round, including a failed one: its values age
-//! by their own timestamps.
+//! ask. Each Prometheus is polled by itself: one that is slow or down holds back no other.
+//! A snapshot is published after every round, including a failed one: its values age by
+//! their own timestamps.
 
 mod round;
+mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::findings::Said;
@@ -19,13 +22,13 @@ use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, Weight};
 use crate::telemetry::metrics::{Metrics, catalog};
-use ::findings::{Report, source};
+use ::findings::{Finding, Report, source};
 use apimachinery::condition::Condition;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use configuration::Config;
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::dcgm::metrics::built_in;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -33,9 +36,7 @@ use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
-use prometheus_source::health::Journal;
-use prometheus_source::pace::Pace;
-use prometheus_source::retries::Retries;
+use server::{Client, Server, Step};
 
 /// The default time between polls, and the longest for a small fleet: a sample is served
 /// at most this much late.
@@ -146,25 +147,23 @@ pub(super) fn provider(config: &Config) -> Arc<GpuProvider> {
 pub(super) struct Engine {
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
-    source: Prometheus,
+    servers: Vec<Server>,
+    /// The connections, before the first round.
+    clients: Vec<Client>,
+    /// The tasks that hold them.
+    running: JoinSet<Step>,
+    /// The labels that every series of the first must have.
+    matchers: Vec<(String, String)>,
     poll: Option<Duration>,
     provider: Arc<GpuProvider>,
     wiring: Wiring,
     ready: watch::Sender<bool>,
     said: Said,
     heartbeat: Heartbeat,
-    journal: Journal,
-    /// One for each of the parallel queries.
-    batches: Vec<Batch>,
     /// Whether rounds find any series.
     emptiness: Condition<String, Instant>,
     /// The monotonic clock by which waits are measured.
     started: Instant,
-    /// When each failed signal is queried again.
-    retries: Retries,
-    /// The source's clock minus the local clock, in milliseconds.
-    skew_ms: i64,
-    rounds: u64,
 }
 
 impl Drop for Engine {
@@ -186,9 +185,10 @@ enum Round {
 
 impl Engine {
     /// An engine of these settings that has not polled yet; `provider` serves its values.
+    /// The sources are in the order of the configuration.
     pub(super) fn new(
         config: Config,
-        source: Prometheus,
+        sources: Vec<Prometheus>,
         provider: Arc<GpuProvider>,
         wiring: Wiring,
     ) -> Self {
@@ -197,24 +197,32 @@ impl Engine {
             policy: config.policy,
             signals: config.signals,
             exporter: config.exporters,
+            prometheus: u8::try_from(sources.len()).unwrap_or(u8::MAX),
+        };
+        let (servers, poll) = (settings.prometheus, config.poll.unwrap_or(POLL_MIN));
+        let client = |(id, source)| Client {
+            id: PrometheusId(id),
+            source,
+            batches: Vec::new(),
         };
         Self {
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
-            source,
+            servers: (0..servers).map(|place| Server::new(place, poll)).collect(),
+            matchers: sources
+                .first()
+                .map(|it| it.matchers().to_vec())
+                .unwrap_or_default(),
+            clients: (0..).zip(sources).map(client).collect(),
+            running: JoinSet::new(),
             poll: config.poll,
             provider,
             ready: watch::Sender::new(false),
             said: Said::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
-            journal: Journal::default(),
-            batches: Vec::new(),
             emptiness: Condition::default(),
             started: Instant::now(),
-            retries: Retries::default(),
-            skew_ms: 0,
-            rounds: 0,
         }
     }
 
@@ -232,40 +240,57 @@ impl Engine {
         &self.wiring.telemetry.metrics
     }
 
-    /// The time by the source's clock, which timestamps the samples.
+    /// The clock by which samples are taken in minus the local clock, in milliseconds:
+    /// that of the server furthest ahead, so that no sample is from the future. Samples
+    /// of the others are later by the difference, as any lateness.
+    fn skew_ms(&self) -> i64 {
+        let skews = self.servers.iter().map(|server| server.skew_ms);
+        skews.max().unwrap_or(0)
+    }
+
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(clock::now().millis() + self.skew_ms)
+        Timestamp::from_millis(clock::now().millis() + self.skew_ms())
     }
 
     /// Polls until cancelled.
     pub(super) async fn run(mut self) {
-        let started = self.started;
-        let mut pace = Pace::new(self.poll.unwrap_or(POLL_MIN), Duration::ZERO, 0.0);
+        for client in std::mem::take(&mut self.clients) {
+            self.wait(client);
+        }
+        let mut published = Instant::now();
         loop {
-            let wait = pace.due().saturating_sub(started.elapsed());
-            self.heartbeat.back_within(wait + LONGEST_ROUND);
-            // Publishing goes on between queries: otherwise values would expire and come
-            // back.
-            let beat = self.interval().min(PUBLISH_EVERY);
-            if beat < wait {
-                tokio::time::sleep(beat).await;
+            self.heartbeat.back_within(LONGEST_ROUND);
+            // Publishing goes on while servers are waited for: otherwise values would
+            // expire and come back.
+            let beat = published + self.interval().min(PUBLISH_EVERY);
+            let is_due = tokio::select! {
+                Some(step) = self.running.join_next() => self.advance(step),
+                () = tokio::time::sleep_until(beat), if !self.is_round_near(beat) => true,
+            };
+            if is_due {
                 self.publish();
-                continue;
-            }
-            tokio::time::sleep(wait).await;
-            let round = self.round().await;
-            self.publish();
-            match round {
-                Round::Complete | Round::Partial => {
-                    pace.set_interval(self.until_next_round());
-                    pace.succeeded(started.elapsed());
-                }
-                Round::Aborted => {
-                    pace.set_interval(self.interval());
-                    pace.failed(started.elapsed(), clock::jitter());
-                }
+                published = Instant::now();
             }
         }
+    }
+
+    /// Goes on after a task. Returns whether a round ended.
+    fn advance(&mut self, step: Result<Step, JoinError>) -> bool {
+        match step {
+            Ok(Step::Due(client)) => self.begin(client),
+            Ok(Step::Answered(client, now, answers)) => self.answered(client, now, answers),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// Whether a round begins until then.
+    fn is_round_near(&self, beat: Instant) -> bool {
+        let waiting = self.servers.iter().filter(|server| server.round.is_none());
+        let mut due = waiting.map(|server| self.started + server.pace.due());
+        due.any(|due| due <= beat)
     }
 
     /// The configured interval; otherwise a third of the scrape interval, or the whole of
@@ -294,8 +319,10 @@ impl Engine {
         if empty.is_none_or(|empty| empty < self.wiring.relist) {
             return self.interval();
         }
-        for signal in &self.signals {
-            measure::rests(self.metrics(), &signal.name);
+        for server in &self.servers {
+            for signal in &self.signals {
+                measure::rests(self.metrics(), (&server.key, &signal.name));
+            }
         }
         self.wiring.relist.max(self.interval())
     }
@@ -305,7 +332,7 @@ impl Engine {
         let inventory = Arc::clone(&self.wiring.inventory.borrow());
         let began = Instant::now();
         let snapshot = self.pipeline.publish(&inventory, now);
-        let snapshot = snapshot.with_skew(self.skew_ms);
+        let snapshot = snapshot.with_skew(self.skew_ms());
         let took = began.elapsed();
         for notice in self.pipeline.notices() {
             tracing::info!("{notice}");
@@ -327,34 +354,42 @@ impl Engine {
             self.provider.tell(Arc::new(report));
         }
         // A source without DCGM series has answered too.
-        let is_answered = self.rounds > 0 && self.journal.trouble().is_none();
-        if is_ready && is_answered {
+        let is_answered = |it: &Server| it.rounds > 0 && it.journal.trouble().is_none();
+        if is_ready && self.servers.iter().all(is_answered) {
             self.ready.send_replace(true);
         }
     }
 
     /// Findings about the data; `None` before the first round.
     fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
-        let failing = self.journal.failing_alone();
-        let trouble = self.journal.trouble().map(|(told, since)| {
-            let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
-            let fields = fields.map(|it| it.name.as_str());
-            source::unanswered(fields, since, (&told.how, told.remedy))
-        });
-        if failing.is_empty()
-            && let Some(trouble) = trouble
+        let servers = || self.servers.iter();
+        let mut troubles = servers().filter_map(|server| self.trouble_of(server));
+        if servers().all(Server::fails)
+            && let Some(trouble) = troubles.next()
         {
             return Some(source::alone(trouble, "Prometheus does not answer"));
         }
         if let Some(why) = self.emptiness.state().reason() {
             return Some(source::without_series(why));
         }
+        let failing = servers().flat_map(|server| server.journal.failing_alone());
         let seen = source::PolledSource {
             snapshot,
             store: self.pipeline.store(),
-            failing: &failing,
+            failing: &failing.collect(),
         };
-        (self.rounds > 0).then(|| source::check(seen, trouble))
+        let is_polled = servers().any(|server| server.rounds > 0);
+        is_polled.then(|| source::check(seen, troubles))
+    }
+
+    /// That queries of a server fail.
+    fn trouble_of(&self, server: &Server) -> Option<Finding> {
+        let (told, since) = server.journal.trouble()?;
+        let failing = server.journal.failing_alone();
+        let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
+        let fields = fields.map(|it| it.name.as_str());
+        let how = (&*told.how, told.remedy);
+        Some(source::unanswered(server.name(), fields, since, how))
     }
 
     /// Updates the metrics and checks of the engine in force.
@@ -386,27 +421,31 @@ impl Engine {
     /// Why values may be missing, for readers without the log: the source has no series,
     /// or the newest reason that it fails, without address and text.
     fn trouble(&self) -> Option<String> {
-        let Some((told, since)) = self.journal.trouble() else {
-            return self.emptiness.state().reason().cloned();
-        };
-        Some(format!(
-            "queries to Prometheus have failed since {} ({}); see the server's log",
-            since.whole_second().date(),
-            told.kind.label()
-        ))
+        let mut troubles = self.servers.iter();
+        let trouble = troubles.find_map(|server| {
+            let (told, since) = server.journal.trouble()?;
+            Some(format!(
+                "queries to {} have failed since {} ({}); see the server's log",
+                server.name(),
+                since.whole_second().date(),
+                told.kind.label()
+            ))
+        });
+        trouble.or_else(|| self.emptiness.state().reason().cloned())
     }
 
-    /// Records whether there are series; that there are none only once all signals were
-    /// answered.
-    fn note_emptiness(&mut self, round: Round) {
+    /// Records whether there are series; that there are none only once all signals of
+    /// all servers were answered.
+    fn note_emptiness(&mut self) {
         let is_empty = self.pipeline.store().series_len() == 0;
-        if is_empty && round != Round::Complete {
+        let mut servers = self.servers.iter();
+        if is_empty && servers.any(|server| server.last != Some(Round::Complete)) {
             return;
         }
-        let none = is_empty.then(|| no_series(self.source.matchers()));
+        let none = is_empty.then(|| no_series(&self.matchers));
         if self.emptiness.set(none, Instant::now()).is_some() {
             match self.emptiness.state().reason() {
-                Some(none) => tracing::warn!(source = self.source.address(), "{none}"),
+                Some(none) => tracing::warn!("{none}"),
                 None => tracing::info!("DCGM series are found in Prometheus now"),
             }
         }

@@ -53,13 +53,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the engine of `config`, which reads samples from `source`.
-    pub(crate) fn start(config: Config, source: Prometheus, wiring: &Wiring) -> Self {
+    /// Starts the engine of `config`, which reads samples from `sources`.
+    pub(crate) fn start(config: Config, sources: Vec<Prometheus>, wiring: &Wiring) -> Self {
         let provider = provider(&config);
         let (_, mut ready) = watch::channel(true);
         let mut polling = JoinSet::new();
         if config.gpus_enabled {
-            let engine = Engine::new(config, source, Arc::clone(&provider), wiring.clone());
+            let engine = Engine::new(config, sources, Arc::clone(&provider), wiring.clone());
             ready = engine.ready();
             polling.spawn(engine.run());
         }
@@ -93,8 +93,8 @@ pub(super) async fn run(
     wiring: Wiring,
     watches: Watches,
     overlap: Duration,
-    first: (Config, Prometheus),
-    mut changes: mpsc::UnboundedReceiver<(Config, Prometheus)>,
+    first: (Config, Vec<Prometheus>),
+    mut changes: mpsc::UnboundedReceiver<(Config, Vec<Prometheus>)>,
 ) {
     // The first round computes values for the pods that are listed: without pods it
     // would report ready and answer 404.
@@ -106,9 +106,9 @@ pub(super) async fn run(
             "gpu or prometheus of the configuration changed: the former values are served until there are new ones"
         );
         let (next, watched) = loop {
-            let (config, source) = changed;
+            let (config, sources) = changed;
             let watched = watching(&config);
-            let mut next = Running::start(config, source, &wiring);
+            let mut next = Running::start(config, sources, &wiring);
             tokio::select! {
                 () = next.ready(overlap) => break (next, watched),
                 Some(newer) = changes.recv() => changed = newer,

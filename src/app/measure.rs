@@ -15,21 +15,26 @@ pub(super) fn secs(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
-/// Counts the end of a query of a signal: `success` or a kind of failure.
-pub(super) fn ended(metrics: &Metrics, signal: &str, outcome: &'static str, took: Duration) {
-    metrics.count(&catalog::QUERIES, &[signal, outcome], 1);
+/// Counts the end of a query of a server and a signal: `success` or a kind of failure.
+pub(super) fn ended(
+    metrics: &Metrics,
+    (server, signal): (&str, &str),
+    outcome: &'static str,
+    took: Duration,
+) {
+    metrics.count(&catalog::QUERIES, &[server, signal, outcome], 1);
     metrics.observe(&catalog::QUERY_SECONDS, &[signal], took);
 }
 
-/// Counts an answer to a query of a signal, and its samples.
+/// Counts an answer to a query of a server and a signal, and its samples.
 pub(super) fn answered(
     metrics: &Metrics,
-    signal: &str,
+    (server, signal): (&str, &str),
     (took, at): (Duration, Timestamp),
     report: &IntakeReport,
 ) {
-    ended(metrics, signal, "success", took);
-    metrics.show(&catalog::LAST_SUCCESS, &[signal], Some(secs(at)));
+    ended(metrics, (server, signal), "success", took);
+    metrics.show(&catalog::LAST_SUCCESS, &[server, signal], Some(secs(at)));
     metrics.count(&catalog::SAMPLES, &[signal], report.applied.accepted);
     for (reason, count) in [
         ("invalid", report.applied.invalid),
@@ -46,9 +51,9 @@ pub(super) fn answered(
     }
 }
 
-/// Shows no time of the last answer of a signal that is not queried at present.
-pub(super) fn rests(metrics: &Metrics, signal: &str) {
-    metrics.show(&catalog::LAST_SUCCESS, &[signal], None);
+/// Shows no time of a server's last answer of a signal that is not queried at present.
+pub(super) fn rests(metrics: &Metrics, (server, signal): (&str, &str)) {
+    metrics.show(&catalog::LAST_SUCCESS, &[server, signal], None);
 }
 
 /// Removes the numbers of values that are no longer in force.

@@ -76,7 +76,7 @@ pub(super) struct Targets {
     /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
     /// To the task that runs the engine.
-    pub(super) gpus: mpsc::UnboundedSender<(Config, Prometheus)>,
+    pub(super) gpus: mpsc::UnboundedSender<(Config, Vec<Prometheus>)>,
 }
 
 /// Follows the file.
@@ -194,7 +194,7 @@ impl Reload {
         let targets = &self.targets;
         let mut prometheus = Arc::clone(&targets.rules.borrow().prometheus);
         if next.prometheus == self.in_force.prometheus {
-            clients.source.share(&prometheus.replicas());
+            clients.share(&prometheus.replicas());
         } else {
             prometheus = Arc::new(clients.promql);
             numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
@@ -209,7 +209,7 @@ impl Reload {
             .store(next.resource_rules.is_some(), Ordering::Relaxed);
         if !next.has_same_gpus(&self.in_force) {
             // The receiver is gone when the server stops.
-            let _ = targets.gpus.send((next.clone(), clients.source));
+            let _ = targets.gpus.send((next.clone(), clients.sources));
         }
         self.in_force = next;
         tracing::info!("the configuration file is in force");

@@ -319,7 +319,7 @@ impl Background {
         ));
         let wiring = Wiring::new(&config, watches.subscribe(), times.relist, telemetry);
         let served = Arc::clone(&wiring.served);
-        let first = (config, clients.source);
+        let first = (config, clients.sources);
         self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));
         let own = std::mem::take(&mut self.own);
         Arc::new(Composite::new(Some(provider), served, own))

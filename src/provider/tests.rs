@@ -13,7 +13,7 @@ use super::gpu::GpuProvider;
 use super::{Item, ObjectSelection, Provider, ProviderError, Query, ValuesOf, Which};
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::explain::Explanation;
@@ -50,13 +50,14 @@ impl Site {
             signals: fields::built_in(),
             metrics: metrics::built_in(),
             exporter: ExporterIdentity::default(),
+            prometheus: 1,
         });
         let fleet = Fleet::new(scenario);
         let hasher = KeyHasher::new();
         let mut batch = Batch::new(SignalId::MEM_COPY_UTIL, Bytes::new());
         for spec in fields::built_in() {
             let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
-            let range = pipeline.range(spec.id, now);
+            let range = pipeline.range(PrometheusId(0), spec.id, now);
             let body: Bytes = fleet.prometheus_json(&names, now, range).into();
             decode(spec.id, &body, &hasher, &mut batch).unwrap();
             pipeline.take(&batch, now);
@@ -66,6 +67,7 @@ impl Site {
         let mut web = inventory.pods[0].clone();
         (web.namespace, web.gpus, web.uncounted) = ("web".into(), 0, false);
         inventory.pods.push(web);
+        pipeline.end_round(PrometheusId(0));
         let snapshot = Arc::new(pipeline.publish(&Arc::new(inventory), now));
         let provider = GpuProvider::new(snapshot.metrics());
         provider.publish(Arc::clone(&snapshot));

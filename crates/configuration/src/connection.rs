@@ -36,6 +36,8 @@ pub(super) struct Connection {
     max_concurrent_queries: Option<Scalar<Count<u16>>>,
     #[serde(default)]
     matchers: BTreeMap<String, Text>,
+    #[serde(default)]
+    pub(super) additional: Vec<Connection>,
 }
 
 /// Longer than any query may take.
@@ -67,15 +69,20 @@ impl Setting for HeaderValue {
 }
 
 impl Connection {
-    /// The settings of the section. `flag` is an address from the command line, which
-    /// overrides the file's.
-    pub(super) fn settings(self, flag: Option<&Addresses>) -> Result<PrometheusSettings, Problem> {
+    /// The settings of the section at `key`. `flag` is an address from the command line,
+    /// which overrides the file's.
+    pub(super) fn settings(
+        self,
+        key: &str,
+        flag: Option<&Addresses>,
+    ) -> Result<PrometheusSettings, Problem> {
+        let url = format!("{key}.url");
         let addresses = match (flag, &self.url) {
             (Some(addresses), _) => Ok(addresses.clone()),
             (None, Some(text)) => (text.value.parse::<Addresses>())
-                .map_err(|error| Problem::at("prometheus.url", text, error.to_string())),
+                .map_err(|error| Problem::at(&url, text, error.to_string())),
             (None, None) => Err(Problem::missing(
-                "prometheus.url",
+                &url,
                 "is missing: write http://host:port, or give --prometheus-url",
             )),
         }?;
@@ -98,13 +105,13 @@ impl Connection {
             // An invalid name is not repeated: it may be a value.
             let name: HeaderName = name.parse().map_err(|_| {
                 let message = "a key is no header name: write one such as X-Scope-OrgID";
-                Problem::at("prometheus.headers", &value.0, message)
+                Problem::at(&format!("{key}.headers"), &value.0, message)
             })?;
             settings.headers.insert(name, value.0.value);
         }
         for (label, wanted) in self.matchers {
             if !is_label(&label) {
-                let key = format!("prometheus.matchers.{label}");
+                let key = format!("{key}.matchers.{label}");
                 let message = format!("{label:?} is no label name: write one such as cluster");
                 return Err(Problem::at(&key, &wanted, message));
             }

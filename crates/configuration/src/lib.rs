@@ -57,6 +57,9 @@ use problem::Problem;
 pub use shown::GPU_RESOURCES;
 use value::{Scalar, or};
 
+/// The most servers in `prometheus.additional`: each costs a query a signal and poll.
+const MOST_ADDITIONAL: usize = 63;
+
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
 
@@ -110,6 +113,8 @@ impl Flags {
 pub struct Config {
     /// Access to Prometheus; `None` if no address is known.
     pub prometheus: Option<PrometheusSettings>,
+    /// Prometheus servers with other devices. Rules do not ask them.
+    pub additional: Vec<PrometheusSettings>,
     /// How values are made from readings.
     pub policy: Policy,
     /// The poll interval; `None`: by the scrape interval.
@@ -149,6 +154,7 @@ impl Config {
                 flags.apply(&mut settings);
                 settings
             }),
+            additional: Vec::new(),
             policy: Policy::default(),
             poll: None,
             exporters: ExporterIdentity::default(),
@@ -171,6 +177,7 @@ impl Config {
         // All fields are named, so that a new one cannot be forgotten here.
         let Self {
             prometheus,
+            additional,
             policy,
             poll,
             exporters,
@@ -187,6 +194,7 @@ impl Config {
         } = self;
         *gpus_enabled == other.gpus_enabled
             && *prometheus == other.prometheus
+            && *additional == other.additional
             && *policy == other.policy
             && *poll == other.poll
             && *exporters == other.exporters
@@ -236,12 +244,19 @@ impl Config {
 
     fn resolve(mut file: File, flags: &Flags) -> Result<Self, Problem> {
         let mut config = Self::built_in(flags);
-        if let Some(connection) = file.prometheus.take() {
-            let mut settings = connection.settings(flags.prometheus_url.as_ref())?;
+        if let Some(mut connection) = file.prometheus.take() {
+            config.additional = additional(std::mem::take(&mut connection.additional))?;
+            let mut settings = connection.settings("prometheus", flags.prometheus_url.as_ref())?;
             flags.apply(&mut settings);
             config.prometheus = Some(settings);
         }
         config.resolve_rules(&file)?;
+        if !config.additional.is_empty() && config.has_rules() {
+            config.warnings.push(
+                "rules ask the Prometheus of prometheus.url only, not those of prometheus.additional"
+                    .to_owned(),
+            );
+        }
         config.warnings.extend(file.warnings);
         let gpu = file.gpu.unwrap_or_default();
         config.warnings.extend(gpu.warnings());
@@ -256,6 +271,11 @@ impl Config {
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)
+    }
+
+    fn has_rules(&self) -> bool {
+        let rules = self.rules.usable.iter().chain(&self.external_rules.usable);
+        rules.count() > 0 || self.resource_rules.is_some()
     }
 
     /// Leaves out faulty rules, each with a warning, and keeps the others.
@@ -291,4 +311,21 @@ impl Config {
         self.warnings.extend(self.faults.clone());
         Ok(())
     }
+}
+
+/// The settings of `prometheus.additional`.
+fn additional(connections: Vec<Connection>) -> Result<Vec<PrometheusSettings>, Problem> {
+    if connections.len() > MOST_ADDITIONAL {
+        let message = format!("has more than {MOST_ADDITIONAL} entries");
+        return Err(Problem::missing("prometheus.additional", message));
+    }
+    let settings = |(place, connection): (usize, Connection)| {
+        let key = format!("prometheus.additional[{place}]");
+        if !connection.additional.is_empty() {
+            let message = "cannot have servers of its own: write all into prometheus.additional";
+            return Err(Problem::missing(&format!("{key}.additional"), message));
+        }
+        connection.settings(&key, None)
+    };
+    connections.into_iter().enumerate().map(settings).collect()
 }

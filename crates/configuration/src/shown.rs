@@ -23,6 +23,8 @@ impl Config {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];
         rows.extend(self.of_gpus());
         rows.extend(self.prometheus.iter().flat_map(of_prometheus));
+        let additional = format!("{} servers (not shown)", self.additional.len());
+        rows.push(("prometheus.additional", additional));
         let presets: Vec<&str> = self.presets.iter().map(|it| it.word()).collect();
         rows.extend([
             ("presets", or_none(&presets)),

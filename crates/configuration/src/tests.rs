@@ -393,3 +393,38 @@ fn flags_win_over_the_file() {
     assert_eq!(settings.tls.ca, Some(Pem::File("/ca".into())));
     assert!(Config::built_in(&flags).prometheus.is_some());
 }
+
+#[test]
+fn additional_servers_have_settings_of_their_own() {
+    let config = load(
+        "prometheus:
+  url: http://zone-a:9090
+  timeout: 3s
+  additional:
+  - {url: 'http://zone-b:9090', matchers: {zone: b}}
+rules: []
+",
+    );
+    let [zone_b] = &config.additional[..] else {
+        panic!("{:?}", config.additional)
+    };
+    assert_eq!(zone_b.url.as_str(), "http://zone-b:9090/");
+    assert_eq!(zone_b.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
+    assert_eq!(zone_b.matchers, [("zone".to_owned(), "b".to_owned())]);
+    assert_eq!(config.warnings, [] as [&str; 0]);
+    let zone_b = "prometheus: {url: 'http://a', additional: [{url: 'http://b'}]}\n";
+    let config = load(&format!("{zone_b}presets: [vllm]\n"));
+    assert!(config.warnings[0].contains("rules ask the Prometheus of prometheus.url only"));
+    for (additional, told) in [
+        ("{verb: GET}", "prometheus.additional[0].url: is missing"),
+        ("{url: nowhere}", "prometheus.additional[0].url"),
+        (
+            "{url: 'http://b', additional: [{url: 'http://c'}]}",
+            "prometheus.additional[0].additional: cannot have servers",
+        ),
+    ] {
+        let text = format!("prometheus: {{url: 'http://a', additional: [{additional}]}}\n");
+        let error = Config::from_yaml("f", &text, &Flags::default()).unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}

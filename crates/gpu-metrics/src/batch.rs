@@ -22,6 +22,11 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesKey(pub u128);
 
+/// A Prometheus that is polled, by its place in the configuration. Each has devices of
+/// its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PrometheusId(pub u8);
+
 /// The samples of one signal, grouped by series.
 ///
 /// `text` holds the label sets as JSON objects, exactly as the engine printed them
@@ -31,6 +36,8 @@ pub struct SeriesKey(pub u128);
 pub struct Batch {
     /// The signal that the query selected.
     pub signal: SignalId,
+    /// The Prometheus that answers; unless it is set, the first.
+    pub prometheus: PrometheusId,
     text: Bytes,
     series: Vec<Entry>,
     samples: Vec<Sample>,
@@ -61,6 +68,7 @@ impl Batch {
     pub fn new(signal: SignalId, text: Bytes) -> Self {
         Self {
             signal,
+            prometheus: PrometheusId::default(),
             text,
             series: Vec::new(),
             samples: Vec::new(),

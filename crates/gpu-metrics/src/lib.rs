@@ -23,6 +23,7 @@
 //!     signals: fields::built_in(),
 //!     metrics: metrics::built_in(),
 //!     exporter: ExporterIdentity::default(),
+//!     prometheus: 1,
 //! });
 //! // Without a batch there is no device, and no value.
 //! let now = Timestamp::from_millis(1_700_000_000_000);

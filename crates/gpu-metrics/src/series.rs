@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::batch::PrometheusId;
 use super::signal::{SignalId, Unit};
 use apimachinery::labels::Labels;
 
@@ -123,6 +124,8 @@ pub struct SeriesInfo {
     pub owner: Option<Owner>,
     /// The scrape job; intervals and units are determined per job.
     pub job: Arc<str>,
+    /// The Prometheus that has it.
+    pub prometheus: PrometheusId,
     /// The source: the job and the external labels, as one text.
     pub source: Arc<str>,
     /// The scrape target; together with the source it identifies the target.

@@ -61,7 +61,7 @@ impl fmt::Debug for Prometheus {
 }
 
 impl Prometheus {
-    /// A client for `settings`. `hasher` must be the process's only one.
+    /// A client for `settings`, whose series have keys by `hasher`.
     ///
     /// # Errors
     /// When a certificate file cannot be used.

@@ -14,7 +14,7 @@ use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use configuration::{Config, Flags};
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::pipeline::{Pipeline, Settings};
@@ -91,6 +91,7 @@ fn gpus() -> Arc<GpuProvider> {
         signals: fields::built_in(),
         metrics: metrics::built_in(),
         exporter: ExporterIdentity::default(),
+        prometheus: 1,
     });
     let newest = NOW.secs() / 15 * 15;
     let (hasher, mut batch) = (
@@ -128,6 +129,7 @@ fn gpus() -> Arc<GpuProvider> {
         decode(signal, &body, &hasher, &mut batch).unwrap();
         pipeline.take(&batch, NOW);
     }
+    pipeline.end_round(PrometheusId(0));
     let snapshot = pipeline.publish(&Arc::default(), NOW);
     let provider = GpuProvider::new(snapshot.metrics());
     provider.publish(Arc::new(snapshot));

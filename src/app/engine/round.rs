@@ -1,10 +1,14 @@
-//! One round of queries: every signal that is due, all at one time.
+//! The rounds of queries to one Prometheus: every signal that is due, all at one time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::super::measure;
+use super::server::{Client, Progress, Server, SignalRead, Step};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
@@ -22,115 +26,188 @@ const SIDE_BY_SIDE: usize = 2;
 /// Smaller differences of the clocks are within the resolution of the `Date` header.
 const SKEW_MIN_MS: i64 = 2_000;
 
-/// A query's reads of one signal in a round.
-struct SignalRead<'a> {
-    spec: &'a SignalSpec,
-    parts: Parts,
-    is_over: bool,
-}
-
 impl Engine {
-    /// Queries every signal that is due once, all at one time.
-    pub(super) async fn round(&mut self) -> Round {
-        let at = self.now();
-        let mut round = Round::Complete;
+    pub(super) fn server(&self, id: PrometheusId) -> &Server {
+        &self.servers[usize::from(id.0)]
+    }
+
+    fn server_mut(&mut self, id: PrometheusId) -> &mut Server {
+        &mut self.servers[usize::from(id.0)]
+    }
+
+    /// Waits for the next round of a server.
+    pub(super) fn wait(&mut self, client: Client) {
+        let wait = self.server(client.id).pace.due();
+        let wait = wait.saturating_sub(self.started.elapsed());
+        self.running.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Step::Due(client)
+        });
+    }
+
+    /// Begins a round. Returns whether it ended, without a query.
+    pub(super) fn begin(&mut self, client: Client) -> bool {
+        let id = client.id;
+        let (local, now) = (clock::now(), self.now());
+        let at = Timestamp::from_millis(local.millis() + self.server(id).skew_ms);
         for spec in &self.signals {
-            if !self.pipeline.is_wanted(spec.id, at) {
-                measure::rests(self.metrics(), &spec.name);
+            if !self.pipeline.is_wanted(id, spec.id, now) {
+                measure::rests(self.metrics(), (&self.server(id).key, &spec.name));
             }
         }
-        let due = |spec: &&SignalSpec| self.is_due(spec, at);
-        let due: Vec<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
-        for specs in due.chunks(self.side_by_side()) {
-            round = round.max(self.ask(specs, at).await);
-            if round == Round::Aborted {
-                return round;
-            }
+        let due = |spec: &&SignalSpec| self.is_due(id, spec, now);
+        let due: VecDeque<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
+        self.server_mut(id).round = Some(Progress {
+            at,
+            now,
+            outcome: Round::Complete,
+            due,
+            reads: Vec::new(),
+        });
+        self.ask(client)
+    }
+
+    /// Takes in answers, and goes on. Returns whether the round ended.
+    pub(super) fn answered(
+        &mut self,
+        client: Client,
+        now: Timestamp,
+        answers: Vec<Answered>,
+    ) -> bool {
+        let Some(mut round) = self.server_mut(client.id).round.take() else {
+            return false;
+        };
+        let reads = round.reads.iter_mut();
+        for ((read, answer), batch) in reads.zip(answers).zip(&client.batches) {
+            let outcome = self.take(&client, read, answer, (round.now, now), batch);
+            round.outcome = round.outcome.max(outcome);
         }
-        self.rounds += 1;
-        self.note_emptiness(round);
-        round
+        round.reads.retain(|read| !read.is_over);
+        if round.outcome == Round::Aborted {
+            round.reads.clear();
+            round.due.clear();
+        }
+        self.server_mut(client.id).round = Some(round);
+        self.ask(client)
     }
 
     fn is_large(&self) -> bool {
         self.pipeline.store().series_len() > SMALL_FLEET_SERIES
     }
 
-    fn side_by_side(&self) -> usize {
-        if self.is_large() { SIDE_BY_SIDE } else { 1 }
-    }
-
-    /// Whether this round queries the signal. A failed signal waits for its retry,
-    /// profiling fields are read where devices need them, and a large fleet's framebuffer
-    /// fields only now and then.
-    fn is_due(&self, spec: &SignalSpec, at: Timestamp) -> bool {
-        if self.retries.is_left_alone(spec.id, self.started.elapsed()) {
+    /// Whether a round queries the signal. A failed signal waits for its retry, profiling
+    /// fields are read where devices need them, and a large fleet's framebuffer fields
+    /// only now and then.
+    fn is_due(&self, id: PrometheusId, spec: &SignalSpec, now: Timestamp) -> bool {
+        let server = self.server(id);
+        if server
+            .retries
+            .is_left_alone(spec.id, self.started.elapsed())
+        {
             return false;
         }
         let slow = self.is_large() && spec.unit == Unit::Mebibytes;
-        self.pipeline.is_wanted(spec.id, at)
-            && (!slow || self.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
+        self.pipeline.is_wanted(id, spec.id, now)
+            && (!slow || server.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
-    /// Queries the signals in parallel and takes in the answers; a query that is too
-    /// large is split by time.
-    async fn ask(&mut self, specs: &[SignalSpec], at: Timestamp) -> Round {
-        let read = |spec| SignalRead {
-            spec,
-            parts: Parts::whole(at, self.pipeline.range(spec.id, at)),
-            is_over: false,
+    /// Sends the next queries of a round: the signals that are queried now, or the next
+    /// ones; a query that is too large is split by time. Without any, the round ends.
+    fn ask(&mut self, mut client: Client) -> bool {
+        let id = client.id;
+        let Some(mut round) = self.server_mut(id).round.take() else {
+            return false;
         };
-        let mut reads: Vec<SignalRead<'_>> = specs.iter().map(read).collect();
-        let mut round = Round::Complete;
-        while !reads.is_empty() && round < Round::Aborted {
-            round = round.max(self.ask_parts(&mut reads, at).await);
-            reads.retain(|read| !read.is_over);
+        if round.reads.is_empty() {
+            let count = if self.is_large() { SIDE_BY_SIDE } else { 1 };
+            let next = round.due.drain(..count.min(round.due.len()));
+            let read = |spec: SignalSpec| SignalRead {
+                parts: Parts::whole(round.at, self.pipeline.range(id, spec.id, round.now)),
+                spec,
+                is_over: false,
+            };
+            round.reads = next.map(read).collect();
         }
-        round
-    }
-
-    /// Queries the next part of each signal.
-    async fn ask_parts(&mut self, reads: &mut [SignalRead<'_>], at: Timestamp) -> Round {
-        let queries: Vec<SignalQuery<'_>> = reads.iter().map(|read| self.query(read, at)).collect();
-        let mut batches = std::mem::take(&mut self.batches);
+        if round.reads.is_empty() {
+            self.end(client, round.outcome);
+            return true;
+        }
+        let query = |read: &SignalRead| {
+            let (at, range) = read.parts.next();
+            (
+                read.spec.clone(),
+                self.selection(id, read, round.now),
+                at,
+                range,
+            )
+        };
+        let asked: Vec<_> = round.reads.iter().map(query).collect();
+        self.server_mut(id).round = Some(round);
         let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
-        batches.resize_with(batches.len().max(reads.len()), empty);
-        let now = clock::now();
-        let answers = self.source.fetch(&queries, now, &mut batches).await;
-        let mut round = Round::Complete;
-        for ((read, answer), batch) in reads.iter_mut().zip(answers).zip(&batches) {
-            round = round.max(self.take(read, answer, (at, now), batch));
+        let count = client.batches.len().max(asked.len());
+        client.batches.resize_with(count, empty);
+        for batch in &mut client.batches {
+            batch.prometheus = id;
         }
-        self.batches = batches;
-        round
+        self.running.spawn(async move {
+            let query = |(spec, devices, at, range)| SignalQuery {
+                spec,
+                devices,
+                at,
+                range,
+            };
+            let asked = asked.iter();
+            let asked = asked.map(|(spec, devices, at, range)| (spec, *devices, *at, *range));
+            let queries: Vec<SignalQuery<'_>> = asked.map(query).collect();
+            let now = clock::now();
+            let answers = client
+                .source
+                .fetch(&queries, now, &mut client.batches)
+                .await;
+            Step::Answered(client, now, answers)
+        });
+        false
     }
 
     /// Profiling fields leave whole GPUs out where only MIG instances need them; every
     /// ten minutes a query includes all, to see whether others do.
-    fn query<'a>(&self, read: &SignalRead<'a>, at: Timestamp) -> SignalQuery<'a> {
-        let spec = read.spec;
-        let devices = if self.pipeline.is_of_mig_alone(spec.id, at) {
-            DeviceSelection::Mig
-        } else {
-            DeviceSelection::All
-        };
-        let (at, range) = read.parts.next();
-        SignalQuery {
-            spec,
-            devices,
-            at,
-            range,
+    fn selection(&self, id: PrometheusId, read: &SignalRead, now: Timestamp) -> DeviceSelection {
+        match self.pipeline.is_of_mig_alone(id, read.spec.id, now) {
+            true => DeviceSelection::Mig,
+            false => DeviceSelection::All,
         }
+    }
+
+    /// Ends a round, and waits for the next.
+    fn end(&mut self, client: Client, outcome: Round) {
+        let elapsed = self.started.elapsed();
+        self.pipeline.end_round(client.id);
+        let server = self.server_mut(client.id);
+        server.last = Some(outcome);
+        server.rounds += u64::from(outcome != Round::Aborted);
+        self.note_emptiness();
+        let interval = match outcome {
+            Round::Complete | Round::Partial => self.until_next_round(),
+            Round::Aborted => self.interval(),
+        };
+        let pace = &mut self.server_mut(client.id).pace;
+        pace.set_interval(interval);
+        match outcome {
+            Round::Complete | Round::Partial => pace.succeeded(elapsed),
+            Round::Aborted => pace.failed(elapsed, clock::jitter()),
+        }
+        self.wait(client);
     }
 
     fn take(
         &mut self,
-        read: &mut SignalRead<'_>,
+        client: &Client,
+        read: &mut SignalRead,
         Answered { took, outcome }: Answered,
         (at, now): (Timestamp, Timestamp),
         batch: &Batch,
     ) -> Round {
-        let spec = read.spec;
+        let spec = &read.spec;
         match outcome {
             Ok(fetched) => {
                 read.is_over = read.parts.is_last();
@@ -139,12 +216,14 @@ impl Engine {
                     false => self.pipeline.take_part(batch, at),
                 };
                 read.parts.answered();
-                measure::answered(self.metrics(), &spec.name, (took, at), &report);
-                self.log_report(spec, &report);
-                self.retries.answered(spec.id);
-                self.set_skew(fetched.clock_skew);
-                let source = self.source.address();
-                for healed in self.journal.succeeded(spec.id, now) {
+                let server = &mut self.servers[usize::from(client.id.0)];
+                let metrics = &self.wiring.telemetry.metrics;
+                measure::answered(metrics, (&server.key, &spec.name), (took, at), &report);
+                log_report(spec, &report);
+                server.retries.answered(spec.id);
+                server.set_skew(fetched.clock_skew);
+                let source = client.source.address();
+                for healed in server.journal.succeeded(spec.id, now) {
                     tracing::info!(source, "{healed}");
                 }
                 Round::Complete
@@ -156,34 +235,49 @@ impl Engine {
             }
             Err(error) => {
                 read.is_over = true;
-                if error.limit().is_some() {
-                    self.pipeline.refused(spec.id);
-                }
-                // Where no address answers, all signals are asked for again together; one
-                // that takes too long waits alone.
-                if is_of_source(&error) {
-                    self.retries.aborted();
-                } else {
-                    let (now, interval) = (self.started.elapsed(), self.interval());
-                    self.retries.failed(spec.id, interval, now, clock::jitter());
-                }
-                let kind = error.kind().label();
-                measure::ended(self.metrics(), &spec.name, kind, took);
-                if self.journal.failed(spec.id, &error, now) {
-                    let source = self.source.address();
-                    tracing::warn!(
-                        source,
-                        "{error}; polling continues; the last known values expire at their usual time"
-                    );
-                }
-                match is_fatal(&error) {
-                    true => Round::Aborted,
-                    false => Round::Partial,
-                }
+                self.failed(client, spec, &error, (took, now))
             }
         }
     }
 
+    fn failed(
+        &mut self,
+        client: &Client,
+        spec: &SignalSpec,
+        error: &Error,
+        (took, now): (Duration, Timestamp),
+    ) -> Round {
+        if error.limit().is_some() {
+            self.pipeline.refused(client.id, spec.id);
+        }
+        let (elapsed, interval) = (self.started.elapsed(), self.interval());
+        let server = &mut self.servers[usize::from(client.id.0)];
+        // Where no address answers, all signals are asked for again together; one that
+        // takes too long waits alone.
+        if is_of_source(error) {
+            server.retries.aborted();
+        } else {
+            let random = clock::jitter();
+            server.retries.failed(spec.id, interval, elapsed, random);
+        }
+        let metrics = &self.wiring.telemetry.metrics;
+        let kind = error.kind().label();
+        measure::ended(metrics, (&server.key, &spec.name), kind, took);
+        if server.journal.failed(spec.id, error, now) {
+            let source = client.source.address();
+            tracing::warn!(
+                source,
+                "{error}; polling continues; the last known values expire at their usual time"
+            );
+        }
+        match is_fatal(error) {
+            true => Round::Aborted,
+            false => Round::Partial,
+        }
+    }
+}
+
+impl Server {
     fn set_skew(&mut self, skew_ms: Option<i64>) {
         let skew_ms = skew_ms.unwrap_or(0);
         if (skew_ms - self.skew_ms).abs() >= SKEW_MIN_MS {
@@ -194,26 +288,26 @@ impl Engine {
             };
         }
     }
+}
 
-    fn log_report(&self, spec: &SignalSpec, report: &IntakeReport) {
-        tracing::debug!(
+fn log_report(spec: &SignalSpec, report: &IntakeReport) {
+    tracing::debug!(
+        signal = spec.name,
+        accepted = report.applied.accepted,
+        repeated = report.applied.repeated,
+        invalid = report.applied.invalid,
+        too_old = report.applied.too_old,
+        future = report.applied.future,
+        new_series = report.new_series,
+        unidentified = report.unidentified,
+        "polled"
+    );
+    if report.refused > 0 {
+        tracing::error!(
             signal = spec.name,
-            accepted = report.applied.accepted,
-            repeated = report.applied.repeated,
-            invalid = report.applied.invalid,
-            too_old = report.applied.too_old,
-            future = report.applied.future,
-            new_series = report.new_series,
-            unidentified = report.unidentified,
-            "polled"
+            refused = report.refused,
+            "too many series: new ones are rejected; narrow the query with prometheus.matchers"
         );
-        if report.refused > 0 {
-            tracing::error!(
-                signal = spec.name,
-                refused = report.refused,
-                "too many series: new ones are rejected; narrow the query with prometheus.matchers"
-            );
-        }
     }
 }
 

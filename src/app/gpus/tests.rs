@@ -96,14 +96,14 @@ impl Store {
     }
 }
 
-type Settings = (Config, Prometheus);
+type Settings = (Config, Vec<Prometheus>);
 
 fn settings(url: &str, gpu: &str) -> Settings {
     let text = format!("prometheus: {{url: '{url}', nameMatching: exact}}\ngpu: {gpu}\n");
     let config = Config::from_yaml("config.yaml", &text, &Flags::default()).unwrap();
     let prometheus = config.prometheus.clone().unwrap();
     let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-    (config, source)
+    (config, vec![source])
 }
 
 /// A node and a pod with a GPU.
@@ -353,7 +353,7 @@ async fn where_matchers_find_no_series_they_are_named() {
     let mut prometheus = config.prometheus.clone().unwrap();
     prometheus.matchers = vec![("cluster".to_owned(), "east".to_owned())];
     let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-    let world = World::start((config, source)).await;
+    let world = World::start((config, vec![source])).await;
     let named = r#"no DCGM series found in Prometheus with {cluster="east"}: check these labels"#;
     until("the matchers are named", async || {
         world.ask(METRIC).unwrap_err().contains(named)

@@ -22,13 +22,14 @@ use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
 use cluster_state::clock;
 use configuration::address::AddressParser;
+use configuration::clients::Clients;
 use configuration::{Config, Flags};
 use gpu_metrics::inventory::Inventory;
 use kubectl_gpu_metrics::signals::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, number};
-use prometheus_source::settings::{Addresses, PrometheusSettings};
-use prometheus_source::{KeyHasher, Prometheus};
+use prometheus_source::Prometheus;
+use prometheus_source::settings::Addresses;
 
 use super::bind;
 use crate::api::{Api, router};
@@ -100,10 +101,10 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     directory.write(&identity, (address, namespace))?;
     let telemetry = Telemetry::new();
     telemetry.configuration.store(Arc::new(config.shown()));
-    let (source, inventory, autoscalers) = match config.prometheus.clone() {
-        Some(settings) => {
-            let (source, inventory) = prometheus(settings)?;
-            (source, inventory, None)
+    let (sources, inventory, autoscalers) = match config.prometheus {
+        Some(_) => {
+            let (sources, inventory) = prometheus(&config)?;
+            (sources, inventory, None)
         }
         None => {
             if config.policy.scrape_interval.is_none() {
@@ -112,12 +113,12 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             }
             let (fleet, source) = fleet::simulate(args.gpus, args.seed).await?;
             let inventory = fleet::inventory(Arc::clone(&fleet));
-            (source, inventory, Some(Autoscalers::new(fleet)))
+            (vec![source], inventory, Some(Autoscalers::new(fleet)))
         }
     };
     let relist = RelistTimes::default().relist;
     let wiring = Wiring::new(&config, inventory, relist, telemetry.clone());
-    let gpus = Running::start(config, source, &wiring);
+    let gpus = Running::start(config, sources, &wiring);
     gpus.serve(&wiring);
     let provider = Composite::new(None, wiring.served, Vec::new());
     let api = Api::new(Arc::new(provider), clock::now, telemetry);
@@ -168,14 +169,13 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
 
 /// The samples of a real Prometheus, and no cluster.
 fn prometheus(
-    settings: PrometheusSettings,
-) -> Result<(Prometheus, watch::Receiver<Arc<Inventory>>), Failure> {
-    let source = Prometheus::new(settings, KeyHasher::new())
-        .map_err(|error| Failure::Failed(error.to_string()))?;
+    config: &Config,
+) -> Result<(Vec<Prometheus>, watch::Receiver<Arc<Inventory>>), Failure> {
+    let clients = Clients::new(config).map_err(|error| Failure::Failed(error.to_string()))?;
     tracing::info!(
         "no cluster is connected: pods, namespaces and nodes are those that the series name; \
          label selectors and workloads find nothing"
     );
     let (_, none) = watch::channel(Arc::default());
-    Ok((source, none))
+    Ok((clients.sources, none))
 }

@@ -77,12 +77,12 @@ macro_rules! catalog {
 catalog! {
     BUILD = Info "gpu_metrics_apiserver_build" ["version", "revision"]
         "The program's version and the revision of its source";
-    QUERIES = Counter "gpu_metrics_apiserver_queries" ["signal", "outcome"]
-        "Queries to the metrics backend by signal; outcome is success or the kind of failure";
+    QUERIES = Counter "gpu_metrics_apiserver_queries" ["server", "signal", "outcome"]
+        "Queries to a Prometheus by signal; server is prometheus or prometheus.additional[0], as in the configuration; outcome is success or the kind of failure";
     QUERY_SECONDS = Histogram "gpu_metrics_apiserver_query_duration_seconds" ["signal"]
         "How long queries to the metrics backend took, decoding included, failures included";
-    LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["signal"]
-        "When a signal was last answered; time() minus it is the age";
+    LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["server", "signal"]
+        "When a Prometheus last answered a signal; time() minus it is the age";
     PROMETHEUS_ASKED = Gauge "gpu_metrics_apiserver_prometheus_asked" ["address"]
         "1 for the address of prometheus.url that is asked, 0 for those that are asked when it does not answer";
     SAMPLES = Counter "gpu_metrics_apiserver_samples_accepted" ["signal"]

@@ -47,10 +47,10 @@ pub struct PolledSource<'s> {
     pub failing: &'s BTreeSet<SignalId>,
 }
 
-/// Findings about data that are read, and the trouble that keeps a part of them from
+/// Findings about data that are read, and the troubles that keep a part of them from
 /// being read.
 #[must_use]
-pub fn check(seen: PolledSource<'_>, trouble: Option<Finding>) -> Report {
+pub fn check(seen: PolledSource<'_>, troubles: impl IntoIterator<Item = Finding>) -> Report {
     let mut report = Report {
         looked: true,
         ..Report::default()
@@ -61,14 +61,16 @@ pub fn check(seen: PolledSource<'_>, trouble: Option<Finding>) -> Report {
     found.extend(stores::clusters(seen));
     found.extend(devices::check(seen));
     found.extend(exporters::check(seen));
-    found.extend(trouble);
+    found.extend(troubles);
     report.make_plain();
     report.sort();
     report
 }
 
-/// Queries fail: for which fields, if not for all, since when, how, and the remedy.
+/// Queries of a server fail: for which fields, if not for all, since when, how, and the
+/// remedy.
 pub fn unanswered<'n>(
+    server: &str,
     fields: impl IntoIterator<Item = &'n str>,
     since: Timestamp,
     (how, remedy): (&str, &str),
@@ -80,7 +82,7 @@ pub fn unanswered<'n>(
     };
     let since = since.whole_second().date();
     let message = format!("queries{of} have failed since {since} ({how}){others}");
-    Finding::new(&GM301, PROMETHEUS, message, remedy)
+    Finding::new(&GM301, server, message, remedy)
 }
 
 /// Prometheus answers, and has no GPU series; why, with a remedy.

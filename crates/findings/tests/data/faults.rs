@@ -126,7 +126,7 @@ fn gm301_of_one_field_stands_beside_the_others_and_that_one_is_not_missed() {
         failing: &BTreeSet::from([MEMORY]),
     };
     let how = ("server_error", "see the log");
-    let trouble = source::unanswered(["memory_copy_utilization"], at(0.0), how);
+    let trouble = source::unanswered("Prometheus", ["memory_copy_utilization"], at(0.0), how);
     let report = source::check(seen, Some(trouble));
     assert_eq!(codes(&report.findings), ["GM301"]);
     assert!(report.skipped.is_empty());

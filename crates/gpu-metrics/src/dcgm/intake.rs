@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::origin;
 use super::schemes::{self, ExporterIdentity};
-use crate::batch::{Batch, BatchSeries, SeriesKey};
+use crate::batch::{Batch, BatchSeries, PrometheusId, SeriesKey};
 use crate::series::{SeriesInfo, Told};
 use crate::signal::{SignalId, SignalSpec};
 use crate::store::{Applied, SeriesId, Store};
@@ -141,8 +141,8 @@ impl Intake {
     ) -> IntakeReport {
         let mut report = IntakeReport::default();
         self.poll += 1;
-        let learn =
-            |series: BatchSeries<'_>| self.series_of(&series, batch.signal, store, &mut report);
+        let of = (batch.prometheus, batch.signal);
+        let learn = |series: BatchSeries<'_>| self.series_of(&series, of, store, &mut report);
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
         let stored = || {
             let stored = ids.iter().zip(batch.iter());
@@ -159,11 +159,11 @@ impl Intake {
     fn series_of(
         &mut self,
         series: &BatchSeries<'_>,
-        signal: SignalId,
+        of: (PrometheusId, SignalId),
         store: &mut Store,
         report: &mut IntakeReport,
     ) -> Option<SeriesId> {
-        let key = of_signal(series.key, signal);
+        let key = of_signal(series.key, of.1);
         match self.known.get_mut(&key) {
             Some(Known::Stored(id)) => Some(*id),
             Some(Known::Ignored { seen }) => {
@@ -174,7 +174,7 @@ impl Intake {
                 report.refused += 1;
                 None
             }
-            None => self.learn(key, series.labels, signal, store, report),
+            None => self.learn(key, series.labels, of, store, report),
         }
     }
 
@@ -183,14 +183,14 @@ impl Intake {
         &mut self,
         key: SeriesKey,
         text: &str,
-        signal: SignalId,
+        of: (PrometheusId, SignalId),
         store: &mut Store,
         report: &mut IntakeReport,
     ) -> Option<SeriesId> {
         report.new_series += 1;
         let info = Labels::from_json(text)
             .ok()
-            .and_then(|labels| self.identify(&labels, signal));
+            .and_then(|labels| self.identify(&labels, of));
         let Some(info) = info else {
             report.unidentified += 1;
             self.known.insert(key, Known::Ignored { seen: self.poll });
@@ -225,7 +225,11 @@ impl Intake {
     }
 
     /// Parses a label set.
-    fn identify(&mut self, labels: &Labels, signal: SignalId) -> Option<SeriesInfo> {
+    fn identify(
+        &mut self,
+        labels: &Labels,
+        (prometheus, signal): (PrometheusId, SignalId),
+    ) -> Option<SeriesInfo> {
         let unit = self.signals.iter().find(|spec| spec.id == signal)?.unit;
         let device = schemes::device(labels)?;
         let claim = schemes::claim(labels, &self.exporter);
@@ -249,6 +253,7 @@ impl Intake {
             device,
             owner,
             job: self.intern(labels.get_ignore_case("job").unwrap_or_default()),
+            prometheus,
             source: self.intern(&origin::source(labels)),
             instance: self.intern(labels.get_ignore_case("instance").unwrap_or_default()),
             told: Arc::new(told),

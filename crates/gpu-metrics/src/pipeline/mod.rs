@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, PrometheusId};
 use crate::dcgm::intake::{Intake, IntakeReport, PROFILING};
 use crate::dcgm::schemes::ExporterIdentity;
 use crate::inventory::Inventory;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub metrics: Vec<MetricSpec>,
     /// How exporters are recognised.
     pub exporter: ExporterIdentity,
+    /// How many Prometheus servers are polled; each has devices of its own.
+    pub prometheus: u8,
 }
 
 /// Batches in, snapshots out.
@@ -60,12 +62,11 @@ pub struct Pipeline {
     signals: Vec<SignalId>,
     intake: Intake,
     store: Store,
-    reads: Reads,
+    /// Those of each Prometheus.
+    reads: Vec<Reads>,
     notices: Notices,
     /// When the first samples were taken in.
     began: Option<Timestamp>,
-    /// The end of the last measured round.
-    measured: Timestamp,
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
@@ -108,10 +109,11 @@ impl Pipeline {
             signals: settings.signals.iter().map(|spec| spec.id).collect(),
             intake: Intake::new(settings.signals, settings.exporter, needed),
             store,
-            reads: Reads::new(signals, back_ms),
+            reads: (0..settings.prometheus)
+                .map(|id| Reads::new(PrometheusId(id), signals, back_ms))
+                .collect(),
             notices: Notices::default(),
             began: None,
-            measured: Timestamp::MIN,
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
@@ -122,45 +124,56 @@ impl Pipeline {
     /// How far back from `now` the next query of a signal must reach: as far as a start
     /// reads at first, later only to new samples and those that may arrive late.
     #[must_use]
-    pub fn range(&self, signal: SignalId, now: Timestamp) -> Duration {
-        self.reads.range(signal, now, self.store.targets())
+    ///
+    /// # Panics
+    /// If there are not so many Prometheus servers, as all functions with their number.
+    pub fn range(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> Duration {
+        self.reads_of(of).range(signal, now, self.store.targets())
+    }
+
+    fn reads_of(&self, of: PrometheusId) -> &Reads {
+        &self.reads[usize::from(of.0)]
+    }
+
+    fn reads_mut(&mut self, of: PrometheusId) -> &mut Reads {
+        &mut self.reads[usize::from(of.0)]
     }
 
     /// Whether to query a signal: profiling fields only where a device needs them, and
     /// now and then to check whether one does.
     #[must_use]
-    pub fn is_wanted(&self, signal: SignalId, now: Timestamp) -> bool {
+    pub fn is_wanted(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> bool {
         !PROFILING.contains(&signal)
             || self.store.has_signal(signal)
             || self.intake.needs_of_whole_gpus(signal)
-            || self.is_looked_for(signal, now)
+            || self.is_looked_for(of, signal, now)
     }
 
     /// Whether to query MIG instances only: no whole GPU needs the signal, by the last
     /// check of all devices.
     #[must_use]
-    pub fn is_of_mig_alone(&self, signal: SignalId, now: Timestamp) -> bool {
+    pub fn is_of_mig_alone(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> bool {
         PROFILING.contains(&signal)
             && self.store.is_of_mig_alone(signal)
             && !self.intake.needs_of_whole_gpus(signal)
-            && !self.is_looked_for(signal, now)
+            && !self.is_looked_for(of, signal, now)
     }
 
-    fn is_looked_for(&self, signal: SignalId, now: Timestamp) -> bool {
-        self.intake.is_lacking(signal) || self.reads.is_long_ago(signal, now)
+    fn is_looked_for(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> bool {
+        self.intake.is_lacking(signal) || self.reads_of(of).is_long_ago(signal, now)
     }
 
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the last
     /// part of that range.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
-        let of_all = !self.is_of_mig_alone(batch.signal, now);
+        let of_all = !self.is_of_mig_alone(batch.prometheus, batch.signal, now);
         let report = self.take_part(batch, now);
         // Without a new sample the signal was read no further: once the store continues,
         // reading resumes where it stopped.
         let news = report.applied.accepted + report.applied.invalid;
         let stopped = news == 0 && self.store.has_signal(batch.signal);
         let until = (!stopped).then_some(now);
-        self.reads
+        self.reads_mut(batch.prometheus)
             .answered(batch.signal, until, of_all.then_some(now));
         report
     }
@@ -169,8 +182,8 @@ impl Pipeline {
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();
-            self.reads.start_over();
-            (self.swept, self.measured) = (Timestamp::MIN, Timestamp::MIN);
+            self.reads.iter_mut().for_each(Reads::start_over);
+            self.swept = Timestamp::MIN;
             self.began = None;
         }
         self.latest = now;
@@ -181,8 +194,8 @@ impl Pipeline {
 
     /// Records that Prometheus refused a query over [`Pipeline::range`]: the range is
     /// smaller until a query is answered.
-    pub fn refused(&mut self, signal: SignalId) {
-        self.reads.refused(signal);
+    pub fn refused(&mut self, of: PrometheusId, signal: SignalId) {
+        self.reads_mut(of).refused(signal);
     }
 
     /// Whether every needed signal was answered; an unanswered one delays readiness for
@@ -192,9 +205,21 @@ impl Pipeline {
         let Some(began) = self.began else {
             return self.store.series_len() == 0;
         };
-        let mut wanted = self.signals.iter().filter(|it| self.is_wanted(**it, now));
-        now.millis() - began.millis() >= READY_AFTER_MS
-            || wanted.all(|signal| self.reads.is_answered(*signal))
+        let is_read = |reads: &Reads| {
+            let mut signals = self.signals.iter();
+            signals.all(|it| reads.is_answered(*it) || !self.is_wanted(reads.of(), *it, now))
+        };
+        now.millis() - began.millis() >= READY_AFTER_MS || self.reads.iter().all(is_read)
+    }
+
+    /// Whether each signal was answered by every Prometheus that has answered any: before
+    /// that, it is unknown which devices have it.
+    fn are_answered(&self) -> Vec<bool> {
+        let known = self.reads.iter().filter(|reads| reads.has_answered());
+        let known: Vec<&Reads> = known.collect();
+        let is_answered = |id| !known.is_empty() && known.iter().all(|it| it.is_answered(id));
+        let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
+        (0..last).map(|id| is_answered(SignalId(id))).collect()
     }
 
     /// Log messages on findings since the last call.
@@ -208,14 +233,18 @@ impl Pipeline {
         &self.store
     }
 
+    /// Ends a round of queries to a Prometheus: measures its targets, and from where the
+    /// next round must read.
+    pub fn end_round(&mut self, of: PrometheusId) {
+        if self.began.is_some() {
+            self.store.end_round(of, self.latest);
+            let reads = &mut self.reads[usize::from(of.0)];
+            reads.end_round(self.store.targets(), self.latest);
+        }
+    }
+
     /// Computes the values to serve from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
-        // The times also differ after the clock was set back.
-        if self.latest != self.measured {
-            self.measured = self.latest;
-            self.store.end_round(self.latest);
-            self.reads.end_round(self.store.targets(), self.latest);
-        }
         self.store.advance(now);
         // All replicas sweep at the same times, because a removed series is no longer
         // missed. The first layout shows which rows live pods hold.
@@ -242,7 +271,7 @@ impl Pipeline {
             self.layout_of = Some((generation, Arc::clone(inventory)));
         }
         Snapshot::compute(
-            self.store.frame(now, self.reads.are_answered()),
+            self.store.frame(now, self.are_answered()),
             Arc::clone(&self.layout),
             Arc::clone(&self.policy),
             Arc::clone(&self.metrics),

@@ -1,7 +1,8 @@
-//! How far back the next queries must reach.
+//! How far back the next queries of a Prometheus must reach.
 
 use std::time::Duration;
 
+use crate::batch::PrometheusId;
 use crate::signal::SignalId;
 use crate::targets::{LATENESS_MAX_MS, Targets};
 use apimachinery::time::Timestamp;
@@ -25,9 +26,10 @@ struct Read {
     refusals: u32,
 }
 
-/// How far each signal was read, and where late samples may still be.
+/// How far each signal of a Prometheus was read, and where late samples may still be.
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
+    of: PrometheusId,
     of_signals: Vec<Read>,
     /// How far back a start reads, milliseconds.
     back_ms: i64,
@@ -38,8 +40,9 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    pub(super) fn new(signals: usize, back_ms: i64) -> Self {
+    pub(super) fn new(of: PrometheusId, signals: usize, back_ms: i64) -> Self {
         Self {
+            of,
             of_signals: vec![Read::default(); signals],
             back_ms,
             from: Timestamp::MAX,
@@ -68,10 +71,14 @@ impl Reads {
         of_all.is_none_or(|of_all| now.millis() - of_all.millis() >= LOOK_AGAIN_MS)
     }
 
-    /// Whether each signal was ever answered: before that, it is unknown which devices
-    /// have it.
-    pub(super) fn are_answered(&self) -> Vec<bool> {
-        self.of_signals.iter().map(|it| it.answered).collect()
+    /// The Prometheus.
+    pub(super) const fn of(&self) -> PrometheusId {
+        self.of
+    }
+
+    /// Whether any signal was ever answered.
+    pub(super) fn has_answered(&self) -> bool {
+        self.of_signals.iter().any(|it| it.answered)
     }
 
     /// Whether a signal was ever answered.
@@ -119,7 +126,7 @@ impl Reads {
     /// behind that may still send samples. Once a minute it begins earlier, for unknown
     /// targets of a late store or a late clock.
     pub(super) fn end_round(&mut self, targets: &Targets, now: Timestamp) {
-        self.from = targets.unread_since(now).unwrap_or(Timestamp::MAX);
+        self.from = targets.unread_since(self.of, now).unwrap_or(Timestamp::MAX);
         let minute = |at: Timestamp| at.millis().div_euclid(LOOK_BACK_EVERY_MS);
         if minute(now) != minute(self.looked) {
             let latest = Timestamp::from_millis(now.millis() - LATENESS_MAX_MS);

@@ -129,7 +129,7 @@ fn join_nodes(all: &[&Arc<Told>]) -> Vec<NodeName> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::batch::Sample;
+    use super::super::super::batch::{PrometheusId, Sample};
     use super::super::super::inventory::{ClusterObject, Inventory, InventoryOrigin};
     use super::super::super::layout::Layout;
     use super::super::super::policy::MigWeight;
@@ -167,6 +167,7 @@ mod tests {
             },
             owner: None,
             job: "dcgm".into(),
+            prometheus: PrometheusId(0),
             source: "dcgm".into(),
             instance: "node:9400".into(),
             told: Arc::new(Told {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::super::batch::PrometheusId;
 use super::super::frame::{Frame, Heard};
 use super::super::grid::{Reading, RowId};
 use super::super::series::{Scheme, SeriesInfo};
@@ -157,21 +158,21 @@ impl Store {
         }
     }
 
-    /// Measures the round that ended at `now`.
-    pub(crate) fn end_round(&mut self, now: Timestamp) {
-        self.divide_targets(now);
-        self.targets.advance(now);
+    /// Measures the round of queries to a Prometheus that ended at `now`.
+    pub(crate) fn end_round(&mut self, of: PrometheusId, now: Timestamp) {
+        self.divide_targets(of, now);
+        self.targets.advance(of, now);
         self.forget_frozen();
     }
 
     /// Makes each device a target of its own if one name stands for several exporters.
-    fn divide_targets(&mut self, now: Timestamp) {
+    fn divide_targets(&mut self, of: PrometheusId, now: Timestamp) {
         // By series: a row that several targets feed has the times of all.
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
             // Framebuffer fields of a large fleet are queried less often.
-            if series.unit == Unit::Mebibytes || !self.targets.is_news(target, at) {
+            if series.unit == Unit::Mebibytes || !self.targets.is_news(of, target, at) {
                 continue;
             }
             let round = self.targets.round(target);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{JobId, Target, TargetId, Targets};
+use super::{JobId, PrometheusId, Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 /// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
@@ -62,10 +62,12 @@ impl Target {
 }
 
 impl Targets {
-    /// Measures intervals and lateness from the round that ended at `now`.
-    pub(crate) fn advance(&mut self, now: Timestamp) {
+    /// Measures intervals and lateness from the round of a Prometheus that ended at `now`.
+    pub(crate) fn advance(&mut self, of: PrometheusId, now: Timestamp) {
         for target in self.targets.iter_mut().flatten() {
-            target.measure(now);
+            if self.sources[usize::from(target.source)].key.prometheus == of {
+                target.measure(now);
+            }
         }
         self.set_intervals();
         self.set_lags(now);
@@ -76,7 +78,7 @@ impl Targets {
         let mut of_jobs: HashMap<JobId, Vec<i64>> = HashMap::new();
         for target in self.targets.iter_mut().flatten() {
             target.own_ms = target.gaps.interval_ms();
-            let job = self.sources[usize::from(target.source)].job;
+            let job = self.sources[usize::from(target.source)].key.job;
             of_jobs.entry(job).or_default().extend(target.own_ms);
         }
         let common: HashMap<JobId, i64> = of_jobs
@@ -84,7 +86,7 @@ impl Targets {
             .filter_map(|(job, mut known)| Some((job, at_share(&mut known, 1, 2)?)))
             .collect();
         for target in self.targets.iter_mut().flatten() {
-            let job = self.sources[usize::from(target.source)].job;
+            let job = self.sources[usize::from(target.source)].key.job;
             let of_job = || common.get(&job).copied();
             target.scrape_ms = target.own_ms.or_else(of_job);
         }
@@ -161,10 +163,11 @@ impl Targets {
         sources.map(|source| source.lag_ms).max().unwrap_or(0)
     }
 
-    /// The earliest time of samples that may not have been read yet: the newest sample of
-    /// the target furthest behind, of those that may still send samples.
-    pub(crate) fn unread_since(&self, now: Timestamp) -> Option<Timestamp> {
+    /// The earliest time of samples of a Prometheus that may not have been read yet: the
+    /// newest sample of the target furthest behind, of those that may still send samples.
+    pub(crate) fn unread_since(&self, of: PrometheusId, now: Timestamp) -> Option<Timestamp> {
         let targets = self.targets.iter().flatten();
+        let targets = targets.filter(|target| self.prometheus(target) == of);
         let awaited = targets.filter_map(|target| {
             let newest = target.gaps.newest();
             let waited_ms = self.fresh_of(target) + LATENESS_MAX_MS;

@@ -1,6 +1,6 @@
 //! Sources and targets: how often and how late each is scraped, and which are silent.
 //!
-//! A *source* is a scrape job with its external labels. A *target* is one exporter of a
+//! A *source* is a scrape job of a Prometheus, with its external labels. A *target* is one exporter of a
 //! source, identified by `instance` and by the node that its series name: many stores
 //! keep one of the two for all exporters, or none. If the samples of devices under one
 //! such name have different times, each device is a target of its own
@@ -20,7 +20,7 @@ mod view;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::batch::Sample;
+use super::batch::{PrometheusId, Sample};
 use super::series::{Device, SeriesInfo};
 use super::signal::SignalId;
 use super::unit::{Scale, Scales};
@@ -91,10 +91,17 @@ struct Target {
     series: u32,
 }
 
-#[derive(Clone, Debug)]
-struct Source {
+/// The identity of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SourceKey {
+    prometheus: PrometheusId,
     job: JobId,
     external: Arc<str>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    key: SourceKey,
     /// L, milliseconds.
     lag_ms: i64,
     targets: u32,
@@ -105,7 +112,7 @@ struct Source {
 pub struct Targets {
     settings: Intervals,
     sources: Vec<Source>,
-    source_ids: HashMap<(JobId, Arc<str>), u16>,
+    source_ids: HashMap<SourceKey, u16>,
     /// Sources without targets.
     vacant: BTreeSet<u16>,
     targets: Vec<Option<Target>>,
@@ -128,7 +135,11 @@ impl Targets {
 
     /// The target of a new series; created if it is new.
     pub(crate) fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
-        let source = self.source(job, &info.source);
+        let source = self.source(SourceKey {
+            prometheus: info.prometheus,
+            job,
+            external: Arc::clone(&info.source),
+        });
         let mut name = Name {
             source,
             instance: Arc::clone(&info.instance),
@@ -223,9 +234,15 @@ impl Targets {
         Some(target.measured)
     }
 
-    /// Whether a sample of a target is newer than those of the rounds before.
-    pub(crate) fn is_news(&self, id: TargetId, at: Timestamp) -> bool {
-        self.target(id).is_some_and(|target| at > target.measured)
+    /// Whether a sample is newer than those of the rounds before, and of a target of a
+    /// Prometheus.
+    pub(crate) fn is_news(&self, of: PrometheusId, id: TargetId, at: Timestamp) -> bool {
+        let target = self.target(id);
+        target.is_some_and(|target| at > target.measured && self.prometheus(target) == of)
+    }
+
+    fn prometheus(&self, target: &Target) -> PrometheusId {
+        self.sources[usize::from(target.source)].key.prometheus
     }
 
     /// Records whether a round had series of a target with different sample times.
@@ -266,26 +283,23 @@ impl Targets {
         own
     }
 
-    /// The source of a job with these external labels; a new source reuses the index of
-    /// one without targets first.
-    fn source(&mut self, job: JobId, external: &Arc<str>) -> u16 {
-        let key = (job, Arc::clone(external));
+    /// The source of a key; a new source reuses the index of one without targets first.
+    fn source(&mut self, key: SourceKey) -> u16 {
         let known = self.source_ids.get(&key).copied();
         let index = known.unwrap_or_else(|| self.make_source(key));
         self.vacant.remove(&index);
         index
     }
 
-    fn make_source(&mut self, key: (JobId, Arc<str>)) -> u16 {
+    fn make_source(&mut self, key: SourceKey) -> u16 {
         let source = Source {
-            job: key.0,
-            external: Arc::clone(&key.1),
+            key: key.clone(),
             lag_ms: 0,
             targets: 0,
         };
         let index = if let Some(index) = self.vacant.pop_first() {
             let before = std::mem::replace(&mut self.sources[usize::from(index)], source);
-            self.source_ids.remove(&(before.job, before.external));
+            self.source_ids.remove(&before.key);
             index
         } else if self.sources.len() < usize::from(u16::MAX) {
             self.sources.push(source);
@@ -361,7 +375,7 @@ impl Targets {
     /// The job of a target.
     pub(crate) fn job_of(&self, id: TargetId) -> Option<JobId> {
         let source = self.target(id)?.source;
-        Some(self.sources[usize::from(source)].job)
+        Some(self.sources[usize::from(source)].key.job)
     }
 
     /// The exporter's displayed name: its `instance`, or its node, or its device.
@@ -378,7 +392,7 @@ impl Targets {
         let all = (0..).map(TargetId).zip(&self.targets);
         all.filter_map(|(id, target)| {
             let target = target.as_ref()?;
-            let job = self.sources[usize::from(target.source)].job;
+            let job = self.sources[usize::from(target.source)].key.job;
             Some((id, job, self.scrape_ms(target)))
         })
     }
@@ -386,7 +400,7 @@ impl Targets {
     /// The job and S, milliseconds, of each target whose S is configured or measured.
     pub(crate) fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
         self.targets.iter().flatten().filter_map(|target| {
-            let job = self.sources[usize::from(target.source)].job;
+            let job = self.sources[usize::from(target.source)].key.job;
             Some((job, self.settings.scrape_ms.or(target.scrape_ms)?))
         })
     }

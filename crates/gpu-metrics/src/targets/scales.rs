@@ -66,7 +66,7 @@ impl Targets {
         // The number of targets in percent minus those in ratios.
         let mut counts: HashMap<JobId, i64> = HashMap::new();
         for target in self.targets.iter().flatten() {
-            let job = self.sources[usize::from(target.source)].job;
+            let job = self.sources[usize::from(target.source)].key.job;
             match target.scales(signal).and_then(Scales::verdict) {
                 Some(Scale::Percent) => *counts.entry(job).or_default() += 1,
                 Some(Scale::Ratio) => *counts.entry(job).or_default() -= 1,

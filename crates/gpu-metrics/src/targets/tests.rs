@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::batch::Sample;
+use super::super::batch::{PrometheusId, Sample};
 use super::super::series::{Device, NodeName, SeriesInfo, Told};
 use super::super::signal::{SignalId, Unit};
 use super::{Intervals, TargetId, Targets, View};
@@ -28,6 +28,7 @@ fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
         },
         owner: None,
         job: "dcgm".into(),
+        prometheus: PrometheusId(0),
         source: "dcgm".into(),
         instance: instance.into(),
         told: Arc::new(Told {
@@ -68,7 +69,7 @@ impl Fleet {
             };
             self.targets.take(*id, &[sample]);
         }
-        self.targets.advance(at(now));
+        self.targets.advance(PrometheusId(0), at(now));
     }
 
     fn view(&self, now: i64) -> View {

@@ -51,7 +51,7 @@ impl Targets {
     /// The state of all targets and sources at `now`.
     pub(crate) fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {
-            job: source.job,
+            job: source.key.job,
             lag_ms: source.lag_ms,
         });
         let view = |target: &Option<Target>| match target {

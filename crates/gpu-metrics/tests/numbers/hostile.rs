@@ -4,7 +4,7 @@ use super::answers::Answers;
 use super::polled::{Line, detected, line, pod, poll};
 use super::rules::watch_signals;
 use super::scene::{Scene, at, json, key, policy, samples};
-use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
@@ -94,7 +94,7 @@ fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
     let mut scene = detected(None);
     for place in 0..60 {
         let now = f64::from(place) * 5.0;
-        let range = scene.pipeline.range(MCU, at(now));
+        let range = scene.pipeline.range(PrometheusId(0), MCU, at(now));
         for (labels, samples) in &lines {
             let asked = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
             let old = Sample {

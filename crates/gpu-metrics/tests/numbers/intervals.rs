@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::answers::{Answers, close};
 use super::scene::{SENTINEL, Scene, ZERO, at, json, key};
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample};
+use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
@@ -46,7 +46,7 @@ fn started(scrape: i64) -> Scene {
 /// Polls every five seconds, each with a little more than the new samples.
 fn polled(scene: &mut Scene, samples: &[Sample], from: i64, until: i64) {
     for now in (from..=until).step_by(5) {
-        let range = scene.pipeline.range(MCU, at(now as f64));
+        let range = scene.pipeline.range(PrometheusId(0), MCU, at(now as f64));
         let seen =
             |sample: &&Sample| sample.at <= at(now as f64) && sample.at + range > at(now as f64);
         let part: Vec<Sample> = samples.iter().filter(seen).copied().collect();
@@ -103,30 +103,36 @@ fn jobs_that_ended_are_forgotten() {
 #[test]
 fn a_range_that_is_refused_is_asked_for_in_half() {
     let mut scene = detected();
-    let whole = scene.pipeline.range(MCU, ZERO);
+    let whole = scene.pipeline.range(PrometheusId(0), MCU, ZERO);
     assert_eq!(whole, Duration::from_secs(1200));
-    scene.pipeline.refused(MCU);
-    assert_eq!(scene.pipeline.range(MCU, ZERO), whole / 2);
+    scene.pipeline.refused(PrometheusId(0), MCU);
+    assert_eq!(scene.pipeline.range(PrometheusId(0), MCU, ZERO), whole / 2);
     for _ in 0..100 {
-        scene.pipeline.refused(MCU);
+        scene.pipeline.refused(PrometheusId(0), MCU);
     }
     // The range of new samples is never less than the expected lateness.
-    assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
+    assert_eq!(
+        scene.pipeline.range(PrometheusId(0), MCU, ZERO),
+        Duration::from_secs(45)
+    );
     scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
-    scene.pipeline.refused(MCU);
-    assert_eq!(scene.pipeline.range(MCU, ZERO), Duration::from_secs(45));
+    scene.pipeline.refused(PrometheusId(0), MCU);
+    assert_eq!(
+        scene.pipeline.range(PrometheusId(0), MCU, ZERO),
+        Duration::from_secs(45)
+    );
 }
 
 #[test]
 fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
     let mut scene = started(15);
-    let after = |secs: f64| scene.pipeline.range(MCU, at(secs));
+    let after = |secs: f64| scene.pipeline.range(PrometheusId(0), MCU, at(secs));
     // Two minutes more, once a minute: unknown targets may be late.
     assert_eq!(after(300.0), Duration::from_secs(465));
     assert_eq!(after(9000.0), Duration::from_secs(1200));
-    scene.pipeline.refused(MCU);
+    scene.pipeline.refused(PrometheusId(0), MCU);
     assert_eq!(
-        scene.pipeline.range(MCU, at(9000.0)),
+        scene.pipeline.range(PrometheusId(0), MCU, at(9000.0)),
         Duration::from_secs(600)
     );
 }
@@ -146,7 +152,7 @@ fn absurd_sample_times_stretch_no_freshness() {
         round(&mut scene, POD, &[sample, future], year);
     }
     assert_eq!(scrape(&scene), 15);
-    let range = scene.pipeline.range(MCU, at(60.0));
+    let range = scene.pipeline.range(PrometheusId(0), MCU, at(60.0));
     assert!(range < Duration::from_secs(120), "{range:?}");
 }
 

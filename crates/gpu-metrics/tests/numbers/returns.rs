@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::answers::{Answers, close};
 use super::scene::{Scene, at, policy, samples};
-use gpu_metrics::batch::Batch;
+use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
@@ -81,7 +81,12 @@ fn what_an_empty_answer_left_out_is_asked_for_again() {
         scene.snapshot_at(now);
     }
     // From F before its last sample, which is at second 50.
-    let range = |signal| scene.pipeline.range(signal, at(300.0)).as_secs();
+    let range = |signal| {
+        scene
+            .pipeline
+            .range(PrometheusId(0), signal, at(300.0))
+            .as_secs()
+    };
     assert_eq!(range(signal), 295);
     assert!(range(other) < 200, "{}", range(other));
 }

@@ -1,6 +1,7 @@
 //! The rules of docs/numbers.md one by one: the worked example, units, fields that
 //! disappear, names shared by several exporters.
 
+use gpu_metrics::batch::PrometheusId;
 use std::time::Duration;
 
 use super::answers::{Answers, close};
@@ -129,7 +130,7 @@ pub(super) fn watch_signals(
     for now in (7..until).step_by(5) {
         let time = at(f64::from(now));
         for (signal, lines) in signals {
-            if scene.pipeline.is_wanted(*signal, time) {
+            if scene.pipeline.is_wanted(PrometheusId(0), *signal, time) {
                 read(scene, *signal, lines, f64::from(now));
             }
         }
@@ -171,7 +172,7 @@ fn a_start_reads_twenty_minutes_or_the_longest_window() {
         let scene = Scene::new(policy);
         scene
             .pipeline
-            .range(SignalId::MEM_COPY_UTIL, at(0.0))
+            .range(PrometheusId(0), SignalId::MEM_COPY_UTIL, at(0.0))
             .as_secs()
     };
     assert_eq!((range(300), range(3600)), (1200, 3645));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::batch::{Batch, PrometheusId, Sample, SeriesKey};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
 use gpu_metrics::inventory::{
@@ -110,6 +110,7 @@ impl Scene {
                 signals: fields::built_in(),
                 metrics,
                 exporter: ExporterIdentity::default(),
+                prometheus: 1,
             }),
             inventory: Arc::default(),
             last: ZERO,
@@ -153,6 +154,7 @@ impl Scene {
     }
 
     pub(super) fn snapshot_at(&mut self, now: Timestamp) -> Snapshot {
+        self.pipeline.end_round(PrometheusId(0));
         self.pipeline.publish(&Arc::clone(&self.inventory), now)
     }
 

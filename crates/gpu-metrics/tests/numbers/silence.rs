@@ -1,5 +1,6 @@
 //! Which devices are missing when exporters fall silent, and what is reported.
 
+use gpu_metrics::batch::PrometheusId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -249,18 +250,32 @@ fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them
     let dram = SignalId::DRAM_ACTIVE;
     let mig = "UUID=A GPU_I_ID=1 namespace=n pod=p";
     let mut scene = Scene::new(policy(60)).mcu("UUID=B namespace=n pod=q", "40 40 40 40");
-    assert!(scene.pipeline.is_wanted(dram, at(60.0)));
+    assert!(scene.pipeline.is_wanted(PrometheusId(0), dram, at(60.0)));
     assert!(
-        !scene.pipeline.is_of_mig_alone(dram, at(60.0)),
+        !scene
+            .pipeline
+            .is_of_mig_alone(PrometheusId(0), dram, at(60.0)),
         "never seen"
     );
     scene = scene.signal(dram, mig, "0.4 0.4 0.4 0.4");
-    assert!(scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+    assert!(
+        scene
+            .pipeline
+            .is_of_mig_alone(PrometheusId(0), dram, at(60.0))
+    );
     // At intervals it is checked whether a whole GPU needs them too.
     scene.feed_at(dram, mig, &[], at(600.0));
-    assert!(!scene.pipeline.is_of_mig_alone(dram, at(660.0)));
+    assert!(
+        !scene
+            .pipeline
+            .is_of_mig_alone(PrometheusId(0), dram, at(660.0))
+    );
     scene = scene.signal(dram, "UUID=C job=new namespace=n pod=r", "0.4 0.4 0.4 0.4");
-    assert!(!scene.pipeline.is_of_mig_alone(dram, at(60.0)));
+    assert!(
+        !scene
+            .pipeline
+            .is_of_mig_alone(PrometheusId(0), dram, at(60.0))
+    );
 }
 
 /// Two pods with a GPU each behind one exporter, which has not reported the

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::{Batch, Sample, SeriesKey};
+use gpu_metrics::batch::{Batch, PrometheusId, Sample, SeriesKey};
 use gpu_metrics::dcgm::fields;
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::inventory::Inventory;
@@ -63,6 +63,7 @@ impl Windowed {
             signals: fields::built_in(),
             metrics: vec![mean],
             exporter: ExporterIdentity::default(),
+            prometheus: 1,
         });
         Self {
             pipeline,
@@ -92,6 +93,7 @@ impl Windowed {
 
     /// The served values: percentages by device number.
     pub(super) fn served(&mut self, now: Timestamp) -> Vec<(u32, Value)> {
+        self.pipeline.end_round(PrometheusId(0));
         let snapshot = self.pipeline.publish(&self.inventory, now);
         let Some((kind, table)) = snapshot.layout().table("pods") else {
             return Vec::new();

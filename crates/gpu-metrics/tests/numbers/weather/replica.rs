@@ -1,5 +1,6 @@
 //! One replica of the server in virtual time, which calls the pipeline.
 
+use gpu_metrics::batch::PrometheusId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ impl Replica {
                 signals: fields::built_in().into_iter().filter(is_polled).collect(),
                 metrics,
                 exporter: ExporterIdentity::default(),
+                prometheus: 1,
             }),
             signals: polled,
             cluster: Cluster::new(built, now),
@@ -98,10 +100,11 @@ impl Replica {
     pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
         let time = at(now);
         for (place, signal) in self.signals.clone().into_iter().enumerate() {
-            if world.refuses(place, now) || !self.pipeline.is_wanted(signal, time) {
+            if world.refuses(place, now) || !self.pipeline.is_wanted(PrometheusId(0), signal, time)
+            {
                 continue;
             }
-            let range = self.pipeline.range(signal, time);
+            let range = self.pipeline.range(PrometheusId(0), signal, time);
             let range = i64::try_from(range.as_millis()).unwrap();
             let batch = store.answer(signal, ms(now), range);
             self.pipeline.take(&batch, time);
@@ -110,6 +113,7 @@ impl Replica {
             }
         }
         self.inventory = self.cluster.at(built, now);
+        self.pipeline.end_round(PrometheusId(0));
         let snapshot = self.pipeline.publish(&self.inventory, time);
         self.polls += 1;
         if self.polls.is_multiple_of(SELDOM) {

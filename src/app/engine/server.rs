@@ -1,0 +1,101 @@
+//! What the engine knows of one Prometheus.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Round;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::{Batch, PrometheusId};
+use gpu_metrics::signal::SignalSpec;
+use prometheus_source::health::Journal;
+use prometheus_source::pace::Pace;
+use prometheus_source::parts::Parts;
+use prometheus_source::retries::Retries;
+use prometheus_source::{Answered, Prometheus};
+
+/// A Prometheus that is polled: its schedule, its failures and its clock.
+pub(super) struct Server {
+    pub(super) id: PrometheusId,
+    /// The key of its settings in the configuration.
+    pub(super) key: String,
+    pub(super) pace: Pace,
+    /// When each failed signal is queried again.
+    pub(super) retries: Retries,
+    pub(super) journal: Journal,
+    /// Its clock minus the local clock, in milliseconds.
+    pub(super) skew_ms: i64,
+    pub(super) rounds: u64,
+    /// How its last round ended.
+    pub(super) last: Option<Round>,
+    /// The round in progress.
+    pub(super) round: Option<Progress>,
+}
+
+/// A round in progress.
+pub(super) struct Progress {
+    /// The evaluation time of its queries, by the server's clock.
+    pub(super) at: Timestamp,
+    /// The same time by the engine's clock.
+    pub(super) now: Timestamp,
+    pub(super) outcome: Round,
+    /// The signals that have not been queried yet.
+    pub(super) due: VecDeque<SignalSpec>,
+    /// The signals that are queried now.
+    pub(super) reads: Vec<SignalRead>,
+}
+
+/// A query's reads of one signal in a round.
+pub(super) struct SignalRead {
+    pub(super) spec: SignalSpec,
+    pub(super) parts: Parts,
+    pub(super) is_over: bool,
+}
+
+/// The connection to a Prometheus, which a task holds while it waits or queries.
+pub(super) struct Client {
+    pub(super) id: PrometheusId,
+    pub(super) source: Prometheus,
+    /// One for each of the parallel queries.
+    pub(super) batches: Vec<Batch>,
+}
+
+/// The end of a task.
+pub(super) enum Step {
+    /// The next round is due.
+    Due(Client),
+    /// Queries that were sent at this time were answered.
+    Answered(Client, Timestamp, Vec<Answered>),
+}
+
+impl Server {
+    /// A server that was not polled yet; `place` is its place in the configuration.
+    pub(super) fn new(place: u8, interval: Duration) -> Self {
+        Self {
+            id: PrometheusId(place),
+            key: match place.checked_sub(1) {
+                None => "prometheus".to_owned(),
+                Some(additional) => format!("prometheus.additional[{additional}]"),
+            },
+            pace: Pace::new(interval, Duration::ZERO, 0.0),
+            retries: Retries::default(),
+            journal: Journal::default(),
+            skew_ms: 0,
+            rounds: 0,
+            last: None,
+            round: None,
+        }
+    }
+
+    /// What sentences call it.
+    pub(super) fn name(&self) -> &str {
+        match self.id {
+            PrometheusId(0) => "Prometheus",
+            _ => &self.key,
+        }
+    }
+
+    /// Whether it fails for all signals.
+    pub(super) fn fails(&self) -> bool {
+        self.journal.trouble().is_some() && self.journal.failing_alone().is_empty()
+    }
+}
