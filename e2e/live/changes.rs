@@ -147,10 +147,11 @@ async fn a_prometheus_that_ends_takes_its_pods_values_and_no_others() {
     });
     scene.await_end(CLUSTER, |served| milli(served) == 46_000);
     scene.await_values(PODS_B, &[("serve-0", "20")]);
-    let told = "queries to prometheus.additional[0] have failed since";
+    let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
     eventually("the one that ended is named", PATIENCE, || {
-        let answer = format!("{:?}", scene.kubectl.get("/readyz?verbose"));
-        answer.contains(told).then_some(()).ok_or(answer)
+        let answer = format!("{:?}", scene.kubectl.get(findings));
+        let is_named = answer.contains("GM301") && answer.contains("prometheus.additional[0]");
+        is_named.then_some(()).ok_or(answer)
     });
     far.restart().await;
     scene.await_values_by_way_of(PODS_A, &VALUES_A, |served| VALUES_A.contains(&pair(served)));
