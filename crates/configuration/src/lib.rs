@@ -251,12 +251,6 @@ impl Config {
             config.prometheus = Some(settings);
         }
         config.resolve_rules(&file)?;
-        if !config.additional.is_empty() && config.has_rules() {
-            config.warnings.push(
-                "rules ask the Prometheus of prometheus.url only, not those of prometheus.additional"
-                    .to_owned(),
-            );
-        }
         config.warnings.extend(file.warnings);
         let gpu = file.gpu.unwrap_or_default();
         config.warnings.extend(gpu.warnings());
@@ -271,11 +265,6 @@ impl Config {
         config.exporters.containers.extend(gpu.exporter_containers);
         config.exporters.namespaces.extend(gpu.exporter_namespaces);
         Ok(config)
-    }
-
-    fn has_rules(&self) -> bool {
-        let rules = self.rules.usable.iter().chain(&self.external_rules.usable);
-        rules.count() > 0 || self.resource_rules.is_some()
     }
 
     /// Leaves out faulty rules, each with a warning, and keeps the others.

@@ -402,7 +402,6 @@ fn additional_servers_have_settings_of_their_own() {
   timeout: 3s
   additional:
   - {url: 'http://zone-b:9090', matchers: {zone: b}}
-rules: []
 ",
     );
     let [zone_b] = &config.additional[..] else {
@@ -411,10 +410,6 @@ rules: []
     assert_eq!(zone_b.url.as_str(), "http://zone-b:9090/");
     assert_eq!(zone_b.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
     assert_eq!(zone_b.matchers, [("zone".to_owned(), "b".to_owned())]);
-    assert_eq!(config.warnings, [] as [&str; 0]);
-    let zone_b = "prometheus: {url: 'http://a', additional: [{url: 'http://b'}]}\n";
-    let config = load(&format!("{zone_b}presets: [vllm]\n"));
-    assert!(config.warnings[0].contains("rules ask the Prometheus of prometheus.url only"));
     for (additional, told) in [
         ("{verb: GET}", "prometheus.additional[0].url: is missing"),
         ("{url: nowhere}", "prometheus.additional[0].url"),

@@ -11,7 +11,11 @@ use super::*;
 fn busy() -> Metrics {
     let metrics = Metrics::new(&Health::new());
     let took = Duration::from_millis(30);
-    metrics.count(&catalog::QUERIES, &["DCGM_FI_DEV_GPU_UTIL", "timeout"], 2);
+    metrics.count(
+        &catalog::QUERIES,
+        &["prometheus", "DCGM_FI_DEV_GPU_UTIL", "timeout"],
+        2,
+    );
     metrics.observe(&catalog::QUERY_SECONDS, &["DCGM_FI_DEV_GPU_UTIL"], took);
     metrics.observe(&catalog::SNAPSHOT_SECONDS, &[], took);
     let class = Class {
