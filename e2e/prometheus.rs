@@ -40,6 +40,14 @@ impl Storage {
         }
     }
 
+    /// Data of which one query may load this many samples.
+    pub(crate) fn of_few_samples() -> Self {
+        Self {
+            flags: vec!["--query.max-samples=100"],
+            ..Self::new()
+        }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.place.path(name)
     }

@@ -15,6 +15,7 @@ use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::settings::PrometheusSettings;
+use prometheus_source::shard::Shard;
 use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SignalQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
 
@@ -100,6 +101,7 @@ impl Stage {
                 devices: DeviceSelection::All,
                 at,
                 range: pipeline.range(PrometheusId(0), spec.id, at),
+                shard: Shard::ALL,
             };
             let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
             let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;

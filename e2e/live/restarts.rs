@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, of_window, pair};
 use crate::kubectl::{Answer, Kubectl, Served};
 use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
 
 /// A window of this length shows that the server read history: in some seconds of
 /// running it has not polled that long.
@@ -55,7 +56,7 @@ async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let whole = served.iter().all(|served| served.window == LONG_SECS);
     assert!(whole, "{served:?}");
     server.await_stderr("larger than 13000 bytes");
-    server.await_stderr("the period is queried in shorter parts");
+    server.await_stderr("it is queried in smaller parts");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,4 +105,23 @@ async fn a_window_below_four_scrapes_is_stretched_and_said_to_be() {
     });
     let log = scene.server.stderr();
     assert!(!log.contains("gpu.window"), "{log}");
+}
+
+/// The samples of all GPUs are always too many for this store, also those of a poll.
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
+    let scene = Scene::start().await;
+    let scrapes = scene.exporters.scrapes();
+    let store = Engine::start(Storage::of_few_samples(), &scrapes).await;
+    let (server, kubectl) = scene.serve_of(&store, "shards", &of_window(WINDOW));
+    server.await_stderr("it is queried in smaller parts");
+    eventually("the values of all pods", PATIENCE, || {
+        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
+        let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
+        let all = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
+        let is_full = served.iter().all(|served| served.window == WINDOW);
+        (found == all && is_full)
+            .then_some(())
+            .ok_or_else(|| format!("{served:?}"))
+    });
 }

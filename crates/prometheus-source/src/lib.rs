@@ -31,6 +31,7 @@ pub mod prometheus;
 pub mod query;
 pub mod retries;
 pub mod settings;
+pub mod shard;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

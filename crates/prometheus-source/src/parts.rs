@@ -1,35 +1,39 @@
-//! Splits a requested time into parts, oldest first, when its samples are too many
-//! for one answer. Pure, as `pace.rs`.
+//! Splits a query into parts when its samples are too many for one answer: first by
+//! device, then by time, oldest first. Pure, as `pace.rs`.
 
 use std::time::Duration;
 
+use super::shard::Shard;
 use apimachinery::time::{Timestamp, millis};
 
-/// The most parts. More parts are hardly smaller, because the labels of the series
-/// are in each answer.
+/// The most parts of a time. More parts are hardly smaller, because the labels of the
+/// series are in each answer.
 const MOST: u32 = 16;
 
-/// The rest of a requested time.
+/// The rest of a query.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The end of the answered part.
+    /// The end of the answered part of the time.
     from: Timestamp,
     until: Timestamp,
     /// The length of the next part.
     length: Duration,
     /// The number of parts of this length in the whole.
     count: u32,
+    /// The devices of the next part.
+    shard: Shard,
 }
 
 impl Parts {
-    /// The time of this length that ends at `until`, in one part.
+    /// The time of this length that ends at `until`, in one part for each shard of so many.
     #[must_use]
-    pub fn whole(until: Timestamp, length: Duration) -> Self {
+    pub fn whole(until: Timestamp, length: Duration, shards: usize) -> Self {
         Self {
             from: until - length,
             until,
             length,
             count: 1,
+            shard: Shard::first_of(shards),
         }
     }
 
@@ -39,26 +43,42 @@ impl Parts {
         (self.until.min(self.from + self.length), self.length)
     }
 
+    /// The devices of the next part.
+    #[must_use]
+    pub const fn shard(&self) -> Shard {
+        self.shard
+    }
+
     /// Whether the next part is the last.
     #[must_use]
     pub fn is_last(&self) -> bool {
-        self.next().0 == self.until
+        self.next().0 == self.until && self.shard.next().is_none()
     }
 
     /// The next part was answered.
     pub fn answered(&mut self) {
-        self.from = self.next().0;
+        if let Some(next) = self.shard.next() {
+            self.shard = next;
+        } else {
+            self.from = self.next().0;
+            self.shard = Shard::first_of(self.shard.count());
+        }
     }
 
-    /// The next part is too large: halves the length of parts. `false` if they are
-    /// short already, so that the length is not the cause.
+    /// The next part is too large: halves its devices, or else the length of parts.
+    /// `false` if both are small already, so that they are not the cause.
     pub fn halve(&mut self) -> bool {
+        if let Some(half) = self.shard.halved() {
+            self.shard = half;
+            return true;
+        }
         let is_long = self.count < MOST;
         if is_long {
             // Times are in milliseconds; rounding up leaves none out.
             let half = millis(self.length).unsigned_abs().div_ceil(2);
             self.length = Duration::from_millis(half);
             self.count *= 2;
+            self.shard = Shard::first_of(self.shard.count());
         }
         is_long
     }
@@ -76,36 +96,70 @@ mod tests {
 
     #[test]
     fn what_fits_is_asked_for_at_once() {
-        let parts = Parts::whole(at(100), 60 * SECOND);
+        let parts = Parts::whole(at(100), 60 * SECOND, 1);
         assert_eq!(parts.next(), (at(100), 60 * SECOND));
         assert!(parts.is_last());
     }
 
+    /// Parts that are divided by device as far as they can be, at the last of them.
+    fn undivided(length: Duration) -> Parts {
+        let mut parts = Parts::whole(at(100), length, Shard::MOST);
+        last_shard(&mut parts);
+        parts
+    }
+
+    fn last_shard(parts: &mut Parts) {
+        while parts.shard().next().is_some() {
+            parts.answered();
+        }
+    }
+
+    #[test]
+    fn devices_are_divided_before_the_time() {
+        let mut parts = Parts::whole(at(100), 60 * SECOND, 1);
+        for count in [2, 4, 8, 16] {
+            assert!(parts.halve());
+            assert_eq!(parts.shard(), Shard::first_of(count));
+            assert_eq!(parts.next(), (at(100), 60 * SECOND));
+        }
+        parts.answered();
+        assert!(parts.halve());
+        assert_eq!(
+            (parts.shard(), parts.next().0),
+            (Shard::first_of(16), at(70))
+        );
+    }
+
     #[test]
     fn halves_come_one_after_the_other_and_leave_no_gap() {
-        let mut parts = Parts::whole(at(100), 60 * SECOND);
+        let mut parts = undivided(60 * SECOND);
         assert!(parts.halve());
         assert_eq!(parts.next(), (at(70), 30 * SECOND));
+        last_shard(&mut parts);
         assert!(!parts.is_last());
         parts.answered();
         assert!(parts.halve());
         assert_eq!(parts.next(), (at(85), 15 * SECOND));
+        last_shard(&mut parts);
         parts.answered();
         assert_eq!(parts.next(), (at(100), 15 * SECOND));
+        last_shard(&mut parts);
         assert!(parts.is_last());
     }
 
     #[test]
     fn an_odd_time_has_no_third_part() {
-        let mut parts = Parts::whole(at(100), Duration::from_millis(45_001));
+        let mut parts = undivided(Duration::from_millis(45_001));
         assert!(parts.halve());
+        last_shard(&mut parts);
         parts.answered();
+        last_shard(&mut parts);
         assert!(parts.is_last());
     }
 
     #[test]
     fn a_part_that_stays_too_large_is_given_up() {
-        let mut parts = Parts::whole(at(100), 64 * SECOND);
+        let mut parts = undivided(64 * SECOND);
         let halved = std::iter::from_fn(|| parts.halve().then_some(()));
         assert_eq!(halved.count(), 4);
         assert_eq!(parts.next(), (at(40), 4 * SECOND));

@@ -189,8 +189,7 @@ impl Prometheus {
         let (mut answers, mut clock_skew) = (Vec::new(), None);
         for name in self.names.to_ask(question.spec, now) {
             let name_is = name.matcher(question.spec);
-            let selector =
-                query::range_selector(&name_is, self.matchers(), question.devices, question.range);
+            let selector = query::range_selector(&name_is, self.matchers(), question);
             let start = text.len();
             let now = now + begun.elapsed();
             let head = self.endpoint.ask(&selector, question.at, now, text).await?;
@@ -227,7 +226,7 @@ impl Prometheus {
             self.endpoint.whole(decoded, (body, &answer.secrets))?;
             let found = batch.series_len() > before;
             self.names
-                .answered(&answer.name, found, question.devices, now);
+                .answered(&answer.name, found, question.is_of_all(), now);
         }
         Ok(())
     }

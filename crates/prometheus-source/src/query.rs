@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::shard::Shard;
 use apimachinery::duration::format_duration;
 use apimachinery::promql::{any_of, quote};
 use apimachinery::time::Timestamp;
@@ -43,6 +44,15 @@ pub struct SignalQuery<'a> {
     pub at: Timestamp,
     /// The length of the requested time.
     pub range: Duration,
+    /// The part of the devices.
+    pub shard: Shard,
+}
+
+impl SignalQuery<'_> {
+    /// Whether it selects all devices.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.devices == DeviceSelection::All && self.shard == Shard::ALL
+    }
 }
 
 /// All spellings of a signal's name, including lower case, as in managed stores.
@@ -60,25 +70,28 @@ pub fn any_name_of(spec: &SignalSpec) -> String {
 }
 
 /// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
-/// name, for these devices, with `matchers` as exact labels.
+/// name, for the devices of a query, with `matchers` as exact labels.
 pub(crate) fn range_selector(
     name: &str,
     matchers: &[(String, String)],
-    devices: DeviceSelection,
-    range: Duration,
+    asked: &SignalQuery<'_>,
 ) -> String {
     let mut query = format!("{{{name}");
     let matchers = matchers
         .iter()
         .map(|(label, value)| (&**label, "=", &**value));
-    for (label, is, value) in matchers.chain(devices.matcher()) {
+    let shard = asked.shard.matcher();
+    let shard = shard
+        .iter()
+        .map(|(label, is, value)| (*label, *is, &**value));
+    for (label, is, value) in matchers.chain(asked.devices.matcher()).chain(shard) {
         // Writing to a String cannot fail.
         let _ = write!(query, ",{label}{is}{}", quote(value));
     }
     let _ = write!(
         query,
         "}}[{}]",
-        format_duration(range.max(Duration::from_millis(1)))
+        format_duration(asked.range.max(Duration::from_millis(1)))
     );
     query
 }
@@ -142,15 +155,29 @@ mod tests {
         }
     }
 
+    fn selector(
+        spec: &SignalSpec,
+        matchers: &[(String, String)],
+        devices: DeviceSelection,
+        range: Duration,
+        shard: Shard,
+    ) -> String {
+        let asked = SignalQuery {
+            spec,
+            devices,
+            at: Timestamp::from_secs(0),
+            range,
+            shard,
+        };
+        range_selector(&any_name_of(spec), matchers, &asked)
+    }
+
     #[test]
     fn all_spellings_are_asked_for_at_once() {
+        let ninety = Duration::from_secs(90);
+        let spec = spec(&["DCGM_A", "dcgm_a", "DCGM_B"]);
         assert_eq!(
-            range_selector(
-                &any_name_of(&spec(&["DCGM_A", "dcgm_a", "DCGM_B"])),
-                &[],
-                DeviceSelection::All,
-                Duration::from_secs(90)
-            ),
+            selector(&spec, &[], DeviceSelection::All, ninety, Shard::ALL),
             r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
         );
     }
@@ -159,13 +186,14 @@ mod tests {
     fn names_and_matchers_are_escaped() {
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
-            range_selector(
-                &any_name_of(&spec(&["dcgm.a+"])),
+            selector(
+                &spec(&["dcgm.a+"]),
                 &matchers,
                 DeviceSelection::Mig,
-                Duration::ZERO
+                Duration::ZERO,
+                Shard::first_of(2),
             ),
-            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!=""}[1ms]"#
+            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!="",UUID=~"GPU-[01234567].*"}[1ms]"#
         );
     }
 

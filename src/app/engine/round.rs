@@ -111,9 +111,9 @@ impl Engine {
             && (!slow || server.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
-    /// Sends the next queries of a round: the signals that are queried now, or the next
-    /// ones; a query that is too large is split by time. Without any, the round ends.
-    fn ask(&mut self, mut client: Client) -> bool {
+    /// Sends the next queries of a round: the next parts of the signals that are queried
+    /// now, or the next signals. Without any, the round ends.
+    fn ask(&mut self, client: Client) -> bool {
         let id = client.id;
         let Some(mut round) = self.server_mut(id).round.take() else {
             return false;
@@ -121,10 +121,16 @@ impl Engine {
         if round.reads.is_empty() {
             let count = if self.is_large() { SIDE_BY_SIDE } else { 1 };
             let next = round.due.drain(..count.min(round.due.len()));
-            let read = |spec: SignalSpec| SignalRead {
-                parts: Parts::whole(round.at, self.pipeline.range(id, spec.id, round.now)),
-                spec,
-                is_over: false,
+            let read = |spec: SignalSpec| {
+                let range = self.pipeline.range(id, spec.id, round.now);
+                let shards = self.server(id).sharding(spec.id).count;
+                SignalRead {
+                    parts: Parts::whole(round.at, range, shards),
+                    spec,
+                    news: 0,
+                    largest: 0,
+                    is_over: false,
+                }
             };
             round.reads = next.map(read).collect();
         }
@@ -132,40 +138,13 @@ impl Engine {
             self.end(client, round.outcome);
             return true;
         }
-        let query = |read: &SignalRead| {
-            let (at, range) = read.parts.next();
-            (
-                read.spec.clone(),
-                self.selection(id, read, round.now),
-                at,
-                range,
-            )
+        let of = |read: &SignalRead| {
+            let devices = self.selection(id, read, round.now);
+            (read.spec.clone(), devices, read.parts.clone())
         };
-        let asked: Vec<_> = round.reads.iter().map(query).collect();
+        let asked = round.reads.iter().map(of).collect();
         self.server_mut(id).round = Some(round);
-        let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
-        let count = client.batches.len().max(asked.len());
-        client.batches.resize_with(count, empty);
-        for batch in &mut client.batches {
-            batch.prometheus = id;
-        }
-        self.running.spawn(async move {
-            let query = |(spec, devices, at, range)| SignalQuery {
-                spec,
-                devices,
-                at,
-                range,
-            };
-            let asked = asked.iter();
-            let asked = asked.map(|(spec, devices, at, range)| (spec, *devices, *at, *range));
-            let queries: Vec<SignalQuery<'_>> = asked.map(query).collect();
-            let now = clock::now();
-            let answers = client
-                .source
-                .fetch(&queries, now, &mut client.batches)
-                .await;
-            Step::Answered(client, now, answers)
-        });
+        self.running.spawn(fetch(client, asked));
         false
     }
 
@@ -210,13 +189,18 @@ impl Engine {
         let spec = &read.spec;
         match outcome {
             Ok(fetched) => {
+                let report = self.pipeline.take_part(batch, at);
+                read.news += report.applied.news();
+                read.largest = read.largest.max(fetched.bytes);
                 read.is_over = read.parts.is_last();
-                let report = match read.is_over {
-                    true => self.pipeline.take(batch, at),
-                    false => self.pipeline.take_part(batch, at),
-                };
-                read.parts.answered();
+                if read.is_over {
+                    self.pipeline.answered((client.id, spec.id), read.news, at);
+                }
                 let server = &mut self.servers[usize::from(client.id.0)];
+                if read.is_over {
+                    server.read(read, now);
+                }
+                read.parts.answered();
                 let metrics = &self.wiring.telemetry.metrics;
                 measure::answered(metrics, (&server.key, &spec.name), (took, at), &report);
                 log_report(spec, &report);
@@ -230,7 +214,7 @@ impl Engine {
             }
             Err(error) if error.limit() == Some(Limit::Size) && read.parts.halve() => {
                 let signal = &spec.name;
-                tracing::info!(signal, "{error}; the period is queried in shorter parts");
+                tracing::info!(signal, "{error}; it is queried in smaller parts");
                 Round::Complete
             }
             Err(error) => {
@@ -252,6 +236,10 @@ impl Engine {
         }
         let (elapsed, interval) = (self.started.elapsed(), self.interval());
         let server = &mut self.servers[usize::from(client.id.0)];
+        let kind = error.kind();
+        if error.limit() == Some(Limit::Time) && kind != ErrorKind::Timeout {
+            server.too_slow(spec.id, now);
+        }
         // Where no address answers, all signals are asked for again together; one that
         // takes too long waits alone.
         if is_of_source(error) {
@@ -261,8 +249,7 @@ impl Engine {
             server.retries.failed(spec.id, interval, elapsed, random);
         }
         let metrics = &self.wiring.telemetry.metrics;
-        let kind = error.kind().label();
-        measure::ended(metrics, (&server.key, &spec.name), kind, took);
+        measure::ended(metrics, (&server.key, &spec.name), kind.label(), took);
         if server.journal.failed(spec.id, error, now) {
             let source = client.source.address();
             tracing::warn!(
@@ -275,6 +262,28 @@ impl Engine {
             false => Round::Partial,
         }
     }
+}
+
+/// Queries the next parts of signals.
+async fn fetch(mut client: Client, asked: Vec<(SignalSpec, DeviceSelection, Parts)>) -> Step {
+    let queries = asked.iter().map(|(spec, devices, parts)| SignalQuery {
+        spec,
+        devices: *devices,
+        at: parts.next().0,
+        range: parts.next().1,
+        shard: parts.shard(),
+    });
+    let queries: Vec<SignalQuery<'_>> = queries.collect();
+    let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
+    let count = client.batches.len().max(queries.len());
+    client.batches.resize_with(count, empty);
+    for batch in &mut client.batches {
+        batch.prometheus = client.id;
+    }
+    let now = clock::now();
+    let batches = &mut client.batches;
+    let answers = client.source.fetch(&queries, now, batches).await;
+    Step::Answered(client, now, answers)
 }
 
 impl Server {

@@ -1,16 +1,17 @@
 //! What the engine knows of one Prometheus.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::Round;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId};
-use gpu_metrics::signal::SignalSpec;
+use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::health::Journal;
 use prometheus_source::pace::Pace;
 use prometheus_source::parts::Parts;
 use prometheus_source::retries::Retries;
+use prometheus_source::shard::Shard;
 use prometheus_source::{Answered, Prometheus};
 
 /// A Prometheus that is polled: its schedule, its failures and its clock.
@@ -25,6 +26,8 @@ pub(super) struct Server {
     /// Its clock minus the local clock, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) rounds: u64,
+    /// Into how many parts the devices of a signal's queries are divided.
+    pub(super) shards: HashMap<SignalId, Sharding>,
     /// How its last round ended.
     pub(super) last: Option<Round>,
     /// The round in progress.
@@ -48,7 +51,44 @@ pub(super) struct Progress {
 pub(super) struct SignalRead {
     pub(super) spec: SignalSpec,
     pub(super) parts: Parts,
+    /// New samples so far.
+    pub(super) news: u64,
+    /// The size of the largest answer, in bytes.
+    pub(super) largest: usize,
     pub(super) is_over: bool,
+}
+
+/// A larger answer is divided from the next round on: it takes memory and time at once.
+const LARGE_BYTES: usize = 32 << 20;
+
+/// How long a number of parts stays before half as many are tried.
+const FEWER_AFTER: Duration = Duration::from_secs(600);
+
+/// Into how many parts the devices of a query are divided, a power of two, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sharding {
+    pub(super) count: usize,
+    since: Timestamp,
+}
+
+impl Sharding {
+    pub(super) const fn new(count: usize, since: Timestamp) -> Self {
+        Self { count, since }
+    }
+
+    /// The number for the next round, after answers of at most so many bytes.
+    fn after(self, largest: usize, now: Timestamp) -> Self {
+        let is_old = now.since(self.since) >= FEWER_AFTER;
+        match largest {
+            LARGE_BYTES.. => self.doubled(now),
+            _ if is_old && 2 * largest < LARGE_BYTES => Self::new((self.count / 2).max(1), now),
+            _ => self,
+        }
+    }
+
+    fn doubled(self, now: Timestamp) -> Self {
+        Self::new((2 * self.count).min(Shard::MOST), now)
+    }
 }
 
 /// The connection to a Prometheus, which a task holds while it waits or queries.
@@ -81,9 +121,33 @@ impl Server {
             journal: Journal::default(),
             skew_ms: 0,
             rounds: 0,
+            shards: HashMap::new(),
             last: None,
             round: None,
         }
+    }
+
+    /// Into how many parts the devices of a signal's queries are divided.
+    pub(super) fn sharding(&self, signal: SignalId) -> Sharding {
+        let known = self.shards.get(&signal).copied();
+        known.unwrap_or(Sharding::new(1, Timestamp::MIN))
+    }
+
+    /// All parts of a signal were answered.
+    pub(super) fn read(&mut self, read: &SignalRead, now: Timestamp) {
+        let mut sharding = self.sharding(read.spec.id);
+        let count = read.parts.shard().count();
+        if count > sharding.count {
+            sharding = Sharding::new(count, now);
+        }
+        self.shards
+            .insert(read.spec.id, sharding.after(read.largest, now));
+    }
+
+    /// The store gave up a query of a signal for the time that it took.
+    pub(super) fn too_slow(&mut self, signal: SignalId, now: Timestamp) {
+        let sharding = self.sharding(signal).doubled(now);
+        self.shards.insert(signal, sharding);
     }
 
     /// What sentences call it.

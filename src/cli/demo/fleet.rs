@@ -56,6 +56,7 @@ mod tests {
     use bytes::Bytes;
     use gpu_metrics::batch::Batch;
     use gpu_metrics::dcgm::fields;
+    use prometheus_source::shard::Shard;
     use prometheus_source::{DeviceSelection, SignalQuery};
 
     use super::*;
@@ -69,6 +70,7 @@ mod tests {
             devices: DeviceSelection::All,
             at: now,
             range: Duration::from_secs(60),
+            shard: Shard::ALL,
         };
         let mut batches = [Batch::new(query.spec.id, Bytes::new())];
         let answers = source.fetch(&[query], now, &mut batches).await;

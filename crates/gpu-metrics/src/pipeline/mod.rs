@@ -163,22 +163,27 @@ impl Pipeline {
         self.intake.is_lacking(signal) || self.reads_of(of).is_long_ago(signal, now)
     }
 
-    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`, or the last
-    /// part of that range.
+    /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
-        let of_all = !self.is_of_mig_alone(batch.prometheus, batch.signal, now);
         let report = self.take_part(batch, now);
-        // Without a new sample the signal was read no further: once the store continues,
-        // reading resumes where it stopped.
-        let news = report.applied.accepted + report.applied.invalid;
-        let stopped = news == 0 && self.store.has_signal(batch.signal);
-        let until = (!stopped).then_some(now);
-        self.reads_mut(batch.prometheus)
-            .answered(batch.signal, until, of_all.then_some(now));
+        self.answered((batch.prometheus, batch.signal), report.applied.news(), now);
         report
     }
 
-    /// Takes a batch that answers a query over an earlier part of that range.
+    /// Records that [`Pipeline::range`] of a signal at `now` was read whole, with so many
+    /// new samples.
+    pub fn answered(&mut self, of: (PrometheusId, SignalId), news: u64, now: Timestamp) {
+        let (prometheus, signal) = of;
+        let of_all = !self.is_of_mig_alone(prometheus, signal, now);
+        // Without a new sample the signal was read no further: once the store continues,
+        // reading resumes where it stopped.
+        let stopped = news == 0 && self.store.has_signal(signal);
+        let until = (!stopped).then_some(now);
+        self.reads_mut(prometheus)
+            .answered(signal, until, of_all.then_some(now));
+    }
+
+    /// Takes a batch that answers a query over a part of that range or of the devices.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         if now.millis() + BACK_MS < self.latest.millis() {
             self.store.clear();

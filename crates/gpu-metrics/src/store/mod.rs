@@ -108,6 +108,14 @@ pub struct Applied {
     pub future: u64,
 }
 
+impl Applied {
+    /// The new samples.
+    #[must_use]
+    pub const fn news(self) -> u64 {
+        self.accepted + self.invalid
+    }
+}
+
 impl std::ops::AddAssign for Applied {
     fn add_assign(&mut self, other: Self) {
         self.accepted += other.accepted;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Cause, Error};
-use crate::query::{self, DeviceSelection};
+use crate::query;
 use crate::settings::NameMatching;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
@@ -96,14 +96,8 @@ impl Names {
         by_equality
     }
 
-    /// Records whether a name had series.
-    pub(super) fn answered(
-        &mut self,
-        name: &Name,
-        found: bool,
-        devices: DeviceSelection,
-        now: Timestamp,
-    ) {
+    /// Records whether a name had series; that it has none only by a query of all devices.
+    pub(super) fn answered(&mut self, name: &Name, found: bool, of_all: bool, now: Timestamp) {
         let Name::Exactly(spelling) = name else {
             return;
         };
@@ -114,7 +108,7 @@ impl Names {
         }
         if found {
             self.spellings.entry(spelling.clone()).or_default().found = Some(now);
-        } else if !empty && devices == DeviceSelection::All {
+        } else if !empty && of_all {
             self.spellings.entry(spelling.clone()).or_default().asked = Some(now);
         }
     }
@@ -155,7 +149,7 @@ mod tests {
                 panic!("names are matched by equality")
             };
             let found = there.contains(&spelling.as_str());
-            names.answered(&name, found, DeviceSelection::All, at(now));
+            names.answered(&name, found, true, at(now));
         }
     }
 

@@ -11,6 +11,7 @@ mod replicas;
 use super::skew::skew;
 use super::*;
 use crate::settings::{Verb, parse_url};
+use crate::shard::Shard;
 use crate::testing::fake_prometheus::FakePrometheus;
 use crate::{DeviceSelection, ErrorKind};
 use gpu_metrics::dcgm::fields;
@@ -38,6 +39,7 @@ fn query(
         devices,
         at,
         range,
+        shard: Shard::ALL,
     }
 }
 

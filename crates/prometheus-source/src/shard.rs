@@ -1,0 +1,121 @@
+//! Divides the devices of a query by the first digit of their UUIDs, when all of them are
+//! too many for one answer. Pure.
+
+/// The label with the UUID of a GPU (NVIDIA/dcgm-exporter,
+/// `internal/pkg/rendermetrics`).
+const UUID: &str = "UUID";
+
+/// The digits that follow `GPU-` in a UUID.
+const DIGITS: &str = "0123456789abcdef";
+
+/// A part of the devices: of `count` parts by UUID, the one at `index`, or the rest, which
+/// has no such UUID, at `count`. The parts are disjoint and complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    /// A power of two up to [`Shard::MOST`]; 1: all devices, and there is no rest.
+    count: usize,
+}
+
+impl Shard {
+    /// The most parts by UUID.
+    pub const MOST: usize = DIGITS.len();
+
+    /// All devices.
+    pub const ALL: Self = Self { index: 0, count: 1 };
+
+    /// The first of so many parts, a power of two.
+    #[must_use]
+    pub fn first_of(count: usize) -> Self {
+        Self {
+            index: 0,
+            count: count.clamp(1, Self::MOST),
+        }
+    }
+
+    /// The number of parts by UUID.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        self.count
+    }
+
+    /// The part after this one.
+    #[must_use]
+    pub(crate) fn next(self) -> Option<Self> {
+        let index = self.index + 1;
+        let last = if self.count == 1 { 0 } else { self.count };
+        (index <= last).then_some(Self { index, ..self })
+    }
+
+    /// The first half of this part, whose second half is the part after it.
+    #[must_use]
+    pub(crate) fn halved(self) -> Option<Self> {
+        let is_divisible = self.index < self.count && self.count < Self::MOST;
+        is_divisible.then_some(Self {
+            index: 2 * self.index,
+            count: 2 * self.count,
+        })
+    }
+
+    /// The matcher that selects its devices, in addition to others.
+    pub(crate) fn matcher(self) -> Option<(&'static str, &'static str, String)> {
+        let width = Self::MOST / self.count;
+        if self.count == 1 {
+            return None;
+        }
+        if self.index == self.count {
+            return Some((UUID, "!~", format!("GPU-[{DIGITS}].*")));
+        }
+        let digits = &DIGITS[self.index * width..(self.index + 1) * width];
+        Some((UUID, "=~", format!("GPU-[{digits}].*")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matchers(first: Shard) -> Vec<String> {
+        let all = std::iter::successors(Some(first), |shard| shard.next());
+        let matchers = all.filter_map(Shard::matcher);
+        matchers
+            .map(|(label, is, value)| format!("{label}{is}{value}"))
+            .collect()
+    }
+
+    #[test]
+    fn every_digit_is_in_one_part_and_all_else_in_the_rest() {
+        assert_eq!(matchers(Shard::ALL), [] as [&str; 0]);
+        assert_eq!(
+            matchers(Shard::first_of(2)),
+            [
+                "UUID=~GPU-[01234567].*",
+                "UUID=~GPU-[89abcdef].*",
+                "UUID!~GPU-[0123456789abcdef].*"
+            ]
+        );
+        let most = matchers(Shard::first_of(Shard::MOST));
+        assert_eq!(most.len(), 17);
+        assert_eq!(
+            (&*most[0], &*most[15]),
+            ("UUID=~GPU-[0].*", "UUID=~GPU-[f].*")
+        );
+    }
+
+    #[test]
+    fn a_half_goes_on_where_the_part_began() {
+        let second = Shard::first_of(2).next().unwrap();
+        let half = second.halved().unwrap();
+        assert_eq!(
+            matchers(half),
+            [
+                "UUID=~GPU-[89ab].*",
+                "UUID=~GPU-[cdef].*",
+                "UUID!~GPU-[0123456789abcdef].*"
+            ]
+        );
+        let rest = second.next().unwrap();
+        assert_eq!((rest.halved(), rest.next()), (None, None));
+        assert_eq!(Shard::first_of(Shard::MOST).halved(), None);
+    }
+}
