@@ -35,6 +35,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::snapshot::Snapshot;
+use gpu_metrics::targets::JobId;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
 
@@ -168,7 +169,10 @@ pub(super) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.heartbeat.done();
+        // After a panic the heartbeat runs out, and the server is restarted.
+        if !std::thread::panicking() {
+            self.heartbeat.done();
+        }
     }
 }
 
@@ -259,19 +263,31 @@ impl Engine {
         }
         let mut published = Instant::now();
         loop {
-            self.heartbeat.back_within(LONGEST_ROUND);
+            if !self.servers.iter().any(Server::is_stuck) {
+                self.heartbeat.back_within(LONGEST_ROUND);
+            }
             // Publishing goes on while servers are waited for: otherwise values would
             // expire and come back.
-            let beat = published + self.interval().min(PUBLISH_EVERY);
+            let beat = published + self.shortest_interval().min(PUBLISH_EVERY);
             let is_due = tokio::select! {
-                Some(step) = self.running.join_next() => self.advance(step),
-                () = tokio::time::sleep_until(beat), if !self.is_round_near(beat) => true,
+                Some(step) = self.running.join_next() => self.advance_all(step),
+                () = tokio::time::sleep_until(beat), if self.is_beat_wanted(beat) => true,
             };
             if is_due {
                 self.publish();
                 published = Instant::now();
             }
         }
+    }
+
+    /// Goes on after a task, and after all others that have ended: rounds that end
+    /// together are published at once. Returns whether a round ended.
+    fn advance_all(&mut self, first: Result<Step, JoinError>) -> bool {
+        let mut is_over = self.advance(first);
+        while let Some(step) = self.running.try_join_next() {
+            is_over |= self.advance(step);
+        }
+        is_over
     }
 
     /// Goes on after a task. Returns whether a round ended.
@@ -286,25 +302,35 @@ impl Engine {
         }
     }
 
-    /// Whether a round begins until then.
-    fn is_round_near(&self, beat: Instant) -> bool {
-        let waiting = self.servers.iter().filter(|server| server.round.is_none());
-        let mut due = waiting.map(|server| self.started + server.pace.due());
-        due.any(|due| due <= beat)
+    /// Whether to publish at `beat`: a round has ended, and none begins until then.
+    fn is_beat_wanted(&self, beat: Instant) -> bool {
+        let is_near = |it: &Server| it.round.is_none() && self.started + it.pace.due() <= beat;
+        let mut servers = self.servers.iter();
+        servers.any(|it| it.last.is_some()) && !self.servers.iter().any(is_near)
     }
 
-    /// The configured interval; otherwise a third of the scrape interval, or the whole of
-    /// it for a large fleet.
-    fn interval(&self) -> Duration {
+    /// The shortest interval of a server.
+    fn shortest_interval(&self) -> Duration {
+        let intervals = self.servers.iter().map(|server| self.interval(server.id));
+        intervals.min().unwrap_or(POLL_MAX)
+    }
+
+    /// The configured interval; otherwise a third of the scrape interval of a server, or
+    /// the whole of it for a large fleet.
+    fn interval(&self, id: PrometheusId) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
         }
         let store = self.pipeline.store();
-        if store.series_len() == 0 {
+        let is_of = |job: JobId| {
+            let job = store.jobs().get(usize::from(job));
+            job.is_some_and(|job| job.prometheus == id)
+        };
+        let targets = store.targets().iter().filter(|(_, job, _)| is_of(*job));
+        let Some(quickest) = targets.map(|(.., scrape_ms)| scrape_ms).min() else {
             return POLL_MAX;
-        }
-        let scrapes = store.targets().iter().map(|(.., scrape_ms)| scrape_ms);
-        let quickest = u64::try_from(scrapes.min().unwrap_or(0)).unwrap_or(0);
+        };
+        let quickest = u64::try_from(quickest).unwrap_or(0);
         let scrape = Duration::from_millis(quickest);
         if store.series_len() > SMALL_FLEET_SERIES {
             return scrape.clamp(POLL_MIN, POLL_MAX_LARGE);
@@ -314,17 +340,17 @@ impl Engine {
 
     /// The wait before the next round: the relist interval once no series has been found
     /// for that long.
-    fn until_next_round(&self) -> Duration {
+    fn until_next_round(&self, id: PrometheusId) -> Duration {
         let empty = self.emptiness.state().since().map(|since| since.elapsed());
         if empty.is_none_or(|empty| empty < self.wiring.relist) {
-            return self.interval();
+            return self.interval(id);
         }
         for server in &self.servers {
             for signal in &self.signals {
                 measure::rests(self.metrics(), (&server.key, &signal.name));
             }
         }
-        self.wiring.relist.max(self.interval())
+        self.wiring.relist.max(self.interval(id))
     }
 
     fn publish(&mut self) {
@@ -338,7 +364,7 @@ impl Engine {
             tracing::info!("{notice}");
         }
         let trouble = self.trouble();
-        let is_ready = self.pipeline.is_ready(now);
+        let is_ready = self.is_ready(now);
         let report = self.judge(&snapshot);
         if self.is_in_force() {
             self.tell(&snapshot, now, took, &report);
@@ -355,9 +381,19 @@ impl Engine {
         }
         // A source without DCGM series has answered too.
         let is_answered = |it: &Server| it.rounds > 0 && it.journal.trouble().is_none();
-        if is_ready && self.servers.iter().all(is_answered) {
+        if is_ready && self.have_all_ended() && self.servers.iter().any(is_answered) {
             self.ready.send_replace(true);
         }
+    }
+
+    /// Whether every server has ended a round, in whatever way.
+    fn have_all_ended(&self) -> bool {
+        self.servers.iter().all(|server| server.last.is_some())
+    }
+
+    /// Whether the values are those of the signals, or waiting longer is no use.
+    fn is_ready(&self, now: Timestamp) -> bool {
+        self.pipeline.is_ready(now) && (self.pipeline.has_begun() || self.have_all_ended())
     }
 
     /// Findings about the data; `None` before the first round.
@@ -372,11 +408,13 @@ impl Engine {
         if let Some(why) = self.emptiness.state().reason() {
             return Some(source::without_series(why));
         }
+        let down = servers().filter(|it| it.fails()).map(|it| it.id);
         let failing = servers().flat_map(|server| server.journal.failing_alone());
         let seen = source::PolledSource {
             snapshot,
             store: self.pipeline.store(),
             failing: &failing.collect(),
+            down: &down.collect(),
         };
         let is_polled = servers().any(|server| server.rounds > 0);
         is_polled.then(|| source::check(seen, troubles))
@@ -388,7 +426,8 @@ impl Engine {
         let failing = server.journal.failing_alone();
         let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
         let fields = fields.map(|it| it.name.as_str());
-        let how = (&*told.how, told.remedy);
+        let remedy = server.remedy(told.remedy);
+        let how = (&*told.how, &*remedy);
         Some(source::unanswered(server.name(), fields, since, how))
     }
 
@@ -406,7 +445,7 @@ impl Engine {
         measure::published(self.metrics(), snapshot, now, series);
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured how late the store is.
-        let is_seen = report.skipped.is_empty() && self.pipeline.is_ready(now);
+        let is_seen = report.skipped.is_empty() && self.is_ready(now);
         findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
             is_seen
         });
@@ -438,8 +477,9 @@ impl Engine {
     /// all servers were answered.
     fn note_emptiness(&mut self) {
         let is_empty = self.pipeline.store().series_len() == 0;
-        let mut servers = self.servers.iter();
-        if is_empty && servers.any(|server| server.last != Some(Round::Complete)) {
+        let is_open =
+            |it: &Server| it.last != Some(Round::Complete) || it.journal.trouble().is_some();
+        if is_empty && self.servers.iter().any(is_open) {
             return;
         }
         let none = is_empty.then(|| no_series(&self.matchers));

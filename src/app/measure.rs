@@ -30,11 +30,10 @@ pub(super) fn ended(
 pub(super) fn answered(
     metrics: &Metrics,
     (server, signal): (&str, &str),
-    (took, at): (Duration, Timestamp),
+    took: Duration,
     report: &IntakeReport,
 ) {
     ended(metrics, (server, signal), "success", took);
-    metrics.show(&catalog::LAST_SUCCESS, &[server, signal], Some(secs(at)));
     metrics.count(&catalog::SAMPLES, &[signal], report.applied.accepted);
     for (reason, count) in [
         ("invalid", report.applied.invalid),
@@ -49,6 +48,11 @@ pub(super) fn answered(
     ] {
         metrics.count(&catalog::SERIES_DROPPED, &[signal, reason], count);
     }
+}
+
+/// Shows when all devices of a server were last read for a signal.
+pub(super) fn read(metrics: &Metrics, (server, signal): (&str, &str), at: Timestamp) {
+    metrics.show(&catalog::LAST_SUCCESS, &[server, signal], Some(secs(at)));
 }
 
 /// Shows no time of a server's last answer of a signal that is not queried at present.

@@ -39,6 +39,12 @@ impl Shard {
         self.count
     }
 
+    /// Whether it is the rest, which cannot be divided.
+    #[must_use]
+    pub const fn is_rest(self) -> bool {
+        self.count > 1 && self.index == self.count
+    }
+
     /// The part after this one.
     #[must_use]
     pub(crate) fn next(self) -> Option<Self> {
@@ -63,7 +69,7 @@ impl Shard {
         if self.count == 1 {
             return None;
         }
-        if self.index == self.count {
+        if self.is_rest() {
             return Some((UUID, "!~", format!("GPU-[{DIGITS}].*")));
         }
         let digits = &DIGITS[self.index * width..(self.index + 1) * width];

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::super::measure;
 use super::server::{Client, Progress, Server, SignalRead, Step};
 use super::{Engine, Round, SMALL_FLEET_SERIES};
@@ -12,7 +14,7 @@ use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
-use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Limit, SignalQuery};
+use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Fetched, Limit, SignalQuery};
 
 /// Polls from one query of framebuffer fields to the next in a large fleet: these fields
 /// hardly change. A poll is S, and a reading counts for three of them, so a larger number
@@ -60,6 +62,7 @@ impl Engine {
         self.server_mut(id).round = Some(Progress {
             at,
             now,
+            began: Instant::now(),
             outcome: Round::Complete,
             due,
             reads: Vec::new(),
@@ -166,8 +169,8 @@ impl Engine {
         server.rounds += u64::from(outcome != Round::Aborted);
         self.note_emptiness();
         let interval = match outcome {
-            Round::Complete | Round::Partial => self.until_next_round(),
-            Round::Aborted => self.interval(),
+            Round::Complete | Round::Partial => self.until_next_round(client.id),
+            Round::Aborted => self.interval(client.id),
         };
         let pace = &mut self.server_mut(client.id).pace;
         pace.set_interval(interval);
@@ -189,26 +192,9 @@ impl Engine {
         let spec = &read.spec;
         match outcome {
             Ok(fetched) => {
-                let report = self.pipeline.take_part(batch, at);
-                read.news += report.applied.news();
-                read.largest = read.largest.max(fetched.bytes);
-                read.is_over = read.parts.is_last();
+                self.part_answered(client, read, &fetched, (took, at), batch);
                 if read.is_over {
-                    self.pipeline.answered((client.id, spec.id), read.news, at);
-                }
-                let server = &mut self.servers[usize::from(client.id.0)];
-                if read.is_over {
-                    server.read(read, now);
-                }
-                read.parts.answered();
-                let metrics = &self.wiring.telemetry.metrics;
-                measure::answered(metrics, (&server.key, &spec.name), (took, at), &report);
-                log_report(spec, &report);
-                server.retries.answered(spec.id);
-                server.set_skew(fetched.clock_skew);
-                let source = client.source.address();
-                for healed in server.journal.succeeded(spec.id, now) {
-                    tracing::info!(source, "{healed}");
+                    self.all_answered(client, read, (at, now));
                 }
                 Round::Complete
             }
@@ -224,6 +210,50 @@ impl Engine {
         }
     }
 
+    fn part_answered(
+        &mut self,
+        client: &Client,
+        read: &mut SignalRead,
+        fetched: &Fetched,
+        (took, at): (Duration, Timestamp),
+        batch: &Batch,
+    ) {
+        let report = self.pipeline.take_part(batch, at);
+        read.news += report.applied.news();
+        if !read.parts.shard().is_rest() {
+            read.largest = read.largest.max(fetched.bytes);
+        }
+        read.is_over = read.parts.is_last();
+        let server = &mut self.servers[usize::from(client.id.0)];
+        server.set_skew(fetched.clock_skew);
+        let metrics = &self.wiring.telemetry.metrics;
+        measure::answered(metrics, (&server.key, &read.spec.name), took, &report);
+        log_report(&read.spec, &report);
+        if !read.is_over {
+            read.parts.answered();
+        }
+    }
+
+    /// All parts of a signal were answered: it does not fail any more.
+    fn all_answered(
+        &mut self,
+        client: &Client,
+        read: &SignalRead,
+        (at, now): (Timestamp, Timestamp),
+    ) {
+        let spec = &read.spec;
+        self.pipeline.answered((client.id, spec.id), read.news, at);
+        let server = &mut self.servers[usize::from(client.id.0)];
+        server.read(read, now);
+        server.retries.answered(spec.id);
+        let metrics = &self.wiring.telemetry.metrics;
+        measure::read(metrics, (&server.key, &spec.name), at);
+        let source = client.source.address();
+        for healed in server.journal.succeeded(spec.id, now) {
+            tracing::info!(source, "{healed}");
+        }
+    }
+
     fn failed(
         &mut self,
         client: &Client,
@@ -234,7 +264,7 @@ impl Engine {
         if error.limit().is_some() {
             self.pipeline.refused(client.id, spec.id);
         }
-        let (elapsed, interval) = (self.started.elapsed(), self.interval());
+        let (elapsed, interval) = (self.started.elapsed(), self.interval(client.id));
         let server = &mut self.servers[usize::from(client.id.0)];
         let kind = error.kind();
         if error.limit() == Some(Limit::Time) && kind != ErrorKind::Timeout {

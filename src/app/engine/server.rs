@@ -3,7 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::Round;
+use tokio::time::Instant;
+
+use super::{LONGEST_ROUND, Round};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::{SignalId, SignalSpec};
@@ -40,6 +42,8 @@ pub(super) struct Progress {
     pub(super) at: Timestamp,
     /// The same time by the engine's clock.
     pub(super) now: Timestamp,
+    /// When it began.
+    pub(super) began: Instant,
     pub(super) outcome: Round,
     /// The signals that have not been queried yet.
     pub(super) due: VecDeque<SignalSpec>,
@@ -156,6 +160,23 @@ impl Server {
             PrometheusId(0) => "Prometheus",
             _ => &self.key,
         }
+    }
+
+    /// A remedy that names the keys of its settings.
+    pub(super) fn remedy(&self, of_first: &str) -> String {
+        match self.id {
+            PrometheusId(0) => of_first.to_owned(),
+            _ => {
+                let without_flag = of_first.replace(" or --prometheus-url", "");
+                without_flag.replace("prometheus.", &format!("{}.", self.key))
+            }
+        }
+    }
+
+    /// Whether its round takes longer than its queries may.
+    pub(super) fn is_stuck(&self) -> bool {
+        let round = self.round.as_ref();
+        round.is_some_and(|round| round.began.elapsed() > LONGEST_ROUND)
     }
 
     /// Whether it fails for all signals.

@@ -63,7 +63,10 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let silent = seen.snapshot.silent();
     let frame = seen.snapshot.frame();
     let instance = |facts: &RowFacts| {
-        let is_silent = |id: &TargetId| frame.target(*id).is_some_and(|target| target.silent);
+        let is_silent = |id: &TargetId| {
+            let target = frame.target(*id);
+            target.is_some_and(|target| target.silent && !seen.is_unread(target))
+        };
         let targets = facts.row.targets.iter().copied().filter(is_silent);
         targets.map(|id| seen.instance(id)).collect::<Vec<_>>()
     };

@@ -18,6 +18,7 @@ use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
+use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::grid::RowId;
 use gpu_metrics::layout::{RowFacts, Standing};
 use gpu_metrics::signal::SignalId;
@@ -32,7 +33,7 @@ pub static CODES: [&Code; 15] = [
 ];
 
 /// The object of a finding that is about no object in particular.
-const PROMETHEUS: &str = "Prometheus";
+pub const PROMETHEUS: &str = "Prometheus";
 const EXPORTERS: &str = "dcgm-exporter";
 const GPUS: &str = "GPUs";
 
@@ -45,6 +46,8 @@ pub struct PolledSource<'s> {
     pub store: &'s Store,
     /// Signals whose queries fail, so that their absence proves nothing.
     pub failing: &'s BTreeSet<SignalId>,
+    /// Servers that do not answer, whose exporters may be well.
+    pub down: &'s BTreeSet<PrometheusId>,
 }
 
 /// Findings about data that are read, and the troubles that keep a part of them from
@@ -148,6 +151,12 @@ impl<'s> PolledSource<'s> {
             .sources
             .get(usize::from(target.source));
         source.map_or(JobId::MAX, |source| source.job)
+    }
+
+    /// Whether the Prometheus of a target does not answer.
+    fn is_unread(self, target: &TargetView) -> bool {
+        let job = self.store.jobs().get(usize::from(self.job_of(target)));
+        job.is_some_and(|job| self.down.contains(&job.prometheus))
     }
 
     fn job(self, id: JobId) -> &'s str {

@@ -27,6 +27,7 @@ fn found_in(scene: &Scene, snapshot: &Snapshot) -> Vec<Finding> {
         snapshot,
         store,
         failing,
+        down: &BTreeSet::new(),
     };
     source::check(seen, None).findings
 }
@@ -124,6 +125,7 @@ fn gm301_of_one_field_stands_beside_the_others_and_that_one_is_not_missed() {
         snapshot: &snapshot,
         store: scene.pipeline.store(),
         failing: &BTreeSet::from([MEMORY]),
+        down: &BTreeSet::new(),
     };
     let how = ("server_error", "see the log");
     let trouble = source::unanswered("Prometheus", ["memory_copy_utilization"], at(0.0), how);

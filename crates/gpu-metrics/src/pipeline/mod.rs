@@ -70,7 +70,6 @@ pub struct Pipeline {
     layout: Arc<Layout>,
     layout_of: Option<(u64, Arc<Inventory>)>,
     swept: Timestamp,
-    latest: Timestamp,
 }
 
 impl Pipeline {
@@ -117,7 +116,6 @@ impl Pipeline {
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
-            latest: Timestamp::MIN,
         }
     }
 
@@ -175,23 +173,22 @@ impl Pipeline {
     pub fn answered(&mut self, of: (PrometheusId, SignalId), news: u64, now: Timestamp) {
         let (prometheus, signal) = of;
         let of_all = !self.is_of_mig_alone(prometheus, signal, now);
-        // Without a new sample the signal was read no further: once the store continues,
-        // reading resumes where it stopped.
-        let stopped = news == 0 && self.store.has_signal(signal);
-        let until = (!stopped).then_some(now);
-        self.reads_mut(prometheus)
-            .answered(signal, until, of_all.then_some(now));
+        let has_series = self.store.has_signal(signal);
+        let of_all = of_all.then_some(now);
+        let reads = self.reads_mut(prometheus);
+        reads.answered(signal, (now, news > 0, has_series), of_all);
     }
 
     /// Takes a batch that answers a query over a part of that range or of the devices.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
-        if now.millis() + BACK_MS < self.latest.millis() {
+        let of = batch.prometheus;
+        if now.millis() + BACK_MS < self.reads_of(of).latest().millis() {
             self.store.clear();
             self.reads.iter_mut().for_each(Reads::start_over);
             self.swept = Timestamp::MIN;
             self.began = None;
         }
-        self.latest = now;
+        self.reads_mut(of).asked(now);
         self.began.get_or_insert(now);
         self.store.advance(now);
         self.intake.take(batch, &mut self.store, now)
@@ -201,6 +198,12 @@ impl Pipeline {
     /// smaller until a query is answered.
     pub fn refused(&mut self, of: PrometheusId, signal: SignalId) {
         self.reads_mut(of).refused(signal);
+    }
+
+    /// Whether any query was answered.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.began.is_some()
     }
 
     /// Whether every needed signal was answered; an unanswered one delays readiness for
@@ -241,10 +244,11 @@ impl Pipeline {
     /// Ends a round of queries to a Prometheus: measures its targets, and from where the
     /// next round must read.
     pub fn end_round(&mut self, of: PrometheusId) {
-        if self.began.is_some() {
-            self.store.end_round(of, self.latest);
-            let reads = &mut self.reads[usize::from(of.0)];
-            reads.end_round(self.store.targets(), self.latest);
+        let reads = &mut self.reads[usize::from(of.0)];
+        let latest = reads.latest();
+        if latest > Timestamp::MIN {
+            self.store.end_round(of, latest);
+            reads.end_round(self.store.targets(), latest);
         }
     }
 

@@ -22,6 +22,8 @@ struct Read {
     of_all: Option<Timestamp>,
     /// Whether it was ever answered.
     answered: bool,
+    /// Whether it ever had a new sample.
+    has_news: bool,
     /// The number of refusals in a row.
     refusals: u32,
 }
@@ -37,6 +39,8 @@ pub(super) struct Reads {
     from: Timestamp,
     /// When unknown targets were last looked for.
     looked: Timestamp,
+    /// The evaluation time of the last query.
+    latest: Timestamp,
 }
 
 impl Reads {
@@ -47,6 +51,7 @@ impl Reads {
             back_ms,
             from: Timestamp::MAX,
             looked: Timestamp::MIN,
+            latest: Timestamp::MIN,
         }
     }
 
@@ -76,6 +81,16 @@ impl Reads {
         self.of
     }
 
+    /// The evaluation time of the last query.
+    pub(super) const fn latest(&self) -> Timestamp {
+        self.latest
+    }
+
+    /// A query of this evaluation time was answered.
+    pub(super) fn asked(&mut self, now: Timestamp) {
+        self.latest = now;
+    }
+
     /// Whether any signal was ever answered.
     pub(super) fn has_answered(&self) -> bool {
         self.of_signals.iter().any(|it| it.answered)
@@ -87,16 +102,21 @@ impl Reads {
         read.is_some_and(|read| read.answered)
     }
 
-    /// Records the answer to a query that reached `until` (`None`: it lacked a signal
-    /// that had series before), and when it covered all devices.
+    /// Records the answer to a query that reached a time, whether it had a new sample and
+    /// the signal has series, and when it covered all devices.
     pub(super) fn answered(
         &mut self,
         signal: SignalId,
-        until: Option<Timestamp>,
+        (now, has_news, has_series): (Timestamp, bool, bool),
         of_all: Option<Timestamp>,
     ) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
+            // Without a new sample the signal was read no further: once the store
+            // continues, reading resumes where it stopped.
+            let stopped = !has_news && has_series && read.has_news;
+            let until = (!stopped).then_some(now);
             *read = Read {
+                has_news: has_news || read.has_news,
                 until: until.or(read.until),
                 of_all: of_all.or(read.of_all),
                 answered: true,
@@ -120,6 +140,7 @@ impl Reads {
                 ..Read::default()
             };
         }
+        self.latest = Timestamp::MIN;
     }
 
     /// Ends a round: the next one begins at the newest sample of the target furthest

@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::batch::Sample;
+use super::batch::{PrometheusId, Sample};
 use super::frame::Heard;
 use super::grid::{Columns, Feed, RowId};
 use super::series::{Device, Owner, SeriesInfo, Told};
@@ -89,6 +89,8 @@ const NO_SAMPLE: Sample = Sample {
 pub struct Job {
     /// Its name.
     pub name: Arc<str>,
+    /// The Prometheus whose job it is.
+    pub prometheus: PrometheusId,
     /// The number of its series; without any it is removed.
     pub series: usize,
 }
@@ -190,7 +192,7 @@ impl Store {
     /// Registers a series. Its samples are passed to [`Store::apply`] under the id
     /// returned.
     pub(crate) fn register(&mut self, info: &SeriesInfo) -> SeriesId {
-        let job = self.job(&info.job);
+        let job = self.job(info);
         let target = self.targets.register(job, info);
         let told = self.told(info);
         let row = self.row(info, Arc::clone(&told), target);
@@ -264,14 +266,17 @@ impl Store {
         }
     }
 
-    /// The job of that name; a new job reuses a removed one's index first.
-    fn job(&mut self, name: &Arc<str>) -> JobId {
-        let live = |job: &Job| job.series > 0 && job.name == *name;
+    /// The job of a series; a new job reuses a removed one's index first.
+    fn job(&mut self, info: &SeriesInfo) -> JobId {
+        let (name, prometheus) = (&info.job, info.prometheus);
+        let is_it = |job: &Job| job.name == *name && job.prometheus == prometheus;
+        let live = |job: &Job| job.series > 0 && is_it(job);
         let known = self.jobs.iter().position(live);
         let index = known.unwrap_or_else(|| {
             let vacant = self.jobs.iter().position(|job| job.series == 0);
             let job = Job {
                 name: Arc::clone(name),
+                prometheus,
                 series: 0,
             };
             if let Some(index) = vacant {

@@ -24,6 +24,7 @@ mod returns;
 mod rows;
 mod rules;
 mod scene;
+mod several;
 mod shared;
 mod silence;
 mod steady;

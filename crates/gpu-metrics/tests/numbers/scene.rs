@@ -104,13 +104,18 @@ impl Scene {
 
     /// A scene with these metrics.
     pub(super) fn of(policy: Policy, metrics: Vec<MetricSpec>) -> Self {
+        Self::polled_from(1, policy, metrics)
+    }
+
+    /// A scene of so many Prometheus servers.
+    pub(super) fn polled_from(servers: u8, policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self {
             pipeline: Pipeline::new(Settings {
                 policy,
                 signals: fields::built_in(),
                 metrics,
                 exporter: ExporterIdentity::default(),
-                prometheus: 1,
+                prometheus: servers,
             }),
             inventory: Arc::default(),
             last: ZERO,
@@ -141,9 +146,21 @@ impl Scene {
         samples: &[Sample],
         now: Timestamp,
     ) {
+        self.feed_from(PrometheusId(0), signal, labels, (samples, now));
+    }
+
+    /// Adds a series of a Prometheus, read at a time.
+    pub(super) fn feed_from(
+        &mut self,
+        of: PrometheusId,
+        signal: SignalId,
+        labels: &str,
+        (samples, now): (&[Sample], Timestamp),
+    ) {
         let text = json(labels);
         let mut batch = Batch::new(signal, text.clone().into());
-        batch.begin_series(key(&format!("{signal:?}{text}")), 0..text.len());
+        batch.prometheus = of;
+        batch.begin_series(key(&format!("{of:?}{signal:?}{text}")), 0..text.len());
         samples.iter().for_each(|sample| batch.push(*sample));
         self.pipeline.take(&batch, now);
     }

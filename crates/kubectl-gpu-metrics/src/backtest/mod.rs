@@ -165,6 +165,8 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     if let Some(settings) = &mut config.prometheus {
         settings.timeout = settings.timeout.max(PATIENCE);
     }
+    // It reads `prometheus.url` only.
+    config.additional.clear();
     let promql = Clients::new(&config)?.promql;
     let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
     for (object, hpa, file) in objects {

@@ -11,6 +11,7 @@ use findings::Finding;
 use findings::codes::GM301;
 use findings::network::{self, ConnectingPods, LabelMap};
 use findings::rights::{ReadRight, right};
+use findings::source::PROMETHEUS;
 
 use crate::cluster::{encode, within};
 use crate::inspect::Look;
@@ -36,8 +37,10 @@ pub(super) async fn check(
     namespace: &str,
     deployments: &[Deployment],
 ) -> Result<(), CallError> {
-    let is_silent =
-        |it: &Finding| it.code == GM301.id && SILENT.iter().any(|words| it.message.contains(words));
+    let is_silent = |it: &Finding| {
+        let is_first = it.code == GM301.id && it.object == PROMETHEUS;
+        is_first && SILENT.iter().any(|words| it.message.contains(words))
+    };
     let Some(place) = look.report.findings.iter().position(is_silent) else {
         return Ok(());
     };
