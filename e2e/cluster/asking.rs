@@ -137,7 +137,7 @@ impl Way {
 }
 
 /// The certificate and key in two files.
-pub(super) fn identity((certificate, key): (&Path, &Path)) -> Identity {
+pub(crate) fn identity((certificate, key): (&Path, &Path)) -> Identity {
     let pem = [certificate, key].map(|path| std::fs::read_to_string(path).unwrap());
     Identity::from_pem(pem.concat().as_bytes()).unwrap()
 }

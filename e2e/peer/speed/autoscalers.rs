@@ -312,7 +312,7 @@ async fn five_hundred_autoscalers() {
 
 /// Directs the group to a server on this machine, whose certificate is of this authority.
 /// The aggregator follows a Service of type ExternalName to `localhost`.
-fn register(plane: &ControlPlane, port: u16, authority: &str) {
+pub(super) fn register(plane: &ControlPlane, port: u16, authority: &str) {
     let name = json!({"name": "bench"});
     let service = json!({
         "apiVersion": "v1", "kind": "Service",

@@ -1,0 +1,385 @@
+//! 50,000 autoscalers for some minutes: `make soak`.
+//!
+//! A real Prometheus scrapes the exporters of 10,000 GPUs, and a real kube-apiserver has
+//! their pods, of which one ends and another begins each second. The questions come at a
+//! constant rate, as the aggregator of a kube-apiserver passes them on, and are measured
+//! from the time at which they are due. Then 200 tenants ask as fast as they can. At the
+//! end the questions go through kube-apiserver, at rising rates.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::{Identity, Method};
+use serde_json::json;
+use simulator::live::Controls;
+use tokio::task::JoinSet;
+
+use super::autoscalers::register;
+use super::{circumstances, head, process, row};
+use crate::cluster::asking::{identity, identity_of};
+use crate::cluster::lab::listening;
+use crate::cluster::memory::{Api, Server, gpu_pod, populate};
+use crate::controlplane::authority::Authority;
+use crate::controlplane::{ControlPlane, Extent};
+use crate::live::scene::Exporters;
+use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
+
+const AUTOSCALERS: usize = 50_000;
+/// A sync of 15 s.
+const RATE: u32 = 3_333;
+/// One question in so many is of a user, the others are of the HPA controller.
+const OF_USERS: usize = 20;
+const USERS: usize = 1_000;
+const TENANTS: usize = 200;
+/// Connections of the aggregator.
+const CONNECTIONS: usize = 16;
+const NODES: u32 = 1_250;
+const SCRAPED: Duration = Duration::from_secs(15);
+const GROUP: &str = "autoscaling";
+const CONTROLLER: &str = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The minutes of the first part; `SOAK_MINUTES=60 make soak` sets another number.
+fn minutes() -> u64 {
+    let set = std::env::var("SOAK_MINUTES").ok();
+    set.map_or(10, |it| it.parse().expect("SOAK_MINUTES is a number"))
+}
+
+/// The questions of all autoscalers.
+struct Questions {
+    clients: Vec<reqwest::Client>,
+    base: String,
+    /// The namespace and name of each pod at the start.
+    pods: Vec<(String, String)>,
+}
+
+/// What came of some questions.
+#[derive(Default)]
+struct Outcome {
+    took: Vec<Duration>,
+    without_value: usize,
+    refused: usize,
+    failed: usize,
+}
+
+impl Questions {
+    fn new(
+        port: u16,
+        identity: &Identity,
+        connections: usize,
+        pods: Vec<(String, String)>,
+    ) -> Self {
+        let client = |_| {
+            let client = reqwest::Client::builder().no_proxy();
+            let client = client.tls_danger_accept_invalid_certs(true);
+            client.identity(identity.clone()).build().unwrap()
+        };
+        Self {
+            clients: (0..connections).map(client).collect(),
+            base: format!("https://127.0.0.1:{port}"),
+            pods,
+        }
+    }
+
+    /// The question of an autoscaler: its own namespace and selector.
+    fn request(&self, number: usize) -> reqwest::RequestBuilder {
+        let autoscaler = number % AUTOSCALERS;
+        let (namespace, pod) = &self.pods[autoscaler % self.pods.len()];
+        let path = format!(
+            "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/pods/%2A/gpu_memory_utilization\
+             ?labelSelector=app.kubernetes.io%2Fname%3D{pod}%2Chpa%21%3D{autoscaler}"
+        );
+        let client = &self.clients[number % self.clients.len()];
+        client.request(Method::GET, format!("{}{path}", self.base))
+    }
+
+    /// The same as the aggregator passes it on.
+    fn passed_on(&self, number: usize) -> reqwest::RequestBuilder {
+        let user = match number % OF_USERS {
+            0 => format!("user-{}", number / OF_USERS % USERS),
+            _ => CONTROLLER.to_owned(),
+        };
+        let request = self.request(number).header("x-remote-user", user);
+        request.header("x-remote-group", GROUP)
+    }
+}
+
+/// Sends requests at a constant rate.
+async fn ask(
+    rate: u32,
+    time: Duration,
+    request: impl Fn(usize) -> reqwest::RequestBuilder,
+) -> Outcome {
+    let begun = Instant::now();
+    let mut asked = JoinSet::new();
+    let mut outcome = Outcome::default();
+    let total = (f64::from(rate) * time.as_secs_f64()) as usize;
+    for number in 0..total {
+        let due = begun + Duration::from_secs(1) * u32::try_from(number).unwrap() / rate;
+        // The clock of the runtime has milliseconds: those that are due go together.
+        if due > Instant::now() {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        let request = request(number);
+        asked.spawn(async move {
+            let code = match request.send().await {
+                Ok(answer) => {
+                    let code = answer.status().as_u16();
+                    answer.bytes().await.map(|_| code).ok()
+                }
+                Err(_) => None,
+            };
+            (code, due.elapsed())
+        });
+        while let Some(ended) = asked.try_join_next() {
+            outcome.add(ended.unwrap());
+        }
+    }
+    while let Some(ended) = asked.join_next().await {
+        outcome.add(ended.unwrap());
+    }
+    outcome
+}
+
+impl Outcome {
+    fn add(&mut self, (code, took): (Option<u16>, Duration)) {
+        self.took.push(took);
+        match code {
+            Some(200) => {}
+            Some(404) => self.without_value += 1,
+            Some(429) => self.refused += 1,
+            _ => self.failed += 1,
+        }
+    }
+
+    fn cells(mut self) -> Vec<String> {
+        self.took.sort_unstable();
+        let at = |share: f64| self.took[(share * (self.took.len() - 1) as f64) as usize];
+        let ms = |it: Duration| format!("{:.1} ms", it.as_secs_f64() * 1e3);
+        vec![
+            self.took.len().to_string(),
+            ms(at(0.5)),
+            ms(at(0.99)),
+            ms(at(0.999)),
+            self.without_value.to_string(),
+            self.refused.to_string(),
+            self.failed.to_string(),
+        ]
+    }
+}
+
+/// Each second a pod ends and another one gets its GPU.
+async fn replace_pods(
+    api: Api,
+    controls: Arc<Controls>,
+    held: Vec<(usize, String, String, String)>,
+) {
+    for (number, (device, namespace, pod, node)) in held.into_iter().enumerate() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}?gracePeriodSeconds=0");
+        api.delete(&path).await;
+        let name = format!("new-{number}");
+        let since = cluster_state::clock::now();
+        let body = gpu_pod(&name, &node);
+        api.run_pods(vec![(namespace.clone(), body)], since).await;
+        controls.reassign(device, &namespace, &name);
+    }
+}
+
+/// The server's numbers, some of them since another time.
+struct Reading {
+    queries: f64,
+    reviews: f64,
+    cpu: Duration,
+}
+
+impl Reading {
+    fn of(server: &Server) -> Self {
+        Self {
+            queries: server.sum("queries_total"),
+            reviews: server.sum("reviews_total"),
+            cpu: process::cpu(server.program.id()),
+        }
+    }
+
+    fn cells(&self, before: &Self, server: &Server) -> Vec<String> {
+        let cpu = (self.cpu - before.cpu).as_secs_f64();
+        vec![
+            format!("{:.0}", self.queries - before.queries),
+            format!("{:.0}", self.reviews - before.reviews),
+            format!("{cpu:.1} s"),
+            format!("{} MiB", server.status("VmRSS:")),
+        ]
+    }
+}
+
+async fn minute(name: &str, server: &Server, questions: &Questions) {
+    let before = Reading::of(server);
+    let minute = Duration::from_secs(60);
+    let outcome = ask(RATE, minute, |number| questions.passed_on(number)).await;
+    let numbers = Reading::of(server).cells(&before, server);
+    let cells = [vec![name.to_owned()], outcome.cells(), numbers];
+    row(cells.concat());
+}
+
+/// 200 tenants, each with a question that costs the most, again and again.
+fn flood(questions: &Arc<Questions>) -> JoinSet<()> {
+    let mut tenants = JoinSet::new();
+    for tenant in 0..TENANTS {
+        let questions = Arc::clone(questions);
+        tenants.spawn(async move {
+            for number in 0_u64.. {
+                let path = format!(
+                    "{}/apis/custom.metrics.k8s.io/v1beta2/nodes/%2A/gpu_memory_utilization\
+                     ?metricLabelSelector=modelName%21%3Dx{tenant}-{number}",
+                    questions.base
+                );
+                let client = &questions.clients[tenant % questions.clients.len()];
+                let request = client.request(Method::GET, path);
+                let request = request.header("x-remote-user", format!("tenant-{tenant}"));
+                let sent = request.header("x-remote-group", GROUP).send().await;
+                if let Ok(answer) = sent {
+                    let _ = answer.bytes().await;
+                }
+            }
+        });
+    }
+    tenants
+}
+
+/// The GPUs that pods hold alone, with namespace, pod and node.
+fn held(exporters: &Exporters) -> Vec<(usize, String, String, String)> {
+    let fleet = &exporters.fleet;
+    let epoch = fleet.scenario().epoch;
+    let truth = fleet.inventory(epoch);
+    let node = |namespace: &str, name: &str| {
+        let mut pods = truth.pods.iter();
+        let pod = pods.find(|pod| *pod.namespace == *namespace && *pod.name == *name)?;
+        pod.node.as_deref().map(str::to_owned)
+    };
+    let of = |device: usize| {
+        let holders = fleet.holders(device, epoch);
+        let [holder] = &holders[..] else { return None };
+        let (namespace, pod) = (holder.namespace.to_string(), holder.pod.to_string());
+        let node = node(&namespace, &pod)?;
+        Some((device, namespace, pod, node))
+    };
+    (0..fleet.devices().len()).filter_map(of).collect()
+}
+
+/// Lets the group list metrics.
+fn allow(plane: &ControlPlane) {
+    plane.apply(&json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "metrics"},
+        "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["*"]}],
+    }));
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "metrics",
+        "--clusterrole=metrics",
+        &format!("--group={GROUP}"),
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a quarter of an hour: make soak"]
+async fn fifty_thousand_autoscalers() {
+    let plane = ControlPlane::start(Extent::Api);
+    let exporters = Exporters::start(NODES, 8, SCRAPED).await;
+    let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
+    let devices = populate(&plane, &exporters.fleet, 0).await;
+    allow(&plane);
+    let authority = Authority::new("soak");
+    let pair = authority.server(&["bench.bench.svc", "localhost"]);
+    let file = |name: &str, text: &str| {
+        let path = plane.dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let certificate = format!("--tls-cert-file={}", file("soak.crt", &pair.certificate));
+    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key));
+    let server = Server::start(&plane, prometheus.url(), &[&certificate, &key]);
+    let port = listening(&server.program);
+    eventually("every GPU", PATIENCE, || {
+        let found = server.metric("devices{state=\"held\"}")?;
+        let is_there = found >= devices as f64;
+        is_there
+            .then_some(())
+            .ok_or(format!("{found} of {devices}"))
+    });
+    let held = held(&exporters);
+    let mut pods: Vec<(String, String)> =
+        held.iter().map(|it| (it.1.clone(), it.2.clone())).collect();
+    pods.dedup();
+    let (certificate, key) = plane.front_proxy_client();
+    let proxy = identity((&certificate, &key));
+    let questions = Arc::new(Questions::new(port, &proxy, CONNECTIONS, pods.clone()));
+    circumstances();
+    println!("{devices} GPUs are held, by {} pods", pods.len());
+    head(&[
+        "minute",
+        "questions",
+        "p50",
+        "p99",
+        "p99.9",
+        "404",
+        "429",
+        "failed",
+        "queries",
+        "reviews",
+        "CPU",
+        "resident",
+    ]);
+    let api = Api::connect(&plane).await;
+    // The last pods, which autoscalers ask for as for all others.
+    let last = held.into_iter().rev().collect();
+    let replaced = tokio::spawn(replace_pods(api, Arc::clone(&exporters.controls), last));
+    for number in 1..=minutes() {
+        minute(&number.to_string(), &server, &questions).await;
+    }
+    let tenants = flood(&questions);
+    for number in 1..=2 {
+        minute(&format!("200 tenants, {number}"), &server, &questions).await;
+    }
+    drop(tenants);
+    minute("after them", &server, &questions).await;
+    assert!(!replaced.is_finished(), "pods were replaced all the time");
+    replaced.abort();
+    through_kube_apiserver(&plane, port, &authority.pem(), pods).await;
+}
+
+/// The same questions of an administrator through kube-apiserver, at rising rates.
+async fn through_kube_apiserver(
+    plane: &ControlPlane,
+    port: u16,
+    authority: &str,
+    pods: Vec<(String, String)>,
+) {
+    register(plane, port, authority);
+    let identity = identity_of(plane.kubeconfig());
+    let questions = Questions::new(plane.port(), &identity, CONNECTIONS, pods);
+    eventually("values by way of kube-apiserver", PATIENCE, || {
+        let groups = ["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2"];
+        plane.kubectl_as(plane.kubeconfig(), &groups)
+    });
+    head(&[
+        "a second through kube-apiserver",
+        "questions",
+        "p50",
+        "p99",
+        "p99.9",
+        "404",
+        "429",
+        "failed",
+    ]);
+    for rate in [250, 500, 1_000, 1_500, 2_000, 3_000] {
+        let outcome = ask(rate, Duration::from_secs(15), |number| {
+            questions.request(number)
+        })
+        .await;
+        row([vec![rate.to_string()], outcome.cells()].concat());
+    }
+}
