@@ -2,7 +2,6 @@
 //! and the readings behind them, for values that are computed on demand.
 
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::aggregate::{
@@ -15,10 +14,6 @@ use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::threads;
 use apimachinery::time::{Timestamp, millis};
-
-/// The values of fewer rows are computed on one thread, because starting another takes
-/// longer.
-const FEW_ROWS: usize = 4_096;
 
 /// The values of one kind's objects, metric by metric.
 #[derive(Clone, Debug, Default)]
@@ -127,10 +122,7 @@ impl Snapshot {
             let of_kinds: Vec<_> = groups.iter().map(of_kind).collect();
             (of_cluster, of_kinds)
         };
-        let threads = match self.layout.facts().len() {
-            FEW_ROWS.. => available_parallelism().map_or(1, usize::from),
-            _ => 1,
-        };
+        let threads = threads::for_rows(self.layout.facts().len());
         let computed = threads::map(&families, threads, of_family);
         for (family, (of_cluster, of_kinds)) in families.iter().zip(computed) {
             for ((kind, groups), values) in kinds.iter_mut().zip(&groups).zip(of_kinds) {

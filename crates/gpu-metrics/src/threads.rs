@@ -2,7 +2,21 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, available_parallelism};
+
+/// Fewer rows are computed on one thread, because starting another takes longer.
+const FEW_ROWS: usize = 4_096;
+
+/// How many rows a thread takes at a time.
+const CHUNK: usize = 1_024;
+
+/// How many threads work on so many rows.
+pub(crate) fn for_rows(rows: usize) -> usize {
+    match rows {
+        FEW_ROWS.. => available_parallelism().map_or(1, usize::from),
+        _ => 1,
+    }
+}
 
 /// The result of `compute` for each of `items`, in their order. The calling thread takes
 /// part.
@@ -34,6 +48,14 @@ pub(crate) fn map<I: Sync, T: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// [`map`] for many rows that are each quick to compute.
+pub(crate) fn map_rows<I: Sync, T: Send>(rows: &[I], compute: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let chunks: Vec<&[I]> = rows.chunks(CHUNK).collect();
+    let of_chunk = |rows: &&[I]| rows.iter().map(&compute).collect::<Vec<T>>();
+    let mapped = map(&chunks, for_rows(rows.len()), of_chunk);
+    mapped.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -44,5 +66,10 @@ mod tests {
             assert!(doubled.iter().zip(&items).all(|(two, one)| *two == one * 2));
             assert_eq!(doubled.len(), items.len());
         }
+        let many: Vec<u32> = (0..10_000).collect();
+        assert_eq!(
+            super::map_rows(&many, |item| item + 1),
+            super::map(&many, 1, |item| item + 1)
+        );
     }
 }

@@ -126,6 +126,10 @@ impl Fleet {
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
         });
+        // In a large fleet a random suffix repeats; a cluster has one pod of a name.
+        pods.dedup_by(|later, first| {
+            (&later.namespace, &later.name) == (&first.namespace, &first.name)
+        });
         let mut namespaces = self.orchestrator.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::super::clusters::{Clusters, Proof};
 use super::super::inventory::{ExporterPod, Inventory, InventoryOrigin, Pod};
-use super::super::series::{Owner, Scheme};
+use super::super::policy::MigWeight;
+use super::super::series::Owner;
 use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
-use super::Standing;
 use super::exporters::Exporters;
-use super::strangers::{Sited, Strangers};
+use super::sited::{Sited, Sorted};
+use super::strangers::Strangers;
+use super::{RowFacts, Standing};
 use apimachinery::time::Timestamp;
 
 /// The data that rows' claims are checked against.
@@ -24,30 +26,29 @@ pub(super) struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    /// `sited` is in the order of the devices.
-    pub(super) fn of(sited: &[Sited<'a>], inventory: &'a Inventory) -> Self {
-        let rows = || sited.iter().map(|sited| sited.row);
-        let bare = rows().filter(|row| row.told.scheme == Some(Scheme::Bare));
-        let named = bare.filter_map(|row| Some((row, row.owner.as_ref()?)));
+    /// `sorted` are the same rows in the order of their devices.
+    pub(super) fn of(
+        sited: &[Sited<'a>],
+        sorted: &[Sorted<'_, 'a>],
+        inventory: &'a Inventory,
+    ) -> Self {
+        let bare = || sited.iter().filter(|row| row.is_bare);
         let mut on_target: HashMap<TargetId, BTreeSet<_>> = HashMap::new();
-        for (row, owner) in named {
-            for target in &row.targets {
+        for (row, owner) in bare().filter_map(|row| Some((row, row.owner?))) {
+            for target in row.targets {
                 let pods = on_target.entry(*target).or_default();
                 pods.insert((&owner.namespace, &owner.pod));
             }
         }
         let counts = on_target.iter().map(|(id, pods)| (*id, pods.len()));
         let pods_on_target = counts.collect();
-        let named = |sited: &Sited<'a>| {
-            let cluster = sited.row.told.cluster.as_deref()?;
-            Some((cluster, proof(sited)))
-        };
+        let named = |sited: &Sited<'a>| Some((sited.cluster?, proof(sited)));
         Self {
             inventory,
-            exporters: Exporters::among(rows()),
+            exporters: Exporters::among(sited),
             pods_on_target,
             clusters: Clusters::among(sited.iter().filter_map(named)),
-            strangers: Strangers::among(sited, inventory),
+            strangers: Strangers::among(sorted, inventory),
         }
     }
 
@@ -63,17 +64,46 @@ impl<'a> Claims<'a> {
         self.strangers.nodes()
     }
 
+    /// The facts of a row by its claim, and the pod that it counts for.
+    pub(super) fn facts(
+        &self,
+        sited: &Sited<'a>,
+        device: u32,
+        mig_weight: MigWeight,
+    ) -> (RowFacts, Option<&'a Pod>) {
+        let (id, row) = (sited.id, sited.row);
+        let (standing, pod) = self.standing(sited);
+        let facts = RowFacts {
+            id,
+            row: Arc::clone(row),
+            device,
+            standing,
+            is_mig: row.device.is_mig(),
+            has_instances: false,
+            shares_place: false,
+            started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
+            ended: self.ended(standing, pod),
+            running_since: pod.and_then(|pod| pod.running_since),
+            more_than: None,
+            weight: match mig_weight {
+                MigWeight::Equal => 1.0,
+                MigWeight::Slices => f64::from(row.device.slices()),
+            },
+        };
+        (facts, pod)
+    }
+
     /// Decides a row's claim to an owner.
-    pub(super) fn standing(&self, sited: &Sited<'a>) -> (Standing, Option<&'a Pod>) {
+    fn standing(&self, sited: &Sited<'a>) -> (Standing, Option<&'a Pod>) {
         let row = sited.row;
-        let foreign = |name: &Arc<str>| self.clusters.is_foreign(name);
-        if row.told.cluster.as_ref().is_some_and(foreign) || self.strangers.include(sited) {
+        let foreign = |name| self.clusters.is_foreign(name);
+        if sited.cluster.is_some_and(foreign) || self.strangers.include(sited) {
             return (Standing::Foreign, None);
         }
-        let Some(owner) = &row.owner else {
+        let Some(owner) = sited.owner else {
             return (Standing::Unheld, None);
         };
-        let bare = row.told.scheme == Some(Scheme::Bare);
+        let bare = sited.is_bare;
         let looks_like_exporter =
             bare && (row.told.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
@@ -107,7 +137,7 @@ impl<'a> Claims<'a> {
 
     /// The time from which readings of a row count for no pod: its pod had ended, or
     /// would be known if it were live.
-    pub(super) fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
+    fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
         let ended = match (standing, pod) {
             (Standing::Gone, Some(pod)) => pod.ended,
             (Standing::Gone, None) => self.inventory.listed,
@@ -148,7 +178,7 @@ fn host(instance: &str) -> &str {
 
 /// Whether a row is this cluster's: its pod is known, and on the node that the row names.
 fn proof(sited: &Sited<'_>) -> Proof {
-    if sited.row.owner.is_none() {
+    if sited.owner.is_none() {
         return Proof::None;
     }
     let Some(pod) = sited.pod else {
@@ -199,6 +229,6 @@ pub(super) fn node_of<'a>(
     }
     // Old exporters write their own pod's name as the host's.
     let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
-    let mut names = sited.row.told.nodes.iter().map(|node| &node.name);
+    let mut names = sited.nodes.iter().map(|node| &node.name);
     names.find(|name| !is_exporter(name))
 }

@@ -1,11 +1,10 @@
 //! The pods that the series themselves show to be exporters.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use super::super::series::Scheme;
 use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
+use super::sited::Sited;
 
 /// Pods behind targets: a series that names its GPU's pod in `exported_pod` names the
 /// exporter's in `pod`. This holds for its own target only, so a series cannot declare
@@ -16,13 +15,14 @@ pub(super) struct Exporters<'a> {
 }
 
 impl<'a> Exporters<'a> {
-    pub(super) fn among(rows: impl Iterator<Item = &'a Arc<DeviceRow>>) -> Self {
-        let exported = rows.filter(|row| row.told.scheme == Some(Scheme::Exported));
-        let behind =
-            exported.filter_map(|row| Some((row, row.told.labels.get_ignore_case("pod")?)));
+    pub(super) fn among(rows: &[Sited<'a>]) -> Self {
+        let behind = rows.iter().filter_map(|row| Some((row, row.exporter?)));
         let targets = behind.flat_map(|(row, pod)| row.targets.iter().map(move |id| (*id, pod)));
+        let mut targets: Vec<_> = targets.collect();
+        // Most neighbouring rows have the same target.
+        targets.dedup();
         Self {
-            targets: targets.collect(),
+            targets: targets.into_iter().collect(),
         }
     }
 

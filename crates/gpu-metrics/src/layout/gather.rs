@@ -1,5 +1,6 @@
 //! Collects the objects and their rows.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,79 +11,41 @@ use super::super::series::Owner;
 use super::claim::node_of;
 use super::exporters::Exporters;
 use super::names::Workloads;
-use super::strangers::Sited;
+use super::sited::Sited;
 use super::{KindTable, Object, RowFacts, Standing};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-type ObjectKey<'a> = (Option<&'a Arc<str>>, &'a Arc<str>);
-
-/// The objects of one kind.
-type Gathered<'a> = HashMap<ObjectKey<'a>, Object>;
-
 /// Labels and creation of an object.
 type Facts = (Labels, Option<Timestamp>);
 
-/// Indices of the core kinds in `Building`.
-const PODS: usize = 0;
-const NAMESPACES: usize = 1;
-const NODES: usize = 2;
-
-/// Objects under construction, by kind.
+/// Objects under construction.
 pub(super) struct Building<'a> {
-    inventory: &'a Inventory,
-    kinds: Vec<(ObjectKind, Gathered<'a>)>,
-    /// The kind of each workload of the inventory.
-    kind_of_workload: Vec<usize>,
+    pub(super) inventory: &'a Inventory,
+    /// By the number of the pod: the inventory's pods, and then others that rows name.
+    pub(super) pods: Vec<Option<Object>>,
+    pub(super) namespaces: HashMap<&'a str, Object>,
+    pub(super) nodes: HashMap<&'a str, Object>,
+    /// In the order of the inventory's workloads.
+    pub(super) workloads: Vec<Option<Object>>,
+    /// The rows that count for the cluster.
+    pub(super) cluster: Vec<RowId>,
     /// Finds workloads of pods that the server has not seen.
-    by_name: Workloads<'a>,
+    by_name: OnceCell<Workloads<'a>>,
 }
 
 impl<'a> Building<'a> {
-    pub(super) fn new(inventory: &'a Inventory) -> Self {
-        // The core kinds always exist, with or without objects.
-        let core = [
-            ObjectKind::pod(),
-            ObjectKind::namespace(),
-            ObjectKind::node(),
-        ];
-        let mut kinds: Vec<_> = core
-            .into_iter()
-            .map(|kind| (kind, HashMap::new()))
-            .collect();
-        let mut kind_of_workload = Vec::with_capacity(inventory.workloads.len());
-        for workload in &inventory.workloads {
-            let known = kinds.iter().position(|(kind, _)| *kind == workload.kind);
-            kind_of_workload.push(known.unwrap_or_else(|| {
-                kinds.push((workload.kind.clone(), HashMap::new()));
-                kinds.len() - 1
-            }));
-        }
+    /// `pods` is how many pods are numbered.
+    pub(super) fn new(inventory: &'a Inventory, pods: usize) -> Self {
+        let none = |objects| std::iter::repeat_with(|| None).take(objects).collect();
         Self {
             inventory,
-            kinds,
-            kind_of_workload,
-            by_name: Workloads::of(inventory),
-        }
-    }
-
-    fn add(&mut self, kind: usize, key: ObjectKey<'a>, facts: impl FnOnce() -> Facts, row: RowId) {
-        let objects = self.kinds[kind].1.entry(key);
-        let object = objects.or_insert_with_key(|(namespace, name)| {
-            let (labels, created) = facts();
-            Object {
-                namespace: namespace.cloned(),
-                name: Arc::clone(name),
-                labels,
-                members: Vec::new(),
-                created: created.unwrap_or(Timestamp::MIN),
-                of_pods: kind != NODES,
-                unseen: Vec::new(),
-            }
-        });
-        // A selector and a controller may name the same workload.
-        if object.members.last() != Some(&row) {
-            object.members.push(row);
+            pods: none(pods),
+            namespaces: HashMap::new(),
+            nodes: HashMap::with_capacity(inventory.nodes.len()),
+            workloads: none(inventory.workloads.len()),
+            cluster: Vec::new(),
+            by_name: OnceCell::new(),
         }
     }
 
@@ -94,25 +57,34 @@ impl<'a> Building<'a> {
         exporters: &Exporters<'_>,
     ) {
         let (id, inventory) = (sited.id, self.inventory);
-        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign)
-            && let Some(node) = node_of(sited, pod, inventory, exporters)
-        {
-            let of_node = || facts_of(&inventory.nodes, node);
-            self.add(NODES, (None, node), of_node, id);
+        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
+            self.cluster.push(id);
+            if let Some(node) = node_of(sited, pod, inventory, exporters) {
+                let of_node = || Object {
+                    of_pods: false,
+                    ..Object::new(None, node, facts_of(&inventory.nodes, node))
+                };
+                self.nodes.entry(node).or_insert_with(of_node).add(id);
+            }
         }
-        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, &sited.row.owner)
-        else {
+        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, sited.owner) else {
             return;
         };
         let namespace = &owner.namespace;
-        if facts.standing == Standing::Held {
-            let of_pod = || (pod.map(|pod| pod.labels.clone()).unwrap_or_default(), None);
-            self.add(PODS, (Some(namespace), &owner.pod), of_pod, id);
-        }
-        if inventory.authority == InventoryOrigin::Series || known(&inventory.namespaces, namespace)
+        if facts.standing == Standing::Held
+            && let Some(object) = sited.number.and_then(|it| self.pods.get_mut(it as usize))
         {
-            let of_namespace = || facts_of(&inventory.namespaces, namespace);
-            self.add(NAMESPACES, (None, namespace), of_namespace, id);
+            let labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
+            let of_pod = || Object::new(Some(namespace), &owner.pod, (labels(), None));
+            object.get_or_insert_with(of_pod).add(id);
+        }
+        if inventory.authority == InventoryOrigin::Series
+            || place_of(&inventory.namespaces, namespace).is_some()
+        {
+            let facts = || facts_of(&inventory.namespaces, namespace);
+            let object = self.namespaces.entry(namespace);
+            let object = object.or_insert_with(|| Object::new(None, namespace, facts()));
+            object.add(id);
         }
         self.place_workloads(id, owner, pod);
     }
@@ -120,34 +92,87 @@ impl<'a> Building<'a> {
     /// Adds a row to the workloads of its pod: its controllers, or otherwise those that
     /// the pod's name indicates.
     fn place_workloads(&mut self, id: RowId, owner: &Owner, pod: Option<&'a Pod>) {
+        let inventory = self.inventory;
+        let by_name = || self.by_name.get_or_init(|| Workloads::of(inventory));
         let by_name = match pod {
             Some(_) => Vec::new(),
-            None => self.by_name.of_pod(&owner.namespace, &owner.pod),
+            None => by_name().of_pod(&owner.namespace, &owner.pod),
         };
         for index in pod.map_or(by_name.as_slice(), |pod| &pod.owners) {
             let index = *index as usize;
-            let workload = self
-                .inventory
-                .workloads
-                .get(index)
-                .zip(self.kind_of_workload.get(index).copied());
-            if let Some((workload, kind)) = workload {
-                let key = (Some(&workload.namespace), &workload.name);
-                let of_workload = || (workload.labels.clone(), workload.created);
-                self.add(kind, key, of_workload, id);
+            if let Some(object) = self.workloads.get_mut(index) {
+                let workload = &inventory.workloads[index];
+                let facts = || (workload.labels.clone(), workload.created);
+                let namespace = Some(&workload.namespace);
+                let object =
+                    object.get_or_insert_with(|| Object::new(namespace, &workload.name, facts()));
+                object.add(id);
             }
         }
     }
 
+    /// Sorts the rows of all objects. `order` has all rows in the order of their devices.
+    pub(super) fn sort_members(&mut self, order: &[RowId]) {
+        let slots = order.iter().map(|row| row.0 as usize + 1).max();
+        let mut places = vec![u32::MAX; slots.unwrap_or(0)];
+        for (place, row) in (0..).zip(order) {
+            places[row.0 as usize] = place;
+        }
+        let named = self.pods.iter_mut().chain(&mut self.workloads).flatten();
+        let others = self.namespaces.values_mut().chain(self.nodes.values_mut());
+        let members = named.chain(others).map(|object| &mut object.members);
+        for rows in members.chain([&mut self.cluster]) {
+            rows.sort_unstable_by_key(|row| places[row.0 as usize]);
+        }
+    }
+
     pub(super) fn finish(self) -> Vec<KindTable> {
-        let table = |(kind, objects): (ObjectKind, Gathered<'_>)| {
-            let mut objects: Vec<Object> = objects.into_values().collect();
-            objects.sort_unstable_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-            KindTable { kind, objects }
-        };
-        let mut tables: Vec<KindTable> = self.kinds.into_iter().map(table).collect();
+        // The core kinds always exist, with or without objects.
+        let pods = self.pods.into_iter().flatten().collect();
+        let mut tables = vec![
+            KindTable::new(ObjectKind::pod(), pods),
+            KindTable::new(
+                ObjectKind::namespace(),
+                self.namespaces.into_values().collect(),
+            ),
+            KindTable::new(ObjectKind::node(), self.nodes.into_values().collect()),
+        ];
+        for (workload, object) in self.inventory.workloads.iter().zip(self.workloads) {
+            let known = tables.iter().position(|it| it.kind == workload.kind);
+            let table = known.unwrap_or_else(|| {
+                tables.push(KindTable::new(workload.kind.clone(), Vec::new()));
+                tables.len() - 1
+            });
+            tables[table].objects.extend(object);
+        }
+        for table in &mut tables {
+            // A stable sort is quick where most objects are in order, as pods are.
+            let objects = &mut table.objects;
+            objects.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        }
         tables.sort_by(|a, b| a.kind.cmp(&b.kind));
         tables
+    }
+}
+
+impl Object {
+    fn new(namespace: Option<&Arc<str>>, name: &Arc<str>, (labels, created): Facts) -> Self {
+        Self {
+            namespace: namespace.cloned(),
+            name: Arc::clone(name),
+            labels,
+            members: Vec::new(),
+            created: created.unwrap_or(Timestamp::MIN),
+            of_pods: true,
+            unseen: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, row: RowId) {
+        // A selector and a controller may name the same workload.
+        if self.members.last() != Some(&row) {
+            self.members.push(row);
+        }
     }
 }
 
@@ -156,10 +181,6 @@ fn place_of(objects: &[ClusterObject], name: &str) -> Option<usize> {
     objects
         .binary_search_by(|object| object.name.as_ref().cmp(name))
         .ok()
-}
-
-fn known(objects: &[ClusterObject], name: &str) -> bool {
-    place_of(objects, name).is_some()
 }
 
 fn facts_of(objects: &[ClusterObject], name: &str) -> Facts {

@@ -4,12 +4,14 @@
 //! Rebuilt only when a row or the inventory changes. Members are in the order of their
 //! devices, so every replica adds in the same order.
 
+mod build;
 mod claim;
 mod exporters;
 mod gather;
 mod names;
 mod nodes;
 mod places;
+mod sited;
 mod strangers;
 mod unseen;
 
@@ -17,15 +19,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::grid::RowId;
-use super::inventory::{Inventory, InventoryOrigin, ObjectKind, Pod};
-use super::policy::MigWeight;
+use super::inventory::{Inventory, InventoryOrigin, ObjectKind};
 use super::store::DeviceRow;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-use claim::Claims;
-use gather::Building;
 pub use nodes::NodeNames;
-use strangers::Sited;
 
 /// The result of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,6 +143,10 @@ pub struct KindTable {
 }
 
 impl KindTable {
+    fn new(kind: ObjectKind, objects: Vec<Object>) -> Self {
+        Self { kind, objects }
+    }
+
     /// The objects of a namespace (`None`: cluster-scoped), a slice of
     /// [`KindTable::objects`] that begins at the index returned.
     #[must_use]
@@ -167,6 +169,33 @@ impl KindTable {
     }
 }
 
+/// The rows of each device.
+#[derive(Clone, Debug, Default)]
+struct Devices {
+    /// All rows, in the order of their devices.
+    order: Vec<RowId>,
+    /// Where the rows of each device begin, by its rank.
+    starts: Vec<u32>,
+}
+
+impl Devices {
+    /// The rows of a device.
+    fn rows(&self, device: u32) -> &[RowId] {
+        let device = device as usize;
+        let starts = self.starts.get(device).copied();
+        let end = self
+            .starts
+            .get(device + 1)
+            .map_or(self.order.len(), |end| *end as usize);
+        starts.map_or(&[], |start| &self.order[start as usize..end])
+    }
+
+    /// The rows of each device, in the order of the devices.
+    fn all(&self) -> impl Iterator<Item = &[RowId]> {
+        (0..).zip(&self.starts).map(|(device, _)| self.rows(device))
+    }
+}
+
 /// Which rows belong to which object.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
@@ -179,8 +208,7 @@ pub struct Layout {
     /// The rank of each row's device.
     ranks: Vec<Rank>,
     boards: u32,
-    /// Rows of each device, by rank.
-    devices: Vec<Vec<RowId>>,
+    devices: Devices,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
     instances: HashMap<u32, Vec<u32>>,
     /// Ranks of the other devices that have had a device's place.
@@ -193,130 +221,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Assigns rows to objects. `newest` gives the time of a row's newest sample.
-    pub(crate) fn build<'a>(
-        rows: impl Iterator<Item = (RowId, &'a Arc<DeviceRow>)>,
-        newest: impl Fn(RowId) -> Timestamp,
-        inventory: Arc<Inventory>,
-        mig_weight: MigWeight,
-    ) -> Self {
-        let node_names = NodeNames::of(&inventory);
-        let pods = inventory.pods.iter();
-        let pods = pods.map(|pod| ((&*pod.namespace, &*pod.name), pod));
-        let pods: HashMap<(&str, &str), &Pod> = pods.collect();
-        let sited = |(id, row): (RowId, &'a Arc<DeviceRow>)| {
-            let owner = row.owner.as_ref();
-            let listed = owner.and_then(|it| pods.get(&(&*it.namespace, &*it.pod)).copied());
-            let departed = || owner.and_then(|it| inventory.departed(&it.namespace, &it.pod));
-            Sited {
-                id,
-                row,
-                node: node_names.named(&row.told.nodes),
-                pod: listed.or_else(departed),
-                departed: listed.is_none(),
-                newest: newest(id),
-            }
-        };
-        let mut sorted: Vec<Sited<'_>> = rows.map(sited).collect();
-        sorted.sort_by(|Sited { row: a, .. }, Sited { row: b, .. }| {
-            (&a.device, &a.owner).cmp(&(&b.device, &b.owner))
-        });
-        let claims = Claims::of(&sorted, &inventory);
-        let mut building = Building::new(&inventory);
-        let mut layout = Self::default();
-        for sited in &sorted {
-            let (id, row) = (sited.id, sited.row);
-            let device = layout.device_rank(row);
-            let (standing, pod) = claims.standing(sited);
-            let facts = RowFacts {
-                id,
-                row: Arc::clone(row),
-                device,
-                standing,
-                is_mig: row.device.is_mig(),
-                has_instances: false,
-                shares_place: false,
-                started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
-                ended: claims.ended(standing, pod),
-                running_since: pod.and_then(|pod| pod.running_since),
-                more_than: None,
-                weight: match mig_weight {
-                    MigWeight::Equal => 1.0,
-                    MigWeight::Slices => f64::from(row.device.slices()),
-                },
-            };
-            building.place(sited, &facts, pod, &claims.exporters);
-            if standing == Standing::Held && sited.newest < facts.started {
-                layout.of_predecessors.insert(id, facts.started);
-            }
-            layout.keep(id, facts);
-        }
-        layout.tables = building.finish();
-        layout.several_clusters = claims.several_clusters();
-        layout.foreign_nodes = claims.foreign_nodes();
-        layout.find_instances();
-        layout.find_rivals();
-        layout.find_surplus(&inventory);
-        layout.add_unseen(&inventory);
-        layout.node_names = node_names;
-        layout.inventory = inventory;
-        layout
-    }
-
-    fn device_rank(&mut self, row: &DeviceRow) -> u32 {
-        let last = self.devices.last().and_then(|rows| rows.last());
-        let last = last
-            .and_then(|last| self.fact(*last))
-            .map(|facts| &facts.row.device);
-        let same_device = last == Some(&row.device);
-        let same_board = last.is_some_and(|last| last.uuid == row.device.uuid);
-        self.boards += u32::from(!same_board);
-        if !same_device {
-            self.devices.push(Vec::new());
-        }
-        u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX)
-    }
-
-    fn keep(&mut self, id: RowId, facts: RowFacts) {
-        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
-            self.cluster.push(id);
-        }
-        if let Some(rows) = self.devices.last_mut() {
-            rows.push(id);
-        }
-        let index = id.0 as usize;
-        if index >= self.facts.len() {
-            self.facts.resize(index + 1, None);
-            self.ranks.resize(index + 1, Rank::NONE);
-        }
-        self.ranks[index] = Rank {
-            device: facts.device,
-            board: self.boards,
-        };
-        self.facts[index] = Some(facts);
-    }
-
-    /// A whole GPU is sorted right before its own instances.
-    fn find_instances(&mut self) {
-        let mut whole: Option<&RowFacts> = None;
-        for rows in &self.devices {
-            let row = rows.first().and_then(|row| self.facts.get(row.0 as usize));
-            let Some(Some(facts)) = row else { continue };
-            if !facts.is_mig {
-                whole = Some(facts);
-            } else if let Some(whole) = whole
-                && whole.row.device.uuid == facts.row.device.uuid
-            {
-                let instances = self.instances.entry(whole.device).or_default();
-                instances.push(facts.device);
-            }
-        }
-        for device in self.instances.keys() {
-            let rows = &self.devices[*device as usize];
-            change(&mut self.facts, rows, |facts| facts.has_instances = true);
-        }
-    }
-
     /// The facts of a row.
     #[must_use]
     pub fn fact(&self, row: RowId) -> Option<&RowFacts> {
@@ -448,7 +352,7 @@ impl Layout {
     /// The rows of a device.
     #[must_use]
     pub fn device_rows(&self, device: u32) -> &[RowId] {
-        self.devices.get(device as usize).map_or(&[], Vec::as_slice)
+        self.devices.rows(device)
     }
 
     /// The MIG instances of a GPU that has rows of its own beside theirs.

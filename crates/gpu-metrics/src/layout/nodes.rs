@@ -1,4 +1,4 @@
-//! Resolves the node names in series to the cluster's Nodes.
+//! The cluster's Nodes: resolves the node names in series, and reads the Nodes' labels.
 //!
 //! Exporters and scrape configurations write the Node's name, its short name, its
 //! fully qualified name or an address (docs/attribution.md, "Nodes").
@@ -8,10 +8,16 @@ use std::sync::Arc;
 
 use super::super::inventory::Inventory;
 use super::super::series::NodeName;
+use apimachinery::labels::Labels;
 
 /// The label that the kubelet sets to the host's name
 /// (`k8s.io/api/core/v1`, `LabelHostname`).
 const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Labels of NVIDIA's GPU feature discovery on nodes whose GPUs are shared
+/// (NVIDIA/k8s-device-plugin, `internal/lm`).
+const SHARING: &str = "nvidia.com/gpu.sharing-strategy";
+const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 /// The unambiguous names of the cluster's Nodes.
 #[derive(Clone, Debug, Default)]
@@ -82,11 +88,17 @@ fn short(name: &str) -> Option<&str> {
     (!short.is_empty() && !is_number).then_some(short)
 }
 
+/// Whether several pods may hold a GPU of a node with these labels.
+pub(super) fn is_shared(labels: &Labels) -> bool {
+    let strategy = labels.get(SHARING).is_some_and(|name| name != "none");
+    let replicas = labels.get(REPLICAS).and_then(|count| count.parse().ok());
+    strategy || replicas.is_some_and(|count: u32| count > 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::inventory::ClusterObject;
     use super::*;
-    use apimachinery::labels::Labels;
 
     fn names(nodes: &[(&str, &str)], addresses: &[(&str, &str)]) -> NodeNames {
         let node = |(name, host): &(&str, &str)| ClusterObject {

@@ -7,28 +7,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::grid::RowId;
 use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::super::series::Owner;
-use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
-use super::unseen::is_shared;
-use apimachinery::time::Timestamp;
-
-/// A row with the results of lookups.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sited<'a> {
-    pub(super) id: RowId,
-    pub(super) row: &'a Arc<DeviceRow>,
-    /// The Node that its series name, if the cluster has it.
-    pub(super) node: Option<&'a Arc<str>>,
-    /// The pod that it names, if the cluster has it or had it.
-    pub(super) pod: Option<&'a Pod>,
-    /// Whether the cluster no longer has that pod.
-    pub(super) departed: bool,
-    /// The time of its newest sample.
-    pub(super) newest: Timestamp,
-}
+use super::nodes::is_shared;
+use super::sited::{Sited, Sorted};
 
 impl<'a> Sited<'a> {
     fn job(&self) -> &'a str {
@@ -41,7 +24,7 @@ impl<'a> Sited<'a> {
 
     /// The name in its best node label.
     fn label(&self) -> Option<&'a str> {
-        self.row.told.nodes.first().map(|named| &*named.name)
+        self.nodes.first().map(|named| &*named.name)
     }
 }
 
@@ -64,11 +47,14 @@ pub(super) struct Strangers<'a> {
 
 impl<'a> Strangers<'a> {
     /// Finds the strangers among rows in the order of their devices.
-    pub(super) fn among(rows: &[Sited<'a>], inventory: &'a Inventory) -> Self {
+    pub(super) fn among(rows: &[Sorted<'_, 'a>], inventory: &'a Inventory) -> Self {
         let mut strangers = Self::default();
-        if inventory.authority != InventoryOrigin::Cluster || inventory.nodes.is_empty() {
+        let are_known = rows.iter().all(|(_, row)| row.node.is_some());
+        let is_cluster = inventory.authority == InventoryOrigin::Cluster;
+        if are_known || !is_cluster || inventory.nodes.is_empty() {
             return strangers;
         }
+        let rows: Vec<Sited<'a>> = rows.iter().map(|(_, row)| **row).collect();
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
         // A device that has ever named a Node of the cluster is the cluster's: its label
         // was renamed.
@@ -82,7 +68,7 @@ impl<'a> Strangers<'a> {
             if reported.contradicts(row, inventory)
                 && let Some(label) = row.label()
             {
-                let exporters = row.row.targets.iter().map(|target| (*target, label));
+                let exporters = row.targets.iter().map(|target| (*target, label));
                 strangers.exporters.extend(exporters);
             }
         }
@@ -94,7 +80,7 @@ impl<'a> Strangers<'a> {
         if self.exporters.is_empty() || row.node.is_some() {
             return false;
         }
-        let mut targets = row.row.targets.iter();
+        let mut targets = row.targets.iter();
         row.label()
             .is_some_and(|label| targets.any(|id| self.exporters.contains(&(*id, label))))
     }
@@ -133,7 +119,7 @@ impl<'a> Reported<'a> {
 
     /// Records the pods that a device on a Node names.
     fn hold(&mut self, rows: &[Sited<'a>], node: &'a str, inventory: &Inventory) {
-        let owners = rows.iter().filter_map(|row| row.row.owner.as_ref());
+        let owners = rows.iter().filter_map(|row| row.owner);
         let mut pods: Vec<(&str, &str)> = owners
             .map(|owner| (&*owner.namespace, &*owner.pod))
             .collect();
@@ -153,7 +139,7 @@ impl<'a> Reported<'a> {
 
     /// Whether a row that names no Node of the cluster cannot be the cluster's.
     fn contradicts(&self, row: &Sited<'_>, inventory: &Inventory) -> bool {
-        let Some(owner) = &row.row.owner else {
+        let Some(owner) = row.owner else {
             return false;
         };
         let Some((pod, node)) = row.pod.and_then(|pod| Some((pod, pod.node.as_deref()?))) else {
@@ -184,7 +170,7 @@ fn has_run_there(row: &Sited<'_>, owner: &Owner, inventory: &Inventory) -> bool 
     let live = inventory.pod(namespace, name).into_iter();
     let mut pods = live.chain(inventory.all_departed(namespace, name));
     pods.any(|pod| {
-        let mut names = row.row.told.nodes.iter().map(|named| &named.name);
+        let mut names = row.nodes.iter().map(|named| &named.name);
         names.any(|name| pod.node.as_ref() == Some(name))
     })
 }

@@ -1,0 +1,109 @@
+//! Assigns rows to objects.
+
+use std::sync::Arc;
+
+use super::super::grid::RowId;
+use super::super::inventory::Inventory;
+use super::super::policy::MigWeight;
+use super::super::store::DeviceRow;
+use super::super::threads;
+use super::claim::Claims;
+use super::gather::Building;
+use super::nodes::NodeNames;
+use super::sited::{Names, Sited, Sorted, in_order};
+use super::{Layout, Rank, RowFacts, Standing, change};
+use apimachinery::time::Timestamp;
+
+impl Layout {
+    /// Assigns rows to objects. `newest` gives the time of a row's newest sample.
+    pub(crate) fn build<'a>(
+        rows: impl Iterator<Item = (RowId, &'a Arc<DeviceRow>)>,
+        newest: impl Fn(RowId) -> Timestamp + Sync,
+        inventory: Arc<Inventory>,
+        mig_weight: MigWeight,
+    ) -> Self {
+        let node_names = NodeNames::of(&inventory);
+        let names = Names::of(&inventory, &node_names);
+        let rows: Vec<(RowId, &Arc<DeviceRow>)> = rows.collect();
+        let (rows, pods) = names.site(&rows, newest);
+        let sorted = in_order(&rows);
+        let mut layout = Self::of_devices(&sorted);
+        let claims = Claims::of(&rows, &sorted, &inventory);
+        let device = |row: &Sited<'_>| layout.rank(row.id).device;
+        let facts = threads::map_rows(&rows, |row| claims.facts(row, device(row), mig_weight));
+        let mut building = Building::new(&inventory, pods);
+        // In the order of the rows, in which they are in memory.
+        for (sited, (facts, pod)) in rows.iter().zip(facts) {
+            building.place(sited, &facts, pod, &claims.exporters);
+            if facts.standing == Standing::Held && sited.newest < facts.started {
+                layout.of_predecessors.insert(facts.id, facts.started);
+            }
+            let slot = facts.id.0 as usize;
+            layout.facts[slot] = Some(facts);
+        }
+        building.sort_members(&layout.devices.order);
+        layout.several_clusters = claims.several_clusters();
+        layout.foreign_nodes = claims.foreign_nodes();
+        layout.find_instances();
+        layout.find_rivals(&rows);
+        layout.find_surplus(&inventory, &building.pods);
+        layout.cluster_unseen = building.add_unseen(&layout);
+        layout.cluster = std::mem::take(&mut building.cluster);
+        layout.tables = building.finish();
+        layout.node_names = node_names;
+        layout.inventory = inventory;
+        layout
+    }
+
+    /// A layout with the ranks of the devices of `rows`, which are in their order.
+    fn of_devices(rows: &[Sorted<'_, '_>]) -> Self {
+        let slots = rows.iter().map(|(_, row)| row.id.0 as usize + 1).max();
+        let slots = slots.unwrap_or(0);
+        let mut layout = Self {
+            facts: vec![None; slots],
+            ranks: vec![Rank::NONE; slots],
+            ..Self::default()
+        };
+        let devices = &mut layout.devices;
+        devices.order = rows.iter().map(|(_, row)| row.id).collect();
+        let mut before: Option<&Sorted<'_, '_>> = None;
+        for (place, sorted) in (0..).zip(rows) {
+            let (beginning, row) = sorted;
+            let alike = before.filter(|before| before.0 == *beginning);
+            let alike = alike.map(|(_, before)| &before.row.device);
+            if alike.is_none_or(|device| device.uuid != row.row.device.uuid) {
+                layout.boards += 1;
+            }
+            if alike != Some(&row.row.device) {
+                devices.starts.push(place);
+            }
+            layout.ranks[row.id.0 as usize] = Rank {
+                device: u32::try_from(devices.starts.len() - 1).unwrap_or(u32::MAX),
+                board: layout.boards,
+            };
+            before = Some(sorted);
+        }
+        layout
+    }
+
+    /// A whole GPU is sorted right before its own instances.
+    fn find_instances(&mut self) {
+        let mut whole: Option<&RowFacts> = None;
+        for rows in self.devices.all() {
+            let row = rows.first().and_then(|row| self.facts.get(row.0 as usize));
+            let Some(Some(facts)) = row else { continue };
+            if !facts.is_mig {
+                whole = Some(facts);
+            } else if let Some(whole) = whole
+                && whole.row.device.uuid == facts.row.device.uuid
+            {
+                let instances = self.instances.entry(whole.device).or_default();
+                instances.push(facts.device);
+            }
+        }
+        for device in self.instances.keys() {
+            let rows = self.devices.rows(*device);
+            change(&mut self.facts, rows, |facts| facts.has_instances = true);
+        }
+    }
+}
