@@ -5,6 +5,7 @@
 //! A snapshot is published after every round, including a failed one: its values age by
 //! their own timestamps.
 
+mod reports;
 mod round;
 mod server;
 
@@ -17,12 +18,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::findings::Said;
-use super::{findings, measure};
+use super::measure;
 use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, Weight};
-use crate::telemetry::metrics::{Metrics, catalog};
-use ::findings::{Finding, Report, source};
+use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
@@ -34,7 +34,6 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
-use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::targets::JobId;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
@@ -394,100 +393,5 @@ impl Engine {
     /// Whether the values are those of the signals, or waiting longer is no use.
     fn is_ready(&self, now: Timestamp) -> bool {
         self.pipeline.is_ready(now) && (self.pipeline.has_begun() || self.have_all_ended())
-    }
-
-    /// Findings about the data; `None` before the first round.
-    fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
-        let servers = || self.servers.iter();
-        let mut troubles = servers().filter_map(|server| self.trouble_of(server));
-        if servers().all(Server::fails)
-            && let Some(trouble) = troubles.next()
-        {
-            return Some(source::alone(trouble, "Prometheus does not answer"));
-        }
-        if let Some(why) = self.emptiness.state().reason() {
-            return Some(source::without_series(why));
-        }
-        let down = servers().filter(|it| it.fails()).map(|it| it.id);
-        let failing = servers().flat_map(|server| server.journal.failing_alone());
-        let seen = source::PolledSource {
-            snapshot,
-            store: self.pipeline.store(),
-            failing: &failing.collect(),
-            down: &down.collect(),
-        };
-        let is_polled = servers().any(|server| server.rounds > 0);
-        is_polled.then(|| source::check(seen, troubles))
-    }
-
-    /// That queries of a server fail.
-    fn trouble_of(&self, server: &Server) -> Option<Finding> {
-        let (told, since) = server.journal.trouble()?;
-        let failing = server.journal.failing_alone();
-        let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
-        let fields = fields.map(|it| it.name.as_str());
-        let remedy = server.remedy(told.remedy);
-        let how = (&*told.how, &*remedy);
-        Some(source::unanswered(server.name(), fields, since, how))
-    }
-
-    /// Updates the metrics and checks of the engine in force.
-    fn tell(
-        &mut self,
-        snapshot: &Snapshot,
-        now: Timestamp,
-        took: Duration,
-        report: &Option<Report>,
-    ) {
-        let series = self.pipeline.store().series_len();
-        self.metrics()
-            .observe(&catalog::SNAPSHOT_SECONDS, &[], took);
-        measure::published(self.metrics(), snapshot, now, series);
-        let Some(report) = report else { return };
-        // A replica that has just started has not yet measured how late the store is.
-        let is_seen = report.skipped.is_empty() && self.is_ready(now);
-        findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
-            is_seen
-        });
-        // Before that, another check and other log lines report the state.
-        if is_seen {
-            let said = self.said.say(&source::CODES, &report.findings);
-            let is_odd = !said.is_empty();
-            self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
-        }
-    }
-
-    /// Why values may be missing, for readers without the log: the source has no series,
-    /// or the newest reason that it fails, without address and text.
-    fn trouble(&self) -> Option<String> {
-        let mut troubles = self.servers.iter();
-        let trouble = troubles.find_map(|server| {
-            let (told, since) = server.journal.trouble()?;
-            Some(format!(
-                "queries to {} have failed since {} ({}); see the server's log",
-                server.name(),
-                since.whole_second().date(),
-                told.kind.label()
-            ))
-        });
-        trouble.or_else(|| self.emptiness.state().reason().cloned())
-    }
-
-    /// Records whether there are series; that there are none only once all signals of
-    /// all servers were answered.
-    fn note_emptiness(&mut self) {
-        let is_empty = self.pipeline.store().series_len() == 0;
-        let is_open =
-            |it: &Server| it.last != Some(Round::Complete) || it.journal.trouble().is_some();
-        if is_empty && self.servers.iter().any(is_open) {
-            return;
-        }
-        let none = is_empty.then(|| no_series(&self.matchers));
-        if self.emptiness.set(none, Instant::now()).is_some() {
-            match self.emptiness.state().reason() {
-                Some(none) => tracing::warn!("{none}"),
-                None => tracing::info!("DCGM series are found in Prometheus now"),
-            }
-        }
     }
 }

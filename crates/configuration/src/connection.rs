@@ -81,10 +81,14 @@ impl Connection {
             (Some(addresses), _) => Ok(addresses.clone()),
             (None, Some(text)) => (text.value.parse::<Addresses>())
                 .map_err(|error| Problem::at(&url, text, error.to_string())),
-            (None, None) => Err(Problem::missing(
-                &url,
-                "is missing: write http://host:port, or give --prometheus-url",
-            )),
+            (None, None) => {
+                let flag = match key {
+                    "prometheus" => ", or give --prometheus-url",
+                    _ => "",
+                };
+                let message = format!("is missing: write http://host:port{flag}");
+                Err(Problem::missing(&url, message))
+            }
         }?;
         let default = PrometheusSettings::at(addresses);
         let mut settings = PrometheusSettings {

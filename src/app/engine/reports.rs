@@ -1,0 +1,110 @@
+//! What the engine reports about its data: findings, metrics, and the trouble of servers.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::{findings, measure};
+use super::server::Server;
+use super::{Engine, Round, no_series};
+use crate::telemetry::metrics::catalog;
+use ::findings::{Finding, Report, source};
+use apimachinery::time::Timestamp;
+use gpu_metrics::snapshot::Snapshot;
+
+impl Engine {
+    /// Findings about the data; `None` before the first round.
+    pub(super) fn judge(&self, snapshot: &Snapshot) -> Option<Report> {
+        let servers = || self.servers.iter();
+        let mut troubles = servers().filter_map(|server| self.trouble_of(server));
+        if servers().all(Server::fails)
+            && let Some(trouble) = troubles.next()
+        {
+            return Some(source::alone(trouble, "Prometheus does not answer"));
+        }
+        if let Some(why) = self.emptiness.state().reason() {
+            return Some(source::without_series(why));
+        }
+        let down = servers().filter(|it| it.fails()).map(|it| it.id);
+        let failing = servers().flat_map(|server| server.journal.failing_alone());
+        let seen = source::PolledSource {
+            snapshot,
+            store: self.pipeline.store(),
+            failing: &failing.collect(),
+            down: &down.collect(),
+        };
+        let is_polled = servers().any(|server| server.rounds > 0);
+        is_polled.then(|| source::check(seen, troubles))
+    }
+
+    /// That queries of a server fail.
+    fn trouble_of(&self, server: &Server) -> Option<Finding> {
+        let (told, since) = server.journal.trouble()?;
+        let failing = server.journal.failing_alone();
+        let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
+        let fields = fields.map(|it| it.name.as_str());
+        let remedy = server.remedy(told.remedy);
+        let how = (&*told.how, &*remedy);
+        Some(source::unanswered(server.name(), fields, since, how))
+    }
+
+    /// Updates the metrics and checks of the engine in force.
+    pub(super) fn tell(
+        &mut self,
+        snapshot: &Snapshot,
+        now: Timestamp,
+        took: Duration,
+        report: &Option<Report>,
+    ) {
+        let series = self.pipeline.store().series_len();
+        self.metrics()
+            .observe(&catalog::SNAPSHOT_SECONDS, &[], took);
+        measure::published(self.metrics(), snapshot, now, series);
+        let Some(report) = report else { return };
+        // A replica that has just started has not yet measured how late the store is.
+        let is_seen = report.skipped.is_empty() && self.is_ready(now);
+        findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
+            is_seen
+        });
+        // Before that, another check and other log lines report the state.
+        if is_seen {
+            let said = self.said.say(&source::CODES, &report.findings);
+            let is_odd = !said.is_empty();
+            self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
+        }
+    }
+
+    /// Why values may be missing, for readers without the log: the source has no series,
+    /// or the newest reason that it fails, without address and text.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let mut troubles = self.servers.iter();
+        let trouble = troubles.find_map(|server| {
+            let (told, since) = server.journal.trouble()?;
+            Some(format!(
+                "queries to {} have failed since {} ({}); see the server's log",
+                server.name(),
+                since.whole_second().date(),
+                told.kind.label()
+            ))
+        });
+        trouble.or_else(|| self.emptiness.state().reason().cloned())
+    }
+
+    /// Records whether there are series; that there are none only once all signals of
+    /// all servers were answered.
+    pub(super) fn note_emptiness(&mut self) {
+        let is_empty = self.pipeline.store().series_len() == 0;
+        let is_open =
+            |it: &Server| it.last != Some(Round::Complete) || it.journal.trouble().is_some();
+        if is_empty && self.servers.iter().any(is_open) {
+            return;
+        }
+        let none = is_empty.then(|| no_series(&self.matchers));
+        if self.emptiness.set(none, Instant::now()).is_some() {
+            match self.emptiness.state().reason() {
+                Some(none) => tracing::warn!("{none}"),
+                None => tracing::info!("DCGM series are found in Prometheus now"),
+            }
+        }
+    }
+}
