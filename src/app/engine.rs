@@ -152,8 +152,6 @@ pub(super) struct Engine {
     clients: Vec<Client>,
     /// The tasks that hold them.
     running: JoinSet<Step>,
-    /// The labels that every series of the first must have.
-    matchers: Vec<(String, String)>,
     poll: Option<Duration>,
     provider: Arc<GpuProvider>,
     wiring: Wiring,
@@ -212,10 +210,6 @@ impl Engine {
             signals: settings.signals.clone(),
             pipeline: Pipeline::new(settings),
             servers: (0..servers).map(|place| Server::new(place, poll)).collect(),
-            matchers: sources
-                .first()
-                .map(|it| it.matchers().to_vec())
-                .unwrap_or_default(),
             clients: (0..).zip(sources).map(client).collect(),
             running: JoinSet::new(),
             poll: config.poll,
@@ -260,21 +254,20 @@ impl Engine {
         for client in std::mem::take(&mut self.clients) {
             self.wait(client);
         }
-        let mut published = Instant::now();
+        let mut beat = self.next_beat();
         loop {
             if !self.servers.iter().any(Server::is_stuck) {
                 self.heartbeat.back_within(LONGEST_ROUND);
             }
             // Publishing goes on while servers are waited for: otherwise values would
             // expire and come back.
-            let beat = published + self.shortest_interval().min(PUBLISH_EVERY);
             let is_due = tokio::select! {
                 Some(step) = self.running.join_next() => self.advance_all(step),
                 () = tokio::time::sleep_until(beat), if self.is_beat_wanted(beat) => true,
             };
             if is_due {
                 self.publish();
-                published = Instant::now();
+                beat = self.next_beat();
             }
         }
     }
@@ -308,10 +301,10 @@ impl Engine {
         servers.any(|it| it.last.is_some()) && !self.servers.iter().any(is_near)
     }
 
-    /// The shortest interval of a server.
-    fn shortest_interval(&self) -> Duration {
+    /// When to publish again, unless a round ends before.
+    fn next_beat(&self) -> Instant {
         let intervals = self.servers.iter().map(|server| self.interval(server.id));
-        intervals.min().unwrap_or(POLL_MAX)
+        Instant::now() + intervals.fold(PUBLISH_EVERY, Duration::min)
     }
 
     /// The configured interval; otherwise a third of the scrape interval of a server, or

@@ -11,6 +11,7 @@ use crate::telemetry::metrics::catalog;
 use ::findings::{Finding, Report, source};
 use apimachinery::time::Timestamp;
 use gpu_metrics::snapshot::Snapshot;
+use prometheus_source::Prometheus;
 
 impl Engine {
     /// Findings about the data; `None` before the first round.
@@ -91,18 +92,18 @@ impl Engine {
     }
 
     /// Records whether there are series; that there are none only once all signals of
-    /// all servers were answered.
-    pub(super) fn note_emptiness(&mut self) {
+    /// all servers were answered. `source` is the last of them.
+    pub(super) fn note_emptiness(&mut self, source: &Prometheus) {
         let is_empty = self.pipeline.store().series_len() == 0;
         let is_open =
             |it: &Server| it.last != Some(Round::Complete) || it.journal.trouble().is_some();
         if is_empty && self.servers.iter().any(is_open) {
             return;
         }
-        let none = is_empty.then(|| no_series(&self.matchers));
+        let none = is_empty.then(|| no_series(source.matchers()));
         if self.emptiness.set(none, Instant::now()).is_some() {
             match self.emptiness.state().reason() {
-                Some(none) => tracing::warn!("{none}"),
+                Some(none) => tracing::warn!(source = source.address(), "{none}"),
                 None => tracing::info!("DCGM series are found in Prometheus now"),
             }
         }

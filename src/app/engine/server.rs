@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{LONGEST_ROUND, Round};
+use ::findings::source::PROMETHEUS;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::{SignalId, SignalSpec};
@@ -157,7 +158,7 @@ impl Server {
     /// What sentences call it.
     pub(super) fn name(&self) -> &str {
         match self.id {
-            PrometheusId(0) => "Prometheus",
+            PrometheusId(0) => PROMETHEUS,
             _ => &self.key,
         }
     }
