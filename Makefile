@@ -62,9 +62,10 @@ pinned:
 	  grep -vE '@[0-9a-f]{40} # v[0-9]|@sha256:[0-9a-f]{64}|uses: \./'); \
 	if [ -n "$$loose" ]; then echo "make lint: not pinned by digest:"; echo "$$loose"; exit 1; fi
 
-# Checks its answers; writes the table of e2e/bench/README.md to stdout.
-bench:
-	$(CARGO) bench --locked --profile dist
+# Checks its answers; writes the table of e2e/bench/README.md to stdout. With
+# BASE=COMMIT it runs that commit beside this tree, and writes both and the ratio.
+bench: prerequisites
+	@if [ -n "$(BASE)" ]; then e2e/bench/beside.sh $(BASE); else $(CARGO) bench --locked --profile dist; fi
 
 # Lists of 4 and of 1,000 pods, and 500 autoscalers, from this server and from
 # prometheus-adapter; nginx as the limit. For the tables of e2e/peer/README.md.
@@ -109,6 +110,7 @@ prerequisites:
 	command -v victoria-metrics >/dev/null || missing="$$missing victoria-metrics"; \
 	command -v kubectl >/dev/null || missing="$$missing kubernetes-client"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v valgrind >/dev/null || missing="$$missing valgrind"; \
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || missing="$$missing chromium chromium-driver"; \
 	if [ -n "$$missing" ]; then \
 	  echo "make test: installing Debian's$$missing"; \

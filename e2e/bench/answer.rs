@@ -7,60 +7,97 @@ use std::time::{Duration, UNIX_EPOCH};
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::serve::tls::{ClientAuth, server_config};
 use apimachinery::time::Timestamp;
+use bytes::Bytes;
+use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics_apiserver::api::Api;
 use gpu_metrics_apiserver::provider::composite::Composite;
 use gpu_metrics_apiserver::provider::gpu::GpuProvider;
 use gpu_metrics_apiserver::telemetry::Telemetry;
-use http::Request;
-use http_body_util::BodyExt;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
 use simulator::Scenario;
+use tokio::runtime::Runtime;
 
 use super::fleet::Bench;
 use super::{best_of, ms, row, runtime};
 
 const PODS: usize = 1_000;
 
+/// What a client accepts, by name.
+pub(super) const FORMS: [(&str, &str); 2] = [
+    ("JSON", "application/json"),
+    ("protobuf", "application/vnd.kubernetes.protobuf, */*"),
+];
+
+/// The namespace with most pods, and the API that serves it.
+pub(super) struct Served {
+    api: Api,
+    namespace: String,
+    pods: usize,
+    runtime: Runtime,
+}
+
+impl Served {
+    /// One pod a GPU, in one namespace.
+    pub(super) fn scenario(nodes: u32) -> Scenario {
+        let mut scenario = Scenario::clean(nodes, 8, 11);
+        scenario.workloads.namespaces = 1;
+        scenario.workloads.gpus_per_pod = vec![1];
+        scenario.workloads.free_every = 0;
+        scenario.workloads.handover_every = 0;
+        scenario
+    }
+
+    pub(super) fn new(snapshot: Snapshot, now: Timestamp) -> Self {
+        let (namespace, pods) = largest(&snapshot);
+        let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
+        provider.publish(Arc::new(snapshot));
+        let composite = Arc::new(Composite::from(provider));
+        Self {
+            api: Api::new(composite, move || now, Telemetry::new()),
+            namespace,
+            pods,
+            runtime: runtime(),
+        }
+    }
+
+    /// A question for all pods of the namespace.
+    pub(super) fn request(&self, accept: &str, query: &str) -> Parts {
+        let path = format!(
+            "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{}/pods/%2A/gpu_memory_utilization{query}",
+            self.namespace
+        );
+        let request = Request::get(path).header("accept", accept).body(());
+        request.expect("a request").into_parts().0
+    }
+
+    pub(super) fn ask(&self, parts: &Parts) -> Response<Full<Bytes>> {
+        self.runtime.block_on(self.api.handle(parts))
+    }
+}
+
 pub(super) fn run() {
-    let mut scenario = Scenario::clean(160, 8, 11);
-    scenario.workloads.namespaces = 1;
-    scenario.workloads.gpus_per_pod = vec![1];
-    scenario.workloads.free_every = 0;
-    scenario.workloads.handover_every = 0;
-    let mut bench = Bench::of(scenario);
+    let mut bench = Bench::of(Served::scenario(160));
     bench.round();
     let inventory = bench.inventory();
-    let now = bench.now;
-    let snapshot = bench.pipeline.publish(&inventory, now);
-    let (namespace, pods) = largest(&snapshot);
-    let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
-    provider.publish(Arc::new(snapshot));
-    let served = Arc::new(Composite::from(provider));
-    let api = Api::new(served, move || now, Telemetry::new());
+    let snapshot = bench.pipeline.publish(&inventory, bench.now);
+    let served = Served::new(snapshot, bench.now);
+    assert!(served.pods >= PODS, "{} pods are enough", served.pods);
     let mut tls = Tls::new();
-    for (form, accept) in [
-        ("JSON", "application/json"),
-        ("protobuf", "application/vnd.kubernetes.protobuf, */*"),
-    ] {
+    for (form, accept) in FORMS {
         for (what, query) in [
             ("all pods", ""),
             ("by label selector", "?labelSelector=tier%20notin%20(none)"),
         ] {
-            one(
-                &api,
-                &mut tls,
-                &namespace,
-                pods,
-                (form, accept),
-                (what, query),
-            );
+            one(&served, &mut tls, (form, accept), (what, query));
         }
     }
-    let _ = now;
 }
 
-fn largest(snapshot: &gpu_metrics::snapshot::Snapshot) -> (String, usize) {
+fn largest(snapshot: &Snapshot) -> (String, usize) {
     let (kind, table) = snapshot.layout().table("pods").expect("pods");
     let values = snapshot.values(kind, 0);
     let namespace = table.objects[0]
@@ -72,30 +109,16 @@ fn largest(snapshot: &gpu_metrics::snapshot::Snapshot) -> (String, usize) {
     let served = (start..start + objects.len())
         .filter(|index| values[*index].is_some())
         .count();
-    assert!(served >= PODS, "{served} pods are enough");
     (namespace, served)
 }
 
-fn one(
-    api: &Api,
-    tls: &mut Tls,
-    namespace: &str,
-    pods: usize,
-    (form, accept): (&str, &str),
-    (what, query): (&str, &str),
-) {
-    let path = format!(
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/pods/%2A/gpu_memory_utilization{query}"
-    );
-    let request = Request::get(path)
-        .header("accept", accept)
-        .body(())
-        .expect("a request");
-    let (parts, ()) = request.into_parts();
-    let runtime = runtime();
-    let (elapsed, response) = best_of(200, || runtime.block_on(api.handle(&parts)));
+fn one(served: &Served, tls: &mut Tls, (form, accept): (&str, &str), (what, query): (&str, &str)) {
+    let (pods, namespace) = (served.pods, served.namespace.as_str());
+    let parts = served.request(accept, query);
+    let (elapsed, response) = best_of(200, || served.ask(&parts));
     assert_eq!(response.status(), 200);
-    let body = futures(response.into_body());
+    let body = served.runtime.block_on(response.into_body().collect());
+    let body = body.expect("in memory").to_bytes();
     assert_eq!(count(&body, namespace), pods, "every pod once");
     let (encryption, _) = best_of(200, || tls.encrypt(&body));
     let ratio = elapsed.as_secs_f64() / encryption.as_secs_f64();
@@ -127,11 +150,6 @@ fn count(body: &[u8], namespace: &str) -> usize {
         .count()
 }
 
-fn futures(body: http_body_util::Full<bytes::Bytes>) -> bytes::Bytes {
-    let body = runtime().block_on(body.collect());
-    body.expect("in memory").to_bytes()
-}
-
 /// A TLS 1.3 connection in memory, with the listener's settings.
 struct Tls {
     server: ServerConnection,
@@ -144,7 +162,6 @@ impl Tls {
             not_before: UNIX_EPOCH,
             not_after: UNIX_EPOCH + Duration::from_secs(4_000_000_000),
         };
-        let _ = Timestamp::from_secs(0);
         let authority = CertificateAuthority::new("bench", validity).expect("an authority");
         let serving = authority
             .serving(&["localhost"], &[], validity)

@@ -10,6 +10,7 @@ mod answer;
 mod backtest;
 mod cluster;
 mod fleet;
+mod instructions;
 mod narrow;
 mod poll;
 mod resident;
@@ -33,6 +34,13 @@ fn main() {
         cluster::child(argument);
         return;
     }
+    if arguments
+        .iter()
+        .any(|argument| argument == "--instructions")
+    {
+        instructions::child();
+        return;
+    }
     let wanted = |name: &str| {
         let names: Vec<&String> = arguments
             .iter()
@@ -44,10 +52,8 @@ fn main() {
                 .any(|argument| name.contains(argument.as_str()))
     };
     // Tests only check the answers: `cargo bench` passes a flag to measure.
-    let most = match arguments.iter().any(|argument| argument == "--bench") {
-        true => u32::MAX,
-        false => 10_000,
-    };
+    let is_test = !arguments.iter().any(|argument| argument == "--bench");
+    let most = if is_test { 10_000 } else { u32::MAX };
     println!("| what | size | result | budget |\n|---|---|---|---|");
     if wanted("poll") {
         poll::run(most);
@@ -57,6 +63,9 @@ fn main() {
     }
     if wanted("narrow") {
         narrow::run();
+    }
+    if wanted("instructions") {
+        instructions::run(is_test);
     }
     if wanted("resident") {
         resident::run(most);

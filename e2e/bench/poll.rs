@@ -101,7 +101,7 @@ fn publish(bench: &mut Bench, gpus: u32) {
 }
 
 /// An inventory in which some pods, 100 at most, are replaced by others.
-fn with_other_pods(inventory: &Inventory, run: usize) -> Arc<Inventory> {
+pub(super) fn with_other_pods(inventory: &Inventory, run: usize) -> Arc<Inventory> {
     let mut other = inventory.clone();
     let every = other.pods.len().div_ceil(100).max(10);
     for pod in other.pods.iter_mut().skip(run).step_by(every) {
