@@ -7,5 +7,6 @@
 
 mod changes;
 mod dashboard;
+mod queries;
 mod restarts;
 pub(crate) mod scene;

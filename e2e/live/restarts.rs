@@ -114,6 +114,7 @@ async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
     let scrapes = scene.exporters.scrapes();
     let store = Engine::start(Storage::of_few_samples(), &scrapes).await;
     let (server, kubectl) = scene.serve_of(&store, "shards", &of_window(WINDOW));
+    server.await_stderr("each field is queried by itself");
     server.await_stderr("it is queried in smaller parts");
     eventually("the values of all pods", PATIENCE, || {
         let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;

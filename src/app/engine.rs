@@ -1,9 +1,9 @@
 //! The poll loop: queries the source, feeds the pipeline, publishes the snapshot.
 //!
-//! The load on Prometheus is one query for each signal and poll, however many autoscalers
-//! ask. Each Prometheus is polled by itself: one that is slow or down holds back no other.
-//! A snapshot is published after every round, including a failed one: its values age by
-//! their own timestamps.
+//! The load on Prometheus is one query a poll, and in a large fleet one for each signal and
+//! poll, however many autoscalers ask. Each Prometheus is polled by itself: one that is slow
+//! or down holds back no other. A snapshot is published after every round, including a
+//! failed one: its values age by their own timestamps.
 
 mod reports;
 mod round;
@@ -287,6 +287,7 @@ impl Engine {
         match step {
             Ok(Step::Due(client)) => self.begin(client),
             Ok(Step::Answered(client, now, answers)) => self.answered(client, now, answers),
+            Ok(Step::Refused(client)) => self.refused(client),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => false,

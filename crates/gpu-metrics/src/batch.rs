@@ -136,6 +136,20 @@ impl Batch {
         })
     }
 
+    /// Copies each series into the part that `part_of` returns for its labels. The parts
+    /// have the text of this batch. Returns whether each series has a part.
+    #[must_use]
+    pub fn divide(&self, parts: &mut [Self], part_of: impl Fn(&str) -> Option<usize>) -> bool {
+        let mut all = self.series.iter().zip(self.iter());
+        all.all(|(entry, series)| {
+            let part = part_of(series.labels).and_then(|place| parts.get_mut(place));
+            let Some(part) = part else { return false };
+            part.begin_series(series.key, entry.labels.0..entry.labels.1);
+            series.samples.iter().for_each(|sample| part.push(*sample));
+            true
+        })
+    }
+
     /// How many series the batch holds.
     #[must_use]
     pub fn series_len(&self) -> usize {

@@ -353,6 +353,19 @@ impl Error {
         }
     }
 
+    /// Whether the store refused the query for its content, its size or its time: it may
+    /// answer another one.
+    #[must_use]
+    pub fn is_of_query(&self) -> bool {
+        let is_refused = match self {
+            Self::Status { status, cause, .. } => {
+                *cause != Cause::Path && matches!(status, 400 | 414 | 422 | 431)
+            }
+            _ => self.kind() == ErrorKind::Query,
+        };
+        is_refused || self.limit().is_some()
+    }
+
     /// The kind by which the failure is counted.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -11,7 +11,7 @@ use apimachinery::time::{Timestamp, millis};
 const MOST: u32 = 16;
 
 /// The rest of a query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The end of the answered part of the time.
     from: Timestamp,

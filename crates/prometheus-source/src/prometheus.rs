@@ -1,6 +1,7 @@
-//! Prometheus over HTTP: one query per signal and poll, or, in stores that need it,
-//! one per spelling of a signal's name. Answers are received into reused memory.
+//! Prometheus over HTTP: one query for several signals, for each signal, or, in stores that
+//! need it, for each spelling of a signal's name. Answers are received into reused memory.
 
+mod as_one;
 mod budget;
 mod endpoint;
 mod names;
@@ -188,24 +189,38 @@ impl Prometheus {
         text.clear();
         let (mut answers, mut clock_skew) = (Vec::new(), None);
         for name in self.names.to_ask(question.spec, now) {
-            let name_is = name.matcher(question.spec);
-            let selector = query::range_selector(&name_is, self.matchers(), question);
-            let start = text.len();
+            let name = (name.matcher(question.spec), name);
             let now = now + begun.elapsed();
-            let head = self.endpoint.ask(&selector, question.at, now, text).await?;
-            clock_skew = clock_skew.or(head.clock_skew);
-            answers.push(Answer {
-                name,
-                body: start..text.len(),
-                nan: if head.victoria_metrics {
-                    Nan::StaleMarker
-                } else {
-                    Nan::Value
-                },
-                secrets: head.secrets,
-            });
+            let (answer, skew) = self.receive_one(question, name, now, text).await?;
+            clock_skew = clock_skew.or(skew);
+            answers.push(answer);
         }
         Ok((answers, clock_skew))
+    }
+
+    /// Sends the query for one name, given as a matcher too, and receives the answer
+    /// behind the content of `text`. Returns the clock skew too.
+    async fn receive_one(
+        &self,
+        question: &SignalQuery<'_>,
+        (name_is, name): (String, Name),
+        now: Timestamp,
+        text: &mut BytesMut,
+    ) -> Result<(Answer, Option<i64>), Error> {
+        let selector = query::range_selector(&name_is, self.matchers(), question);
+        let start = text.len();
+        let head = self.endpoint.ask(&selector, question.at, now, text).await?;
+        let answer = Answer {
+            name,
+            body: start..text.len(),
+            nan: if head.victoria_metrics {
+                Nan::StaleMarker
+            } else {
+                Nan::Value
+            },
+            secrets: head.secrets,
+        };
+        Ok((answer, head.clock_skew))
     }
 
     /// Decodes the answers into the batch, which has their text.

@@ -66,7 +66,13 @@ pub(crate) fn spellings(spec: &SignalSpec) -> BTreeSet<String> {
 /// `__name__=~"A|B|a|b"`: all spellings of the signal's name at once.
 #[must_use]
 pub fn any_name_of(spec: &SignalSpec) -> String {
-    format!("__name__=~{}", any_of(spellings(spec)))
+    any_name(std::iter::once(spec))
+}
+
+/// All spellings of the names of several signals at once.
+pub(crate) fn any_name<'a>(specs: impl Iterator<Item = &'a SignalSpec>) -> String {
+    let all: BTreeSet<String> = specs.flat_map(spellings).collect();
+    format!("__name__=~{}", any_of(all))
 }
 
 /// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's

@@ -1,6 +1,5 @@
 //! The rounds of queries to one Prometheus: every signal that is due, all at one time.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -58,16 +57,41 @@ impl Engine {
             }
         }
         let due = |spec: &&SignalSpec| self.is_due(id, spec, now);
-        let due: VecDeque<SignalSpec> = self.signals.iter().filter(due).cloned().collect();
+        let due = self.signals.iter().filter(due);
+        let due = due.map(|spec| self.read_of(id, spec, (at, now))).collect();
         self.server_mut(id).round = Some(Progress {
-            at,
             now,
             began: Instant::now(),
             outcome: Round::Complete,
             due,
             reads: Vec::new(),
+            are_one: false,
         });
         self.ask(client)
+    }
+
+    /// What a round reads of a signal.
+    fn read_of(
+        &self,
+        id: PrometheusId,
+        spec: &SignalSpec,
+        (at, now): (Timestamp, Timestamp),
+    ) -> SignalRead {
+        let range = self.pipeline.range(id, spec.id, now);
+        // Profiling fields leave whole GPUs out where only MIG instances need them; every
+        // ten minutes a query includes all, to see whether others do.
+        let is_of_mig_alone = self.pipeline.is_of_mig_alone(id, spec.id, now);
+        SignalRead {
+            spec: spec.clone(),
+            devices: match is_of_mig_alone {
+                true => DeviceSelection::Mig,
+                false => DeviceSelection::All,
+            },
+            parts: Parts::whole(at, range, self.server(id).sharding(spec.id).count),
+            news: 0,
+            largest: 0,
+            is_over: false,
+        }
     }
 
     /// Takes in answers, and goes on. Returns whether the round ended.
@@ -122,42 +146,52 @@ impl Engine {
             return false;
         };
         if round.reads.is_empty() {
-            let count = if self.is_large() { SIDE_BY_SIDE } else { 1 };
-            let next = round.due.drain(..count.min(round.due.len()));
-            let read = |spec: SignalSpec| {
-                let range = self.pipeline.range(id, spec.id, round.now);
-                let shards = self.server(id).sharding(spec.id).count;
-                SignalRead {
-                    parts: Parts::whole(round.at, range, shards),
-                    spec,
-                    news: 0,
-                    largest: 0,
-                    is_over: false,
-                }
-            };
-            round.reads = next.map(read).collect();
+            self.choose(&client, &mut round);
         }
         if round.reads.is_empty() {
             self.end(client, round.outcome);
             return true;
         }
-        let of = |read: &SignalRead| {
-            let devices = self.selection(id, read, round.now);
-            (read.spec.clone(), devices, read.parts.clone())
-        };
+        let of = |read: &SignalRead| (read.spec.clone(), read.devices, read.parts.clone());
         let asked = round.reads.iter().map(of).collect();
+        self.running.spawn(fetch(client, asked, round.are_one));
         self.server_mut(id).round = Some(round);
-        self.running.spawn(fetch(client, asked));
         false
     }
 
-    /// Profiling fields leave whole GPUs out where only MIG instances need them; every
-    /// ten minutes a query includes all, to see whether others do.
-    fn selection(&self, id: PrometheusId, read: &SignalRead, now: Timestamp) -> DeviceSelection {
-        match self.pipeline.is_of_mig_alone(id, read.spec.id, now) {
-            true => DeviceSelection::Mig,
-            false => DeviceSelection::All,
+    /// Chooses the signals that are queried next: in a small fleet, whose size is known
+    /// after a round, all whose queries differ in the name only.
+    fn choose(&self, client: &Client, round: &mut Progress) {
+        let Some(first) = round.due.pop_front() else {
+            return;
+        };
+        let is_large = self.is_large();
+        let is_known = self.server(client.id).rounds > 0;
+        let takes_several = is_known && client.source.takes_several(clock::now());
+        let most = match (is_large, takes_several) {
+            (true, _) => SIDE_BY_SIDE,
+            (false, true) => usize::MAX,
+            (false, false) => 1,
+        };
+        round.reads.push(first);
+        for read in std::mem::take(&mut round.due) {
+            let is_next = is_large || read.is_like(&round.reads[0]);
+            match is_next && round.reads.len() < most {
+                true => round.reads.push(read),
+                false => round.due.push_back(read),
+            }
         }
+        round.are_one = !is_large && round.reads.len() > 1;
+    }
+
+    /// Goes on with a query for each signal.
+    pub(super) fn refused(&mut self, client: Client) -> bool {
+        if let Some(round) = &mut self.server_mut(client.id).round {
+            for read in round.reads.drain(..).rev() {
+                round.due.push_front(read);
+            }
+        }
+        self.ask(client)
     }
 
     /// Ends a round, and waits for the next.
@@ -295,7 +329,11 @@ impl Engine {
 }
 
 /// Queries the next parts of signals.
-async fn fetch(mut client: Client, asked: Vec<(SignalSpec, DeviceSelection, Parts)>) -> Step {
+async fn fetch(
+    mut client: Client,
+    asked: Vec<(SignalSpec, DeviceSelection, Parts)>,
+    are_one: bool,
+) -> Step {
     let queries = asked.iter().map(|(spec, devices, parts)| SignalQuery {
         spec,
         devices: *devices,
@@ -312,8 +350,15 @@ async fn fetch(mut client: Client, asked: Vec<(SignalSpec, DeviceSelection, Part
     }
     let now = clock::now();
     let batches = &mut client.batches;
-    let answers = client.source.fetch(&queries, now, batches).await;
-    Step::Answered(client, now, answers)
+    let source = &mut client.source;
+    let answers = match are_one {
+        true => source.fetch_as_one(&queries, now, batches).await,
+        false => Some(source.fetch(&queries, now, batches).await),
+    };
+    match answers {
+        Some(answers) => Step::Answered(client, now, answers),
+        None => Step::Refused(client),
+    }
 }
 
 impl Server {

@@ -15,7 +15,7 @@ use prometheus_source::pace::Pace;
 use prometheus_source::parts::Parts;
 use prometheus_source::retries::Retries;
 use prometheus_source::shard::Shard;
-use prometheus_source::{Answered, Prometheus};
+use prometheus_source::{Answered, DeviceSelection, Prometheus};
 
 /// A Prometheus that is polled: its schedule, its failures and its clock.
 pub(super) struct Server {
@@ -39,28 +39,36 @@ pub(super) struct Server {
 
 /// A round in progress.
 pub(super) struct Progress {
-    /// The evaluation time of its queries, by the server's clock.
-    pub(super) at: Timestamp,
-    /// The same time by the engine's clock.
+    /// The evaluation time of its queries, by the engine's clock.
     pub(super) now: Timestamp,
     /// When it began.
     pub(super) began: Instant,
     pub(super) outcome: Round,
     /// The signals that have not been queried yet.
-    pub(super) due: VecDeque<SignalSpec>,
+    pub(super) due: VecDeque<SignalRead>,
     /// The signals that are queried now.
     pub(super) reads: Vec<SignalRead>,
+    /// Whether one query has all of them.
+    pub(super) are_one: bool,
 }
 
-/// A query's reads of one signal in a round.
+/// The reads of one signal in a round.
 pub(super) struct SignalRead {
     pub(super) spec: SignalSpec,
+    pub(super) devices: DeviceSelection,
     pub(super) parts: Parts,
     /// New samples so far.
     pub(super) news: u64,
     /// The size of the largest answer, in bytes.
     pub(super) largest: usize,
     pub(super) is_over: bool,
+}
+
+impl SignalRead {
+    /// Whether the query of another signal would differ in the name only.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.devices == other.devices && self.parts == other.parts
+    }
 }
 
 /// A larger answer is divided from the next round on: it takes memory and time at once.
@@ -110,6 +118,8 @@ pub(super) enum Step {
     Due(Client),
     /// Queries that were sent at this time were answered.
     Answered(Client, Timestamp, Vec<Answered>),
+    /// The store refuses one query for several signals.
+    Refused(Client),
 }
 
 impl Server {

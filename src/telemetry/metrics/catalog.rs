@@ -78,7 +78,7 @@ catalog! {
     BUILD = Info "gpu_metrics_apiserver_build" ["version", "revision"]
         "The program's version and the revision of its source";
     QUERIES = Counter "gpu_metrics_apiserver_queries" ["server", "signal", "outcome"]
-        "Queries to a Prometheus by signal; server is the key of its settings, such as prometheus; outcome is success or the kind of failure";
+        "Queries to a Prometheus by signal: one for several signals counts for each; server is the key of its settings, such as prometheus; outcome is success or the kind of failure";
     QUERY_SECONDS = Histogram "gpu_metrics_apiserver_query_duration_seconds" ["signal"]
         "How long queries to the metrics backend took, decoding included, failures included";
     LAST_SUCCESS = Gauge "gpu_metrics_apiserver_query_last_success_timestamp_seconds" ["server", "signal"]

@@ -10,6 +10,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
@@ -170,6 +171,18 @@ pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeEr
 /// When it has another shape.
 pub(super) fn part<'a, T: Deserialize<'a>>(part: &'a RawValue) -> Result<T, DecodeError> {
     serde_json::from_str(part.get()).map_err(|error| fault(&error))
+}
+
+/// The name of a series, from the text of its label set.
+pub(crate) fn name(labels: &str) -> Option<Cow<'_, str>> {
+    /// The label with the name.
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(rename = "__name__", borrow)]
+        name: Cow<'a, str>,
+    }
+    let named: Option<Named<'_>> = serde_json::from_str(labels).ok();
+    named.map(|named| named.name)
 }
 
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's

@@ -49,6 +49,8 @@ pub(super) struct Names {
     matching: NameMatching,
     /// Used only when each spelling has its own query.
     spellings: BTreeMap<String, Spelling>,
+    /// When the store last refused the names of several signals in one query.
+    apart: Option<Timestamp>,
 }
 
 impl Names {
@@ -56,7 +58,25 @@ impl Names {
         Self {
             matching,
             spellings: BTreeMap::new(),
+            apart: None,
         }
+    }
+
+    /// Whether one query may have the names of several signals: the store matches
+    /// patterns, and refused no such query in the last ten minutes.
+    pub(super) fn takes_several(&self, now: Timestamp) -> bool {
+        self.matching == NameMatching::Auto && !recent(self.apart, now)
+    }
+
+    /// The store refused a query with the names of several signals. Returns whether it
+    /// answered the one before.
+    pub(super) fn refused_several(&mut self, now: Timestamp) -> bool {
+        self.apart.replace(now).is_none()
+    }
+
+    /// The store answered a query with the names of several signals.
+    pub(super) const fn answered_several(&mut self) {
+        self.apart = None;
     }
 
     /// The current queries for a signal.
@@ -208,6 +228,19 @@ mod tests {
             poll(&mut names, 0, now, &[]);
             assert_eq!(asked(&names, 0, now).len(), 5);
         }
+    }
+
+    #[test]
+    fn several_signals_are_tried_again_ten_minutes_after_a_refusal() {
+        let mut names = Names::new(NameMatching::Auto);
+        assert!(names.takes_several(at(0)));
+        assert!(names.refused_several(at(0)), "it is new");
+        assert!(!names.takes_several(at(599)) && names.takes_several(at(600)));
+        assert!(!names.refused_several(at(600)));
+        assert!(!names.takes_several(at(1000)));
+        names.answered_several();
+        assert!(names.takes_several(at(1000)) && names.refused_several(at(1000)));
+        assert!(!exact().takes_several(at(0)));
     }
 
     #[test]

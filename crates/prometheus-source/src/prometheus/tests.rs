@@ -1,5 +1,6 @@
 //! Every failure of a Prometheus, produced by a real server.
 
+mod as_one;
 mod budget;
 mod cloud;
 mod credentials;

@@ -1,0 +1,106 @@
+//! Several signals in one query: a selector of all their names. The series of the answer
+//! are divided by name.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Name, Prometheus, query, reusable};
+use crate::decode;
+use crate::error::Error;
+use crate::query::SignalQuery;
+use crate::{Answered, Fetched};
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Batch;
+
+/// The size of an answer in bytes, and the server's clock minus this one in milliseconds.
+type Whole = (usize, Option<i64>);
+
+impl Prometheus {
+    /// Whether [`Self::fetch_as_one`] may be called: the store matches names by pattern,
+    /// and refused no query for several signals in the last ten minutes.
+    #[must_use]
+    pub fn takes_several(&self, now: Timestamp) -> bool {
+        self.names.takes_several(now)
+    }
+
+    /// Sends queries that differ only in their signals as one, whose answer is divided
+    /// among their batches. `now` is that of [`Self::fetch`]. `None`: the store refuses
+    /// the query for its content, its size or its time, and may answer one for each
+    /// signal.
+    pub async fn fetch_as_one(
+        &mut self,
+        queries: &[SignalQuery<'_>],
+        now: Timestamp,
+        batches: &mut [Batch],
+    ) -> Option<Vec<Answered>> {
+        self.endpoint.renew().await;
+        let _room = self.endpoint.budget().polls(1).await;
+        let begun = Instant::now();
+        let batches = batches.get_mut(..queries.len())?;
+        let asked = self.ask_as_one(queries, now, batches).await;
+        let took = begun.elapsed();
+        let answered = |outcome| Answered { took, outcome };
+        let refusal = match asked {
+            Ok(Some((bytes, clock_skew))) => {
+                self.names.answered_several();
+                let fetched = batches.iter().map(|batch| Fetched {
+                    series: batch.series_len(),
+                    samples: batch.samples_len(),
+                    bytes,
+                    clock_skew,
+                });
+                return Some(fetched.map(Ok).map(answered).collect());
+            }
+            Err(error) if !error.is_of_query() => {
+                let failures = queries.iter().map(|_| Err(error.clone()));
+                return Some(failures.map(answered).collect());
+            }
+            Err(error) => error.to_string(),
+            Ok(None) => "series of the answer have none of the requested names".to_owned(),
+        };
+        if self.names.refused_several(now) {
+            let source = self.address();
+            tracing::info!(source, "{refusal}; each field is queried by itself");
+        }
+        None
+    }
+
+    /// Fills the batches. `None`: a series has none of the names.
+    async fn ask_as_one(
+        &mut self,
+        queries: &[SignalQuery<'_>],
+        now: Timestamp,
+        batches: &mut [Batch],
+    ) -> Result<Option<Whole>, Error> {
+        // They share one text, which is free once the others have returned it.
+        let texts = batches.iter_mut().map(Batch::take_text);
+        let mut text = reusable(texts.reduce(|_, last| last).unwrap_or_default());
+        text.clear();
+        for (query, batch) in queries.iter().zip(&mut *batches) {
+            batch.reset(query.spec.id, Bytes::new());
+        }
+        let Some(first) = queries.first() else {
+            return Ok(None);
+        };
+        let specs = queries.iter().map(|query| query.spec);
+        let name = (query::any_name(specs), Name::AnyOf);
+        let (answer, clock_skew) = self.receive_one(first, name, now, &mut text).await?;
+        let text = text.freeze();
+        let mut whole = Batch::new(first.spec.id, text.clone());
+        self.decode(first, now, (&text, &[answer]), &mut whole)
+            .inspect_err(|error| self.endpoint.replicas.pass_on(error))?;
+        for (query, batch) in queries.iter().zip(&mut *batches) {
+            batch.reset(query.spec.id, text.clone());
+        }
+        let names = (0..).zip(queries).flat_map(|(place, query)| {
+            let spellings = query::spellings(query.spec).into_iter();
+            spellings.map(move |spelling| (spelling, place))
+        });
+        let names: HashMap<String, usize> = names.collect();
+        let place_of = |labels: &str| names.get(&*decode::name(labels)?).copied();
+        let is_divided = whole.divide(batches, place_of);
+        Ok(is_divided.then_some((text.len(), clock_skew)))
+    }
+}

@@ -1,0 +1,156 @@
+//! Several signals in one query.
+
+use super::*;
+use crate::settings::NameMatching;
+
+/// Memory utilisation in lower case, memory in use, and its reserve.
+const TWO: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
+    {"metric":{"UUID":"GPU-1","__name__":"dcgm_fi_dev_mem_copy_util","pod":"\"__name__\":\"x\""},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]},
+    {"metric":{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"},"values":[[1700000000.123,"1024"]]}]}}"#;
+
+/// Two batches, and one that is not used.
+struct Poll {
+    fake: FakePrometheus,
+    source: Prometheus,
+    batches: Vec<Batch>,
+}
+
+impl Poll {
+    async fn of(body: &str) -> Self {
+        let fake = FakePrometheus::start().await;
+        fake.answer(body.to_owned());
+        Self {
+            source: Prometheus::new(settings(&fake.url()), KeyHasher::new()).unwrap(),
+            fake,
+            batches: [7; 3]
+                .map(|id| Batch::new(SignalId(id), Bytes::new()))
+                .into(),
+        }
+    }
+
+    /// Asks for memory utilisation and memory in use.
+    async fn ask(&mut self) -> Option<Vec<Answered>> {
+        let (specs, now) = (fields::built_in(), now());
+        let range = Duration::from_secs(60);
+        let queries = [0, 4].map(|at| query(&specs[at], DeviceSelection::All, now, range));
+        let batches = &mut self.batches;
+        self.source.fetch_as_one(&queries, now, batches).await
+    }
+
+    fn labels(&self, place: usize) -> Vec<&str> {
+        let series = self.batches[place].iter();
+        series.map(|series| series.labels).collect()
+    }
+}
+
+#[tokio::test]
+async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
+    let mut poll = Poll::of(TWO).await;
+    let answers = poll.ask().await.unwrap();
+    let fetched = answers.iter().map(|it| it.outcome.as_ref().unwrap());
+    let fetched: Vec<_> = fetched
+        .map(|it| (it.series, it.samples, it.bytes))
+        .collect();
+    assert_eq!(fetched, [(1, 2, TWO.len()), (1, 1, TWO.len())]);
+    let query = poll.fake.last_request().param("query").unwrap();
+    for name in [
+        "DCGM_FI_DEV_MEM_COPY_UTIL|",
+        "|dcgm_fb_used|",
+        "dcgm_fi_dev_fb_used",
+    ] {
+        assert!(query.contains(name), "{query}");
+    }
+    assert_eq!(poll.fake.requests().len(), 1);
+    assert!(poll.labels(0)[0].contains(r#""dcgm_fi_dev_mem_copy_util""#));
+    assert_eq!(
+        poll.labels(1),
+        [r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#]
+    );
+    let signals = poll.batches.iter().map(|batch| batch.signal);
+    assert_eq!(
+        signals.collect::<Vec<_>>(),
+        [SignalId(0), SignalId(4), SignalId(7)]
+    );
+}
+
+#[tokio::test]
+async fn the_keys_are_those_of_queries_for_each_signal_and_the_memory_stays() {
+    let mut poll = Poll::of(TWO).await;
+    poll.ask().await.unwrap();
+    let key = poll.batches[1].iter().next().unwrap().key;
+    let memory = poll.labels(1)[0].as_ptr();
+    poll.ask().await.unwrap();
+    assert_eq!(poll.labels(1)[0].as_ptr(), memory);
+    let (specs, now) = (fields::built_in(), now());
+    let query = query(
+        &specs[4],
+        DeviceSelection::All,
+        now,
+        Duration::from_secs(60),
+    );
+    poll.source.fetch(&[query], now, &mut poll.batches).await;
+    let found = poll.batches[0]
+        .iter()
+        .find(|it| it.labels.contains("FB_USED"));
+    assert_eq!(found.unwrap().key, key);
+}
+
+#[tokio::test]
+async fn a_query_that_is_refused_for_its_size_is_not_repeated_for_ten_minutes() {
+    let mut poll = Poll::of(TWO).await;
+    assert!(poll.source.takes_several(now()));
+    for (status, error) in [
+        (
+            422,
+            "query processing would load too many samples into memory",
+        ),
+        (503, "query timed out in expression evaluation"),
+        (400, "=~ is an unsupported matchtype for the __name__ label"),
+        (414, "too long"),
+    ] {
+        let body = format!(r#"{{"status":"error","errorType":"execution","error":"{error}"}}"#);
+        poll.fake.answer_with(status, &[], body);
+        assert!(poll.ask().await.is_none(), "{error}");
+        assert!(!poll.source.takes_several(now()));
+        assert!(poll.source.takes_several(now() + Duration::from_secs(601)));
+        poll.fake.answer(TWO);
+        poll.ask().await.unwrap();
+        assert!(poll.source.takes_several(now()));
+    }
+}
+
+#[tokio::test]
+async fn a_failure_of_the_store_is_one_of_each_signal() {
+    let mut poll = Poll::of(TWO).await;
+    poll.ask().await.unwrap();
+    for (status, kind) in [
+        (500, ErrorKind::ServerError),
+        (403, ErrorKind::Denied),
+        (404, ErrorKind::Rejected),
+        (429, ErrorKind::Rejected),
+    ] {
+        poll.fake.answer_with(status, &[], "no");
+        let answers = poll.ask().await.unwrap();
+        let kinds = answers
+            .iter()
+            .map(|it| it.outcome.as_ref().unwrap_err().kind());
+        assert_eq!(kinds.collect::<Vec<_>>(), [kind, kind]);
+        assert!(poll.source.takes_several(now()));
+        assert!(poll.labels(0).is_empty() && poll.labels(1).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn series_without_a_name_are_queried_by_signal() {
+    let mut poll = Poll::of(ONE).await;
+    assert!(poll.ask().await.is_none());
+    assert!(!poll.source.takes_several(now()));
+}
+
+#[tokio::test]
+async fn names_that_are_matched_exactly_are_never_queried_together() {
+    let mut settings = settings("http://localhost:1");
+    settings.name_matching = NameMatching::Exact;
+    let source = Prometheus::new(settings, KeyHasher::new()).unwrap();
+    assert!(!source.takes_several(now()));
+}

@@ -1,0 +1,71 @@
+//! The queries that Prometheus receives, by its own log of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::scene::{PATIENCE, PODS_A, Scene, WINDOW, ask, of_window, pair};
+use crate::program::eventually;
+use crate::prometheus::{Engine, Storage};
+
+/// Percents, memory in use and power: a whole GPU needs no profiling field.
+const NEEDED: [&str; 6] = [
+    "DCGM_FI_DEV_MEM_COPY_UTIL",
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_FB_USED",
+    "DCGM_FI_DEV_FB_FREE",
+    "DCGM_FI_DEV_FB_RESERVED",
+    "DCGM_FI_DEV_POWER_USAGE",
+];
+
+/// The queries of each poll, which has an evaluation time. The last may not be complete.
+fn polls(log: &Path) -> Vec<Vec<String>> {
+    let mut polls: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in std::fs::read_to_string(log).unwrap_or_default().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        if let (Some(at), Some(query)) = (
+            line["params"]["end"].as_str(),
+            line["params"]["query"].as_str(),
+        ) {
+            polls
+                .entry(at.to_owned())
+                .or_default()
+                .push(query.to_owned());
+        }
+    }
+    polls.into_values().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_of_a_small_fleet_is_one_query() {
+    let scene = Scene::start().await;
+    let storage = Storage::new();
+    let log = storage.path("queries.log");
+    let logged = format!("global: {{query_log_file: {}, ", log.display());
+    let scrapes = scene.exporters.scrapes().replacen("global: {", &logged, 1);
+    let store = Engine::start(storage, &scrapes).await;
+    let (server, kubectl) = scene.serve_of(&store, "one", &of_window(WINDOW));
+    eventually("the values of all pods", PATIENCE, || {
+        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
+        let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
+        let all = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
+        (found == all)
+            .then_some(())
+            .ok_or_else(|| format!("{served:?}"))
+    });
+    let polls = eventually("ten polls", PATIENCE, || {
+        let polls = polls(&log);
+        (polls.len() >= 11)
+            .then_some(polls.clone())
+            .ok_or_else(|| format!("{polls:?}"))
+    });
+    // The first one reads the past, field by field.
+    assert_eq!(polls[0].len(), 8, "{:?}", polls[0]);
+    let one = |poll: &Vec<String>| poll.len() == 1 && NEEDED.iter().all(|it| poll[0].contains(it));
+    let (ones, others): (Vec<_>, Vec<_>) = polls[1..10].iter().partition(|poll| one(poll));
+    // A scrape may end during the first poll: some fields then have to be read from further
+    // back than others, once.
+    assert!(ones.len() >= 7, "{others:?}");
+    drop(server);
+}
