@@ -103,10 +103,9 @@ impl TotalStep {
 
 /// Rounded up, at most the largest number.
 fn capped(exact: f64) -> i32 {
-    if exact.ceil() > f64::from(i32::MAX) {
-        i32::MAX
-    } else {
-        to_i32(exact.ceil())
+    match exact.ceil() {
+        large if large > f64::from(i32::MAX) => i32::MAX,
+        fitting => to_i32(fitting),
     }
 }
 
