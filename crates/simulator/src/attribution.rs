@@ -62,9 +62,9 @@ impl Fleet {
     fn holder(&self, tenancy: &Tenancy) -> Holder<'_> {
         let pod = &self.orchestrator.pods[tenancy.pod as usize];
         Holder {
-            namespace: &pod.namespace,
-            pod: &pod.name,
-            container: pod.container,
+            namespace: &pod.plan.namespace,
+            pod: &pod.plan.name,
+            container: pod.plan.container,
             uid: &pod.uid,
             replica: tenancy.replica,
         }

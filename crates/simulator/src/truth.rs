@@ -56,7 +56,9 @@ impl Fleet {
         let mut pods = self.orchestrator.pods.iter();
         // The later of two pods of one name.
         let record = pods.rfind(|record| {
-            record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
+            record.plan.namespace.as_ref() == namespace
+                && record.plan.name.as_ref() == pod
+                && alive(record)
         })?;
         let devices: BTreeSet<usize> = record.devices.iter().copied().collect();
         let from = record.from.max(from);
@@ -95,7 +97,7 @@ impl Fleet {
     /// The cluster's objects at a time, as its API server lists them.
     #[must_use]
     pub fn inventory(&self, at: Timestamp) -> Inventory {
-        let mut workloads = self.orchestrator.workloads.clone();
+        let mut workloads = self.orchestrator.workloads.table.clone();
         let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
         workloads.push(self.exporter_workload());
         let listed = self.orchestrator.pods.iter();
@@ -130,7 +132,7 @@ impl Fleet {
         pods.dedup_by(|later, first| {
             (&later.namespace, &later.name) == (&first.namespace, &first.name)
         });
-        let mut namespaces = self.orchestrator.namespaces.clone();
+        let mut namespaces = self.orchestrator.workloads.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();
         let (exporters, exporter_nodes) = self.exporter_pods();
@@ -176,7 +178,7 @@ impl Fleet {
             .filter_map(|pod| Some((pod.until.max(pod.listed_until)?, pod)))
             .filter(|(gone, _)| at < *gone + REMEMBERED)
             .collect();
-        departed.sort_by_key(|(gone, pod)| (&pod.namespace, &pod.name, Reverse(*gone)));
+        departed.sort_by_key(|(gone, pod)| (&pod.plan.namespace, &pod.plan.name, Reverse(*gone)));
         let pods = departed.into_iter();
         pods.map(|(_, pod)| self.pod(pod, at)).collect()
     }
@@ -205,9 +207,9 @@ impl Fleet {
     fn pod(&self, pod: &PodRecord, at: Timestamp) -> Pod {
         let running = is_running(pod, at);
         Pod {
-            namespace: Arc::clone(&pod.namespace),
-            name: Arc::clone(&pod.name),
-            labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
+            namespace: Arc::clone(&pod.plan.namespace),
+            name: Arc::clone(&pod.plan.name),
+            labels: Labels::from_pairs([("app", Arc::clone(&pod.plan.app))]),
             node: Some(self.machines.nodes[pod.node as usize].name.as_str().into()),
             phase: if running {
                 PodPhase::Running
@@ -221,7 +223,7 @@ impl Fleet {
             gpus: u32::try_from(pod.devices.len()).unwrap_or(u32::MAX),
             uncounted: false,
             daemon: false,
-            owners: pod.owners.clone(),
+            owners: pod.plan.owners.clone(),
         }
     }
 
