@@ -103,7 +103,7 @@ pub(super) fn labels<'a>(
     }
     put("device", Cow::Borrowed(&device.name));
     if profile >= Profile::V3_1 {
-        put("modelName", Cow::Borrowed(device.model.name()));
+        put("modelName", Cow::Borrowed(device.model.facts().0));
         if let Some(mig) = device.mig {
             put("GPU_I_PROFILE", Cow::Borrowed(mig.profile));
             put("GPU_I_ID", small_number(mig.id));

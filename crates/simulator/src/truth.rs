@@ -103,27 +103,20 @@ impl Fleet {
         let listed = self.orchestrator.pods.iter();
         let listed = listed.filter(|pod| is_listed(pod, at));
         let mut pods: Vec<_> = listed.map(|pod| self.pod(pod, at)).collect();
-        pods.extend(self.exporters.iter().map(|exporter| {
-            Pod {
-                namespace: exporter.namespace.into(),
-                name: exporter.pod.as_str().into(),
-                labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
-                node: Some(
-                    self.machines.nodes[exporter.node as usize]
-                        .name
-                        .as_str()
-                        .into(),
-                ),
-                phase: PodPhase::Running,
-                terminating: false,
-                started: Some(self.machines.long_ago()),
-                running_since: Some(self.machines.long_ago()),
-                ended: None,
-                gpus: 0,
-                uncounted: false,
-                daemon: true,
-                owners: vec![exporters],
-            }
+        pods.extend(self.exporters.iter().map(|exporter| Pod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+            node: Some(self.node_name(exporter.node).into()),
+            phase: PodPhase::Running,
+            terminating: false,
+            started: Some(self.machines.long_ago()),
+            running_since: Some(self.machines.long_ago()),
+            ended: None,
+            gpus: 0,
+            uncounted: false,
+            daemon: true,
+            owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
@@ -159,7 +152,7 @@ impl Fleet {
                     ("nvidia.com/gpu.present", "true".into()),
                     (
                         "nvidia.com/gpu.product",
-                        node.model.name().replace(' ', "-").into(),
+                        node.model.facts().0.replace(' ', "-").into(),
                     ),
                 ]),
                 name,
@@ -194,9 +187,7 @@ impl Fleet {
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
         });
-        let exporters = self.exporters.iter();
-        let nodes =
-            exporters.map(|exporter| self.machines.nodes[exporter.node as usize].name.as_str());
+        let nodes = self.exporters.iter().map(|it| self.node_name(it.node));
         let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
         nodes.sort();
         nodes.dedup();
@@ -210,11 +201,10 @@ impl Fleet {
             namespace: Arc::clone(&pod.plan.namespace),
             name: Arc::clone(&pod.plan.name),
             labels: Labels::from_pairs([("app", Arc::clone(&pod.plan.app))]),
-            node: Some(self.machines.nodes[pod.node as usize].name.as_str().into()),
-            phase: if running {
-                PodPhase::Running
-            } else {
-                PodPhase::Finished
+            node: Some(self.node_name(pod.node).into()),
+            phase: match running {
+                true => PodPhase::Running,
+                false => PodPhase::Finished,
             },
             terminating: false,
             started: Some(pod.from),
@@ -225,6 +215,10 @@ impl Fleet {
             daemon: false,
             owners: pod.plan.owners.clone(),
         }
+    }
+
+    fn node_name(&self, node: u32) -> &str {
+        &self.machines.nodes[node as usize].name
     }
 
     fn exporter_workload(&self) -> Workload {
