@@ -1,4 +1,4 @@
-//! Columns of text, each as wide as its widest cell.
+//! Columns of text, each as wide as its widest cell, and numbers as their cells show them.
 
 use apimachinery::letters::escaped;
 
@@ -37,6 +37,19 @@ pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+pub(super) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
+    known.map_or_else(|| "–".to_owned(), text)
+}
+
+pub(super) fn count(known: Option<i32>) -> String {
+    shown(known, |number| number.to_string())
+}
+
+/// A number with at most one digit after the point.
+pub(super) fn whole(number: f64) -> String {
+    format!("{number:.1}").trim_end_matches(".0").to_owned()
 }
 
 pub(super) fn is_number(cell: &str) -> bool {

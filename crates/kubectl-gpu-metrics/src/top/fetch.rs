@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
+use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode, within};
@@ -14,7 +15,7 @@ use crate::kinds;
 use crate::values::CUSTOM;
 
 use super::objects::ClusterObjects;
-use super::rows::Row;
+use super::rows::{Gpu, Row};
 use super::{TopArgs, What};
 
 /// Kinds that own pods.
@@ -70,6 +71,21 @@ impl Found {
         })
     }
 
+    /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
+    pub(crate) fn gpus(&mut self) -> Vec<Gpu> {
+        let mut gpus = Vec::new();
+        for row in &mut self.rows {
+            for mut gpu in row.devices.drain(..) {
+                if gpu.shared_with > 0 {
+                    self.notes.insert(HOLDERS_UNNAMED.to_owned());
+                }
+                gpu.node.clone_from(&row.name);
+                gpus.push(gpu);
+            }
+        }
+        gpus
+    }
+
     /// Adds the nodes with GPUs of which no series tells.
     fn add(&mut self, nodes: &BTreeSet<String>) {
         let known: BTreeSet<String> = self.rows.iter().map(|row| row.name.clone()).collect();
@@ -84,6 +100,14 @@ impl Found {
             self.rows.sort_by(|a, b| a.name.cmp(&b.name));
         }
     }
+}
+
+/// A note on GPUs that are not listed because no series names their node.
+pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
+    let more = all.checked_sub(listed).filter(|more| *more > 0)?;
+    Some(format!(
+        "GPUs without a node in their series, which are not listed: {more}"
+    ))
 }
 
 /// The requested rows, by namespace and name.

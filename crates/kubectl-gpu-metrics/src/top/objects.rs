@@ -19,9 +19,9 @@ use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
 use crate::cluster::{Cluster, autoscalers};
+use crate::table::{count, shown, whole};
 use crate::values::{FindingList, List, grouped};
 
-use super::cells::{count, shown, whole};
 use super::{TopArgs, What};
 
 #[derive(Debug, Default)]

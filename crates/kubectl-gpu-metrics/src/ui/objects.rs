@@ -10,7 +10,7 @@ use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
 use crate::Failure;
 use crate::chart::sparkline;
 use crate::cluster::Cluster;
-use crate::top::cells::whole;
+use crate::table::whole;
 use crate::top::fetch::{self, Found};
 use crate::top::rows::{COLUMNS, Row, meaning};
 use crate::top::{Column, TopArgs, What};

@@ -12,8 +12,7 @@ use crate::Failure;
 use crate::check::live::data;
 use crate::explain::text::{clock, number};
 use crate::inspect::Look;
-use crate::top::device::Gpu;
-use crate::top::rows::Row;
+use crate::top::rows::{Gpu, Row};
 
 use super::findings::list;
 use super::fleet::nodes;
