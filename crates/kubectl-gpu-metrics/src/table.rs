@@ -7,10 +7,8 @@ pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| escaped(cell).chars().count())
-            .max()
-            .unwrap_or(0)
+        let lengths = cells.map(|cell| escaped(cell).chars().count());
+        lengths.max().unwrap_or(0)
     };
     (0..columns).map(width).collect()
 }
@@ -19,12 +17,11 @@ pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
 /// sign are right-aligned, others left-aligned.
 pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
     let widths = widths(rows);
-    let numeric: Vec<bool> = (0..widths.len())
-        .map(|column| {
-            let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
-            cells.all(|cell| is_number(cell))
-        })
-        .collect();
+    let numeric = |column: usize| {
+        let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
+        cells.all(|cell| is_number(cell))
+    };
+    let numeric: Vec<bool> = (0..widths.len()).map(numeric).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).zip(&numeric);
         let padded = cells.map(|((cell, width), numeric)| {

@@ -19,8 +19,10 @@ pub(crate) const fn mark(severity: Severity) -> &'static str {
 pub(super) fn page(report: &Report, output: CheckOutput, success: bool) -> String {
     match output {
         CheckOutput::Json => {
-            let value =
-                json!({"success": success, "findings": report.findings, "skipped": report.skipped});
+            let Report {
+                findings, skipped, ..
+            } = report;
+            let value = json!({"success": success, "findings": findings, "skipped": skipped});
             serde_json::to_string_pretty(&value).unwrap_or_default()
         }
         CheckOutput::Text => text(report).trim_end().to_owned(),
@@ -42,17 +44,9 @@ fn place(finding: &Finding) -> String {
 fn text(report: &Report) -> String {
     let mut parts: Vec<String> = Vec::new();
     for it in &report.findings {
-        let mut part = wrapped(
-            &format!(
-                "{} {}  {}\n  {}\n  → {}\n",
-                mark(it.severity),
-                it.code,
-                place(it),
-                it.message,
-                it.remedy
-            ),
-            2,
-        );
+        let head = format!("{} {}  {}", mark(it.severity), it.code, place(it));
+        let part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
+        let mut part = wrapped(&part, 2);
         // A line break would make it several commands.
         if let Some(command) = &it.command {
             part.push_str(&format!("    {command}\n"));

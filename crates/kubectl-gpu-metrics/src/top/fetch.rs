@@ -150,10 +150,8 @@ pub(crate) fn named(what: What, name: &str) -> (Option<String>, String) {
     match what {
         What::Pods => (Some(before.to_owned()), bare.to_owned()),
         What::Workloads => {
-            let (namespace, kind) = match before.rsplit_once('/') {
-                Some((namespace, kind)) => (Some(namespace), kind),
-                None => (None, before),
-            };
+            let parts = before.rsplit_once('/');
+            let (namespace, kind) = parts.map_or((None, before), |(of, kind)| (Some(of), kind));
             let known = kinds::known();
             let resource = known.of_request(kind).map(Kind::resource);
             match resource.filter(|it| WORKLOADS.contains(&&**it)) {
@@ -172,9 +170,7 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
         Some(namespace) => format!(
             "no object in namespace {namespace}{labels} holds reported GPUs or requests GPUs: use -A for all namespaces"
         ),
-        None => {
-            format!("no object in the cluster{labels} holds reported GPUs or requests GPUs")
-        }
+        None => format!("no object in the cluster{labels} holds reported GPUs or requests GPUs"),
     }
 }
 
@@ -201,9 +197,7 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
         };
         let path = format!("{path}/{}", encode(bare));
         match cluster.read::<serde_json::Value>(&path).await {
-            Ok(_) => {
-                return Ok(format!("{of} holds no reported GPU, and requests none"));
-            }
+            Ok(_) => return Ok(format!("{of} holds no reported GPU, and requests none")),
             Err(CallError::NotFound(_)) => {}
             Err(error) => return Err(Failure::Failed(error.to_string())),
         }

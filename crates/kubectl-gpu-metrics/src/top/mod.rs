@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::signals::Signals;
-use super::unread::{UNREAD, trouble};
 use super::wrap::{print, shown, wrapped};
 use super::{Failure, table};
 use fetch::{Found, of_no_node};

@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-
 use crate::Failure;
 use crate::top::fetch::{self, Found, of_no_node};
 use crate::top::rows::{GPU_COLUMNS, Gpu, Row, meaning};
 use crate::top::{TopArgs, What};
 
 use super::html::{cell, described, name, table, words};
-use super::query::link;
+use super::query::why;
 use super::{Ask, Content};
 
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
@@ -120,7 +118,7 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
         let mut texts = gpu.cells();
         texts.rotate_left(1);
         let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
-        cells[0] = name(&texts[0], &why(&gpu.node));
+        cells[0] = name(&texts[0], &why("nodes", "", &gpu.node));
         cells[POD] = words(&texts[POD]);
         cells
     };
@@ -163,11 +161,6 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     }
 }
 
-fn why(node: &str) -> String {
-    let metric = ("metric", MEMORY_UTILIZATION);
-    link("why", [("resource", "nodes"), ("name", node), metric])
-}
-
 fn square(of: Does) -> Markup {
     let shown = Does::ALL.iter().find(|(does, ..)| *does == of);
     html! {
@@ -180,7 +173,7 @@ fn square(of: Does) -> Markup {
 fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
-    cells[0] = name(&row.name, &why(&row.name));
+    cells[0] = name(&row.name, &why("nodes", "", &row.name));
     let words = Does::ALL
         .iter()
         .zip(counts(gpus))

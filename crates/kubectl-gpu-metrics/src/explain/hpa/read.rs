@@ -45,8 +45,8 @@ impl Reading {
         let minor = cluster::minor_version(&cluster.client).await;
         let flags = flags.or_defaults(minor.unwrap_or(hpa::NEWEST));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
-        let (scale, selector) = match Target::of(cluster, namespace, &hpa.scaled).await {
-            Ok(Target { scale, selector }) => (Ok(scale), selector),
+        let (scale, selector) = match target(cluster, namespace, &hpa.scaled).await {
+            Ok((scale, selector)) => (Ok(scale), selector),
             Err(error) => (Err(told(error)?), String::new()),
         };
         let mut reading = Self {
@@ -102,11 +102,8 @@ async fn autoscaler(
     };
     let all = cluster.read::<List<HorizontalPodAutoscaler>>(base).await;
     Err(Failure::Failed(match all {
-        Ok(all) => {
-            let names = all
-                .items
-                .iter()
-                .filter_map(|it| it.metadata.name.as_deref());
+        Ok(List { items }) => {
+            let names = items.iter().filter_map(|it| it.metadata.name.as_deref());
             format!("{said}{}", hint(name, names))
         }
         Err(CallError::NotFound(_)) => {
@@ -118,31 +115,23 @@ async fn autoscaler(
     }))
 }
 
-struct Target {
-    scale: TargetScale,
-    selector: String,
-}
-
-impl Target {
-    async fn of(
-        cluster: &Cluster,
-        namespace: &str,
-        target: &CrossVersionObjectReference,
-    ) -> Result<Self, CallError> {
-        let version = target.api_version.as_deref().unwrap_or("v1");
-        let resource = plural(cluster, version, &target.kind).await?;
-        let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
-        let path = format!("{root}/{place}{resource}/{name}/scale");
-        let scale: ApiScale = cluster.read(&path).await?;
-        let status = scale.status.unwrap_or_default();
-        Ok(Self {
-            scale: TargetScale {
-                spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
-                status_replicas: status.replicas,
-            },
-            selector: status.selector.unwrap_or_default(),
-        })
-    }
+/// The scale of an autoscaler's target, and the selector of its pods.
+async fn target(
+    cluster: &Cluster,
+    namespace: &str,
+    target: &CrossVersionObjectReference,
+) -> Result<(TargetScale, String), CallError> {
+    let version = target.api_version.as_deref().unwrap_or("v1");
+    let resource = plural(cluster, version, &target.kind).await?;
+    let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
+    let path = format!("{root}/{place}{resource}/{name}/scale");
+    let scale: ApiScale = cluster.read(&path).await?;
+    let status = scale.status.unwrap_or_default();
+    let replicas = TargetScale {
+        spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
+        status_replicas: status.replicas,
+    };
+    Ok((replicas, status.selector.unwrap_or_default()))
 }
 
 /// Whether other autoscalers select the same pods.
@@ -164,7 +153,7 @@ async fn selection(
     let labels = &labels;
     let reads = all.iter().map(|other| async move {
         let scaled = &other.spec.as_ref()?.scale_target_ref;
-        let Target { selector, .. } = Target::of(cluster, namespace, scaled).await.ok()?;
+        let (_, selector) = target(cluster, namespace, scaled).await.ok()?;
         let theirs = Parsed::parse(&selector).ok()?;
         let takes = !selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
         let name = other.metadata.name.clone().unwrap_or_default();

@@ -115,20 +115,15 @@ async fn of_use(
     resource: &str,
     container: Option<&str>,
 ) -> Result<MetricsAnswer, CallError> {
-    let path = format!(
-        "{RESOURCE}/{}/pods?labelSelector={}",
-        encode(namespace),
-        encode(selector)
-    );
+    let (namespace, selector) = (encode(namespace), encode(selector));
+    let path = format!("{RESOURCE}/{namespace}/pods?labelSelector={selector}");
     let list: List<PodUse> = cluster.read(&path).await?;
     let samples = list.items.into_iter().map(|pod| {
         let counted = pod.containers.iter();
         let counted = counted.filter(|used| container.is_none_or(|name| used.name == name));
+        let usage = counted.filter_map(|used| Some(used.usage.get(resource)?.0));
         let sample = PodMetric {
-            milli: counted
-                .filter_map(|used| used.usage.get(resource))
-                .map(|milli| milli.0)
-                .sum(),
+            milli: usage.sum(),
             at: time(&pod.timestamp),
             window: parse_duration(&pod.window).unwrap_or(NO_WINDOW),
         };
