@@ -192,6 +192,11 @@ impl Scenario {
     }
 }
 
+/// The one that the `index`-th gets where they are dealt in turn.
+pub(super) fn dealt<T: Copy>(all: &[T], index: usize) -> Option<T> {
+    all.get(index % all.len().max(1)).copied()
+}
+
 /// Whether every `every`-th of a kind includes the `index`-th.
 pub(super) const fn picks(every: u32, index: u32) -> bool {
     every > 0 && index % every == every - 1

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::exporter::{Exporter, Pairs};
 use super::machines::Machines;
 use super::random::Noise;
-use super::scenario::LabelScheme;
+use super::scenario::{LabelScheme, dealt};
 use apimachinery::time::{Timestamp, millis};
 
 impl LabelScheme {
@@ -60,18 +60,8 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Scrape
     for replica in 0..path.replicas.max(1) {
         for job in 0..jobs {
             for (exporter, scraped) in exporters.iter().enumerate() {
-                let scheme = path.second_job.filter(|_| job == 1);
-                let scheme = scheme.unwrap_or_else(|| {
-                    let turn = exporter % path.schemes.len().max(1);
-                    let scheme = path.schemes.get(turn).copied();
-                    scheme.unwrap_or(LabelScheme::HonorFalse)
-                });
-                targets.push(ScrapeTarget::new(
-                    machines,
-                    (exporter, scraped),
-                    scheme,
-                    (job, replica),
-                ));
+                let turn = (job, replica);
+                targets.push(ScrapeTarget::new(machines, (exporter, scraped), turn));
             }
         }
     }
@@ -82,10 +72,12 @@ impl ScrapeTarget {
     fn new(
         machines: &Machines,
         (exporter, scraped): (usize, &Exporter),
-        scheme: LabelScheme,
         (job, replica): (usize, u32),
     ) -> Self {
         let path = &machines.scenario.scrape;
+        let scheme = path.second_job.filter(|_| job == 1);
+        let scheme = scheme.or_else(|| dealt(&path.schemes, exporter));
+        let scheme = scheme.unwrap_or(LabelScheme::HonorFalse);
         let number = (exporter as u64) << 8 | (job as u64) << 4 | u64::from(replica);
         let noise = machines.noise.at(15).at(number);
         let interval = millis(path.interval).max(1);
@@ -159,10 +151,9 @@ impl ScrapeTarget {
             if value.is_empty() {
                 continue;
             }
-            let name = if !honor && own(&name) {
-                exported(&name)
-            } else {
-                name
+            let name = match !honor && own(&name) {
+                true => Cow::Owned(format!("exported_{name}")),
+                false => name,
             };
             pairs.push((name, value));
         }
@@ -175,14 +166,5 @@ impl ScrapeTarget {
         }
         pairs.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         pairs
-    }
-}
-
-fn exported(name: &str) -> Cow<'static, str> {
-    match name {
-        "container" => Cow::Borrowed("exported_container"),
-        "namespace" => Cow::Borrowed("exported_namespace"),
-        "pod" => Cow::Borrowed("exported_pod"),
-        _ => Cow::Owned(format!("exported_{name}")),
     }
 }
