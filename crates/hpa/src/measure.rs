@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Situation;
 use super::pods::{Groups, PodMetric, ResourceRequests, group};
 use super::printed::counted;
-use super::ratio::{Milli, Ratio, Tolerances, Verdict};
+use super::ratio::{Milli, Tolerances, Verdict, four_decimals};
 
 /// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Mean {
     /// Percent of the requests, rounded down.
     pub(crate) percent: Option<i32>,
     /// Mean or percent, divided by the target.
-    ratio: Ratio,
+    ratio: f64,
 }
 
 /// The substitute for missing values.
@@ -100,7 +100,7 @@ impl Measure<'_> {
             mean: Milli(mean),
             requested,
             percent,
-            ratio: Ratio(ratio),
+            ratio,
         })
     }
 
@@ -156,7 +156,7 @@ impl PodsStep {
     ) -> Result<Self, String> {
         let nothing = || "no metrics returned matched known pods".to_owned();
         let mean = measure.of(&values).ok_or_else(nothing)?;
-        let ratio = mean.ratio.0;
+        let ratio = mean.ratio;
         let with_unready = !groups.unready.is_empty() && ratio > 1.0;
         let (mut filled, mut second, mut multiplied) = (None, ratio, groups.ready.len());
         if with_unready || !groups.missing.is_empty() {
@@ -164,7 +164,7 @@ impl PodsStep {
             let unready = groups.unready.iter().filter(|_| with_unready);
             values.extend(unready.clone().map(|left| (left.pod.clone(), 0)));
             let mean = measure.of(&values).ok_or_else(nothing)?;
-            (second, multiplied) = (mean.ratio.0, values.len());
+            (second, multiplied) = (mean.ratio, values.len());
             filled = Some(Filled {
                 missing: groups.missing.len(),
                 missing_as,
@@ -212,7 +212,7 @@ fn fill(values: &mut Values, groups: &Groups, measure: Measure<'_>, ratio: f64) 
 
 impl fmt::Display for Mean {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sum, mean, ratio) = (self.sum, self.mean, self.ratio);
+        let (sum, mean, ratio) = (self.sum, self.mean, four_decimals(self.ratio));
         let pods = counted(self.values, "pod");
         match (self.requested, self.percent) {
             (Some(requested), Some(percent)) => {
