@@ -3,7 +3,6 @@
 
 mod flags;
 pub(crate) mod read;
-mod values;
 
 use std::time::Duration;
 

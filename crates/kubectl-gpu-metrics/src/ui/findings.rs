@@ -8,7 +8,7 @@ use findings::{Report, Severity, codes};
 
 use crate::Failure;
 use crate::check::live::look_at;
-use crate::check::print::mark;
+use crate::check::mark;
 
 use super::query::link;
 use super::{Ask, Content, markdown};
