@@ -2,11 +2,10 @@
 //! (docs/exporter.md, "How a GPU gets its pod").
 
 use super::exporter::Exporter;
-use super::field::Field;
 use super::fleet::Fleet;
 use super::orchestrator::{Holder, Tenancy};
 use super::overrides::Overrides;
-use super::profile::Profile;
+use super::profile::{Field, Profile};
 use super::scenario::SharingMode;
 use apimachinery::time::{Timestamp, millis};
 

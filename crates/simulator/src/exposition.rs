@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use super::exporter::{self, Exporter};
-use super::field::Field;
 use super::fleet::Fleet;
 use super::overrides::{NONE, Overrides};
-use super::profile::Profile;
+use super::profile::{Field, Profile};
 use super::sampler::SENTINEL_INT;
 use apimachinery::time::Timestamp;
 

@@ -3,11 +3,11 @@
 //! Every field is read once per exporter interval I, at a phase of the node's own;
 //! between two readings the exporter repeats the last one.
 
-use super::field::Field;
 use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
+use super::profile::Field;
 use apimachinery::time::{Timestamp, millis};
 
 /// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
