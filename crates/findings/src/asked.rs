@@ -43,13 +43,9 @@ pub(super) fn is_percentage(metric: &Metric) -> bool {
     match measure(metric) {
         Some(Measure::OriginalAverage) => true,
         Some(Measure::Devices { value, reducer, .. }) => {
-            let is_percent = matches!(
-                value,
-                DeviceValue::MemoryUtilization
-                    | DeviceValue::GpuUtilization
-                    | DeviceValue::MemoryUsedPercent
-            );
-            is_percent && reducer != Reducer::Sum
+            use DeviceValue::{GpuUtilization, MemoryUsedPercent, MemoryUtilization};
+            let percent = [MemoryUtilization, GpuUtilization, MemoryUsedPercent];
+            percent.contains(&value) && reducer != Reducer::Sum
         }
         _ => false,
     }

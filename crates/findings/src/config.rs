@@ -25,14 +25,10 @@ pub fn refused(object: &str, error: &str) -> Finding {
 /// leaves out.
 #[must_use]
 pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
-    let left_out = faults.iter().map(|fault| {
-        Finding::new(
-            &GM601,
-            object,
-            fault.clone(),
-            "correct what the message names: until then it is skipped, or has no values",
-        )
-    });
+    let remedy = "correct what the message names: until then it is skipped, or has no values";
+    let left_out = faults
+        .iter()
+        .map(|fault| Finding::new(&GM601, object, fault, remedy));
     let mut found: Vec<Finding> = left_out.collect();
     for (list, groups) in LISTS {
         let rules = file.get(list).and_then(Value::as_array);
@@ -78,25 +74,18 @@ fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<
         (!name.is_empty() && !name.contains('$')).then(|| name.to_owned())
     };
     let own = name(&rules[index])?;
-    let earlier = rules[..index]
-        .iter()
-        .position(|rule| name(rule).as_ref() == Some(&own))?;
+    let mut earlier = rules[..index].iter();
+    let earlier = earlier.position(|rule| name(rule).as_ref() == Some(&own))?;
     let message = format!(
         "{list}[{index}]: has the same name, {own}, as {list}[{earlier}]: where both match series, only this one is used"
     );
-    Some(Finding::new(
-        &GM601,
-        object,
-        message,
-        "give them different names, or merge them into one rule",
-    ))
+    let remedy = "give them different names, or merge them into one rule";
+    Some(Finding::new(&GM601, object, message, remedy))
 }
 
 /// Flags of a container that have no effect here, in the server's own messages.
 #[must_use]
 pub fn flags(object: &str, sentences: &[String]) -> Vec<Finding> {
-    let found = sentences
-        .iter()
-        .map(|sentence| Finding::new(&GM602, object, sentence.clone(), "remove the flag"));
-    found.collect()
+    let found = |sentence| Finding::new(&GM602, object, sentence, "remove the flag");
+    sentences.iter().map(found).collect()
 }

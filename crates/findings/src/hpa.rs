@@ -172,23 +172,17 @@ fn misspelt_key(object: &str, metric: &Metric) -> Vec<Finding> {
     let bad = setting(metric, "window").and_then(|text| parse_duration(text).err());
     if let Some(error) = bad {
         let message = format!("{name}: the key window: {error}");
-        found.push(Finding::new(
-            &GM502,
-            object,
-            message,
-            "write a duration: window: 2m",
-        ));
+        let remedy = "write a duration: window: 2m";
+        found.push(Finding::new(&GM502, object, message, remedy));
     }
     let formula = setting(metric, "formula").filter(|name| Formula::from_name(name).is_none());
     if let Some(formula) = formula {
         let message = format!("{name}: there is no formula {formula}");
-        let names = Formula::ALL.map(Formula::name).join(", ");
-        found.push(Finding::new(
-            &GM502,
-            object,
-            message,
-            format!("write one of {names}"),
-        ));
+        let remedy = format!(
+            "write one of {}",
+            Formula::ALL.map(Formula::name).join(", ")
+        );
+        found.push(Finding::new(&GM502, object, message, remedy));
     }
     found
 }
@@ -220,12 +214,8 @@ fn target(object: &str, metric: &Metric, tolerance: f64) -> Option<Finding> {
     if target <= 1000 {
         let message = format!("{name} is a percentage from 0 to 100, and the target is {text}");
         let percent = milli_text(target.saturating_mul(100));
-        return Some(Finding::new(
-            &GM505,
-            object,
-            message,
-            format!("write {percent:?} if {percent} percent is meant"),
-        ));
+        let remedy = format!("write {percent:?} if {percent} percent is meant");
+        return Some(Finding::new(&GM505, object, message, remedy));
     }
     // The controller keeps the replicas while value ÷ target is at most 1 + tolerance.
     let thousandths = (tolerance * 1000.0).round() as i64;
@@ -243,9 +233,8 @@ fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
     measure(metric)?;
     let window = parse_duration(setting(metric, "window")?).ok()?;
     let seconds = hpa.behavior.as_ref().and_then(|it| it.down.window);
-    let stabilization = seconds
-        .and_then(|it| u64::try_from(it).ok())
-        .unwrap_or(STABILIZATION);
+    let seconds = seconds.and_then(|it| u64::try_from(it).ok());
+    let stabilization = seconds.unwrap_or(STABILIZATION);
     (window.as_secs() > stabilization).then(|| {
         let text = format_duration(window);
         let message = format!(
@@ -294,9 +283,7 @@ fn never_wakes(
         let of_gpus = measure(metric).is_some() && !is_of_cluster(metric);
         matches!(metric.source, MetricSource::Pods { .. }) || of_gpus
     };
-    let only_these = asked.len() == hpa.metrics.len();
-    let all = only_these && asked.iter().all(sleeps);
-    if all {
+    if asked.len() == hpa.metrics.len() && asked.iter().all(sleeps) {
         let message = "minReplicas is 0 and all metrics depend on GPUs that pods hold: without pods there is no value, and the HPA cannot scale up";
         let gate = match flags.scales_to_zero() {
             true => String::new(),
@@ -332,9 +319,8 @@ fn without_value(object: &str, hpa: &Hpa) -> Option<Finding> {
         "FailedGetObjectMetric",
         "FailedGetExternalMetric",
     ];
-    let told = reasons
-        .iter()
-        .find_map(|reason| hpa.status.message(reason))?;
+    let mut told = reasons.iter().filter_map(|it| hpa.status.message(it));
+    let told = told.next()?;
     let known = ANSWERS.iter().find(|(words, _)| told.contains(words));
     let remedy = match known {
         Some((_, remedy)) => (*remedy).to_owned(),
@@ -353,12 +339,8 @@ fn scale_target(object: &str, hpa: &Hpa) -> Option<Finding> {
     let known = SCALED.iter().find(|(kind, _)| *kind == target.kind);
     if let Some((_, right)) = known.filter(|(_, right)| *right != version) {
         let message = format!("scaleTargetRef {name}: this kind is not in apiVersion {version:?}");
-        return Some(Finding::new(
-            &GM514,
-            object,
-            message,
-            format!("write apiVersion: {right}"),
-        ));
+        let remedy = format!("write apiVersion: {right}");
+        return Some(Finding::new(&GM514, object, message, remedy));
     }
     let told = hpa.status.message("FailedGetScale")?;
     let remedy = format!(

@@ -40,11 +40,10 @@ pub fn shut_out<'p>(
     pods: &[LabelMap],
     client: &ConnectingPods,
 ) -> Option<&'p NetworkPolicy> {
-    let shutting: Option<Vec<_>> = pods
+    let shutting = pods
         .iter()
-        .map(|labels| shut_out_of_pod(policies, labels, client))
-        .collect();
-    shutting?.first().copied()
+        .map(|labels| shut_out_of_pod(policies, labels, client));
+    shutting.collect::<Option<Vec<_>>>()?.first().copied()
 }
 
 fn shut_out_of_pod<'p>(
@@ -62,11 +61,8 @@ fn shut_out_of_pod<'p>(
     let mut of_pod = policies.iter().filter(selects);
     let first = of_pod.clone().next()?;
     let is_let_in = of_pod.any(|policy| {
-        let mut rules = policy
-            .spec
-            .iter()
-            .flat_map(|spec| spec.ingress.iter().flatten());
-        rules.any(|rule| lets_in(policy, rule, client))
+        let rules = policy.spec.iter().flat_map(|spec| &spec.ingress);
+        rules.flatten().any(|rule| lets_in(policy, rule, client))
     });
     (!is_let_in).then_some(first)
 }

@@ -32,10 +32,8 @@ fn scaled_by(scaled_object: &ScaledObject) -> [&str; 3] {
 
 /// The name of the HPA that KEDA creates for a ScaledObject, or takes over.
 fn own_hpa(scaled_object: &ScaledObject) -> String {
-    match text(
-        scaled_object,
-        "/spec/advanced/horizontalPodAutoscalerConfig/name",
-    ) {
+    const NAME: &str = "/spec/advanced/horizontalPodAutoscalerConfig/name";
+    match text(scaled_object, NAME) {
         "" => format!("keda-hpa-{}", text(scaled_object, "/metadata/name")),
         named => named.to_owned(),
     }

@@ -7,7 +7,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 };
 use serde_json::{Value, json};
 
-use super::codes::{GM101, GM102, GM103, GM104};
+use super::codes::{Code, GM101, GM102, GM103, GM104};
 use super::{Finding, Severity, availability, kubectl, quoted};
 use apimachinery::time::Timestamp;
 
@@ -82,9 +82,8 @@ impl Registered {
 
     /// Whether the Service has the label of the server's objects.
     fn has_label(&self) -> bool {
-        let metadata = self.service.as_ref().map(|it| &it.metadata);
-        let label = metadata.and_then(|it| it.labels.as_ref()?.get(LABEL));
-        label.is_some_and(|label| label == NAME)
+        let service = self.service.as_ref();
+        service.is_some_and(|it| has_label(&it.metadata))
     }
 
     /// Namespace and name of the Helm release of the Service.
@@ -93,9 +92,14 @@ impl Registered {
         release(&self.service.as_ref()?.metadata)
     }
 
-    fn finding(&self, code: &super::codes::Code, message: String, remedy: &str) -> Finding {
+    fn finding(&self, code: &Code, message: impl Into<String>, remedy: &str) -> Finding {
         Finding::new(code, format!("APIService {}", self.name), message, remedy)
     }
+}
+
+fn has_label(metadata: &ObjectMeta) -> bool {
+    let label = metadata.labels.as_ref().and_then(|it| it.get(LABEL));
+    label.is_some_and(|label| label == NAME)
 }
 
 fn release(metadata: &ObjectMeta) -> Option<[String; 2]> {
@@ -164,22 +168,15 @@ pub fn check_resource(
     let Some(object) = &registered.object else {
         return Vec::new();
     };
-    let labels = object.metadata.labels.as_ref();
-    let has_label = labels
-        .and_then(|it| it.get(LABEL))
-        .is_some_and(|it| it == NAME);
     let is_home = home.is_some() && registered.place() == home;
-    if registered.answers == AnsweringServer::Other || !(is_home || has_label) {
+    let is_ours = is_home || has_label(&object.metadata);
+    if registered.answers == AnsweringServer::Other || !is_ours {
         return Vec::new();
     }
     let mut found = own(registered, now);
-    let condition = registered.available();
-    let is_left = condition.is_some_and(|it| {
-        it.reason.as_deref() == Some("ServiceNotFound")
-            || it
-                .message
-                .as_deref()
-                .is_some_and(|it| it.ends_with(": 404"))
+    let is_left = registered.available().is_some_and(|it| {
+        let message = it.message.as_deref().unwrap_or_default();
+        it.reason.as_deref() == Some("ServiceNotFound") || message.ends_with(": 404")
     });
     for finding in found.iter_mut().filter(|it| is_left && it.code == GM102.id) {
         finding.remedy = "put resourceRules into the configuration, or delete the APIService: without a server behind it namespaces cannot be deleted".to_owned();
@@ -234,7 +231,7 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
-    let missing = |remedy| registered.finding(&GM102, "does not exist".to_owned(), remedy);
+    let missing = |remedy| registered.finding(&GM102, "does not exist", remedy);
     match home {
         None => missing("install the server: docs/install.md"),
         Some(home) => missing("create it again").with_command(again(registered.name, home)),
@@ -263,9 +260,8 @@ fn again(name: &str, home: &Registered) -> Option<String> {
 
 /// Findings about an APIService that leads to the server.
 fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
-    let left = registered
-        .authority_ends
-        .map(|ends| ends.secs() - now.secs());
+    let ends = registered.authority_ends;
+    let left = ends.map(|ends| ends.secs() - now.secs());
     let has_ended = left.is_some_and(|left| left <= 0);
     let mut found = Vec::new();
     // The expired authority explains why it cannot be verified.
@@ -273,8 +269,7 @@ fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {
         let message =
-            "insecureSkipTLSVerify: kube-apiserver does not verify the server's certificate"
-                .to_owned();
+            "insecureSkipTLSVerify: kube-apiserver does not verify the server's certificate";
         let remedy = "start the server without --cert-dir and --tls-cert-file: it then writes caBundle and removes the field; or put the authority of its certificate into caBundle and remove the field";
         let finding = registered.finding(&GM103, message, remedy);
         found.push(finding.with_severity(Severity::Warning));
@@ -316,7 +311,7 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
             return Some(registered.finding(&GM103, message, remedy));
         }
         let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there";
-        return Some(registered.finding(&GM103, message.to_owned(), remedy));
+        return Some(registered.finding(&GM103, message, remedy));
     }
     let remedy = availability::remedy(reason, message);
     Some(registered.finding(&GM102, format!("{reason}: {message}"), remedy))

@@ -109,26 +109,19 @@ impl Role {
         Self::Certificates,
     ];
 
-    /// The name of the binding, and of the role unless it is Kubernetes' own.
-    fn name(self, of: &Installed) -> String {
-        let suffix = match self {
-            Self::Inventory => "inventory",
-            Self::Reviews => "auth-delegator",
-            Self::Authentication => "authentication-reader",
-            Self::Registration => "registration",
-            Self::Certificates => "certificates",
-            Self::Autoscaler => "autoscaler",
-        };
-        format!("{}:{suffix}", of.service)
-    }
-
+    /// The name of the binding, and of the role unless it is Kubernetes' own; and
     /// Kubernetes' own role for it.
-    const fn built_in(self) -> Option<&'static str> {
-        match self {
-            Self::Reviews => Some("system:auth-delegator"),
-            Self::Authentication => Some("extension-apiserver-authentication-reader"),
-            _ => None,
-        }
+    fn names(self, of: &Installed) -> (String, Option<&'static str>) {
+        const READER: &str = "extension-apiserver-authentication-reader";
+        let (suffix, built_in) = match self {
+            Self::Inventory => ("inventory", None),
+            Self::Reviews => ("auth-delegator", Some("system:auth-delegator")),
+            Self::Authentication => ("authentication-reader", Some(READER)),
+            Self::Registration => ("registration", None),
+            Self::Certificates => ("certificates", None),
+            Self::Autoscaler => ("autoscaler", None),
+        };
+        (format!("{}:{suffix}", of.service), built_in)
     }
 
     /// The namespace of a Role; `None`: a ClusterRole.
@@ -143,8 +136,8 @@ impl Role {
     /// Kind and name of the role.
     fn role(self, of: &Installed) -> (&'static str, String) {
         let kind = self.namespace(of).map_or("ClusterRole", |_| "Role");
-        let name = self.built_in().map(str::to_owned);
-        (kind, name.unwrap_or_else(|| self.name(of)))
+        let (name, built_in) = self.names(of);
+        (kind, built_in.map_or(name, str::to_owned))
     }
 
     fn rules(self, of: &Installed) -> Vec<Rule<'_>> {
@@ -237,7 +230,8 @@ impl Role {
         let (kind, role) = self.role(of);
         let (namespace, account) = self.account(of);
         let version = format!("{RBAC}/v1");
-        let mut metadata = json!({"name": self.name(of)});
+        let (name, built_in) = self.names(of);
+        let mut metadata = json!({"name": name});
         if let Some(namespace) = self.namespace(of) {
             metadata["namespace"] = json!(namespace);
         }
@@ -247,7 +241,7 @@ impl Role {
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
         });
-        if self.built_in().is_some() {
+        if built_in.is_some() {
             return vec![binding];
         }
         let role = json!({
@@ -282,7 +276,7 @@ impl Role {
         let (kind, role) = self.role(of);
         let place = self.namespace(of);
         let place = place.map_or_else(String::new, |namespace| format!(" in {namespace}"));
-        let rules = self.built_in().map_or(", with all its rules", |_| "");
+        let rules = self.names(of).1.map_or(", with all its rules", |_| "");
         let remedy = format!("bind the {kind} {role}{place} to it{rules}");
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.objects(of)});
         let (namespace, name) = self.account(of);
@@ -305,15 +299,15 @@ fn said(missing: &[Right<'_>]) -> String {
     }
     let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (resource, verbs) in verbs {
-        resources
-            .entry(verbs.join(", "))
-            .or_default()
-            .push(resource);
+        let of_verbs = resources.entry(verbs.join(", ")).or_default();
+        of_verbs.push(resource);
     }
-    let said = resources
-        .iter()
-        .map(|(verbs, resources)| format!("may not {verbs} {}", resources.join(", ")));
-    said.collect::<Vec<_>>().join("; ")
+    let said = |(verbs, of): (String, Vec<String>)| format!("may not {verbs} {}", of.join(", "));
+    resources
+        .into_iter()
+        .map(said)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// A right to read what checks need.

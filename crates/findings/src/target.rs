@@ -96,13 +96,8 @@ pub fn owned_replicas(hpa: &Hpa, metadata: &ObjectMeta) -> Option<Finding> {
         let fields = entry.fields_v1.as_ref();
         fields.is_some_and(|it| it.0.pointer("/f:spec/f:replicas").is_some())
     });
-    let tool = writers.find_map(|entry| {
-        let manager = entry.manager.as_deref()?;
-        TOOLS
-            .iter()
-            .any(|tool| manager.starts_with(tool))
-            .then_some(manager)
-    })?;
+    let is_tool = |manager: &&str| TOOLS.iter().any(|tool| manager.starts_with(tool));
+    let tool = writers.find_map(|entry| entry.manager.as_deref().filter(is_tool))?;
     let target = &hpa.scaled;
     let message = format!(
         "{tool} owns spec.replicas of {} {}: each of its syncs undoes the scaling",
@@ -162,15 +157,15 @@ pub fn capacity(
 ) -> Option<Finding> {
     let most = u64::try_from(hpa.max).ok()?;
     let each = requested(gpus, template.spec.as_ref()?).devices;
-    let short = each.into_iter().find_map(|(name, each)| {
+    let demands = each.into_iter().map(|(name, each)| {
         let there = allocatable.get(name).copied().unwrap_or(0);
-        let needed = u64::from(each) * most;
-        (needed > there).then(|| {
-            format!(
-                "{most} replicas with {each} {name} each need {needed}, and the nodes have {there}"
-            )
-        })
-    })?;
+        (name, each, u64::from(each) * most, there)
+    });
+    let mut short = demands.filter(|(.., needed, there)| needed > there);
+    let (name, each, needed, there) = short.next()?;
+    let message = format!(
+        "{most} replicas with {each} {name} each need {needed}, and the nodes have {there}"
+    );
     let remedy = "lower maxReplicas; no action is needed if a cluster autoscaler adds nodes";
-    Some(Finding::new(&GM513, hpa.to_string(), short, remedy))
+    Some(Finding::new(&GM513, hpa.to_string(), message, remedy))
 }

@@ -71,10 +71,8 @@ impl Default for Behavior {
     }
 }
 
-impl TryFrom<&api::HorizontalPodAutoscalerBehavior> for Behavior {
-    type Error = String;
-
-    fn try_from(behavior: &api::HorizontalPodAutoscalerBehavior) -> Result<Self, String> {
+impl Behavior {
+    pub(super) fn read(behavior: &api::HorizontalPodAutoscalerBehavior) -> Result<Self, String> {
         let (up, down) = (behavior.scale_up.as_ref(), behavior.scale_down.as_ref());
         let defaults = Self::default();
         Ok(Self {
@@ -93,16 +91,16 @@ fn rules(
         return Ok(rules);
     };
     let place = |field: &str| format!("spec.behavior.{side}.{field}");
-    let unknown = |field: &str, word: &str, allowed: &str| {
-        format!("{}: {word:?} is not known; {allowed}", place(field))
-    };
     rules.window = given.stabilization_window_seconds.or(rules.window);
     if let Some(word) = &given.select_policy {
         rules.select = match word.as_str() {
             "Max" => Select::Max,
             "Min" => Select::Min,
             "Disabled" => Select::Disabled,
-            _ => return Err(unknown("selectPolicy", word, "Max, Min or Disabled")),
+            _ => {
+                let allowed = "Max, Min or Disabled";
+                return Err(unknown(&place("selectPolicy"), word, allowed));
+            }
         };
     }
     if let Some(policies) = &given.policies {
@@ -111,7 +109,7 @@ fn rules(
                 percent: match policy.type_.as_str() {
                     "Percent" => true,
                     "Pods" => false,
-                    word => return Err(unknown("policies", word, "Pods or Percent")),
+                    word => return Err(unknown(&place("policies"), word, "Pods or Percent")),
                 },
                 value: policy.value,
                 period: policy.period_seconds,
@@ -126,6 +124,10 @@ fn rules(
         })?);
     }
     Ok(rules)
+}
+
+pub(super) fn unknown(place: &str, word: &str, allowed: &str) -> String {
+    format!("{place}: {word:?} is not known; {allowed}")
 }
 
 /// `Quantity.AsApproximateFloat64` for the range of tolerances: the controller multiplies

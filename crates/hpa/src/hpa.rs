@@ -10,6 +10,7 @@ use serde::Serialize;
 
 pub use super::behavior::Behavior;
 
+use super::behavior::unknown;
 use super::pods::timestamp;
 use super::printed::serialize_printed;
 use super::ratio::Milli;
@@ -42,24 +43,24 @@ impl Hpa {
     /// as kube-apiserver demands for `minReplicas: 0`.
     #[must_use]
     pub fn has_metric_without_pods(&self) -> bool {
-        let without = |metric: &Metric| {
-            let source = &metric.source;
+        let mut sources = self.metrics.iter().map(|metric| &metric.source);
+        sources.any(|it| {
             matches!(
-                source,
+                it,
                 MetricSource::Object { .. } | MetricSource::External { .. }
             )
-        };
-        self.metrics.iter().any(without)
+        })
     }
 }
 
 /// `HorizontalPodAutoscaler team/infer`
 impl fmt::Display for Hpa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            namespace, name, ..
-        } = self;
-        write!(f, "HorizontalPodAutoscaler {namespace}/{name}")
+        write!(
+            f,
+            "HorizontalPodAutoscaler {}/{}",
+            self.namespace, self.name
+        )
     }
 }
 
@@ -84,18 +85,16 @@ impl HpaStatus {
         let Some(given) = given else {
             return Self::default();
         };
-        let values = given.current_metrics.iter().flatten();
-        let values = values.zip(metrics);
+        let values = given.current_metrics.iter().flatten().zip(metrics);
+        let values = values.map(|(value, metric)| {
+            let value = current(value, &metric.source)?;
+            metric.target.same_form(value)
+        });
         Self {
             replicas: given.current_replicas,
             desired: desired(given),
             scaled_at: given.last_scale_time.as_ref().map(timestamp),
-            values: values
-                .map(|(value, metric)| {
-                    let value = current(value, &metric.source)?;
-                    metric.target.same_form(value)
-                })
-                .collect(),
+            values: values.collect(),
             conditions: given.conditions.clone().unwrap_or_default(),
         }
     }
@@ -288,7 +287,7 @@ impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
                 target: MetricTarget::Utilization(80),
             });
         }
-        let behavior = spec.behavior.as_ref().map(Behavior::try_from);
+        let behavior = spec.behavior.as_ref().map(Behavior::read);
         Ok(Self {
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
             name: object.metadata.name.clone().unwrap_or_default(),
@@ -375,16 +374,10 @@ fn read_target(
         MetricSource::External { .. } => MetricTarget::Value(value()?),
         MetricSource::Resource { .. } => {
             let percent = target.average_utilization.filter(|percent| *percent > 0);
-            MetricTarget::Utilization(
-                percent
-                    .ok_or_else(|| format!("{place}.averageUtilization above zero is missing"))?,
-            )
+            let missing = || format!("{place}.averageUtilization above zero is missing");
+            MetricTarget::Utilization(percent.ok_or_else(missing)?)
         }
     })
-}
-
-fn unknown(place: &str, word: &str, allowed: &str) -> String {
-    format!("{place}: {word:?} is not known; {allowed}")
 }
 
 fn quantity(given: Option<&Quantity>, place: &str, field: &str) -> Result<Milli, String> {

@@ -20,7 +20,6 @@ mod sync;
 mod tests;
 mod total;
 pub mod trace;
-mod words;
 
 use std::time::Duration;
 

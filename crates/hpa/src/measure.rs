@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Situation;
 use super::pods::{Groups, PodMetric, ResourceRequests, group};
 use super::printed::counted;
-use super::ratio::{Milli, Ratio, Tolerances, Verdict};
-use super::{ScaledPod, Situation};
+use super::ratio::{Milli, Tolerances, Verdict, four_decimals};
 
 /// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Mean {
     /// Percent of the requests, rounded down.
     pub(crate) percent: Option<i32>,
     /// Mean or percent, divided by the target.
-    ratio: Ratio,
+    ratio: f64,
 }
 
 /// The substitute for missing values.
@@ -34,7 +34,7 @@ enum Filling {
     /// Scaling down: as if each pod were exactly at the target.
     Target,
     /// Scaling down: this percent of the pod's request.
-    Requested(i32),
+    Requested(i64),
     /// Scaling up: zero.
     Zero,
     /// The ratio is exactly 1: none.
@@ -67,14 +67,10 @@ pub(crate) struct PodsStep {
 
 /// The comparison of values with the target.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Measure<'a> {
-    Usage {
-        target: i64,
-    },
-    Utilization {
-        target: i32,
-        requests: &'a ResourceRequests,
-    },
+pub(super) struct Measure<'a> {
+    /// Thousandths; with `requests`, percent of them.
+    pub(super) target: i64,
+    pub(super) requests: Option<&'a ResourceRequests>,
 }
 
 type Values = BTreeMap<String, i64>;
@@ -83,20 +79,18 @@ impl Measure<'_> {
     /// `None` when nothing can be divided.
     fn of(self, values: &Values) -> Option<Mean> {
         let sum = |sum: i64, milli: &i64| sum.wrapping_add(*milli);
-        let is_known = |pod: &String| match self {
-            Self::Usage { .. } => true,
-            Self::Utilization { requests, .. } => requests.contains_key(pod),
-        };
+        let is_known = |pod: &String| self.requests.is_none_or(|it| it.contains_key(pod));
         let known = values.iter().filter(|(pod, _)| is_known(pod));
         let total = known.clone().map(|(_, milli)| milli).fold(0, sum);
         let count = known.clone().count();
         let mean = total.checked_div(i64::try_from(count).ok()?)?;
-        let (requested, percent, ratio) = match self {
-            Self::Usage { target } => (None, None, mean as f64 / target as f64),
-            Self::Utilization { target, requests } => {
+        let target = self.target as f64;
+        let (requested, percent, ratio) = match self.requests {
+            None => (None, None, mean as f64 / target),
+            Some(requests) => {
                 let requested = known.filter_map(|(pod, _)| requests.get(pod)).fold(0, sum);
                 let percent = total.wrapping_mul(100).checked_div(requested)? as i32;
-                let ratio = f64::from(percent) / f64::from(target);
+                let ratio = f64::from(percent) / target;
                 (Some(Milli(requested)), Some(percent), ratio)
             }
         };
@@ -106,21 +100,19 @@ impl Measure<'_> {
             mean: Milli(mean),
             requested,
             percent,
-            ratio: Ratio(ratio),
+            ratio,
         })
     }
 
     /// The substitute for a missing pod while scaling down.
     fn careful(self, pod: &str) -> (Filling, i64) {
-        match self {
-            Self::Usage { target } => (Filling::Target, target),
-            Self::Utilization { target, requests } => {
-                let percent = target.max(100);
-                let request = requests.get(pod).copied().unwrap_or(0);
-                let value = request.wrapping_mul(i64::from(percent)) / 100;
-                (Filling::Requested(percent), value)
-            }
-        }
+        let Some(requests) = self.requests else {
+            return (Filling::Target, self.target);
+        };
+        let percent = self.target.max(100);
+        let request = requests.get(pod).copied().unwrap_or(0);
+        let value = request.wrapping_mul(percent) / 100;
+        (Filling::Requested(percent), value)
     }
 }
 
@@ -154,19 +146,6 @@ pub(super) fn count(
 /// The controller's message when the selector selects no pod.
 pub(super) const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-/// The request of each pod. The error is in the controller's words.
-pub(super) fn requests(
-    situation: &Situation<'_>,
-    resource: &str,
-    container: Option<&str>,
-) -> Result<ResourceRequests, String> {
-    let request = |pod: &ScaledPod| {
-        let request = pod.request(resource, container, situation.flags)?;
-        Ok((pod.name.clone(), request))
-    };
-    situation.pods.iter().map(request).collect()
-}
-
 impl PodsStep {
     /// The replicas that the values of pods propose. The error is in the controller's words.
     pub(super) fn compute(
@@ -177,7 +156,7 @@ impl PodsStep {
     ) -> Result<Self, String> {
         let nothing = || "no metrics returned matched known pods".to_owned();
         let mean = measure.of(&values).ok_or_else(nothing)?;
-        let ratio = mean.ratio.0;
+        let ratio = mean.ratio;
         let with_unready = !groups.unready.is_empty() && ratio > 1.0;
         let (mut filled, mut second, mut multiplied) = (None, ratio, groups.ready.len());
         if with_unready || !groups.missing.is_empty() {
@@ -185,7 +164,7 @@ impl PodsStep {
             let unready = groups.unready.iter().filter(|_| with_unready);
             values.extend(unready.clone().map(|left| (left.pod.clone(), 0)));
             let mean = measure.of(&values).ok_or_else(nothing)?;
-            (second, multiplied) = (mean.ratio.0, values.len());
+            (second, multiplied) = (mean.ratio, values.len());
             filled = Some(Filled {
                 missing: groups.missing.len(),
                 missing_as,
@@ -233,14 +212,8 @@ fn fill(values: &mut Values, groups: &Groups, measure: Measure<'_>, ratio: f64) 
 
 impl fmt::Display for Mean {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            sum,
-            values,
-            mean,
-            ratio,
-            ..
-        } = self;
-        let pods = counted(*values, "pod");
+        let (sum, mean, ratio) = (self.sum, self.mean, four_decimals(self.ratio));
+        let pods = counted(self.values, "pod");
         match (self.requested, self.percent) {
             (Some(requested), Some(percent)) => {
                 write!(f, "{sum} of {requested} requested by {pods} is {percent} %")?;

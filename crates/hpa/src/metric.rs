@@ -1,16 +1,17 @@
 //! One metric of an autoscaler: its answer, its proposal, and the controller's messages
-//! when it cannot be used.
+//! about it.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::hpa::{Metric, MetricSource, MetricTarget};
-use super::measure::{Measure, PodsStep, count, requests};
-use super::pods::PodMetric;
+use super::measure::{Measure, PodsStep, count};
+use super::pods::{PodMetric, ResourceRequests};
+use super::printed::printed;
 use super::ratio::{Milli, Tolerances};
 use super::total::{TotalStep, sum, sum_shared};
-use super::{Situation, TargetScale};
+use super::{ScaledPod, Situation, TargetScale};
 
 /// The metrics API's answer to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,9 +162,8 @@ fn step(
             MetricSource::Pods { .. } | MetricSource::Resource { .. },
             Some(MetricsAnswer::Pods(samples)),
         ) if !samples.is_empty() => {
-            let current = scale.spec_replicas;
-            pods_step(metric, samples, tolerances, current, situation)
-                .map(|step| MetricStep::Pods(Box::new(step)))
+            let step = pods_step(metric, samples, tolerances, scale.spec_replicas, situation)?;
+            Ok(MetricStep::Pods(Box::new(step)))
         }
         _ => unread(&format!("no metrics returned from {api} metrics API")),
     }
@@ -184,13 +184,9 @@ fn total_step(
             TotalStep::whole(value, target, tolerances, scale, situation.pods)
         }
         MetricTarget::AverageValue(target) => {
-            let value = if is_list {
-                sum_shared(values)
-            } else {
-                sum(values)
-            };
-            let replicas = scale.status_replicas;
-            let step = TotalStep::shared((value, count), target, tolerances, replicas, is_list);
+            let sum = if is_list { sum_shared } else { sum };
+            let (value, replicas) = ((sum(values), count), scale.status_replicas);
+            let step = TotalStep::shared(value, target, tolerances, replicas, is_list);
             Ok(step)
         }
         MetricTarget::Utilization(_) => Err("a utilization needs pods".to_owned()),
@@ -212,17 +208,133 @@ fn pods_step(
         _ => (None, None),
     };
     let counted = count(situation, samples, resource)?;
-    match metric.target {
+    let request = |pod: &ScaledPod| {
+        let request = pod.request(resource.unwrap_or_default(), container, situation.flags)?;
+        Ok((pod.name.clone(), request))
+    };
+    let (target, requests) = match metric.target {
         MetricTarget::Utilization(target) => {
-            let requests = requests(situation, resource.unwrap_or_default(), container)?;
-            let measure = Measure::Utilization {
-                target,
-                requests: &requests,
-            };
-            PodsStep::compute(counted, measure, tolerances, current)
+            let requests: Result<ResourceRequests, String> =
+                situation.pods.iter().map(request).collect();
+            (target.into(), Some(requests?))
         }
         MetricTarget::Value(Milli(target)) | MetricTarget::AverageValue(Milli(target)) => {
-            PodsStep::compute(counted, Measure::Usage { target }, tolerances, current)
+            (target, None)
+        }
+    };
+    let measure = Measure {
+        target,
+        requests: requests.as_ref(),
+    };
+    PodsStep::compute(counted, measure, tolerances, current)
+}
+
+impl MetricSource {
+    /// The API of a metric, by its name in messages.
+    const fn api(&self) -> &'static str {
+        match self {
+            Self::Pods { .. } | Self::Object { .. } => "custom",
+            Self::External { .. } => "external",
+            Self::Resource { .. } => "resource",
+        }
+    }
+
+    /// The reason of the condition, and the event's text before the cause.
+    fn around(&self, is_shared: bool) -> (&'static str, String) {
+        match self {
+            Self::Pods { .. } => ("FailedGetPodsMetric", "pods metric value".to_owned()),
+            Self::Object { metric, .. } => {
+                let mut around = "object metric value".to_owned();
+                if is_shared {
+                    around += &format!(": failed to get {metric} object metric");
+                }
+                ("FailedGetObjectMetric", around)
+            }
+            Self::External { metric, .. } => {
+                let inner = match is_shared {
+                    true => format!("{metric} external metric"),
+                    false => format!("external metric {metric}"),
+                };
+                let around = format!("{metric} external metric value: failed to get {inner}");
+                ("FailedGetExternalMetric", around)
+            }
+            Self::Resource {
+                resource,
+                container,
+            } => match container {
+                Some(container) => (
+                    "FailedGetContainerResourceMetric",
+                    format!("{container} container metric value"),
+                ),
+                None => (
+                    "FailedGetResourceMetric",
+                    format!("{resource} resource metric value"),
+                ),
+            },
+        }
+    }
+
+    /// The cause, when the API failed or had no value.
+    fn unread(&self, text: &str, namespace: &str) -> String {
+        match self {
+            Self::Pods { metric, .. } => format!("unable to get metric {metric}: {text}"),
+            // The controller passes these in the wrong order, and so does its message.
+            Self::Object {
+                metric, kind, name, ..
+            } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
+            Self::External { metric, selector } => {
+                let selector = printed(selector.as_ref());
+                format!("unable to get external metric {namespace}/{metric}/{selector}: {text}")
+            }
+            Self::Resource { resource, .. } => {
+                format!("unable to get metrics for resource {resource}: {text}")
+            }
+        }
+    }
+}
+
+impl Metric {
+    /// The controller's name for it in messages, where an object's shared value is called
+    /// external.
+    fn name(&self) -> String {
+        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
+        match &self.source {
+            MetricSource::Pods { metric, .. } => format!("pods metric {metric}"),
+            MetricSource::Object { metric, kind, .. } if !is_shared => {
+                format!("{kind} metric {metric}")
+            }
+            MetricSource::Object {
+                metric, selector, ..
+            }
+            | MetricSource::External { metric, selector } => {
+                format!("external metric {metric}({})", printed(selector.as_ref()))
+            }
+            MetricSource::Resource { resource, .. } if is_shared => format!("{resource} resource"),
+            MetricSource::Resource {
+                resource,
+                container,
+            } => {
+                let of = container.as_ref().map_or("", |_| " container");
+                format!("{resource}{of} resource utilization (percentage of request)")
+            }
+        }
+    }
+
+    /// A failure in the words of the condition and of the event.
+    fn invalid(&self, cause: String) -> Invalid {
+        let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
+        let (reason, around) = self.source.around(is_shared);
+        let cause = match &self.source {
+            MetricSource::Resource { resource, .. } => {
+                let what = if is_shared { "usage" } else { "utilization" };
+                format!("failed to get {resource} {what}: {cause}")
+            }
+            _ => cause,
+        };
+        Invalid {
+            reason,
+            error: format!("failed to get {around}: {cause}"),
+            message: format!("the HPA was unable to compute the replica count: {cause}"),
         }
     }
 }

@@ -228,22 +228,20 @@ impl fmt::Display for Groups {
 impl From<&api::Pod> for ScaledPod {
     fn from(pod: &api::Pod) -> Self {
         let status = pod.status.clone().unwrap_or_default();
-        let ready = status.conditions.iter().flatten();
-        let ready = ready
-            .filter(|condition| condition.type_ == "Ready")
-            .map(|condition| Readiness {
+        let mut conditions = status.conditions.iter().flatten();
+        let ready = conditions.find(|condition| condition.type_ == "Ready");
+        let ready = ready.map(|condition| {
+            let since = condition.last_transition_time.as_ref();
+            Readiness {
                 ready: match condition.status.as_str() {
                     "True" => Some(true),
                     "False" => Some(false),
                     _ => None,
                 },
                 // Go's zero time, if absent.
-                since: condition
-                    .last_transition_time
-                    .as_ref()
-                    .map_or(Timestamp::MIN, timestamp),
-            })
-            .next();
+                since: since.map_or(Timestamp::MIN, timestamp),
+            }
+        });
         Self {
             name: pod.metadata.name.clone().unwrap_or_default(),
             phase: match status.phase.as_deref() {
@@ -270,15 +268,17 @@ fn containers(spec: &api::PodSpec) -> Vec<(String, ResourceRequests)> {
     let sidecars = spec.init_containers.iter().flatten();
     let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
     let all = spec.containers.iter().chain(sidecars);
-    all.map(|container| {
-        let resources = container.resources.as_ref();
-        let given = resources.and_then(|resources| resources.requests.as_ref());
+    let all = all.map(|container| {
+        let given = container
+            .resources
+            .as_ref()
+            .and_then(|it| it.requests.as_ref());
         (
             container.name.clone(),
             given.map(requests).unwrap_or_default(),
         )
-    })
-    .collect()
+    });
+    all.collect()
 }
 
 /// The request of the whole pod: its own, or else the sum of its containers', plus the
@@ -289,17 +289,20 @@ fn whole(spec: &api::PodSpec) -> Option<ResourceRequests> {
         return None;
     }
     let mut sum = ResourceRequests::new();
-    for (_, requests) in containers(spec) {
-        for (resource, milli) in requests {
+    let add = |sum: &mut ResourceRequests, more: ResourceRequests| {
+        for (resource, milli) in more {
             let sum = sum.entry(resource).or_default();
             *sum = sum.saturating_add(milli);
         }
+    };
+    for (_, requests) in containers(spec) {
+        add(&mut sum, requests);
     }
     sum.extend(own);
-    for (resource, milli) in spec.overhead.as_ref().map(requests).unwrap_or_default() {
-        let sum = sum.entry(resource).or_default();
-        *sum = sum.saturating_add(milli);
-    }
+    add(
+        &mut sum,
+        spec.overhead.as_ref().map(requests).unwrap_or_default(),
+    );
     Some(sum)
 }
 

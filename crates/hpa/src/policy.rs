@@ -184,16 +184,10 @@ fn steps(
 
 impl fmt::Display for PolicyStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            policy,
-            added,
-            removed,
-            period_start,
-            limit,
-        } = self;
-        let (value, period) = (policy.value, policy.period);
-        let start = counted(*period_start, "replica");
-        let value = match policy.percent {
+        let ScalingPolicy { value, period, .. } = self.policy;
+        let (added, removed, limit) = (self.added, self.removed, self.limit);
+        let start = counted(self.period_start, "replica");
+        let value = match self.policy.percent {
             true => format!("{value} %"),
             false => counted(value, "pod"),
         };
@@ -207,16 +201,14 @@ impl fmt::Display for PolicyStep {
 
 impl fmt::Display for Limited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            stabilised,
-            replicas,
-            reason,
-            message,
-            ..
-        } = self;
-        if !self.is_limited() {
-            return write!(f, "no limit applies: {replicas}");
+        let (replicas, reason, message) = (self.replicas, self.reason, self.message);
+        match self.is_limited() {
+            false => write!(f, "no limit applies: {replicas}"),
+            true => write!(
+                f,
+                "{} becomes {replicas}: {message} ({reason})",
+                self.stabilised
+            ),
         }
-        write!(f, "{stabilised} becomes {replicas}: {message} ({reason})")
     }
 }

@@ -39,16 +39,10 @@ impl<'de> Deserialize<'de> for Milli {
     }
 }
 
-/// A ratio or a product for display: at most four decimals.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Ratio(pub(crate) f64);
-
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{:.4}", self.0);
-        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
-    }
+/// A ratio or a product as text: at most four decimals.
+pub(super) fn four_decimals(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// How far a ratio may be from 1 without effect.
@@ -69,7 +63,8 @@ impl Tolerances {
 
 impl fmt::Display for Tolerances {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}–{}", Ratio(1.0 - self.down), Ratio(1.0 + self.up))
+        let [least, most] = [1.0 - self.down, 1.0 + self.up].map(four_decimals);
+        write!(f, "{least}–{most}")
     }
 }
 
@@ -98,15 +93,13 @@ pub(crate) enum Verdict {
     /// The rounded number would move against the ratio: replicas stay.
     RoundedAgainst { computed: i32 },
     /// Rounded up to whole replicas; `exact` is the number before.
-    Scaled { exact: Ratio },
+    Scaled { exact: f64 },
 }
 
 impl Verdict {
     /// The ratio rounded up, and the result.
     pub(super) fn scaled(exact: f64) -> (Self, i32) {
-        let replicas = to_i32(exact.ceil());
-        let exact = Ratio(exact);
-        (Self::Scaled { exact }, replicas)
+        (Self::Scaled { exact }, to_i32(exact.ceil()))
     }
 
     pub(super) fn sentence(self, tolerances: Tolerances, replicas: i32) -> String {
@@ -121,6 +114,7 @@ impl Verdict {
                 format!("{computed} would move against the ratio: stays at {replicas}")
             }
             Self::Scaled { exact } => {
+                let exact = four_decimals(exact);
                 format!("outside the tolerance ({tolerances}): {exact} rounds up to {replicas}")
             }
         }

@@ -1,5 +1,6 @@
 //! Stabilisation: earlier recommendations limit the current one.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
@@ -25,13 +26,13 @@ pub struct History {
 impl History {
     /// Records that the controller changed the replicas.
     pub fn scaled(&mut self, from: i32, to: i32, at: Timestamp) {
-        let events = if to > from {
-            &mut self.ups
-        } else {
-            &mut self.downs
-        };
         let replicas = (to - from).abs();
-        events.extend((replicas > 0).then_some(PastReplicas { replicas, at }));
+        let event = PastReplicas { replicas, at };
+        match to.cmp(&from) {
+            Ordering::Greater => self.ups.push(event),
+            Ordering::Less => self.downs.push(event),
+            Ordering::Equal => {}
+        }
     }
 }
 
@@ -72,55 +73,48 @@ pub(crate) struct Stabilised {
 
 impl Stabilised {
     /// Without `behavior`: the highest recommendation of the flag's window, both ends
-    /// included.
-    pub(super) fn plain(
-        history: &[PastReplicas],
-        window: Duration,
-        proposed: i32,
-        now: Timestamp,
-    ) -> Self {
-        let inside = history.iter().filter(|past| past.at >= now - window);
-        let highest = highest(inside, proposed, now);
-        Self {
-            proposed,
-            up_window_s: None,
-            lowest: None,
-            down_window_s: window.as_secs(),
-            highest,
-            replicas: highest.map_or(proposed, |past| past.replicas),
-        }
-    }
-
-    /// With `behavior`: the current replicas, moved at most to the lowest of one window
+    /// included. With it: the current replicas, moved at most to the lowest of one window
     /// and the highest of the other; the windows' starts are excluded.
-    pub(super) fn with_behavior(
+    pub(super) fn new(
         history: &[PastReplicas],
-        behavior: &Behavior,
+        behavior: Option<&Behavior>,
         flag: Duration,
         current: i32,
         proposed: i32,
         now: Timestamp,
     ) -> Self {
-        let flag = i32::try_from(flag.as_secs()).unwrap_or(i32::MAX);
-        let seconds = |window: Option<i32>| u64::try_from(window.unwrap_or(flag)).unwrap_or(0);
-        let up_window = seconds(behavior.up.window.or(Some(0)));
-        let down_window = seconds(behavior.down.window);
-        let inside = |window: u64| {
-            let start = now - Duration::from_secs(window);
-            history.iter().filter(move |past| past.at > start)
+        let length = |seconds: i32| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let up = behavior.map(|it| length(it.up.window.unwrap_or(0)));
+        let down = behavior.and_then(|it| it.down.window);
+        let down = down.map_or(flag, length);
+        let inside = |window: Duration| {
+            let start = now - window;
+            let is_inside = move |past: &&PastReplicas| match behavior {
+                None => past.at >= start,
+                Some(_) => past.at > start,
+            };
+            history.iter().filter(is_inside)
         };
-        let lowest = inside(up_window).min_by_key(|past| past.replicas);
+        let lowest = up.and_then(|window| inside(window).min_by_key(|past| past.replicas));
         let lowest = lowest.filter(|past| past.replicas < proposed);
-        let highest = highest(inside(down_window), proposed, now);
+        let highest = inside(down).max_by_key(|past| past.replicas);
+        let highest = highest.filter(|past| past.replicas > proposed);
         let floor = lowest.map_or(proposed, |past| past.replicas);
         let ceiling = highest.map_or(proposed, |past| past.replicas);
+        let earlier = |past: &PastReplicas| Earlier {
+            replicas: past.replicas,
+            age_ms: millis(now.since(past.at)),
+        };
         Self {
             proposed,
-            up_window_s: Some(up_window),
-            lowest: lowest.map(|past| past.earlier(now)),
-            down_window_s: down_window,
-            highest,
-            replicas: current.max(floor).min(ceiling),
+            up_window_s: up.map(|window| window.as_secs()),
+            lowest: lowest.map(earlier),
+            down_window_s: down.as_secs(),
+            highest: highest.map(earlier),
+            replicas: match behavior {
+                None => ceiling,
+                Some(_) => current.max(floor).min(ceiling),
+            },
         }
     }
 
@@ -144,31 +138,9 @@ impl Stabilised {
     }
 }
 
-/// The highest of earlier recommendations, if it is above the proposal.
-fn highest<'p>(
-    past: impl Iterator<Item = &'p PastReplicas>,
-    proposed: i32,
-    now: Timestamp,
-) -> Option<Earlier> {
-    let highest = past.max_by_key(|past| past.replicas);
-    let highest = highest.filter(|past| past.replicas > proposed);
-    highest.map(|past| past.earlier(now))
-}
-
-impl PastReplicas {
-    fn earlier(&self, now: Timestamp) -> Earlier {
-        Earlier {
-            replicas: self.replicas,
-            age_ms: millis(now.since(self.at)),
-        }
-    }
-}
-
 impl fmt::Display for Stabilised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            proposed, replicas, ..
-        } = self;
+        let (proposed, replicas) = (self.proposed, self.replicas);
         let (earlier, window, word) = match (self.lowest, self.highest) {
             _ if proposed == replicas => {
                 return write!(f, "stabilisation changes nothing: {replicas}");

@@ -195,19 +195,14 @@ impl Trace {
             [] => &first,
             past => past,
         };
-        let (stabilised, limited) = match &hpa.behavior {
-            None => {
-                let stabilised = Stabilised::plain(past, window, proposed, now);
-                let limited = Limited::plain(current, stabilised.replicas, hpa.min, hpa.max);
-                (stabilised, limited)
-            }
+        let behavior = hpa.behavior.as_ref();
+        let stabilised = Stabilised::new(past, behavior, window, current, proposed, now);
+        let to = stabilised.replicas;
+        let limited = match behavior {
+            None => Limited::plain(current, to, hpa.min, hpa.max),
             Some(behavior) => {
-                let stabilised =
-                    Stabilised::with_behavior(past, behavior, window, current, proposed, now);
                 let (history, bounds) = (situation.history, (hpa.min, hpa.max));
-                let to = stabilised.replicas;
-                let limited = Limited::with_behavior(behavior, history, current, to, bounds, now);
-                (stabilised, limited)
+                Limited::with_behavior(behavior, history, current, to, bounds, now)
             }
         };
         self.judge(&stabilised, &limited, current);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::NO_PODS;
 use super::printed::counted;
-use super::ratio::{Milli, Ratio, Tolerances, Verdict, to_i32, to_i64};
+use super::ratio::{Milli, Tolerances, Verdict, four_decimals, to_i32, to_i64};
 use super::{ScaledPod, TargetScale};
 
 /// A value of an object, or a sum of external values, compared with the target.
@@ -19,7 +19,7 @@ pub(crate) struct TotalStep {
     /// status. `None` for a target of type `Value`.
     shared_by: Option<i32>,
     /// Value divided by target (and replicas).
-    ratio: Ratio,
+    ratio: f64,
     /// Pods running and ready, where they were counted.
     ready: Option<usize>,
     /// The value that kubectl shows: the value, or the value for each replica.
@@ -43,7 +43,7 @@ impl TotalStep {
             value: Milli(value),
             values,
             shared_by: None,
-            ratio: Ratio(ratio),
+            ratio,
             ready,
             shown: Milli(value),
             verdict,
@@ -92,7 +92,7 @@ impl TotalStep {
             value: Milli(value),
             values,
             shared_by: Some(replicas),
-            ratio: Ratio(ratio),
+            ratio,
             ready: None,
             shown: Milli(shown),
             verdict,
@@ -103,10 +103,9 @@ impl TotalStep {
 
 /// Rounded up, at most the largest number.
 fn capped(exact: f64) -> i32 {
-    if exact.ceil() > f64::from(i32::MAX) {
-        i32::MAX
-    } else {
-        to_i32(exact.ceil())
+    match exact.ceil() {
+        large if large > f64::from(i32::MAX) => i32::MAX,
+        fitting => to_i32(fitting),
     }
 }
 
@@ -138,7 +137,7 @@ pub(super) fn sum_shared(values: &[i64]) -> i64 {
 
 impl fmt::Display for TotalStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, ratio) = (self.value, self.ratio);
+        let (value, ratio) = (self.value, four_decimals(self.ratio));
         write!(f, "{value}")?;
         if self.values > 1 {
             write!(f, ", the sum of {} values,", self.values)?;

@@ -124,11 +124,8 @@ impl Trace {
         if history.recommendations.is_empty() {
             history.recommendations.push(past(current));
         }
-        let proposed = self
-            .stabilised
-            .as_ref()
-            .map(|stabilised| stabilised.proposed);
-        history.recommendations.extend(proposed.map(past));
+        let proposed = self.stabilised.as_ref().map(|it| past(it.proposed));
+        history.recommendations.extend(proposed);
         let start = now - flags.downscale_stabilisation.max(LONGEST_WINDOW);
         let newest = history.recommendations.last().copied();
         for events in [
@@ -148,10 +145,8 @@ impl Trace {
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut told = Vec::new();
-        told.extend(
-            self.current
-                .map(|current| format!("{} now", counted(current, "replica"))),
-        );
+        let now = |current| format!("{} now", counted(current, "replica"));
+        told.extend(self.current.map(now));
         told.extend(self.shortcut.map(|shortcut| shortcut.sentence().to_owned()));
         told.extend(self.metrics.iter().flat_map(MetricTrace::sentences));
         if let Some(proposal) = &self.proposal {

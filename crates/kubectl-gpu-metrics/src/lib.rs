@@ -38,7 +38,6 @@ pub mod signals;
 mod table;
 pub mod top;
 pub mod ui;
-mod unread;
 mod values;
 pub mod wrap;
 

@@ -1,4 +1,4 @@
-//! Columns of text, each as wide as its widest cell.
+//! Columns of text, each as wide as its widest cell, and numbers as their cells show them.
 
 use apimachinery::letters::escaped;
 
@@ -7,10 +7,8 @@ pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| escaped(cell).chars().count())
-            .max()
-            .unwrap_or(0)
+        let lengths = cells.map(|cell| escaped(cell).chars().count());
+        lengths.max().unwrap_or(0)
     };
     (0..columns).map(width).collect()
 }
@@ -19,12 +17,11 @@ pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
 /// sign are right-aligned, others left-aligned.
 pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
     let widths = widths(rows);
-    let numeric: Vec<bool> = (0..widths.len())
-        .map(|column| {
-            let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
-            cells.all(|cell| is_number(cell))
-        })
-        .collect();
+    let numeric = |column: usize| {
+        let mut cells = rows.iter().skip(1).filter_map(|row| row.get(column));
+        cells.all(|cell| is_number(cell))
+    };
+    let numeric: Vec<bool> = (0..widths.len()).map(numeric).collect();
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).zip(&numeric);
         let padded = cells.map(|((cell, width), numeric)| {
@@ -37,6 +34,19 @@ pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+pub(super) fn shown<T>(known: Option<T>, text: impl Fn(T) -> String) -> String {
+    known.map_or_else(|| "–".to_owned(), text)
+}
+
+pub(super) fn count(known: Option<i32>) -> String {
+    shown(known, |number| number.to_string())
+}
+
+/// A number with at most one digit after the point.
+pub(super) fn whole(number: f64) -> String {
+    format!("{number:.1}").trim_end_matches(".0").to_owned()
 }
 
 pub(super) fn is_number(cell: &str) -> bool {

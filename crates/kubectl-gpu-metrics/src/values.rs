@@ -69,9 +69,8 @@ impl FindingList {
     pub(super) fn gpu_resources(&self) -> GpuResources {
         let mut rows = self.configuration.iter();
         let row = rows.find(|(key, _)| key == GPU_RESOURCES);
-        row.map_or_else(GpuResources::default, |(_, names)| {
-            GpuResources::from_text(names)
-        })
+        let names = row.map(|(_, names)| GpuResources::from_text(names));
+        names.unwrap_or_default()
     }
 }
 
@@ -90,10 +89,8 @@ pub(super) async fn served(
         for resource in list.resources {
             let name = resource.name.as_str();
             let (of, metric) = name.split_once('/').unwrap_or((EXTERNALLY, name));
-            served
-                .entry(metric.to_owned())
-                .or_default()
-                .insert(of.to_owned());
+            let objects = served.entry(metric.to_owned()).or_default();
+            objects.insert(of.to_owned());
         }
     }
     Ok(served)

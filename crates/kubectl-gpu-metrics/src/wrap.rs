@@ -43,8 +43,7 @@ pub(super) fn wrapped(text: &str, hang: usize) -> String {
 /// written it.
 #[must_use]
 pub fn shown(text: &str) -> String {
-    let lines: Vec<_> = text.split('\n').map(escaped).collect();
-    lines.join("\n")
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints text as [`shown`]. Returns whether its reader is still there.

@@ -2,11 +2,10 @@
 //! (docs/exporter.md, "How a GPU gets its pod").
 
 use super::exporter::Exporter;
-use super::field::Field;
 use super::fleet::Fleet;
 use super::orchestrator::{Holder, Tenancy};
 use super::overrides::Overrides;
-use super::profile::Profile;
+use super::profile::{Field, Profile};
 use super::scenario::SharingMode;
 use apimachinery::time::{Timestamp, millis};
 
@@ -14,37 +13,25 @@ use apimachinery::time::{Timestamp, millis};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Owner<'a> {
     pub(super) holder: Option<Holder<'a>>,
-    /// A line of one process, with `pod_uid`.
-    pub(super) process: bool,
-    /// The process' own part of the value.
-    pub(super) part: f64,
+    /// Of a line of one process, with `pod_uid`: the process' own part of the value.
+    pub(super) part: Option<f64>,
 }
 
 impl<'a> Owner<'a> {
-    const NONE: Self = Self {
-        holder: None,
-        process: false,
-        part: 1.0,
-    };
+    const NONE: Self = Self::whole(None);
 
-    const fn whole(holder: Holder<'a>) -> Self {
-        Self {
-            holder: Some(holder),
-            process: false,
-            part: 1.0,
-        }
+    const fn whole(holder: Option<Holder<'a>>) -> Self {
+        Self { holder, part: None }
     }
 
     /// Whether two lines belong to one series. A pod created again under its name
     /// continues the series of the first, unless the line has the UID.
     pub(super) fn is(&self, other: &Self) -> bool {
         let key = |owner: &Self| {
-            owner.holder.map(|holder| Holder {
-                uid: if owner.process { holder.uid } else { "" },
-                ..holder
-            })
+            let uid = |holder: Holder<'a>| owner.part.map_or("", |_| holder.uid);
+            owner.holder.map(|it| Holder { uid: uid(it), ..it })
         };
-        self.process == other.process && key(self) == key(other)
+        self.part.is_some() == other.part.is_some() && key(self) == key(other)
     }
 }
 
@@ -62,9 +49,9 @@ impl Fleet {
     fn holder(&self, tenancy: &Tenancy) -> Holder<'_> {
         let pod = &self.orchestrator.pods[tenancy.pod as usize];
         Holder {
-            namespace: &pod.namespace,
-            pod: &pod.name,
-            container: pod.container,
+            namespace: &pod.plan.namespace,
+            pod: &pod.plan.name,
+            container: pod.plan.container,
             uid: &pod.uid,
             replica: tenancy.replica,
         }
@@ -89,15 +76,14 @@ impl Fleet {
         let printed = exporter.visible(&self.machines, at);
         let device = &self.machines.devices[number];
         if let Some(named) = overrides.holders.get(&number) {
-            out.push(named.as_ref().map_or(Owner::NONE, |named| {
-                Owner::whole(Holder {
-                    namespace: &named.namespace,
-                    pod: &named.pod,
-                    container: "main",
-                    uid: "",
-                    replica: None,
-                })
-            }));
+            let holder = named.as_ref().map(|[namespace, pod]| Holder {
+                namespace,
+                pod,
+                container: "main",
+                uid: "",
+                replica: None,
+            });
+            out.push(Owner::whole(holder));
         } else if device.parent || node.at_bucket(second).chance(dropout) {
             out.push(Owner::NONE);
         } else if self.shares(profile, printed) {
@@ -108,11 +94,12 @@ impl Fleet {
     }
 
     fn shares(&self, profile: Profile, at: Timestamp) -> bool {
-        let on = match self.machines.scenario.exporters.sharing {
+        let scenario = &self.machines.scenario;
+        let on = match scenario.exporters.sharing {
             SharingMode::Off => false,
             SharingMode::On => true,
             SharingMode::Flapping(period) => {
-                let since = at.millis() - self.machines.scenario.epoch.millis();
+                let since = at.millis() - scenario.epoch.millis();
                 since.div_euclid(millis(period).max(1)).rem_euclid(2) == 0
             }
         };
@@ -152,12 +139,11 @@ impl Fleet {
         }
         let total: f64 = parts.iter().map(|(_, part)| part).sum();
         out.extend(holding().map(|tenancy| {
-            let mut owner = Owner::whole(self.holder(tenancy));
-            if let Some((_, part)) = parts.iter().find(|(pod, _)| *pod == tenancy.pod) {
-                owner.process = true;
-                owner.part = if total > 0.0 { part / total } else { 0.0 };
+            let part = parts.iter().find(|(pod, _)| *pod == tenancy.pod);
+            Owner {
+                holder: Some(self.holder(tenancy)),
+                part: part.map(|(_, part)| if total > 0.0 { part / total } else { 0.0 }),
             }
-            owner
         }));
         // Before 4.4.1-4.5.2 sharing mode omitted GPUs without a pod.
         if out.is_empty() && profile != Profile::V4_1 {
@@ -176,12 +162,9 @@ impl Fleet {
         let noise = self.machines.devices[number].noise.at(40);
         let pick = noise.at_bucket(at.millis().div_euclid(10_000)).below(count);
         let pick = holding().nth(usize::try_from(pick).unwrap_or(0));
-        pick.map_or(Owner::NONE, |tenancy| {
-            let replica = None;
-            Owner::whole(Holder {
-                replica,
-                ..self.holder(tenancy)
-            })
-        })
+        Owner::whole(pick.map(|tenancy| Holder {
+            replica: None,
+            ..self.holder(tenancy)
+        }))
     }
 }

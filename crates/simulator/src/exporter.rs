@@ -35,9 +35,8 @@ impl Exporter {
         let knobs = &machines.scenario.exporters;
         let noise = machines.noise.at(12).at(u64::from(node));
         let from = |event: Option<(u32, std::time::Duration)>| {
-            event
-                .filter(|&(every, _)| picks(every, node))
-                .map(|(_, offset)| machines.scenario.offset(offset))
+            let (_, offset) = event.filter(|&(every, _)| picks(every, node))?;
+            Some(machines.scenario.offset(offset))
         };
         Self {
             node,
@@ -87,7 +86,7 @@ pub(super) fn labels<'a>(
     let mut put = |name: &'static str, value: Cow<'a, str>| {
         pairs.push((Cow::Borrowed(name), value));
     };
-    put("gpu", small_number(device.gpu));
+    put("gpu", device.gpu.to_string().into());
     if profile == Profile::V1Pod {
         put("uuid", Cow::Borrowed(&device.uuid));
         if let Some(holder) = holder {
@@ -103,16 +102,16 @@ pub(super) fn labels<'a>(
     }
     put("device", Cow::Borrowed(&device.name));
     if profile >= Profile::V3_1 {
-        put("modelName", Cow::Borrowed(device.model.name()));
+        put("modelName", Cow::Borrowed(device.model.facts().0));
         if let Some(mig) = device.mig {
             put("GPU_I_PROFILE", Cow::Borrowed(mig.profile));
-            put("GPU_I_ID", small_number(mig.id));
+            put("GPU_I_ID", mig.id.to_string().into());
         }
-        let lower = profile == Profile::V4_8_3;
-        put(
-            if lower { "hostname" } else { "Hostname" },
-            Cow::Borrowed(node),
-        );
+        let hostname = match profile {
+            Profile::V4_8_3 => "hostname",
+            _ => "Hostname",
+        };
+        put(hostname, Cow::Borrowed(node));
         put("DCGM_FI_DRIVER_VERSION", Cow::Borrowed(profile.driver()));
     }
     match holder {
@@ -124,7 +123,7 @@ pub(super) fn labels<'a>(
                 put("pod_uid", Cow::Borrowed(holder.uid));
             }
             if let Some(replica) = holder.replica {
-                put("vgpu", small_number(replica));
+                put("vgpu", replica.to_string().into());
             }
         }
         None if profile.has_empty_labels() => {
@@ -138,14 +137,4 @@ pub(super) fn labels<'a>(
         pairs.sort_unstable();
     }
     pairs
-}
-
-/// A number as text, without an allocation for a single digit.
-fn small_number(number: u32) -> Cow<'static, str> {
-    const DIGITS: &str = "0123456789";
-    let digit = number as usize;
-    match DIGITS.get(digit..=digit) {
-        Some(text) => Cow::Borrowed(text),
-        None => Cow::Owned(number.to_string()),
-    }
 }

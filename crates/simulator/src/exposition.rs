@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use super::exporter::{self, Exporter};
-use super::field::Field;
 use super::fleet::Fleet;
 use super::overrides::{NONE, Overrides};
-use super::profile::Profile;
+use super::profile::{Field, Profile};
 use super::sampler::SENTINEL_INT;
 use apimachinery::time::Timestamp;
 
@@ -30,38 +29,32 @@ impl Fleet {
         let profile = exporter.profile_at(&self.machines, at);
         let fields = self.printed_fields(profile);
         let (first, end) = self.machines.node_devices[exporter.node as usize];
-        let mut page = Page {
-            fleet: self,
-            exporter,
-            profile,
-            at,
-            overrides,
-            out: String::with_capacity(64 * 1024),
+        let mut out = String::with_capacity(64 * 1024);
+        let lines = |field, number, out: &mut String| {
+            self.write_lines(exporter, field, number, at, overrides, out);
         };
         if profile == Profile::V2_1 {
             // All headers first, then the samples device by device.
-            for &(field, name) in &fields {
-                write_head(field, name, &mut page.out);
+            for &field in &fields {
+                write_head(field, &mut out);
             }
             for number in first..end {
-                for &(field, name) in &fields {
-                    page.write_lines(field, name, number);
-                }
+                fields
+                    .iter()
+                    .for_each(|field| lines(*field, number, &mut out));
             }
-            return Some(page.out);
+            return Some(out);
         }
-        for (field, name) in fields {
-            let before = page.out.len();
-            write_head(field, name, &mut page.out);
-            let head = page.out.len();
-            for number in first..end {
-                page.write_lines(field, name, number);
-            }
-            if page.out.len() == head {
-                page.out.truncate(before);
+        for field in fields {
+            let before = out.len();
+            write_head(field, &mut out);
+            let head = out.len();
+            (first..end).for_each(|number| lines(field, number, &mut out));
+            if out.len() == head {
+                out.truncate(before);
             }
         }
-        Some(page.out)
+        Some(out)
     }
 
     /// The fields an exporter prints, with their names, in the order of its
@@ -86,47 +79,34 @@ impl Fleet {
         (!device.parent || self.machines.scenario.exporters.mig_parent_lines)
             && !(in_mig_mode && field.is_whole_card())
     }
-}
 
-/// The text of one answer.
-struct Page<'a> {
-    fleet: &'a Fleet,
-    exporter: &'a Exporter,
-    profile: Profile,
-    at: Timestamp,
-    overrides: &'a Overrides,
-    out: String,
-}
-
-impl Page<'_> {
     /// The lines of a field of a device.
-    fn write_lines(&mut self, field: Field, name: &str, number: usize) {
-        let (fleet, machines) = (self.fleet, &self.fleet.machines);
-        if !fleet.is_printed(number, field) {
+    fn write_lines(
+        &self,
+        exporter: &Exporter,
+        (field, name): (Field, &str),
+        number: usize,
+        at: Timestamp,
+        overrides: &Overrides,
+        out: &mut String,
+    ) {
+        if !self.is_printed(number, field) {
             return;
         }
-        let (exporter, profile) = (self.exporter, self.profile);
-        let tick = machines.tick(exporter.node, exporter.visible(machines, self.at));
-        let Some(value) = fleet.reading(number, field, tick, self.overrides) else {
+        let machines = &self.machines;
+        let profile = exporter.profile_at(machines, at);
+        let tick = machines.tick(exporter.node, exporter.visible(machines, at));
+        let Some(value) = self.reading(number, field, tick, overrides) else {
             return;
         };
-        let (node, device) = (
-            &machines.nodes[exporter.node as usize].name,
-            &machines.devices[number],
-        );
+        let node = &machines.nodes[exporter.node as usize].name;
+        let device = &machines.devices[number];
         let mut owners = Vec::new();
-        fleet.owners(
-            exporter,
-            number,
-            field,
-            self.at,
-            self.overrides,
-            &mut owners,
-        );
+        self.owners(exporter, number, field, at, overrides, &mut owners);
         for owner in owners {
-            let pairs =
-                exporter::labels(profile, node, device, owner.holder.as_ref(), owner.process);
-            let _ = write!(self.out, "{name}{{");
+            let holder = owner.holder.as_ref();
+            let pairs = exporter::labels(profile, node, device, holder, owner.part.is_some());
+            let _ = write!(out, "{name}{{");
             for (place, (label, text)) in pairs.iter().enumerate() {
                 // 2.x puts a space after the first two commas.
                 let comma = match place {
@@ -134,26 +114,24 @@ impl Page<'_> {
                     1 | 2 if profile == Profile::V2_1 => ", ",
                     _ => ",",
                 };
-                let _ = write!(self.out, "{comma}{label}=\"{text}\"");
+                let _ = write!(out, "{comma}{label}=\"{text}\"");
             }
-            self.out.push_str("} ");
-            let value = split(field, value, owner.part);
-            write_value(profile, field, value, &mut self.out);
-            self.out.push('\n');
+            out.push_str("} ");
+            write_value(profile, field, split(field, value, owner.part), out);
+            out.push('\n');
         }
     }
 }
 
 /// A process' own part of a value; a sentinel has no parts.
-pub(super) fn split(field: Field, value: f64, part: f64) -> f64 {
-    if part < 1.0 && value < 1e9 && !field.is_float() {
-        (value * part).round()
-    } else {
-        value
+pub(super) fn split(field: Field, value: f64, part: Option<f64>) -> f64 {
+    match part {
+        Some(part) if part < 1.0 && value < 1e9 && !field.is_float() => (value * part).round(),
+        _ => value,
     }
 }
 
-fn write_head(field: Field, name: &str, out: &mut String) {
+fn write_head((field, name): (Field, &str), out: &mut String) {
     let help = match field {
         Field::MemCopyUtil => "Memory utilization (in %).",
         Field::GpuUtil => "GPU utilization (in %).",

@@ -25,46 +25,16 @@ impl Model {
     /// All models.
     pub(crate) const ALL: [Self; 5] = [Self::H100, Self::A100, Self::A30, Self::L4, Self::T4];
 
-    /// The value of the label `modelName`.
-    pub(crate) const fn name(self) -> &'static str {
+    /// The value of the label `modelName`; the framebuffer in MiB; the power limit in watts;
+    /// the span that NVML's utilisation covers, 1/6 s … 1 s by product (docs/exporter.md,
+    /// "Values"), in milliseconds.
+    pub(crate) const fn facts(self) -> (&'static str, f64, f64, i64) {
         match self {
-            Self::H100 => "NVIDIA H100 80GB HBM3",
-            Self::A100 => "NVIDIA A100-SXM4-80GB",
-            Self::A30 => "NVIDIA A30",
-            Self::L4 => "NVIDIA L4",
-            Self::T4 => "Tesla T4",
-        }
-    }
-
-    /// Framebuffer, MiB.
-    pub(super) const fn framebuffer(self) -> f64 {
-        match self {
-            Self::H100 => 81_559.0,
-            Self::A100 => 81_920.0,
-            Self::A30 => 24_576.0,
-            Self::L4 => 23_034.0,
-            Self::T4 => 15_360.0,
-        }
-    }
-
-    /// Power limit, watts.
-    pub(super) const fn watts(self) -> f64 {
-        match self {
-            Self::H100 => 700.0,
-            Self::A100 => 400.0,
-            Self::A30 => 165.0,
-            Self::L4 => 72.0,
-            Self::T4 => 70.0,
-        }
-    }
-
-    /// The span that NVML's utilisation covers, 1/6 s … 1 s by product
-    /// (docs/exporter.md, "Values"), milliseconds.
-    pub(super) const fn sample_window(self) -> i64 {
-        match self {
-            Self::H100 | Self::A100 => 167,
-            Self::A30 => 500,
-            Self::L4 | Self::T4 => 1000,
+            Self::H100 => ("NVIDIA H100 80GB HBM3", 81_559.0, 700.0, 167),
+            Self::A100 => ("NVIDIA A100-SXM4-80GB", 81_920.0, 400.0, 167),
+            Self::A30 => ("NVIDIA A30", 24_576.0, 165.0, 500),
+            Self::L4 => ("NVIDIA L4", 23_034.0, 72.0, 1000),
+            Self::T4 => ("Tesla T4", 15_360.0, 70.0, 1000),
         }
     }
 

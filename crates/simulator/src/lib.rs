@@ -26,7 +26,6 @@
 mod attribution;
 mod exporter;
 mod exposition;
-mod field;
 mod fleet;
 mod hardware;
 pub mod live;
@@ -47,12 +46,11 @@ mod truth;
 mod workloads;
 
 pub use exporter::Exporter;
-pub use field::Field;
 pub use fleet::Fleet;
 pub use hardware::{MigInstance, Model, Node, SimulatedDevice};
 pub use load::LoadClass;
 pub use orchestrator::Holder;
-pub use profile::Profile;
+pub use profile::{Field, Profile};
 pub use scenario::{
     ExporterLayers, Hardware, LabelScheme, Scenario, ScrapePath, SharingMode, WorkloadLayers,
 };

@@ -69,11 +69,8 @@ where
                 (&Method::GET, "/health") => (StatusCode::OK, "OK".to_owned()),
                 _ => (StatusCode::NOT_FOUND, String::new()),
             };
-            Some(response(
-                status,
-                "text/plain; version=0.0.4; charset=utf-8",
-                body,
-            ))
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            Some(response(status, kind, body))
         };
         let (addr, task) = listen(answer).await?;
         running.push(RunningExporter { index, addr, task });
@@ -100,20 +97,16 @@ pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
 
 /// The answer to `{__name__=~"A|B"}[1m]`.
 fn range(fleet: &Fleet, uri: &Uri) -> Option<String> {
-    let params = url::form_urlencoded::parse(uri.query()?.as_bytes());
-    let (mut query, mut time) = (None, None);
-    for (name, value) in params {
-        match &*name {
-            "query" => query = Some(value),
-            "time" => time = Some(value),
-            _ => {}
-        }
-    }
-    let query = query?;
+    let text = uri.query()?.as_bytes();
+    let param = |wanted: &str| {
+        let mut pairs = url::form_urlencoded::parse(text);
+        Some(pairs.find(|(name, _)| name == wanted)?.1)
+    };
+    let query = param("query")?;
     let (selector, range) = query.split_once("}[")?;
     let names: Vec<&str> = selector.split('"').nth(1)?.split('|').collect();
     let range = parse_duration(range.strip_suffix(']')?).ok()?;
-    let seconds: f64 = time?.parse().ok()?;
+    let seconds: f64 = param("time")?.parse().ok()?;
     let at = Timestamp::from_millis((seconds * 1000.0).round() as i64);
     Some(fleet.prometheus_json(&names, at, range))
 }
@@ -125,11 +118,6 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
-
-/// The peer does not answer.
-#[derive(Debug, thiserror::Error)]
-#[error("silent")]
-struct Silent;
 
 /// Serves what `answer` returns on a port of its own; with `None` the connection ends.
 async fn listen<A>(answer: A) -> io::Result<(SocketAddr, JoinHandle<()>)>
@@ -154,7 +142,8 @@ where
                     let (method, uri) = (request.method().clone(), request.uri().clone());
                     // The text of a large fleet takes a second.
                     let answered = tokio::task::spawn_blocking(move || answer(&method, &uri));
-                    async move { answered.await.ok().flatten().ok_or(Silent) }
+                    let silent = || io::Error::other("silent");
+                    async move { answered.await.ok().flatten().ok_or_else(silent) }
                 });
                 let connection = hyper::server::conn::http1::Builder::new();
                 // An error here means that a client left or the answer is none.

@@ -49,12 +49,8 @@ impl Load {
             return 0.0;
         }
         let level = self.noise.at(1).between(low, high);
-        let step = self
-            .noise
-            .at(2)
-            .at_bucket(millis.div_euclid(RESOLUTION))
-            .gauss();
-        (level + SIGMA * step).clamp(1.0, 100.0)
+        let step = self.noise.at(2).at_bucket(millis.div_euclid(RESOLUTION));
+        (level + SIGMA * step.gauss()).clamp(1.0, 100.0)
     }
 
     /// Whether the load is in a burst (or between two gaps).

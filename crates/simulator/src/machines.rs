@@ -3,7 +3,7 @@
 use super::hardware::{Layout, MigInstance, Model, Node, SimulatedDevice};
 use super::profile::Profile;
 use super::random::Noise;
-use super::scenario::{Scenario, picks};
+use super::scenario::{Scenario, dealt, picks};
 use apimachinery::time::{Timestamp, millis};
 
 /// The nodes of a scenario and their devices.
@@ -33,11 +33,8 @@ impl Machines {
     }
 
     fn add_node(&mut self, index: u32) {
-        let models = &self.scenario.hardware.models;
-        let model = models
-            .get(index as usize % models.len().max(1))
-            .copied()
-            .unwrap_or(Model::H100);
+        let model = dealt(&self.scenario.hardware.models, index as usize);
+        let model = model.unwrap_or(Model::H100);
         let high = index / 250;
         self.nodes.push(Node {
             name: format!("gpu-node-{index:05}"),
@@ -115,11 +112,8 @@ impl Machines {
 
     /// The exporter version of a node before any upgrade.
     pub(super) fn profile_of(&self, node: u32) -> Profile {
-        let profiles = &self.scenario.exporters.profiles;
-        profiles
-            .get(node as usize % profiles.len().max(1))
-            .copied()
-            .unwrap_or(Profile::V4_5_3)
+        let profile = dealt(&self.scenario.exporters.profiles, node as usize);
+        profile.unwrap_or(Profile::V4_5_3)
     }
 
     /// When an event of the timeline happens: between 20 % and 80 % of the

@@ -2,26 +2,17 @@
 //!
 //! The whole timeline is built once; lookups then read sorted tables.
 
-use std::sync::Arc;
-
 use super::load::{Load, LoadClass};
 use super::machines::Machines;
-use super::random::Noise;
 use super::scenario::picks;
-use super::workloads::{Controller, Open, Workloads};
+use super::workloads::{Controller, PlannedPod, Slot, Workloads};
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::Workload;
 
 /// A pod's life on the timeline.
 #[derive(Clone, Debug)]
 pub(super) struct PodRecord {
-    pub(super) namespace: Arc<str>,
-    pub(super) name: Arc<str>,
+    pub(super) plan: PlannedPod,
     pub(super) uid: String,
-    pub(super) container: &'static str,
-    pub(super) app: Arc<str>,
-    /// Its controller, that one's controller …
-    pub(super) owners: Vec<u32>,
     pub(super) node: u32,
     pub(super) from: Timestamp,
     pub(super) until: Option<Timestamp>,
@@ -63,11 +54,10 @@ impl Tenancy {
 }
 
 /// The timeline of all pods.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Orchestrator {
     pub(super) pods: Vec<PodRecord>,
-    pub(super) workloads: Vec<Workload>,
-    pub(super) namespaces: Vec<Arc<str>>,
+    pub(super) workloads: Workloads,
     /// Of each device, in the order of time.
     tenancies: Vec<Vec<Tenancy>>,
 }
@@ -76,22 +66,18 @@ impl Orchestrator {
     pub(super) fn new(machines: &Machines) -> Self {
         let mut builder = Builder {
             machines,
-            workloads: Workloads::new(machines),
-            pods: Vec::new(),
-            tenancies: vec![Vec::new(); machines.devices.len()],
+            built: Self {
+                pods: Vec::new(),
+                workloads: Workloads::new(machines),
+                tenancies: vec![Vec::new(); machines.devices.len()],
+            },
             slots: 0,
         };
         builder.place_all();
-        let mut tenancies = builder.tenancies;
-        for holders in &mut tenancies {
+        for holders in &mut builder.built.tenancies {
             holders.sort_by_key(|tenancy| (tenancy.from, tenancy.replica));
         }
-        Self {
-            pods: builder.pods,
-            workloads: builder.workloads.table,
-            namespaces: builder.workloads.namespaces,
-            tenancies,
-        }
+        builder.built
     }
 
     /// All holders of the device, over all time.
@@ -102,19 +88,8 @@ impl Orchestrator {
 
 struct Builder<'a> {
     machines: &'a Machines,
-    workloads: Workloads,
-    pods: Vec<PodRecord>,
-    tenancies: Vec<Vec<Tenancy>>,
+    built: Orchestrator,
     slots: u32,
-}
-
-/// Devices that one pod after another holds, with the replica of each.
-struct Slot {
-    number: u32,
-    node: u32,
-    devices: Vec<(usize, Option<u32>)>,
-    noise: Noise,
-    idle: bool,
 }
 
 /// The start and end of a pod's run, and until when it stays listed.
@@ -190,16 +165,15 @@ impl Builder<'_> {
         let start = self.machines.scenario.epoch
             - std::time::Duration::from_millis((hours * 3_600_000.0) as u64);
         let event = self.machines.event_time(slot.noise);
-        let number = slot.number;
         if picks(knobs.recreated_every, number) {
             self.recreate(&slot, start, event);
         } else if picks(knobs.finished_every, number) {
-            let job = self.workloads.open(&slot.wish(Controller::Job));
+            let job = self.open(Controller::Job, &slot);
             self.run(&slot, &job, (start, Some(event), None));
         } else if picks(knobs.cron_every, number) {
             self.repeat(&slot);
         } else if picks(knobs.handover_every, number) {
-            let (old, new) = self.workloads.pair(&slot.wish(Controller::Deployment));
+            let (old, new) = self.built.workloads.pair(&slot);
             self.run(&slot, &old, (start, Some(event), Some(event)));
             self.run(&slot, &new, (event, None, None));
         } else {
@@ -208,14 +182,18 @@ impl Builder<'_> {
                 6..8 => Controller::StatefulSet,
                 _ => Controller::Job,
             };
-            let open = self.workloads.open(&slot.wish(controller));
-            self.run(&slot, &open, (start, None, None));
+            let pod = self.open(controller, &slot);
+            self.run(&slot, &pod, (start, None, None));
         }
+    }
+
+    fn open(&mut self, controller: Controller, slot: &Slot) -> PlannedPod {
+        self.built.workloads.open(controller, slot)
     }
 
     /// `pod-0` dies, and another `pod-0` replaces it 20 s later.
     fn recreate(&mut self, slot: &Slot, start: Timestamp, event: Timestamp) {
-        let set = self.workloads.open(&slot.wish(Controller::StatefulSet));
+        let set = self.open(Controller::StatefulSet, slot);
         self.run(slot, &set, (start, Some(event), Some(event)));
         let again = event + std::time::Duration::from_secs(20);
         self.run(slot, &set, (again, None, None));
@@ -227,7 +205,7 @@ impl Builder<'_> {
         let scenario = &self.machines.scenario;
         let turn = scenario.horizon / 6;
         for run in 0..6 {
-            let job = self.workloads.open(&slot.wish(Controller::CronJob(run)));
+            let job = self.open(Controller::CronJob(run), slot);
             let from = scenario.epoch + turn * run;
             let until = from + turn.mul_f64(0.8);
             self.run(slot, &job, (from, Some(until), Some(from + turn)));
@@ -235,16 +213,12 @@ impl Builder<'_> {
     }
 
     /// Puts a pod of a workload on a slot.
-    fn run(&mut self, slot: &Slot, open: &Open, (from, until, listed_until): Span) {
-        let pod = u32::try_from(self.pods.len()).unwrap_or(u32::MAX);
+    fn run(&mut self, slot: &Slot, plan: &PlannedPod, (from, until, listed_until): Span) {
+        let pod = u32::try_from(self.built.pods.len()).unwrap_or(u32::MAX);
         let noise = self.machines.noise.at(3).at(u64::from(pod));
-        self.pods.push(PodRecord {
-            namespace: Arc::clone(&open.namespace),
-            name: Arc::clone(&open.pod),
+        self.built.pods.push(PodRecord {
+            plan: plan.clone(),
             uid: noise.uuid(),
-            container: open.container,
-            app: Arc::clone(&open.app),
-            owners: open.owners.clone(),
             node: slot.node,
             from,
             until,
@@ -257,9 +231,9 @@ impl Builder<'_> {
             let class = match self.machines.scenario.workloads.load {
                 Some(class) => class,
                 None if idles => LoadClass::Idle,
-                None => open.class,
+                None => plan.class,
             };
-            self.tenancies[device].push(Tenancy {
+            self.built.tenancies[device].push(Tenancy {
                 replica,
                 pod,
                 from,
@@ -269,19 +243,6 @@ impl Builder<'_> {
                     noise: noise.at(10 + place as u64),
                 },
             });
-        }
-    }
-}
-
-impl Slot {
-    /// The workload that the slot is for.
-    fn wish(&self, controller: Controller) -> super::workloads::Wish {
-        super::workloads::Wish {
-            controller,
-            slot: self.number,
-            gpus: u32::try_from(self.devices.len()).unwrap_or(1),
-            shared: self.devices.iter().any(|(_, replica)| replica.is_some()),
-            noise: self.noise.at(5),
         }
     }
 }

@@ -1,19 +1,13 @@
 //! Changes by a test or a person while exporters run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A pod named manually.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
-    pub(super) namespace: Arc<str>,
-    pub(super) pod: Arc<str>,
-}
+use std::sync::{Mutex, PoisonError};
 
 /// Deviations from the scenario at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
-    pub(super) holders: BTreeMap<usize, Option<Named>>,
+    /// Namespace and name of the pods of devices.
+    pub(super) holders: BTreeMap<usize, Option<[String; 2]>>,
     pub(super) busy: BTreeMap<usize, f64>,
     pub(super) silent: BTreeSet<usize>,
 }
@@ -43,10 +37,7 @@ impl Controls {
 
     /// Assigns a device to a pod, which may be unknown to the scenario.
     pub fn reassign(&self, device: usize, namespace: &str, pod: &str) {
-        let named = Named {
-            namespace: namespace.into(),
-            pod: pod.into(),
-        };
+        let named = [namespace, pod].map(str::to_owned);
         self.alter(|overrides| overrides.holders.insert(device, Some(named)));
     }
 
@@ -61,10 +52,8 @@ impl Controls {
     }
 
     pub(super) fn now(&self) -> Overrides {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let overrides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        overrides.clone()
     }
 
     fn alter<T>(&self, change: impl FnOnce(&mut Overrides) -> T) {

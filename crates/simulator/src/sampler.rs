@@ -3,11 +3,11 @@
 //! Every field is read once per exporter interval I, at a phase of the node's own;
 //! between two readings the exporter repeats the last one.
 
-use super::field::Field;
 use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::load::RESOLUTION;
 use super::overrides::Overrides;
+use super::profile::Field;
 use apimachinery::time::{Timestamp, millis};
 
 /// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
@@ -32,11 +32,9 @@ impl Fleet {
         let knobs = &self.machines.scenario.exporters;
         let noise = device.noise.at(50 + field as u64).at_bucket(tick.millis());
         if noise.at(1).chance(knobs.sentinel_rate) {
-            let int = SENTINEL_INT as f64;
-            return Some(if field.is_float() {
-                SENTINEL_FLOAT
-            } else {
-                int
+            return Some(match field.is_float() {
+                true => SENTINEL_FLOAT,
+                false => SENTINEL_INT as f64,
             });
         }
         let nan_passes = self.exporters[device.node as usize].profile_at(&self.machines, tick);
@@ -57,7 +55,8 @@ impl Fleet {
             }
             Field::PowerUsage => {
                 let busy = kernels(self.window_busy(number, tick, overrides)) / 100.0;
-                let watts = device.model.watts() * (0.15 + 0.75 * busy) + noise.at(4).unit();
+                let (_, _, limit, _) = device.model.facts();
+                let watts = limit * (0.15 + 0.75 * busy) + noise.at(4).unit();
                 (watts * 1e6).round() / 1e6
             }
         })
@@ -65,7 +64,7 @@ impl Fleet {
 
     /// Mean over the ≤ 1 s that NVML's counters cover.
     fn window_busy(&self, number: usize, tick: Timestamp, overrides: &Overrides) -> f64 {
-        let window = self.machines.devices[number].model.sample_window();
+        let (_, _, _, window) = self.machines.devices[number].model.facts();
         self.forced_or_mean(number, tick, window, overrides)
     }
 
@@ -129,7 +128,8 @@ impl Fleet {
 
     fn framebuffer(&self, number: usize, field: Field, tick: Timestamp) -> f64 {
         let device = &self.machines.devices[number];
-        let total = (device.model.framebuffer() * device.share()).floor();
+        let (_, framebuffer, ..) = device.model.facts();
+        let total = (framebuffer * device.share()).floor();
         let reserved = (total * 0.0075).floor();
         if field == Field::FbReserved {
             return reserved;

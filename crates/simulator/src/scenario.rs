@@ -36,7 +36,7 @@ pub struct Scenario {
 }
 
 /// Layer 1 (docs/architecture.md, "Simulator").
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hardware {
     /// Models, dealt to the nodes in turn.
     pub models: Vec<Model>,
@@ -54,7 +54,7 @@ pub struct Hardware {
 }
 
 /// Layers 2 and 3. A slot is a set of devices that one pod after another holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadLayers {
     /// Number of namespaces.
     pub namespaces: u32,
@@ -79,7 +79,7 @@ pub struct WorkloadLayers {
 }
 
 /// Layers 4 and 5.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExporterLayers {
     /// Versions, dealt to the nodes in turn.
     pub profiles: Vec<Profile>,
@@ -110,18 +110,19 @@ pub struct ExporterLayers {
 }
 
 /// Whether replicas of a shared card have lines of their own (docs/exporter.md, "Lines").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SharingMode {
     /// One line per card; the sharer that it names changes.
     Off,
     /// One line per replica.
+    #[default]
     On,
     /// Changes between both with this period.
     Flapping(Duration),
 }
 
 /// Layer 6.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScrapePath {
     /// Label schemes, dealt to the nodes in turn.
     pub schemes: Vec<LabelScheme>,
@@ -154,44 +155,26 @@ impl Scenario {
             horizon: Duration::from_secs(600),
             hardware: Hardware {
                 models: vec![Model::H100],
-                mig_every: 0,
-                shared_every: 0,
                 replicas: 4,
-                lost_every: 0,
-                mig_reconfigured: None,
+                ..Hardware::default()
             },
             workloads: WorkloadLayers {
                 namespaces: 4,
                 gpus_per_pod: vec![1, 1, 2, 4],
-                load: None,
                 free_every: 7,
                 idle_every: 5,
-                handover_every: 0,
-                recreated_every: 0,
-                finished_every: 0,
-                cron_every: 0,
+                ..WorkloadLayers::default()
             },
             exporters: ExporterLayers {
                 profiles: vec![Profile::V4_5_3],
                 interval: Duration::from_secs(15),
-                sharing: SharingMode::On,
-                upgrade: None,
-                renamed_fields: false,
-                mig_parent_lines: false,
-                memory_zero_rate: 0.0,
-                sentinel_rate: 0.0,
-                nan_rate: 0.0,
-                frozen: None,
-                silent: None,
-                dropout_rate: 0.0,
+                ..ExporterLayers::default()
             },
             scrape: ScrapePath {
                 schemes: vec![LabelScheme::HonorFalse],
                 interval: Duration::from_secs(15),
                 replicas: 1,
-                second_job: None,
-                node_label: false,
-                failed_rate: 0.0,
+                ..ScrapePath::default()
             },
         }
     }
@@ -207,6 +190,11 @@ impl Scenario {
     pub(super) fn offset(&self, offset: Duration) -> Timestamp {
         self.epoch + offset
     }
+}
+
+/// The one that the `index`-th gets where they are dealt in turn.
+pub(super) fn dealt<T: Copy>(all: &[T], index: usize) -> Option<T> {
+    all.get(index % all.len().max(1)).copied()
 }
 
 /// Whether every `every`-th of a kind includes the `index`-th.

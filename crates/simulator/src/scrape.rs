@@ -6,60 +6,34 @@ use std::time::Duration;
 use super::exporter::{Exporter, Pairs};
 use super::machines::Machines;
 use super::random::Noise;
-use super::scenario::LabelScheme;
+use super::scenario::{LabelScheme, dealt};
 use apimachinery::time::{Timestamp, millis};
 
 impl LabelScheme {
-    /// The labels that service discovery gives a target.
-    fn target_labels(
-        self,
-        machines: &Machines,
-        exporter: &Exporter,
-    ) -> Vec<(&'static str, String)> {
-        let node = &machines.nodes[exporter.node as usize].name;
-        let namespace = exporter.namespace.to_owned();
-        let service = || "nvidia-dcgm-exporter".to_owned();
-        let pod = exporter.pod.clone();
-        let instance = exporter.instance.clone();
-        let app = || ("app", "nvidia-dcgm-exporter".to_owned());
+    /// The labels that service discovery gives a target; words in capitals stand for those
+    /// of its exporter.
+    const fn target_labels(self) -> &'static str {
         match self {
-            Self::HonorFalse | Self::HonorTrue | Self::AzureLowercase | Self::RhoaiRatio => vec![
-                ("container", "nvidia-dcgm-exporter".to_owned()),
-                ("endpoint", "gpu-metrics".to_owned()),
-                ("instance", instance),
-                ("job", service()),
-                ("namespace", namespace),
-                ("pod", pod),
-                ("service", service()),
-            ],
-            Self::EndpointsAnnotation => vec![
-                ("instance", instance),
-                ("job", "kubernetes-service-endpoints".to_owned()),
-                ("namespace", namespace),
-                ("node", node.clone()),
-                ("service", service()),
-            ],
-            Self::PodsAnnotation => vec![
-                app(),
-                ("instance", instance),
-                ("job", "kubernetes-pods".to_owned()),
-                ("namespace", namespace),
-                ("pod", pod),
-            ],
-            Self::OldAnnotation => vec![
-                app(),
-                ("instance", instance),
-                ("job", "kubernetes-pods".to_owned()),
-                ("kubernetes_namespace", namespace),
-                ("kubernetes_pod_name", pod),
-            ],
-            Self::Gmp => vec![
-                ("cluster", "gke-a".to_owned()),
-                ("instance", format!("{node}:metrics")),
-                ("job", "gke-managed-dcgm-exporter".to_owned()),
-                ("location", "europe-west4".to_owned()),
-                ("project_id", "gpu-project".to_owned()),
-            ],
+            Self::HonorFalse | Self::HonorTrue | Self::AzureLowercase | Self::RhoaiRatio => {
+                "container=nvidia-dcgm-exporter endpoint=gpu-metrics instance=INSTANCE \
+                 job=nvidia-dcgm-exporter namespace=NAMESPACE pod=POD service=nvidia-dcgm-exporter"
+            }
+            Self::EndpointsAnnotation => {
+                "instance=INSTANCE job=kubernetes-service-endpoints namespace=NAMESPACE \
+                 node=NODE service=nvidia-dcgm-exporter"
+            }
+            Self::PodsAnnotation => {
+                "app=nvidia-dcgm-exporter instance=INSTANCE job=kubernetes-pods \
+                 namespace=NAMESPACE pod=POD"
+            }
+            Self::OldAnnotation => {
+                "app=nvidia-dcgm-exporter instance=INSTANCE job=kubernetes-pods \
+                 kubernetes_namespace=NAMESPACE kubernetes_pod_name=POD"
+            }
+            Self::Gmp => {
+                "cluster=gke-a instance=NODE:metrics job=gke-managed-dcgm-exporter \
+                 location=europe-west4 project_id=gpu-project"
+            }
         }
     }
 }
@@ -86,18 +60,8 @@ pub(super) fn targets(machines: &Machines, exporters: &[Exporter]) -> Vec<Scrape
     for replica in 0..path.replicas.max(1) {
         for job in 0..jobs {
             for (exporter, scraped) in exporters.iter().enumerate() {
-                let scheme = path.second_job.filter(|_| job == 1);
-                let scheme = scheme.unwrap_or_else(|| {
-                    let turn = exporter % path.schemes.len().max(1);
-                    let scheme = path.schemes.get(turn).copied();
-                    scheme.unwrap_or(LabelScheme::HonorFalse)
-                });
-                targets.push(ScrapeTarget::new(
-                    machines,
-                    (exporter, scraped),
-                    scheme,
-                    (job, replica),
-                ));
+                let turn = (job, replica);
+                targets.push(ScrapeTarget::new(machines, (exporter, scraped), turn));
             }
         }
     }
@@ -108,24 +72,30 @@ impl ScrapeTarget {
     fn new(
         machines: &Machines,
         (exporter, scraped): (usize, &Exporter),
-        scheme: LabelScheme,
         (job, replica): (usize, u32),
     ) -> Self {
         let path = &machines.scenario.scrape;
+        let scheme = path.second_job.filter(|_| job == 1);
+        let scheme = scheme.or_else(|| dealt(&path.schemes, exporter));
+        let scheme = scheme.unwrap_or(LabelScheme::HonorFalse);
         let number = (exporter as u64) << 8 | (job as u64) << 4 | u64::from(replica);
         let noise = machines.noise.at(15).at(number);
         let interval = millis(path.interval).max(1);
-        let mut labels = scheme.target_labels(machines, scraped);
-        if job == 1 {
-            for (name, value) in &mut labels {
-                if *name == "job" {
-                    value.push_str("-2");
-                }
-            }
-        }
+        let node = &machines.nodes[scraped.node as usize].name;
+        let label = |pair: &'static str| {
+            let (name, value) = pair.split_once('=')?;
+            let value = value
+                .replace("INSTANCE", &scraped.instance)
+                .replace("NAMESPACE", scraped.namespace)
+                .replace("POD", &scraped.pod)
+                .replace("NODE", node);
+            let second = if job == 1 && name == "job" { "-2" } else { "" };
+            Some((name, value + second))
+        };
+        let labels = scheme.target_labels().split(' ').filter_map(label);
+        let mut labels: Vec<(&'static str, String)> = labels.collect();
         if path.node_label {
-            let node = machines.nodes[scraped.node as usize].name.clone();
-            labels.push(("node", node));
+            labels.push(("node", node.clone()));
         }
         if path.replicas > 1 {
             labels.push(("prometheus", "monitoring/k8s".to_owned()));
@@ -181,10 +151,9 @@ impl ScrapeTarget {
             if value.is_empty() {
                 continue;
             }
-            let name = if !honor && own(&name) {
-                exported(&name)
-            } else {
-                name
+            let name = match !honor && own(&name) {
+                true => Cow::Owned(format!("exported_{name}")),
+                false => name,
             };
             pairs.push((name, value));
         }
@@ -197,14 +166,5 @@ impl ScrapeTarget {
         }
         pairs.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         pairs
-    }
-}
-
-fn exported(name: &str) -> Cow<'static, str> {
-    match name {
-        "container" => Cow::Borrowed("exported_container"),
-        "namespace" => Cow::Borrowed("exported_namespace"),
-        "pod" => Cow::Borrowed("exported_pod"),
-        _ => Cow::Owned(format!("exported_{name}")),
     }
 }

@@ -8,11 +8,10 @@ use std::time::Duration;
 use super::attribution::Owner;
 use super::exporter::{self, Pairs};
 use super::exposition::split;
-use super::field::Field;
 use super::fleet::Fleet;
 use super::hardware::SimulatedDevice;
 use super::overrides::NONE;
-use super::profile::Profile;
+use super::profile::{Field, Profile};
 use super::scenario::LabelScheme;
 use super::scrape::ScrapeTarget;
 use apimachinery::time::Timestamp;
@@ -131,17 +130,11 @@ impl Fleet {
     /// The field that a target's exporter prints under a name.
     fn field_of(&self, name: &str, target: &ScrapeTarget) -> Option<Field> {
         let exporter = &self.exporters[target.exporter];
-        let upgraded = self
-            .machines
-            .scenario
-            .exporters
-            .upgrade
-            .map(|(_, profile)| profile);
-        let profiles = [Some(exporter.profile), upgraded];
-        profiles.into_iter().flatten().find_map(|profile| {
-            let mut fields = self.printed_fields(profile).into_iter();
-            fields.find_map(|(field, printed)| (printed == name).then_some(field))
-        })
+        let upgrade = self.machines.scenario.exporters.upgrade;
+        let profiles = [Some(exporter.profile), upgrade.map(|(_, profile)| profile)];
+        let profiles = profiles.into_iter().flatten();
+        let mut fields = profiles.flat_map(|profile| self.printed_fields(profile));
+        fields.find_map(|(field, printed)| (printed == name).then_some(field))
     }
 
     /// The series of one field of one device in one target: one per owner and
@@ -173,9 +166,8 @@ impl Fleet {
             if profile.wire_name(field, renamed) != Some(name) {
                 continue;
             }
-            let tick = self
-                .machines
-                .tick(exporter.node, exporter.visible(&self.machines, at));
+            let visible = exporter.visible(&self.machines, at);
+            let tick = self.machines.tick(exporter.node, visible);
             let value = match last {
                 Some((read, value)) if read == tick => value,
                 _ => self.reading(number, field, tick, &NONE),
@@ -188,11 +180,8 @@ impl Fleet {
                 collected.push(profile, owner, (at, value));
             }
         }
-        collected
-            .series
-            .into_iter()
-            .map(|(_, _, raw)| raw)
-            .collect()
+        let series = collected.series.into_iter();
+        series.map(|(_, _, raw)| raw).collect()
     }
 }
 
@@ -214,7 +203,8 @@ impl<'a> Collected<'a> {
             return raw.samples.push(sample);
         }
         let holder = owner.holder.as_ref();
-        let exposed = exporter::labels(profile, self.node, self.device, holder, owner.process);
+        let is_process = owner.part.is_some();
+        let exposed = exporter::labels(profile, self.node, self.device, holder, is_process);
         let labels = self.target.relabel(self.name, exposed);
         // Two versions may print the same labels.
         let mut same = self.series.iter_mut();
@@ -232,10 +222,9 @@ impl<'a> Collected<'a> {
 
 impl ScrapeTarget {
     fn rescaled(&self, field: Field, value: f64) -> f64 {
-        if self.scheme == LabelScheme::RhoaiRatio && field.is_whole_card() {
-            value / 100.0
-        } else {
-            value
+        match self.scheme {
+            LabelScheme::RhoaiRatio if field.is_whole_card() => value / 100.0,
+            _ => value,
         }
     }
 }

@@ -56,7 +56,9 @@ impl Fleet {
         let mut pods = self.orchestrator.pods.iter();
         // The later of two pods of one name.
         let record = pods.rfind(|record| {
-            record.namespace.as_ref() == namespace && record.name.as_ref() == pod && alive(record)
+            record.plan.namespace.as_ref() == namespace
+                && record.plan.name.as_ref() == pod
+                && alive(record)
         })?;
         let devices: BTreeSet<usize> = record.devices.iter().copied().collect();
         let from = record.from.max(from);
@@ -95,33 +97,26 @@ impl Fleet {
     /// The cluster's objects at a time, as its API server lists them.
     #[must_use]
     pub fn inventory(&self, at: Timestamp) -> Inventory {
-        let mut workloads = self.orchestrator.workloads.clone();
+        let mut workloads = self.orchestrator.workloads.table.clone();
         let exporters = u32::try_from(workloads.len()).unwrap_or(u32::MAX);
         workloads.push(self.exporter_workload());
         let listed = self.orchestrator.pods.iter();
         let listed = listed.filter(|pod| is_listed(pod, at));
         let mut pods: Vec<_> = listed.map(|pod| self.pod(pod, at)).collect();
-        pods.extend(self.exporters.iter().map(|exporter| {
-            Pod {
-                namespace: exporter.namespace.into(),
-                name: exporter.pod.as_str().into(),
-                labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
-                node: Some(
-                    self.machines.nodes[exporter.node as usize]
-                        .name
-                        .as_str()
-                        .into(),
-                ),
-                phase: PodPhase::Running,
-                terminating: false,
-                started: Some(self.machines.long_ago()),
-                running_since: Some(self.machines.long_ago()),
-                ended: None,
-                gpus: 0,
-                uncounted: false,
-                daemon: true,
-                owners: vec![exporters],
-            }
+        pods.extend(self.exporters.iter().map(|exporter| Pod {
+            namespace: exporter.namespace.into(),
+            name: exporter.pod.as_str().into(),
+            labels: Labels::from_pairs([("app", "nvidia-dcgm-exporter")]),
+            node: Some(self.node_name(exporter.node).into()),
+            phase: PodPhase::Running,
+            terminating: false,
+            started: Some(self.machines.long_ago()),
+            running_since: Some(self.machines.long_ago()),
+            ended: None,
+            gpus: 0,
+            uncounted: false,
+            daemon: true,
+            owners: vec![exporters],
         }));
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
@@ -130,7 +125,7 @@ impl Fleet {
         pods.dedup_by(|later, first| {
             (&later.namespace, &later.name) == (&first.namespace, &first.name)
         });
-        let mut namespaces = self.orchestrator.namespaces.clone();
+        let mut namespaces = self.orchestrator.workloads.namespaces.clone();
         namespaces.push("gpu-operator".into());
         namespaces.sort();
         let (exporters, exporter_nodes) = self.exporter_pods();
@@ -157,7 +152,7 @@ impl Fleet {
                     ("nvidia.com/gpu.present", "true".into()),
                     (
                         "nvidia.com/gpu.product",
-                        node.model.name().replace(' ', "-").into(),
+                        node.model.facts().0.replace(' ', "-").into(),
                     ),
                 ]),
                 name,
@@ -176,7 +171,7 @@ impl Fleet {
             .filter_map(|pod| Some((pod.until.max(pod.listed_until)?, pod)))
             .filter(|(gone, _)| at < *gone + REMEMBERED)
             .collect();
-        departed.sort_by_key(|(gone, pod)| (&pod.namespace, &pod.name, Reverse(*gone)));
+        departed.sort_by_key(|(gone, pod)| (&pod.plan.namespace, &pod.plan.name, Reverse(*gone)));
         let pods = departed.into_iter();
         pods.map(|(_, pod)| self.pod(pod, at)).collect()
     }
@@ -192,9 +187,7 @@ impl Fleet {
         pods.sort_by(|left, right| {
             (&left.namespace, &left.name).cmp(&(&right.namespace, &right.name))
         });
-        let exporters = self.exporters.iter();
-        let nodes =
-            exporters.map(|exporter| self.machines.nodes[exporter.node as usize].name.as_str());
+        let nodes = self.exporters.iter().map(|it| self.node_name(it.node));
         let mut nodes: Vec<Arc<str>> = nodes.map(Arc::from).collect();
         nodes.sort();
         nodes.dedup();
@@ -205,14 +198,13 @@ impl Fleet {
     fn pod(&self, pod: &PodRecord, at: Timestamp) -> Pod {
         let running = is_running(pod, at);
         Pod {
-            namespace: Arc::clone(&pod.namespace),
-            name: Arc::clone(&pod.name),
-            labels: Labels::from_pairs([("app", Arc::clone(&pod.app))]),
-            node: Some(self.machines.nodes[pod.node as usize].name.as_str().into()),
-            phase: if running {
-                PodPhase::Running
-            } else {
-                PodPhase::Finished
+            namespace: Arc::clone(&pod.plan.namespace),
+            name: Arc::clone(&pod.plan.name),
+            labels: Labels::from_pairs([("app", Arc::clone(&pod.plan.app))]),
+            node: Some(self.node_name(pod.node).into()),
+            phase: match running {
+                true => PodPhase::Running,
+                false => PodPhase::Finished,
             },
             terminating: false,
             started: Some(pod.from),
@@ -221,8 +213,12 @@ impl Fleet {
             gpus: u32::try_from(pod.devices.len()).unwrap_or(u32::MAX),
             uncounted: false,
             daemon: false,
-            owners: pod.owners.clone(),
+            owners: pod.plan.owners.clone(),
         }
+    }
+
+    fn node_name(&self, node: u32) -> &str {
+        &self.machines.nodes[node as usize].name
     }
 
     fn exporter_workload(&self) -> Workload {

@@ -21,20 +21,31 @@ pub(super) enum Controller {
     CronJob(u32),
 }
 
-/// The workload that a slot needs.
-pub(super) struct Wish {
-    pub(super) controller: Controller,
-    pub(super) slot: u32,
-    pub(super) gpus: u32,
-    pub(super) shared: bool,
+/// Devices that one pod after another holds, with the replica of each.
+pub(super) struct Slot {
+    pub(super) number: u32,
+    pub(super) node: u32,
+    pub(super) devices: Vec<(usize, Option<u32>)>,
     pub(super) noise: Noise,
+    pub(super) idle: bool,
+}
+
+impl Slot {
+    /// Noise of the names of its pods.
+    const fn names(&self, part: u64) -> Noise {
+        self.noise.at(5).at(part)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.devices.iter().any(|(_, replica)| replica.is_some())
+    }
 }
 
 /// A planned pod: its name, its owners, its load.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
+pub(super) struct PlannedPod {
     pub(super) namespace: Arc<str>,
-    pub(super) pod: Arc<str>,
+    pub(super) name: Arc<str>,
     pub(super) app: Arc<str>,
     pub(super) container: &'static str,
     pub(super) owners: Vec<u32>,
@@ -44,12 +55,8 @@ pub(super) struct Open {
 /// A Deployment or StatefulSet that still needs replicas.
 #[derive(Debug)]
 struct Growing {
-    namespace: Arc<str>,
-    app: Arc<str>,
-    owners: Vec<u32>,
-    class: LoadClass,
-    container: &'static str,
-    prefix: String,
+    /// The next pod, with the prefix of its name.
+    pod: PlannedPod,
     replicas: u64,
     wanted: u64,
 }
@@ -60,7 +67,7 @@ pub(super) struct Workloads {
     pub(super) table: Vec<Workload>,
     pub(super) namespaces: Vec<Arc<str>>,
     created: Timestamp,
-    growing: BTreeMap<(Controller, u32, bool), Growing>,
+    growing: BTreeMap<(Controller, usize, bool), Growing>,
     named: BTreeMap<&'static str, u32>,
     cron: BTreeMap<u32, (Arc<str>, u32, Arc<str>)>,
 }
@@ -113,26 +120,27 @@ impl Workloads {
 
     /// The next pod for a slot: another replica of a workload that needs one, or the
     /// first of a new workload.
-    pub(super) fn open(&mut self, wish: &Wish) -> Open {
-        match wish.controller {
-            Controller::Deployment | Controller::StatefulSet => self.replica(wish),
-            Controller::Job => self.job(wish),
-            Controller::CronJob(run) => self.cron_run(wish, run),
+    pub(super) fn open(&mut self, controller: Controller, slot: &Slot) -> PlannedPod {
+        match controller {
+            Controller::Deployment | Controller::StatefulSet => self.replica(controller, slot),
+            Controller::Job => self.job(slot),
+            Controller::CronJob(run) => self.cron_run(slot, run),
         }
     }
 
     /// Two pods of different Deployments, in different namespaces if there is
     /// more than one.
-    pub(super) fn pair(&mut self, wish: &Wish) -> (Open, Open) {
-        let key = (wish.controller, wish.gpus, wish.shared);
-        let old = self.replica(wish);
+    pub(super) fn pair(&mut self, slot: &Slot) -> (PlannedPod, PlannedPod) {
+        let controller = Controller::Deployment;
+        let key = (controller, slot.devices.len(), slot.is_shared());
+        let old = self.replica(controller, slot);
         let kept = self.growing.remove(&key);
-        let mut new = self.replica(wish);
+        let mut new = self.replica(controller, slot);
         if new.namespace == old.namespace && self.namespaces.len() > 1 {
             // Each new workload gets the next namespace, so the second try gets a
             // different one.
             self.growing.remove(&key);
-            new = self.replica(wish);
+            new = self.replica(controller, slot);
         }
         if let Some(kept) = kept {
             self.growing.insert(key, kept);
@@ -140,67 +148,60 @@ impl Workloads {
         (old, new)
     }
 
-    fn replica(&mut self, wish: &Wish) -> Open {
-        let key = (wish.controller, wish.gpus, wish.shared);
-        let grown = self.growing.remove(&key);
-        let mut growing = match grown {
+    fn replica(&mut self, controller: Controller, slot: &Slot) -> PlannedPod {
+        let key = (controller, slot.devices.len(), slot.is_shared());
+        let mut growing = match self.growing.remove(&key) {
             Some(growing) if growing.replicas < growing.wanted => growing,
-            _ => self.start(wish),
+            _ => self.start(controller, slot),
         };
-        let ordinal = growing.replicas;
+        let (prefix, ordinal) = (&growing.pod.name, growing.replicas);
+        let name = match controller {
+            Controller::StatefulSet => format!("{prefix}-{ordinal}"),
+            _ => format!("{prefix}-{}", slot.names(20 + ordinal).suffix(5)),
+        };
+        let pod = PlannedPod {
+            name: name.into(),
+            ..growing.pod.clone()
+        };
         growing.replicas += 1;
-        let pod = match wish.controller {
-            Controller::StatefulSet => format!("{}-{ordinal}", growing.prefix),
-            _ => format!(
-                "{}-{}",
-                growing.prefix,
-                wish.noise.at(20 + ordinal).suffix(5)
-            ),
-        };
-        let open = Open {
-            namespace: Arc::clone(&growing.namespace),
-            pod: pod.into(),
-            app: Arc::clone(&growing.app),
-            container: growing.container,
-            owners: growing.owners.clone(),
-            class: growing.class,
-        };
         self.growing.insert(key, growing);
-        open
+        pod
     }
 
-    fn start(&mut self, wish: &Wish) -> Growing {
-        let stateful = wish.controller == Controller::StatefulSet;
+    fn start(&mut self, controller: Controller, slot: &Slot) -> Growing {
+        let stateful = controller == Controller::StatefulSet;
         let roles: &[Role] = if stateful { &SETS } else { &SERVICES };
         let (app, (_, container, class)) = self.name(roles);
         let namespace = self.namespace();
         let (owners, prefix) = if stateful {
             let set = self.add(STATEFUL_SET, &namespace, &app, &app);
-            (vec![set], app.to_string())
+            (vec![set], Arc::clone(&app))
         } else {
-            let name = format!("{app}-{}", wish.noise.at(6).suffix(10));
+            let name = format!("{app}-{}", slot.names(6).suffix(10));
             let deployment = self.add(DEPLOYMENT, &namespace, &app, &app);
             let set = self.add(REPLICA_SET, &namespace, &name, &app);
-            (vec![set, deployment], name)
+            (vec![set, deployment], name.into())
         };
         Growing {
-            namespace,
-            app,
-            owners,
-            class,
-            container,
-            prefix,
+            pod: PlannedPod {
+                namespace,
+                name: prefix,
+                app,
+                container,
+                owners,
+                class,
+            },
             replicas: 0,
-            wanted: 1 + wish.noise.at(7).below(4),
+            wanted: 1 + slot.names(7).below(4),
         }
     }
 
-    fn job(&mut self, wish: &Wish) -> Open {
+    fn job(&mut self, slot: &Slot) -> PlannedPod {
         let (app, (_, container, class)) = self.name(&JOBS);
         let namespace = self.namespace();
         let job = self.add(JOB, &namespace, &app, &app);
-        Open {
-            pod: format!("{app}-{}", wish.noise.at(8).suffix(5)).into(),
+        PlannedPod {
+            name: format!("{app}-{}", slot.names(8).suffix(5)).into(),
             namespace,
             app,
             container,
@@ -209,22 +210,22 @@ impl Workloads {
         }
     }
 
-    fn cron_run(&mut self, wish: &Wish, run: u32) -> Open {
-        let known = self.cron.get(&wish.slot).cloned();
+    fn cron_run(&mut self, slot: &Slot, run: u32) -> PlannedPod {
+        let known = self.cron.get(&slot.number).cloned();
         let (namespace, cron, app) = known.unwrap_or_else(|| {
             let (app, _) = self.name(&CRON);
             let namespace = self.namespace();
             let cron = self.add(CRON_JOB, &namespace, &app, &app);
             let entry = (namespace, cron, app);
-            self.cron.insert(wish.slot, entry.clone());
+            self.cron.insert(slot.number, entry.clone());
             entry
         });
         // A CronJob's Jobs are named by the minute they were due.
         let name = format!("{app}-{}", 28_333_333 + run * 2);
         let job = self.add(JOB, &namespace, &name, &app);
-        let suffix = wish.noise.at(30 + u64::from(run)).suffix(5);
-        Open {
-            pod: format!("{name}-{suffix}").into(),
+        let suffix = slot.names(30 + u64::from(run)).suffix(5);
+        PlannedPod {
+            name: format!("{name}-{suffix}").into(),
             namespace,
             app,
             container: CRON[0].1,

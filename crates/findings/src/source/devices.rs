@@ -169,10 +169,8 @@ fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Opt
     if lacking.without == 0 || !field.signals.iter().all(is_answered) {
         return None;
     }
-    let had = lacking
-        .had
-        .map(|had| format!(" since {}", had.whole_second().date()));
-    let since = had.unwrap_or_default();
+    let had = lacking.had.map(|had| had.whole_second().date());
+    let since = had.map_or_else(String::new, |had| format!(" since {had}"));
     let [plain, profiling] = field.fields;
     let message = format!(
         "GPUs without {}{since}: {} of {}; neither {plain} nor {profiling} is reported for them",
@@ -212,7 +210,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
         let held = |row| {
             layout
                 .fact(row)
-                .is_some_and(|facts| facts.standing == Standing::Held)
+                .is_some_and(|it| it.standing == Standing::Held)
         };
         let nodes = layout.table("nodes").map(|(_, table)| &table.objects);
         let lacks = nodes.into_iter().flatten().filter(|node| {

@@ -42,9 +42,8 @@ fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
         let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
         *scrape_ms = target.scrape_ms.max(*scrape_ms);
     }
-    let rare = slowest
-        .into_iter()
-        .filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
+    let slowest = slowest.into_iter();
+    let rare = slowest.filter(|(_, scrape_ms)| *scrape_ms > EXPORTER_MS);
     let found = rare.map(|(job, scrape_ms)| {
         let message = format!(
             "is scraped every {}, but an exporter has a new reading at least every {}: the readings in between are lost",
@@ -82,10 +81,9 @@ fn silent(seen: PolledSource<'_>) -> Option<Finding> {
 }
 
 fn frozen(seen: PolledSource<'_>) -> Option<Finding> {
-    let targets = (0..)
-        .map(TargetId)
-        .zip(&seen.snapshot.frame().view().targets);
-    let frozen = targets.filter(|(_, target)| target.frozen_since.is_some());
+    let frozen = seen
+        .targets()
+        .filter(|(_, target)| target.frozen_since.is_some());
     let mut instances: Vec<&str> = frozen.map(|(id, _)| seen.instance(id)).collect();
     instances.sort_unstable();
     (!instances.is_empty()).then(|| {
@@ -114,10 +112,10 @@ fn lost(seen: PolledSource<'_>) -> Option<Finding> {
 fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
     let layout = seen.snapshot.layout();
-    let nodes: BTreeSet<&str> = facts
+    let nodes = facts
         .iter()
-        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"))
-        .collect();
+        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"));
+    let nodes: BTreeSet<&str> = nodes.collect();
     let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {
         let message = format!(
@@ -149,14 +147,9 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         let mut without = values.filter(|(_, value)| value.is_none());
         let looked = without.by_ref().take(MOST_OBJECTS);
         let groups = looked.map(|(object, _)| group_of(object, false));
-        let count = groups
-            .filter(|group| misses(snapshot.absence(group)))
-            .count();
-        let least = if without.next().is_some() {
-            " or more"
-        } else {
-            ""
-        };
+        let missing = groups.filter(|group| misses(snapshot.absence(group)));
+        let count = missing.count();
+        let least = without.next().map_or("", |_| " or more");
         if count > 0 {
             counts.push(format!("{count}{least} {}", table.kind.resource));
         }

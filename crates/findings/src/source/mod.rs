@@ -125,10 +125,13 @@ struct Current<'s> {
 impl<'s> PolledSource<'s> {
     /// Targets that are heard.
     fn heard(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
-        let targets = (0..)
-            .map(TargetId)
-            .zip(&self.snapshot.frame().view().targets);
+        let targets = self.targets();
         targets.filter(|(_, target)| !target.silent && target.newest > Timestamp::MIN)
+    }
+
+    fn targets(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
+        let targets = &self.snapshot.frame().view().targets;
+        (0..).map(TargetId).zip(targets)
     }
 
     /// A row, if it is of this cluster and reported now.
@@ -144,12 +147,8 @@ impl<'s> PolledSource<'s> {
     }
 
     fn job_of(self, target: &TargetView) -> JobId {
-        let source = self
-            .snapshot
-            .frame()
-            .view()
-            .sources
-            .get(usize::from(target.source));
+        let sources = &self.snapshot.frame().view().sources;
+        let source = sources.get(usize::from(target.source));
         source.map_or(JobId::MAX, |source| source.job)
     }
 

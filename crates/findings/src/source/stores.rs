@@ -50,12 +50,8 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
             "its clock is {} {way} this server's; values use its clock",
             span(skew_ms.abs())
         );
-        found.push(Finding::new(
-            &GM303,
-            PROMETHEUS,
-            message,
-            "set both clocks by NTP",
-        ));
+        let remedy = "set both clocks by NTP";
+        found.push(Finding::new(&GM303, PROMETHEUS, message, remedy));
     }
     let mut off: BTreeMap<(JobId, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
     for (id, target) in seen.heard() {

@@ -146,7 +146,7 @@ fn without_behavior_the_highest_of_five_minutes_stays() {
         ("9@300", 3, 9),
         ("9@301", 3, 3),
     ] {
-        let stabilised = Stabilised::plain(&past(history), window, proposed, NOW);
+        let stabilised = Stabilised::new(&past(history), None, window, 0, proposed, NOW);
         assert_eq!(stabilised.replicas, replicas, "{history}: {stabilised}");
         let holds = replicas != proposed;
         assert_eq!(stabilised.highest.is_some(), holds, "{history}");
@@ -184,8 +184,7 @@ fn with_behavior_each_direction_has_its_window() {
         (behavior.up.window, behavior.down.window) = (Some(up), Some(down));
         let flag = ControllerFlags::of_version(35).downscale_stabilisation;
         let history = past(history);
-        let stabilised =
-            Stabilised::with_behavior(&history, &behavior, flag, current, desired, NOW);
+        let stabilised = Stabilised::new(&history, Some(&behavior), flag, current, desired, NOW);
         let replicas = stabilised.replicas.to_string();
         assert_eq!(replicas, expected, "{text}: {stabilised}");
         let (reason, _) = stabilised.condition(current);

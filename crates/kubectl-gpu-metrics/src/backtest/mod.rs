@@ -274,17 +274,16 @@ fn report(
 }
 
 fn assumed(args: &BacktestArgs, flags: &ControllerFlags) -> [String; 2] {
-    let [given, defaults] = args.flags.written(flags);
+    let [given, defaults] = args.flags.written(flags).map(|flags| flags.join(" "));
+    let given = if given.is_empty() {
+        "none given"
+    } else {
+        &given
+    };
+    let minor = flags.minor;
     [
         format!(
-            "flags of kube-controller-manager: {}; assumed, as in Kubernetes 1.{}: {}",
-            if given.is_empty() {
-                "none given".to_owned()
-            } else {
-                given.join(" ")
-            },
-            flags.minor,
-            defaults.join(" ")
+            "flags of kube-controller-manager: {given}; assumed, as in Kubernetes 1.{minor}: {defaults}"
         ),
         "the simulation assumes that demand does not depend on the replicas, is shared evenly, and \
          is lost if the replicas cannot serve it"
@@ -311,10 +310,9 @@ fn warnings(past: &Past, conservation: Option<&Conservation>, censored: f64) -> 
     }
     if censored > 0.0 {
         warnings.push(format!(
-            "in {:.1} % of the time most GPUs were at {} % or more: the demand may be higher than \
-             shown; set --demand to measure it",
-            100.0 * censored,
-            SATURATED
+            "in {:.1} % of the time most GPUs were at {SATURATED} % or more: the demand may be \
+             higher than shown; set --demand to measure it",
+            100.0 * censored
         ));
     }
     match conservation {

@@ -96,19 +96,14 @@ fn figure(heading: &str, chart: &Lines<'_>) -> Markup {
     let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
     let hour = Duration::from_secs(3600).as_millis() as i64;
     let lengths = [hour / 12, hour, 6 * hour, DAY.as_millis() as i64];
-    let length = lengths
-        .into_iter()
-        .find(|length| (last - first) / length < MOST_ROWS);
+    let mut lengths = lengths.into_iter();
+    let length = lengths.find(|length| (last - first) / length < MOST_ROWS);
     let length = length.unwrap_or((last - first) / MOST_ROWS + 1);
     for place in 0..=(last - first) / length {
         let from = first + place * length;
         let mut row = vec![Timestamp::from_millis(from).whole_second().date()];
-        row.extend(
-            chart
-                .lines
-                .iter()
-                .map(|line| mean(line, from..from + length)),
-        );
+        let within = from..from + length;
+        row.extend(chart.lines.iter().map(|line| mean(line, within.clone())));
         table.push(row);
     }
     html! {
@@ -121,15 +116,12 @@ fn figure(heading: &str, chart: &Lines<'_>) -> Markup {
 }
 
 fn mean(line: &Line<'_>, within: std::ops::Range<i64>) -> String {
-    let inside = line
-        .points
-        .iter()
-        .filter(|(at, _)| within.contains(&at.millis()));
-    let (sum, count) = inside
-        .filter_map(|(_, value)| *value)
-        .fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    let points = line.points.iter();
+    let inside = points.filter(|(at, _)| within.contains(&at.millis()));
+    let known = inside.filter_map(|(_, value)| *value);
+    let (sum, count) = known.fold((0.0, 0.0), |(sum, count), it| (sum + it, count + 1.0));
     match count > 0.0 {
-        true => print::number(sum / count, 2),
+        true => format!("{:.2}", sum / count),
         false => "–".to_owned(),
     }
 }

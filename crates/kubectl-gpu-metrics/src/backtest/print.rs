@@ -6,10 +6,6 @@ use crate::wrap::wrapped;
 
 use super::Report;
 
-pub(super) fn number(value: f64, decimals: usize) -> String {
-    format!("{value:.decimals$}")
-}
-
 /// Names and cells of the columns; an unknown value is a dash.
 pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     let heading = ["", "recorded", "simulated", "clairvoyant"].map(str::to_owned);
@@ -24,7 +20,7 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
         let cells = columns
             .iter()
             .map(|rows| match rows.as_ref().and_then(|it| it.get(place)) {
-                Some((_, value, decimals)) => number(*value, *decimals),
+                Some((_, value, decimals)) => format!("{value:.decimals$}"),
                 None => "–".to_owned(),
             });
         rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
@@ -65,19 +61,16 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
             or(row.stabilisation.map(|seconds| format!("{seconds}s"))),
         ];
         let figures = [
-            number(fit.gpu_hours, 1),
-            number(fit.overload_minutes, decimals(fit.overload_minutes)),
+            format!("{:.1}", fit.gpu_hours),
+            minutes(fit.overload_minutes),
             (fit.scale_ups + fit.scale_downs).to_string(),
             fit.flaps.to_string(),
-            number(score.gpu_hours, 1),
-            number(score.overload_minutes, decimals(score.overload_minutes)),
+            format!("{:.1}", score.gpu_hours),
+            minutes(score.overload_minutes),
         ];
         // The first row is the autoscaler as it is.
-        let alike = rows
-            .iter_mut()
-            .skip(1)
-            .find(|(_, known, _)| *known == figures);
-        match alike {
+        let mut others = rows.iter_mut().skip(1);
+        match others.find(|(_, known, _)| *known == figures) {
             None => rows.push((settings, figures, 0)),
             Some((shown, _, others)) => {
                 *others += 1;
@@ -88,10 +81,9 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
         }
     }
     let rows = rows.into_iter().map(|(settings, figures, others)| {
-        let others = if others > 0 {
-            others.to_string()
-        } else {
-            String::new()
+        let others = match others {
+            0 => String::new(),
+            others => others.to_string(),
         };
         [&settings[..], &figures, &[others]].concat()
     });
@@ -101,8 +93,9 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
 }
 
 /// Rounding must not hide a difference between rows.
-fn decimals(minutes: f64) -> usize {
-    if minutes < 10.0 { 2 } else { 0 }
+fn minutes(minutes: f64) -> String {
+    let decimals = if minutes < 10.0 { 2 } else { 0 };
+    format!("{minutes:.decimals$}")
 }
 
 pub(super) fn command(report: &Report) -> Option<String> {
@@ -142,17 +135,11 @@ pub(super) fn conservation(report: &Report) -> Option<String> {
 pub(super) fn text(reports: &[Report]) -> String {
     let mut out = String::new();
     for report in reports {
-        let Report {
-            namespace,
-            name,
-            target,
-            from,
-            to,
-            ..
-        } = report;
-        out.push_str(&format!(
-            "{namespace}/{name} on {target}, {from} to {to}\n\n"
-        ));
+        out += &format!(
+            "{}/{} on {}, ",
+            report.namespace, report.name, report.target
+        );
+        out += &format!("{} to {}\n\n", report.from, report.to);
         for line in lines(&table(report)) {
             out.push_str(&format!("{line}\n"));
         }
@@ -168,10 +155,8 @@ pub(super) fn text(reports: &[Report]) -> String {
             for line in lines(&sweep_table(sweep)) {
                 out.push_str(&format!("{line}\n"));
             }
-            out.push_str(&format!(
-                "\n{}",
-                wrapped(&verdict(sweep, report.conservation.as_ref()), 0)
-            ));
+            out.push('\n');
+            out += &wrapped(&verdict(sweep, report.conservation.as_ref()), 0);
             out.extend(command(report).map(|command| format!("\n{command}\n")));
         }
         out.push('\n');

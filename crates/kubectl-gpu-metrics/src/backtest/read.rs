@@ -89,17 +89,14 @@ impl Store<'_> {
             // A reading is valid on the server for this long, shorter than Prometheus'
             // five minutes.
             let fresh = format_duration(step * 5 / 2);
-            let readings = selectors.iter();
-            let readings = readings.map(|it| format!("last_over_time({it}[{fresh}])"));
-            let query = readings.collect::<Vec<_>>().join(" or ");
+            let query = selectors.map(|it| format!("last_over_time({it}[{fresh}])"));
+            let query = query.join(" or ");
             let mut any = false;
             let take = |batch: &Batch, range| any |= gather.take(batch, range);
             self.pieces(&query, (start, step, count), take).await?;
             if any {
-                notes.push(format!(
-                    "demand is the sum of {}",
-                    spec.wire_names.join(" or ")
-                ));
+                let names = spec.wire_names.join(" or ");
+                notes.push(format!("demand is the sum of {names}"));
                 return self.finish(gather, plan, notes).await;
             }
             notes.clear();
@@ -263,13 +260,8 @@ impl Store<'_> {
             let answer = self.promql.range(promql, over, step).await;
             let is_too_long = match &answer {
                 Ok(batch) => batch.series_len().saturating_mul(range.len()) > MOST_CELLS,
-                Err(error) => matches!(
-                    error,
-                    Error::TooLarge { .. }
-                        | Error::Query { .. }
-                        | Error::Timeout { .. }
-                        | Error::Status { .. }
-                ),
+                Err(Error::TooLarge { .. } | Error::Query { .. }) => true,
+                Err(error) => matches!(error, Error::Timeout { .. } | Error::Status { .. }),
             };
             if is_too_long && length > LEAST_POINTS {
                 length = (length / 4).max(LEAST_POINTS);
@@ -356,18 +348,16 @@ impl Store<'_> {
         let (ready_after, from) = match (self.args.ready_after, seen) {
             (Some(given), _) => (given, "as given".to_owned()),
             (None, Some((seen, pods))) => {
-                let seen = Duration::from_secs(seen.as_secs());
+                let what = "the median time from the first reading to the first work of";
                 (
-                    seen,
-                    format!(
-                        "the median time from the first reading to the first work of {pods} pods"
-                    ),
+                    Duration::from_secs(seen.as_secs()),
+                    format!("{what} {pods} pods"),
                 )
             }
-            (None, None) => (
-                READY_AFTER,
-                "assumed, because no pod was created in this period".to_owned(),
-            ),
+            (None, None) => {
+                let why = "assumed, because no pod was created in this period";
+                (READY_AFTER, why.to_owned())
+            }
         };
         let ready = format_duration(ready_after);
         notes.push(format!(
@@ -436,11 +426,8 @@ fn progress(done: usize, all: usize) {
     let full = WIDTH * done / all.max(1);
     let (bar, rest) = ("█".repeat(full), "░".repeat(WIDTH - full));
     let end = if done >= all { "\r\x1b[K" } else { "" };
+    let percent = 100 * done / all.max(1);
     // The reader of the output may have closed it.
-    let _ = write!(
-        out,
-        "\rreading {bar}{rest} {:3} %{end}",
-        100 * done / all.max(1)
-    );
+    let _ = write!(out, "\rreading {bar}{rest} {percent:3} %{end}");
     let _ = out.flush();
 }

@@ -130,11 +130,8 @@ impl Lines<'_> {
 fn step(highest: f64) -> f64 {
     let rough = (highest / TICKS).max(1e-9);
     let power = 10_f64.powf(rough.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(rough)
+    let mut steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power);
+    steps.find(|step| *step >= rough).unwrap_or(rough)
 }
 
 fn ticks(top: f64) -> Vec<f64> {
@@ -174,9 +171,8 @@ fn path(line: &Line<'_>, scale: Scale) -> String {
     let width = (scale.to - scale.from).max(1);
     for (at, value) in &line.points {
         let place = (at.millis() - scale.from).saturating_mul(COLUMNS as i64 - 1) / width;
-        let column = usize::try_from(place)
-            .ok()
-            .and_then(|it| columns.get_mut(it));
+        let place = usize::try_from(place).ok();
+        let column = place.and_then(|it| columns.get_mut(it));
         let (Some(column), Some(value)) = (column, value.filter(|it| it.is_finite())) else {
             continue;
         };

@@ -19,9 +19,8 @@ pub(crate) fn sparkline(title: &str, numbers: &[Option<f64>], ceiling: f64) -> M
         (x, y)
     };
     let runs = runs(numbers).into_iter();
-    let runs: Vec<Vec<(f64, f64)>> = runs
-        .map(|run| run.into_iter().map(point).collect())
-        .collect();
+    let runs = runs.map(|run| run.into_iter().map(point).collect());
+    let runs: Vec<Vec<(f64, f64)>> = runs.collect();
     let last = runs.last().and_then(|run| run.last());
     let base = HEIGHT - 1.0;
     html! {
@@ -59,10 +58,10 @@ fn runs(numbers: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     let placed: Vec<_> = numbers.iter().copied().enumerate().collect();
     let runs = placed.split(|(_, number)| !number.is_some_and(f64::is_finite));
     let known = |run: &[(usize, Option<f64>)]| {
-        let known = run.iter();
-        known
-            .filter_map(|(place, number)| Some((*place, (*number)?)))
-            .collect()
+        let known = run
+            .iter()
+            .filter_map(|(place, number)| Some((*place, (*number)?)));
+        known.collect()
     };
     runs.filter(|run| !run.is_empty()).map(known).collect()
 }

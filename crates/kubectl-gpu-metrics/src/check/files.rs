@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -54,28 +54,26 @@ struct KnownOf<'f> {
 pub(super) fn read(paths: &[PathBuf]) -> (Vec<File>, Vec<Skipped>) {
     let (mut files, mut broken) = (Vec::new(), Vec::new());
     for path in paths {
-        let shown = path.display().to_string();
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => {
-                let reason = error.to_string();
-                broken.push(Skipped::new(shown, reason, "name an existing YAML file"));
-                continue;
-            }
-        };
-        match serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options()) {
-            Ok(documents) => files.push(File {
-                documents: documents.into_iter().flat_map(unpacked).collect(),
-                path: shown,
-                text,
-            }),
-            Err(error) => {
-                let reason = yaml::report(&error);
-                broken.push(Skipped::new(shown, reason, "correct the YAML there"));
-            }
+        match read_file(path) {
+            Ok(file) => files.push(file),
+            Err(skipped) => broken.push(skipped),
         }
     }
     (files, broken)
+}
+
+fn read_file(path: &Path) -> Result<File, Skipped> {
+    let shown = path.display().to_string();
+    let broken = |reason: String, remedy: &str| Skipped::new(&*shown, reason, remedy);
+    let text = fs::read_to_string(path)
+        .map_err(|error| broken(error.to_string(), "name an existing YAML file"))?;
+    let documents = serde_saphyr::from_multiple_with_options::<Value>(&text, yaml::options())
+        .map_err(|error| broken(yaml::report(&error), "correct the YAML there"))?;
+    Ok(File {
+        documents: documents.into_iter().flat_map(unpacked).collect(),
+        path: shown,
+        text,
+    })
 }
 
 /// The items of a list, or the document itself.

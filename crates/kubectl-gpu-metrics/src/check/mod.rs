@@ -3,7 +3,6 @@
 pub(super) mod files;
 pub(super) mod live;
 mod network;
-pub(super) mod print;
 mod targets;
 
 use std::path::PathBuf;
@@ -12,12 +11,14 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use serde_json::json;
+
 use apimachinery::duration::parse_duration;
-use findings::{Report, Severity, codes};
+use findings::{Finding, Report, Severity, codes};
 
 use super::Failure;
 use super::cluster::ClusterArgs;
-use super::wrap;
+use super::wrap::{self, wrapped};
 
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
@@ -99,7 +100,7 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     };
     let level = args.fail_on;
     let success = report.looked && !report.has(level);
-    let page = print::page(&report, args.output, success);
+    let page = page(&report, args.output, success);
     wrap::print(&page);
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
@@ -148,6 +149,97 @@ async fn files(args: &CheckArgs) -> Result<Report, Failure> {
     report.skipped.extend(broken);
     report.sort();
     Ok(report)
+}
+
+pub(crate) const fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "×",
+        Severity::Warning => "‼",
+        Severity::Info => "i",
+    }
+}
+
+fn page(report: &Report, output: CheckOutput, success: bool) -> String {
+    match output {
+        CheckOutput::Json => {
+            let Report {
+                findings, skipped, ..
+            } = report;
+            let value = json!({"success": success, "findings": findings, "skipped": skipped});
+            serde_json::to_string_pretty(&value).unwrap_or_default()
+        }
+        CheckOutput::Text => text(report).trim_end().to_owned(),
+        CheckOutput::Short => lines(report, |it| {
+            let name = it.severity.name();
+            format!("{} {name} {}: {}", it.code, place(it), it.message)
+        }),
+        CheckOutput::Github => lines(report, annotation),
+    }
+}
+
+fn place(finding: &Finding) -> String {
+    match &finding.file {
+        Some(file) => format!("{} in {file}", finding.object),
+        None => finding.object.clone(),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for it in &report.findings {
+        let head = format!("{} {}  {}", mark(it.severity), it.code, place(it));
+        let part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
+        let mut part = wrapped(&part, 2);
+        // A line break would make it several commands.
+        if let Some(command) = &it.command {
+            part.push_str(&format!("    {command}\n"));
+        }
+        part.push_str(&format!("  {}, or: check --explain {}\n", it.url, it.code));
+        parts.push(part);
+    }
+    for it in &report.skipped {
+        let part = format!(
+            "- skipped: {}\n  {}\n  → {}\n",
+            it.what, it.reason, it.remedy
+        );
+        parts.push(wrapped(&part, 2));
+    }
+    let [errors, warnings, notes] = report.counts();
+    parts.push(format!(
+        "errors: {errors}, warnings: {warnings}, notes: {notes}; skipped: {}",
+        report.skipped.len()
+    ));
+    parts.join("\n")
+}
+
+fn lines(report: &Report, line: impl Fn(&Finding) -> String) -> String {
+    let found = report.findings.iter().map(line);
+    let skipped = report.skipped.iter();
+    let skipped = skipped.map(|it| format!("skipped {}: {}: {}", it.what, it.reason, it.remedy));
+    let skipped = skipped.map(|line| line.replace('\n', " "));
+    found.chain(skipped).collect::<Vec<_>>().join("\n")
+}
+
+/// A workflow command (GitHub's documentation, "Workflow commands").
+fn annotation(finding: &Finding) -> String {
+    let data = |text: &str| {
+        text.replace('%', "%25")
+            .replace('\r', "%0D")
+            .replace('\n', "%0A")
+    };
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let command = match finding.severity {
+        Severity::Info => "notice",
+        severity => severity.name(),
+    };
+    let file = finding.file.as_deref();
+    let file = file.map_or_else(String::new, |file| format!("file={},", property(file)));
+    let title = property(&format!("{} {}", finding.code, finding.object));
+    let remedy = finding.command.as_ref();
+    let remedy = remedy.map(|run| format!("{}: {run}", finding.remedy));
+    let remedy = remedy.as_ref().unwrap_or(&finding.remedy);
+    let message = data(&format!("{}: {remedy}", finding.message));
+    format!("::{command} {file}title={title}::{message}")
 }
 
 #[cfg(test)]

@@ -56,11 +56,7 @@ pub(super) async fn check(
         );
         let what = format!("NetworkPolicies{WHY}");
         let policies = look.read::<List<NetworkPolicy>>(&path, &what, &READ_POLICIES);
-        let policies = policies
-            .await?
-            .found()
-            .map(|it| it.items)
-            .unwrap_or_default();
+        let policies = policies.await?.found().map_or_else(Vec::new, |it| it.items);
         if let (Some(client), false) = (client, pods.is_empty())
             && let Some(policy) = network::shut_out(&policies, &pods, &client)
             && let Some(finding) = look.report.findings.get_mut(place)

@@ -80,13 +80,11 @@ async fn pods_of(
     look: &mut Look<'_>,
     workload: &ScaledWorkload,
 ) -> Result<Option<Vec<Pod>>, CallError> {
-    let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else {
+    let selector = Selector::try_from(workload.spec.selector.clone()).ok();
+    // An empty selector would match all pods, and the API refuses it.
+    let Some(selector) = selector.filter(|it| !it.selects_all()) else {
         return Ok(None);
     };
-    // An empty selector would match all pods, and the API refuses it.
-    if selector.selects_all() {
-        return Ok(None);
-    }
     let namespace = workload.metadata.namespace.as_deref().unwrap_or("default");
     pods(look, namespace, &selector, "").await
 }

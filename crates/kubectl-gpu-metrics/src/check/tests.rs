@@ -1,7 +1,5 @@
 use std::path::PathBuf;
 
-use serde_json::json;
-
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::testing::fake_kube::FakeKube;
 use findings::{codes, source};
@@ -135,7 +133,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     let command = format!("echo {} | sh", "x ".repeat(80));
     report.findings[0].command = Some(command.clone());
     let json: serde_json::Value =
-        serde_json::from_str(&print::page(&report, CheckOutput::Json, false)).unwrap();
+        serde_json::from_str(&page(&report, CheckOutput::Json, false)).unwrap();
     assert_eq!(json["success"], false);
     let finding = &report.findings[0];
     assert_eq!(
@@ -161,7 +159,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
             "::error file=a%2Cb.yaml,title=GM504 HorizontalPodAutoscaler team-a/llm-server::",
         ),
     ] {
-        let page = print::page(&report, output, false);
+        let page = page(&report, output, false);
         assert!(page.starts_with(begins), "{page}");
         let skipped = "contains nothing that can be checked";
         assert!(page.contains(skipped), "{page}");

@@ -3,7 +3,6 @@
 
 mod flags;
 pub(crate) mod read;
-mod values;
 
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use hpa::{History, Situation, Trace};
 
 use crate::Failure;
 use crate::cluster::Cluster;
+use crate::table::count;
 use crate::wrap::{print, wrapped};
 
 use super::{ExplainArgs, ExplainOutput};
@@ -129,22 +129,18 @@ impl Decision {
     }
 
     pub(crate) fn result(&self) -> String {
-        let number = |replicas: Option<i32>, unknown: &str| {
-            replicas.map_or_else(|| unknown.to_owned(), |replicas| replicas.to_string())
-        };
+        let computed = self.desired_replicas.map(|it| it.to_string());
         format!(
             "desired replicas: {} by this computation, {} written by the controller",
-            number(self.desired_replicas, "none"),
-            number(self.written_desired_replicas, "–")
+            computed.as_deref().unwrap_or("none"),
+            count(self.written_desired_replicas)
         )
     }
 
     fn text(&self, with_time: bool, with_flags: bool) -> String {
-        let time = with_time.then(|| format!("-- {}", self.at));
-        let mut lines: Vec<String> = time.into_iter().collect();
-        let Self {
-            namespace, name, ..
-        } = self;
+        let mut lines = Vec::new();
+        lines.extend(with_time.then(|| format!("-- {}", self.at)));
+        let (namespace, name) = (&self.namespace, &self.name);
         lines.push(format!("HorizontalPodAutoscaler {namespace}/{name}"));
         let sentences = self.trace.sentences();
         lines.extend(sentences.iter().map(|sentence| format!("  {sentence}")));
@@ -172,18 +168,14 @@ impl Decision {
 /// holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
-    let reasons = reading.hpa.status.conditions.iter();
-    let is_held = reasons
-        .filter_map(|condition| condition.reason.as_deref())
-        .any(|reason| held.contains(&reason));
-    let replicas = reading.hpa.status.desired.filter(|_| is_held);
+    let status = &reading.hpa.status;
+    let is_held = held.iter().any(|reason| status.message(reason).is_some());
     let at = now - Duration::from_secs(1);
+    let past = |replicas| PastReplicas { replicas, at };
+    let recommendation = status.desired.filter(|_| is_held).map(past);
     History {
-        recommendations: replicas
-            .map(|replicas| PastReplicas { replicas, at })
-            .into_iter()
-            .collect(),
-        scaled_to_zero: reading.hpa.status.is_true(SCALED_TO_ZERO),
+        recommendations: recommendation.into_iter().collect(),
+        scaled_to_zero: status.is_true(SCALED_TO_ZERO),
         ..History::default()
     }
 }
@@ -191,12 +183,9 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
 /// The flags that were given; and what cannot be seen outside of the controller.
 fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
-    let assumed = vec![
-        format!("flags of kube-controller-manager: {}", flags.join(" ")),
-        "earlier recommendations: only those in the status; --follow keeps all recommendations from its start"
-            .to_owned(),
-    ];
-    [given, assumed]
+    let flags = format!("flags of kube-controller-manager: {}", flags.join(" "));
+    let earlier = "earlier recommendations: only those in the status; --follow keeps all recommendations from its start";
+    [given, vec![flags, earlier.to_owned()]]
 }
 
 fn written_otherwise(

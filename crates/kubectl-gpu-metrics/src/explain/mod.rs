@@ -87,10 +87,9 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
 
 impl ExplainArgs {
     fn once(&self) -> Result<(), Failure> {
+        let why = "--follow works with hpa only: remove it";
         match self.follow {
-            true => Err(Failure::Usage(
-                "--follow works with hpa only: remove it".to_owned(),
-            )),
+            true => Err(Failure::Usage(why.to_owned())),
             false => Ok(()),
         }
     }
@@ -154,10 +153,8 @@ impl ExplainedMetric<'_> {
             }
             (None, namespace, _) => {
                 let namespace = encode(namespace.unwrap_or_default());
-                (
-                    format!("{EXTERNAL}/{namespace}/{}", encode(self.metric)),
-                    "labelSelector",
-                )
+                let path = format!("{EXTERNAL}/{namespace}/{}", encode(self.metric));
+                (path, "labelSelector")
             }
         };
         match selector {
@@ -200,9 +197,7 @@ impl ExplainedMetric<'_> {
         }
         let path = of_object((resource, *namespace), "*", self.metric);
         let list = cluster.read::<List<Item>>(&path).await;
-        let names = list
-            .map(|list| values::names(list.items))
-            .unwrap_or_default();
+        let names = list.map_or_else(|_| Vec::new(), |list| values::names(list.items));
         if names.iter().any(|known| known == name) {
             return String::new();
         }

@@ -48,16 +48,12 @@ fn indented(lines: impl IntoIterator<Item = impl fmt::Display>) -> impl Iterator
 fn head(explanation: &Explanation) -> Vec<String> {
     let value = match (&explanation.value, &explanation.no_value) {
         (Some(value), _) => {
+            let [number, age] = [value.number, value.age_seconds].map(number);
             let until = value.served_until.as_ref();
-            let until = until.map_or_else(String::new, |until| {
-                format!(", served at least until {until}")
-            });
-            format!(
-                "Value {}, newest sample {} ({} s old){until}",
-                number(value.number),
-                value.timestamp,
-                number(value.age_seconds)
-            )
+            let until = until.map(|until| format!(", served at least until {until}"));
+            let until = until.unwrap_or_default();
+            let newest = &value.timestamp;
+            format!("Value {number}, newest sample {newest} ({age} s old){until}")
         }
         (None, Some(reason)) => match reason.strip_prefix("no value ") {
             Some(of_what) => format!("No value {of_what}"),
@@ -80,16 +76,10 @@ pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
     };
     let [seconds, step, lag] = [window.seconds, window.step_seconds, window.lag_seconds];
     let [seconds, step, lag] = [seconds, step, lag].map(number);
+    let (end, defined, all) = (&window.end, window.defined, explanation.instants.len());
     vec![
-        format!(
-            "Window {seconds} s in steps of {step} s, up to {}; the store is {lag} s late",
-            window.end
-        ),
-        format!(
-            "{} of {} instants have a number",
-            window.defined,
-            explanation.instants.len()
-        ),
+        format!("Window {seconds} s in steps of {step} s, up to {end}; the store is {lag} s late"),
+        format!("{defined} of {all} instants have a number"),
     ]
 }
 
@@ -99,9 +89,8 @@ pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
     let in_columns = explanation.devices.len() <= most;
     let shown = explanation.devices.iter().filter(|_| in_columns);
     let shown: Vec<&ExplainedDevice> = shown.collect();
-    let mut heading: Vec<String> = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"]
-        .map(str::to_owned)
-        .to_vec();
+    let heading = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"];
+    let mut heading = heading.map(str::to_owned).to_vec();
     heading.extend(shown.iter().map(|device| short(device)));
     let mut rows = vec![heading];
     for (place, instant) in explanation.instants.iter().enumerate() {

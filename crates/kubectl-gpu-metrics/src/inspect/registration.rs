@@ -43,10 +43,8 @@ impl Home {
         let (namespace, service) = home.place()?;
         let others = all.iter().filter(|it| it.name != home.name);
         let beside = others.filter(|it| it.place() == home.place());
-        let registered: Vec<_> = std::iter::once(home)
-            .chain(beside)
-            .map(|it| it.name)
-            .collect();
+        let mut registered = vec![home.name];
+        registered.extend(beside.map(|it| it.name));
         let others = APISERVICES.iter().filter(|name| !registered.contains(name));
         let spec = home.service.as_ref().and_then(|it| it.spec.clone());
         Some(Self {
@@ -73,12 +71,11 @@ impl Look<'_> {
         let home = registration::home(&all);
         let found = registration::check(&all, pre, clock::now());
         self.report.findings.extend(found);
-        let of_others = all
-            .iter()
-            .filter(|it| registration::is_of_other(it, home, pre));
+        let is_of_other = |it: &&Registered| registration::is_of_other(it, home, pre);
+        let of_others = all.iter().filter(is_of_other).map(|it| it.name);
         Ok(RegisteredServers {
             home: home.and_then(|home| Home::new(home, &all)),
-            of_others: of_others.map(|it| it.name).collect(),
+            of_others: of_others.collect(),
         })
     }
 
@@ -151,10 +148,8 @@ fn authorities(registered: &Registered) -> (Option<Timestamp>, Vec<String>) {
     let text = spec.and_then(|it| it.ca_bundle.as_ref());
     let bundle = text.and_then(|text| x509::from_pem(&text.0).ok());
     let bundle = bundle.unwrap_or_default();
-    let read: Vec<_> = bundle
-        .iter()
-        .filter_map(|der| Certificate::read(der).ok())
-        .collect();
+    let read = bundle.iter().filter_map(|der| Certificate::read(der).ok());
+    let read: Vec<Certificate> = read.collect();
     let ends = read.iter().filter_map(|certificate| {
         let end = certificate.validity().not_after;
         let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;

@@ -72,10 +72,8 @@ async fn may(
     accounts: &[Identity],
     right: &Right<'_>,
 ) -> Result<bool, ReviewError> {
-    let (resource, subresource) = right
-        .resource
-        .split_once('/')
-        .unwrap_or((right.resource, ""));
+    let parts = right.resource.split_once('/');
+    let (resource, subresource) = parts.unwrap_or((right.resource, ""));
     let access = Access::Resource {
         verb: right.verb.to_owned(),
         group: right.group.to_owned(),

@@ -6,7 +6,6 @@
 //! The server's windows make values from the readings, and the controller's
 //! arithmetic makes replicas from the values (docs/backtest.md).
 
-mod conservation;
 mod figures;
 pub(crate) mod past;
 mod plan;
@@ -16,8 +15,7 @@ pub(crate) mod sweep;
 mod tests;
 mod window;
 
-pub(crate) use conservation::Conservation;
-pub(crate) use figures::Figures;
+pub(crate) use figures::{Conservation, Figures};
 pub use past::Gather;
 pub(crate) use past::{Moment, Past, Tick};
 pub use plan::Plan;

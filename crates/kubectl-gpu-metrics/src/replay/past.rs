@@ -64,14 +64,9 @@ pub struct Tick {
 
 /// Each change of the replicas, including the first.
 pub(crate) fn changes(ticks: &[Tick]) -> Vec<(Timestamp, i32)> {
-    let mut changes: Vec<(Timestamp, i32)> = Vec::new();
-    for tick in ticks {
-        let last = changes.last();
-        if last.is_none_or(|(_, last)| *last != tick.replicas) {
-            changes.push((tick.at, tick.replicas));
-        }
-    }
-    changes
+    let runs = ticks.chunk_by(|one, next| one.replicas == next.replicas);
+    let firsts = runs.filter_map(|run| run.first());
+    firsts.map(|tick| (tick.at, tick.replicas)).collect()
 }
 
 /// A period of the past.
@@ -167,8 +162,9 @@ pub struct Gather<'p> {
     lives: HashMap<Arc<str>, Life>,
 }
 
-/// The readings of one device of one pod over a period; NaN is a missing reading.
-type DeviceReadings = Vec<f32>;
+/// The readings over a period by device: whether it is the workload's, its pod, and its
+/// UUID and instance. NaN is a missing reading.
+type DeviceReadings = BTreeMap<(bool, Arc<str>, String), Vec<f32>>;
 
 impl<'p> Gather<'p> {
     /// An empty past of that many moments of the plan's workload. `pods` are the recorded
@@ -210,7 +206,7 @@ impl<'p> Gather<'p> {
             let samples = batch.iter().flat_map(|series| series.samples);
             samples.for_each(|sample| self.shown.add(sample.value));
         }
-        let mut rows: BTreeMap<(bool, Arc<str>, String), DeviceReadings> = BTreeMap::new();
+        let mut rows = DeviceReadings::new();
         for series in batch.iter() {
             let Ok(labels) = Labels::from_json(series.labels) else {
                 continue;
@@ -229,9 +225,8 @@ impl<'p> Gather<'p> {
             let row = rows.entry(key);
             let row = row.or_insert_with(|| vec![f32::NAN; range.len()]);
             for sample in series.samples {
-                let place = self
-                    .place(sample.at)
-                    .and_then(|it| it.checked_sub(range.start));
+                let place = self.place(sample.at);
+                let place = place.and_then(|it| it.checked_sub(range.start));
                 if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
                     let value = self.percent(sample.value).unwrap_or(f64::NAN) as f32;
                     // Series of several replicas are one reading: the larger value.
@@ -276,11 +271,7 @@ impl<'p> Gather<'p> {
         reading(self.unit, raw, scale.unwrap_or(Scale::Percent))
     }
 
-    fn add(
-        &mut self,
-        rows: &BTreeMap<(bool, Arc<str>, String), DeviceReadings>,
-        range: Range<usize>,
-    ) {
+    fn add(&mut self, rows: &DeviceReadings, range: Range<usize>) {
         let mut missing = vec![0_u32; range.len()];
         let mut saturated = vec![0_u32; range.len()];
         let mut counted: Vec<Option<&str>> = vec![None; range.len()];
@@ -331,11 +322,9 @@ impl<'p> Gather<'p> {
     /// Adds the ordered replicas, by time.
     pub(crate) fn order(&mut self, replicas: impl IntoIterator<Item = (Timestamp, f64)>) {
         for (at, replicas) in replicas {
-            let place = self.place(at);
-            let moment = place.and_then(|place| self.past.moments.get_mut(place));
-            if let Some(moment) =
-                moment.filter(|_| (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas))
-            {
+            let known = (0.0..=f64::from(MOST_REPLICAS)).contains(&replicas);
+            let place = self.place(at).filter(|_| known);
+            if let Some(moment) = place.and_then(|place| self.past.moments.get_mut(place)) {
                 moment.ordered = Some(replicas as i32);
             }
         }
@@ -345,9 +334,8 @@ impl<'p> Gather<'p> {
     /// pods that started in this time, and their number.
     pub(crate) fn ready_after(&self) -> Option<(Duration, usize)> {
         let came = self.lives.values().filter(|life| life.first > 0);
-        let mut waits: Vec<usize> = came
-            .filter_map(|life| Some(life.busy? - life.first))
-            .collect();
+        let waits = came.filter_map(|life| Some(life.busy? - life.first));
+        let mut waits: Vec<usize> = waits.collect();
         waits.sort_unstable();
         let median = *waits.get(waits.len() / 2)?;
         let wait = self.past.step * u32::try_from(median).ok()?;

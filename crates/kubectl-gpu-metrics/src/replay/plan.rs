@@ -83,10 +83,8 @@ impl Plan {
                 DeviceScope::Namespace => spec.name.eq_ignore_ascii_case(name),
                 DeviceScope::Pod | DeviceScope::Workload => spec.name == name,
             });
-            let measure = known
-                .map(|spec| spec.measure)
-                .ok_or_else(|| refused(OTHER))?;
-            let (value, is_sum) = utilization(&measure).ok_or_else(|| refused(FIXED))?;
+            let known = known.ok_or_else(|| refused(OTHER))?;
+            let (value, is_sum) = utilization(&known.measure).ok_or_else(|| refused(FIXED))?;
             utilizations.push(value);
             let settings = settings(metric.source.selector());
             let (window, formula) = settings.ok_or_else(|| refused(LABELS))?;
@@ -142,9 +140,8 @@ impl Plan {
     }
 
     pub(crate) fn looks_at_namespace(&self) -> bool {
-        self.asked
-            .iter()
-            .any(|it| it.reach == DeviceScope::Namespace)
+        let mut reaches = self.asked.iter().map(|it| it.reach);
+        reaches.any(|it| it == DeviceScope::Namespace)
     }
 }
 
@@ -176,17 +173,13 @@ fn reach(source: &MetricSource, hpa: &Hpa) -> Result<DeviceScope, &'static str> 
 /// The utilisation of a measure, and whether it is a sum. With evenly shared demand
 /// the maximum, the minimum and all quantiles equal the mean.
 fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
-    match measure {
-        Measure::Devices { value, reducer, .. }
-            if matches!(
-                value,
-                DeviceValue::MemoryUtilization | DeviceValue::GpuUtilization
-            ) =>
-        {
-            Some((*value, *reducer == Reducer::Sum))
-        }
-        _ => None,
-    }
+    let Measure::Devices { value, reducer, .. } = measure else {
+        return None;
+    };
+    let known = [DeviceValue::MemoryUtilization, DeviceValue::GpuUtilization];
+    known
+        .contains(value)
+        .then_some((*value, *reducer == Reducer::Sum))
 }
 
 /// `None` if the selector has more than settings.

@@ -86,10 +86,7 @@ impl Workload {
             phase: ScaledPodPhase::Running,
             deleted: false,
             started: Some(now),
-            ready: Some(Readiness {
-                ready: Some(false),
-                since: now,
-            }),
+            ready: readiness(false, now),
             containers: Vec::new(),
             whole: None,
         }));
@@ -110,14 +107,16 @@ impl Workload {
             if !cohort.is_ready && cohort.ready_at <= now {
                 cohort.is_ready = true;
                 for pod in self.pods.get_mut(own).unwrap_or_default() {
-                    pod.ready = Some(Readiness {
-                        ready: Some(true),
-                        since: now,
-                    });
+                    pod.ready = readiness(true, now);
                 }
             }
         }
     }
+}
+
+const fn readiness(is_ready: bool, since: Timestamp) -> Option<Readiness> {
+    let ready = Some(is_ready);
+    Some(Readiness { ready, since })
 }
 
 /// One metric: its windows, and the unit of their values.
@@ -145,10 +144,9 @@ impl Metric {
             }
             return;
         }
-        let is_wide = self.asked.reach == DeviceScope::Namespace;
-        let (rest, others) = match is_wide {
-            true => (moment.rest, moment.rest_active),
-            false => (0.0, 0),
+        let (rest, others) = match self.asked.reach {
+            DeviceScope::Namespace => (moment.rest, moment.rest_active),
+            DeviceScope::Pod | DeviceScope::Workload => (0.0, 0),
         };
         let active = if served > 0.0 { capacity } else { 0.0 } + f64::from(others);
         let percent = match self.asked.is_sum {

@@ -72,38 +72,34 @@ pub(crate) fn variants(plan: &Plan, gpus: f64) -> Vec<Variant> {
     for target in TARGETS {
         for window in WINDOWS {
             for stabilisation in STABILISATIONS {
-                variants.push(Variant {
+                let mut variant = Variant {
                     target,
                     window,
                     stabilisation,
-                    plan: changed(plan.clone(), (target, gpus), window, stabilisation),
-                });
+                    plan: plan.clone(),
+                };
+                variant.change_plan(gpus);
+                variants.push(variant);
             }
         }
     }
     variants
 }
 
-fn changed(
-    mut plan: Plan,
-    (target, gpus): (u32, f64),
-    window: Duration,
-    stabilisation: i32,
-) -> Plan {
-    for (asked, metric) in plan.asked.iter_mut().zip(&mut plan.hpa.metrics) {
-        asked.window = Some(window);
-        let per_replica = if asked.is_sum { gpus } else { 1.0 };
-        let milli = Milli((f64::from(target) * per_replica * 1000.0).round() as i64);
-        metric.target = match metric.target {
-            MetricTarget::Value(_) => MetricTarget::Value(milli),
-            MetricTarget::AverageValue(_) | MetricTarget::Utilization(_) => {
-                MetricTarget::AverageValue(milli)
-            }
-        };
+impl Variant {
+    fn change_plan(&mut self, gpus: f64) {
+        let Plan { asked, hpa, .. } = &mut self.plan;
+        for (asked, metric) in asked.iter_mut().zip(&mut hpa.metrics) {
+            asked.window = Some(self.window);
+            let per_replica = if asked.is_sum { gpus } else { 1.0 };
+            let milli = Milli((f64::from(self.target) * per_replica * 1000.0).round() as i64);
+            metric.target = match metric.target {
+                MetricTarget::Value(_) => MetricTarget::Value(milli),
+                _ => MetricTarget::AverageValue(milli),
+            };
+        }
+        hpa.behavior.get_or_insert_default().down.window = Some(self.stabilisation);
     }
-    let behavior = plan.hpa.behavior.get_or_insert_default();
-    behavior.down.window = Some(stabilisation);
-    plan
 }
 
 impl VariantFigures {
@@ -206,9 +202,8 @@ fn best(as_it_is: &VariantFigures, rows: &[VariantFigures]) -> Result<usize, Str
         );
     }
     if now.gpu_hours >= then.gpu_hours {
-        return Err(
-            "no setting saves GPU-hours in the last third: keep the current one".to_owned(),
-        );
+        let why = "no setting saves GPU-hours in the last third: keep the current one";
+        return Err(why.to_owned());
     }
     Ok(place)
 }

@@ -98,13 +98,11 @@ impl Windowed {
         let Some((kind, table)) = snapshot.layout().table("pods") else {
             return Vec::new();
         };
-        let values = snapshot.values(kind, 0).iter();
-        let of_pods = table.objects.iter().zip(values);
-        of_pods
-            .filter_map(|(pod, value)| {
-                let value = value.filter(|value| value.is_fresh(now))?;
-                Some((pod.name.parse().ok()?, value))
-            })
-            .collect()
+        let of_pods = table.objects.iter().zip(snapshot.values(kind, 0));
+        let served = of_pods.filter_map(|(pod, value)| {
+            let value = value.filter(|value| value.is_fresh(now))?;
+            Some((pod.name.parse().ok()?, value))
+        });
+        served.collect()
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
+use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
 use crate::cluster::{Cluster, encode, within};
@@ -14,7 +15,7 @@ use crate::kinds;
 use crate::values::CUSTOM;
 
 use super::objects::ClusterObjects;
-use super::rows::Row;
+use super::rows::{Gpu, Row};
 use super::{TopArgs, What};
 
 /// Kinds that own pods.
@@ -70,6 +71,21 @@ impl Found {
         })
     }
 
+    /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
+    pub(crate) fn gpus(&mut self) -> Vec<Gpu> {
+        let mut gpus = Vec::new();
+        for row in &mut self.rows {
+            for mut gpu in row.devices.drain(..) {
+                if gpu.shared_with > 0 {
+                    self.notes.insert(HOLDERS_UNNAMED.to_owned());
+                }
+                gpu.node.clone_from(&row.name);
+                gpus.push(gpu);
+            }
+        }
+        gpus
+    }
+
     /// Adds the nodes with GPUs of which no series tells.
     fn add(&mut self, nodes: &BTreeSet<String>) {
         let known: BTreeSet<String> = self.rows.iter().map(|row| row.name.clone()).collect();
@@ -84,6 +100,14 @@ impl Found {
             self.rows.sort_by(|a, b| a.name.cmp(&b.name));
         }
     }
+}
+
+/// A note on GPUs that are not listed because no series names their node.
+pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
+    let more = all.checked_sub(listed).filter(|more| *more > 0)?;
+    Some(format!(
+        "GPUs without a node in their series, which are not listed: {more}"
+    ))
 }
 
 /// The requested rows, by namespace and name.
@@ -126,10 +150,8 @@ pub(crate) fn named(what: What, name: &str) -> (Option<String>, String) {
     match what {
         What::Pods => (Some(before.to_owned()), bare.to_owned()),
         What::Workloads => {
-            let (namespace, kind) = match before.rsplit_once('/') {
-                Some((namespace, kind)) => (Some(namespace), kind),
-                None => (None, before),
-            };
+            let parts = before.rsplit_once('/');
+            let (namespace, kind) = parts.map_or((None, before), |(of, kind)| (Some(of), kind));
             let known = kinds::known();
             let resource = known.of_request(kind).map(Kind::resource);
             match resource.filter(|it| WORKLOADS.contains(&&**it)) {
@@ -148,9 +170,7 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
         Some(namespace) => format!(
             "no object in namespace {namespace}{labels} holds reported GPUs or requests GPUs: use -A for all namespaces"
         ),
-        None => {
-            format!("no object in the cluster{labels} holds reported GPUs or requests GPUs")
-        }
+        None => format!("no object in the cluster{labels} holds reported GPUs or requests GPUs"),
     }
 }
 
@@ -177,9 +197,7 @@ async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String
         };
         let path = format!("{path}/{}", encode(bare));
         match cluster.read::<serde_json::Value>(&path).await {
-            Ok(_) => {
-                return Ok(format!("{of} holds no reported GPU, and requests none"));
-            }
+            Ok(_) => return Ok(format!("{of} holds no reported GPU, and requests none")),
             Err(CallError::NotFound(_)) => {}
             Err(error) => return Err(Failure::Failed(error.to_string())),
         }

@@ -1,9 +1,6 @@
 //! `top`: the holders of GPUs, and the load.
 
-pub(super) mod cells;
-pub(super) mod device;
 pub(super) mod fetch;
-pub(super) mod gpus;
 pub(super) mod objects;
 pub(super) mod rows;
 mod screen;
@@ -15,13 +12,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::signals::Signals;
-use super::unread::{UNREAD, trouble};
 use super::wrap::{print, shown, wrapped};
 use super::{Failure, table};
-use fetch::Found;
-use rows::{Row, SPARE};
+use fetch::{Found, of_no_node};
+use rows::{GPU_COLUMNS, Gpu, Row, SPARE};
 use screen::{Screen, squeezed};
 
 const EVERY: Duration = Duration::from_secs(5);
@@ -282,7 +279,7 @@ impl Page {
 async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
     let (found, failed) = read(args, cluster).await?;
     if args.what == What::Gpus {
-        return gpus::of_nodes(found, args).map(|page| Page { failed, ..page });
+        return gpus(found, args).map(|page| Page { failed, ..page });
     }
     let Found {
         mut rows, notes, ..
@@ -304,6 +301,37 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
         spare: SPARE,
         notes,
         failed,
+    })
+}
+
+/// The GPUs of nodes, as JSON and as cells. A name selects a GPU, by its UUID, or a node.
+fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
+    let mut gpus = found.gpus();
+    let mut notes = found.notes;
+    if let (None, None) = (&args.name, &args.selector) {
+        notes.extend(of_no_node(found.device_count, gpus.len()));
+    }
+    if let Some(name) = &args.name {
+        gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
+        if gpus.is_empty() {
+            let unread: String = notes.iter().map(|note| format!("; {note}")).collect();
+            return Err(Failure::Failed(format!(
+                "no GPU with the UUID {name}, and no node of that name with GPUs, is reported{unread}"
+            )));
+        }
+    }
+    let json = serde_json::to_string_pretty(&gpus)?;
+    let mut cells = Vec::new();
+    if !gpus.is_empty() {
+        cells.push(GPU_COLUMNS.map(|(heading, _)| heading.to_owned()).to_vec());
+        cells.extend(gpus.iter().map(Gpu::cells));
+    }
+    Ok(Page {
+        json,
+        cells,
+        spare: &["MODEL", "HELD", "NODE", "IDLE FOR"],
+        notes,
+        failed: None,
     })
 }
 

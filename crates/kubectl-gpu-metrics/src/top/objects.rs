@@ -19,9 +19,9 @@ use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
 use crate::cluster::{Cluster, autoscalers};
+use crate::table::{count, shown, whole};
 use crate::values::{FindingList, List, grouped};
 
-use super::cells::{count, shown, whole};
 use super::{TopArgs, What};
 
 #[derive(Debug, Default)]
@@ -103,11 +103,10 @@ impl ClusterObjects {
             let said = FindingList::read(cluster).await;
             let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
             let path = format!("/api/v1/nodes?{}", args.labels());
-            let nodes: Vec<Node> = objects.list(cluster, &path).await?;
-            let nodes = nodes
-                .into_iter()
-                .filter(|node| !provided(&gpus, node).is_empty());
-            objects.nodes = nodes.filter_map(|node| node.metadata.name).collect();
+            let mut nodes: Vec<Node> = objects.list(cluster, &path).await?;
+            nodes.retain(|node| !provided(&gpus, node).is_empty());
+            let names = nodes.into_iter().filter_map(|node| node.metadata.name);
+            objects.nodes = names.collect();
         }
         Ok(objects)
     }
@@ -122,8 +121,8 @@ impl ClusterObjects {
                 }
                 Err(error) => {
                     let name = object.metadata.name.unwrap_or_default();
-                    self.notes
-                        .insert(format!("HorizontalPodAutoscaler {name}: {error}"));
+                    let note = format!("HorizontalPodAutoscaler {name}: {error}");
+                    self.notes.insert(note);
                 }
             }
         }
@@ -165,10 +164,8 @@ fn target(hpa: &Hpa) -> (String, String) {
     let kind = hpa.scaled.kind.to_lowercase();
     let version = hpa.scaled.api_version.as_deref().unwrap_or_default();
     let resource = grouped(version, &format!("{kind}s"));
-    (
-        hpa.namespace.clone(),
-        format!("{resource}/{}", hpa.scaled.name),
-    )
+    let workload = format!("{resource}/{}", hpa.scaled.name);
+    (hpa.namespace.clone(), workload)
 }
 
 #[cfg(test)]

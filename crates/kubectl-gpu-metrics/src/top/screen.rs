@@ -36,11 +36,8 @@ impl Screen {
     /// Draws what fits. The foot is always shown, whatever the length of the table.
     pub(super) fn draw(&self, table: &[String], foot: &[String]) -> io::Result<()> {
         let mut out = io::stdout();
-        write!(
-            out,
-            "{HOME}{}",
-            fitted(table, foot, size().unwrap_or((80, 24)))
-        )?;
+        let page = fitted(table, foot, size().unwrap_or((80, 24)));
+        write!(out, "{HOME}{page}")?;
         out.flush()
     }
 }
@@ -56,10 +53,9 @@ impl Drop for Screen {
 /// would scroll the page.
 fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -> String {
     let room = lines.saturating_sub(1 + foot.len());
-    let drawn = if table.len() > room {
-        room.saturating_sub(1)
-    } else {
-        table.len()
+    let drawn = match table.len() {
+        fitting if fitting <= room => fitting,
+        _ => room.saturating_sub(1),
     };
     let more = (drawn < table.len()).then(|| format!("… {} more lines", table.len() - drawn));
     let page = table[..drawn].iter().chain(more.iter()).chain(foot);

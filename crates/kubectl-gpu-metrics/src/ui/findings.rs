@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use findings::{Finding, Report, Severity, codes};
+use findings::{Report, Severity, codes};
 
 use crate::Failure;
 use crate::check::live::look_at;
-use crate::check::print::mark;
+use crate::check::mark;
 
 use super::query::link;
 use super::{Ask, Content, markdown};
@@ -42,7 +42,21 @@ pub(super) fn list(report: &Report) -> Markup {
         @if report.findings.is_empty() {
             p { "The checks that ran found nothing." }
         } @else {
-            ul.cards { @for it in &report.findings { (item(it)) } }
+            ul.cards {
+                @for it in &report.findings {
+                    @let severity = it.severity.name();
+                    li class=(severity) {
+                        p {
+                            span class=(severity) { (mark(it.severity)) " " (severity) } " "
+                            a href=(link("check", [("code", it.code)])) { (it.code) } " "
+                            strong { (it.object) }
+                        }
+                        p { (it.message) }
+                        p.remedy { (it.remedy) }
+                        @if let Some(command) = &it.command { pre { (command) } }
+                    }
+                }
+            }
         }
         @if !report.skipped.is_empty() {
             h2 { "Skipped: the result is unknown" }
@@ -55,22 +69,6 @@ pub(super) fn list(report: &Report) -> Markup {
                     }
                 }
             }
-        }
-    }
-}
-
-fn item(it: &Finding) -> Markup {
-    let severity = it.severity.name();
-    html! {
-        li class=(severity) {
-            p {
-                span class=(severity) { (mark(it.severity)) " " (severity) } " "
-                a href=(link("check", [("code", it.code)])) { (it.code) } " "
-                strong { (it.object) }
-            }
-            p { (it.message) }
-            p.remedy { (it.remedy) }
-            @if let Some(command) = &it.command { pre { (command) } }
         }
     }
 }

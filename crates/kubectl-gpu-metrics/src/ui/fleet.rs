@@ -5,17 +5,13 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-
 use crate::Failure;
-use crate::top::device::{COLUMNS, Gpu};
-use crate::top::fetch::{self, Found};
-use crate::top::gpus::of_no_node;
-use crate::top::rows::{Row, meaning};
+use crate::top::fetch::{self, Found, of_no_node};
+use crate::top::rows::{GPU_COLUMNS, Gpu, Row, meaning};
 use crate::top::{TopArgs, What};
 
 use super::html::{cell, described, name, table, words};
-use super::query::link;
+use super::query::why;
 use super::{Ask, Content};
 
 pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
@@ -33,12 +29,13 @@ enum Does {
 }
 
 impl Does {
-    const ALL: [Self; 5] = [
-        Self::Active,
-        Self::Idle,
-        Self::Held,
-        Self::Free,
-        Self::Unknown,
+    /// Each with its class, its letter and its name.
+    const ALL: [(Self, &str, &str, &str); 5] = [
+        (Self::Active, "active", "A", "held and active"),
+        (Self::Idle, "idle", "I", "held and idle"),
+        (Self::Held, "held", "H", "held, activity unknown"),
+        (Self::Free, "free", "F", "free"),
+        (Self::Unknown, "unknown", "?", "unknown"),
     ];
 
     fn of(gpu: &Gpu) -> Self {
@@ -50,21 +47,11 @@ impl Does {
             (None, _) => Self::Unknown,
         }
     }
-
-    /// Its class, letter and name.
-    const fn shown(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Active => ("active", "A", "held and active"),
-            Self::Idle => ("idle", "I", "held and idle"),
-            Self::Held => ("held", "H", "held, activity unknown"),
-            Self::Free => ("free", "F", "free"),
-            Self::Unknown => ("unknown", "?", "unknown"),
-        }
-    }
 }
 
-fn count(gpus: &[&Gpu], what: Does) -> usize {
-    gpus.iter().filter(|gpu| Does::of(gpu) == what).count()
+/// The number of GPUs in each of the states of [`Does::ALL`].
+fn counts(gpus: &[&Gpu]) -> [usize; 5] {
+    Does::ALL.map(|(does, ..)| gpus.iter().filter(|gpu| Does::of(gpu) == does).count())
 }
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
@@ -85,7 +72,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         (_, true) => count.to_string(),
         (_, false) => format!("{count}+"),
     };
-    let [active, idle, unclear, free, unknown] = Does::ALL.map(|what| count(&all, what));
+    let [active, idle, unclear, free, unknown] = counts(&all);
     let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     let mut tiles = vec![("GPUs", cards.len(), "total")];
     if cards.len() < all.len() {
@@ -124,14 +111,14 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
         .notes
         .extend(of_no_node(found.device_count, gpus.len()));
     // The node is the first column on a terminal, and the last one here.
-    let mut columns = COLUMNS;
+    let mut columns = GPU_COLUMNS;
     columns.rotate_left(1);
     let headings = columns.map(|(heading, meaning)| described(heading, Some(meaning)));
     let row = |gpu: &Gpu| {
         let mut texts = gpu.cells();
         texts.rotate_left(1);
         let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
-        cells[0] = name(&texts[0], &why(&gpu.node));
+        cells[0] = name(&texts[0], &why("nodes", "", &gpu.node));
         cells[POD] = words(&texts[POD]);
         cells
     };
@@ -168,38 +155,31 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
         @if !cells.is_empty() {
             (table("Nodes: means over the window, GPUs at the newest instant", &headings, &cells))
             ul.legend {
-                @for does in Does::ALL {
-                    @let (_, _, words) = does.shown();
-                    li { (square(does)) " " (words) }
-                }
+                @for (does, _, _, words) in Does::ALL { li { (square(does)) " " (words) } }
             }
         }
     }
 }
 
-fn why(node: &str) -> String {
-    link(
-        "why",
-        [
-            ("resource", "nodes"),
-            ("name", node),
-            ("metric", MEMORY_UTILIZATION),
-        ],
-    )
-}
-
-fn square(does: Does) -> Markup {
-    let (class, letter, _) = does.shown();
-    html! { span class={ "gpu " (class) } aria-hidden="true" { (letter) } }
+fn square(of: Does) -> Markup {
+    let shown = Does::ALL.iter().find(|(does, ..)| *does == of);
+    html! {
+        @if let Some((_, class, letter, _)) = shown {
+            span class={ "gpu " (class) } aria-hidden="true" { (letter) }
+        }
+    }
 }
 
 fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
-    cells[0] = name(&row.name, &why(&row.name));
-    let counts = Does::ALL.into_iter().filter(|does| count(gpus, *does) > 0);
-    let counts = counts.map(|does| format!("{} {}", count(gpus, does), does.shown().2));
-    let words = counts.collect::<Vec<_>>().join(", ");
+    cells[0] = name(&row.name, &why("nodes", "", &row.name));
+    let words = Does::ALL
+        .iter()
+        .zip(counts(gpus))
+        .filter(|(_, count)| *count > 0);
+    let words = words.map(|((.., name), count)| format!("{count} {name}"));
+    let words = words.collect::<Vec<_>>().join(", ");
     let squares = html! {
         td {
             @if gpus.is_empty() { "–" } @else {

@@ -1,7 +1,6 @@
 //! Autoscalers, and the reason for the replicas that each wants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
@@ -10,7 +9,7 @@ use maud::{Markup, html};
 
 use crate::Failure;
 use crate::explain::hpa::Decision;
-use crate::top::cells::count;
+use crate::table::count;
 use crate::top::fetch::Found;
 use crate::top::objects::{ClusterObjects, HpaCell};
 use crate::top::rows::Row;
@@ -30,25 +29,20 @@ const SIDE_BY_SIDE: usize = 8;
 const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
 
 /// The state of an autoscaler; the page sorts by it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    Stuck(String),
+    Stuck,
     /// It wants more replicas than its maximum.
-    Pinned {
-        most: i32,
-    },
+    Pinned,
     /// Some of its replicas have no pod with a value.
-    Missing {
-        there: usize,
-        replicas: i32,
-    },
+    Missing,
     Unsaid,
-    Well(&'static str),
+    Well,
 }
 
 impl State {
-    /// `there` is the number of its pods with a value, if known.
-    fn of(hpa: &HpaCell, there: Option<usize>) -> Self {
+    /// The state, in words too. `there` is the number of its pods with a value, if known.
+    fn of(hpa: &HpaCell, there: Option<usize>) -> (Self, String) {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
         };
@@ -61,43 +55,34 @@ impl State {
             let message = failing.message.as_deref().unwrap_or_default();
             let message = message.strip_prefix(NOT_COMPUTED).unwrap_or(message);
             let reason = reason(failing);
-            return Self::Stuck(match reason.as_str() {
+            let is_metric = reason.starts_with("FailedGet") && failing.type_ == "ScalingActive";
+            let words = match reason.as_str() {
                 "ScalingDisabled" => "disabled: its target has no replicas".to_owned(),
-                metric if metric.starts_with("FailedGet") && failing.type_ == "ScalingActive" => {
-                    format!("no metric: {message}")
-                }
+                _ if is_metric => format!("no metric: {message}"),
                 _ => format!("{reason}: {message}"),
-            });
+            };
+            return (Self::Stuck, words);
         }
         let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
         let short = there.zip(hpa.replicas);
         let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
-        match (limited.as_deref(), short) {
-            _ if hpa.conditions.is_empty() => Self::Unsaid,
-            (Some("TooManyReplicas"), _) => Self::Pinned { most: hpa.max },
-            (_, Some((there, replicas))) => Self::Missing { there, replicas },
-            (Some("TooFewReplicas"), _) => Self::Well("at its minimum"),
-            (Some(_), _) => Self::Well("scales as fast as its policies allow"),
-            (None, _) => Self::Well("able to scale"),
-        }
-    }
-
-    const fn is_well(&self) -> bool {
-        matches!(self, Self::Well(_))
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stuck(why) => f.write_str(why),
-            Self::Pinned { most } => write!(f, "wants more than its maximum of {most}"),
-            Self::Missing { there, replicas } => {
-                write!(f, "{there} of {replicas} pods have a value")
+        let (state, words) = match (limited.as_deref(), short) {
+            _ if hpa.conditions.is_empty() => {
+                (Self::Unsaid, "the controller has set no condition yet")
             }
-            Self::Unsaid => f.write_str("the controller has set no condition yet"),
-            Self::Well(words) => f.write_str(words),
-        }
+            (Some("TooManyReplicas"), _) => {
+                let words = format!("wants more than its maximum of {}", hpa.max);
+                return (Self::Pinned, words);
+            }
+            (_, Some((there, replicas))) => {
+                let words = format!("{there} of {replicas} pods have a value");
+                return (Self::Missing, words);
+            }
+            (Some("TooFewReplicas"), _) => (Self::Well, "at its minimum"),
+            (Some(_), _) => (Self::Well, "scales as fast as its policies allow"),
+            (None, _) => (Self::Well, "able to scale"),
+        };
+        (state, words.to_owned())
     }
 }
 
@@ -111,7 +96,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         Found::default()
     });
     let with_value = with_value(&ask, &objects).await;
-    let mut all: Vec<(State, &str, &str, &HpaCell)> = Vec::new();
+    let mut all: Vec<Shown<'_>> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
         all.extend(hpas.iter().map(|hpa| {
             let there = there(&pods.rows, (namespace, of, hpa), &with_value);
@@ -119,7 +104,8 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         }));
     }
     all.sort_by_cached_key(|(state, namespace, _, hpa)| (state.clone(), *namespace, &*hpa.name));
-    let unwell = all.iter().filter(|(state, ..)| !state.is_well()).count();
+    let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Well;
+    let unwell = all.iter().filter(is_unwell).count();
     let whose = match &ask.namespace {
         Some(namespace) => format!("namespace {namespace}"),
         None => "all namespaces".to_owned(),
@@ -179,15 +165,18 @@ fn there(
     (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 
-fn row((state, namespace, of, hpa): &(State, &str, &str, &HpaCell)) -> Vec<Markup> {
+/// An autoscaler with its state, its namespace and its target.
+type Shown<'a> = ((State, String), &'a str, &'a str, &'a HpaCell);
+
+fn row(((state, words), namespace, of, hpa): &Shown<'_>) -> Vec<Markup> {
     let metric = hpa.metric.as_deref().unwrap_or("–");
     let metric = match hpa.others {
         0 => metric.to_owned(),
         others => format!("{metric} +{others}"),
     };
-    let (class, mark) = match state.is_well() {
-        true => ("words well", "✓"),
-        false => ("words unwell", "×"),
+    let (class, mark) = match state {
+        State::Well => ("words well", "✓"),
+        _ => ("words unwell", "×"),
     };
     vec![
         name(
@@ -195,7 +184,7 @@ fn row((state, namespace, of, hpa): &(State, &str, &str, &HpaCell)) -> Vec<Marku
             &link("hpa", [("namespace", *namespace), ("name", &hpa.name)]),
         ),
         html! { td.n { (hpa.sides().join("/")) } },
-        html! { td class=(class) { (mark) " " (state) } },
+        html! { td class=(class) { (mark) " " (words) } },
         cell(&count(hpa.replicas)),
         cell(&count(hpa.desired)),
         cell(&format!("{}–{}", hpa.min, hpa.max)),
@@ -244,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> State {
+    fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> (State, String) {
         let conditions: Vec<_> = conditions
             .iter()
             .map(|(type_, status, reason)| {
@@ -284,11 +273,11 @@ mod tests {
             (state(&[able, active], Some(3)), "3 of 4 pods have a value"),
             (state(&[], None), "the controller has set no condition yet"),
         ];
-        for (state, words) in &unwell {
-            assert!(!state.is_well(), "{words}");
-            assert_eq!(state.to_string(), *words);
+        for ((state, told), words) in &unwell {
+            assert_ne!(*state, State::Well, "{words}");
+            assert_eq!(told, words);
         }
-        for (state, words) in [
+        for ((state, told), words) in [
             (state(&[able, active], Some(4)), "able to scale"),
             (state(&[able, active], None), "able to scale"),
             (
@@ -296,8 +285,8 @@ mod tests {
                 "at its minimum",
             ),
         ] {
-            assert!(state.is_well() && unwell.iter().all(|(it, _)| *it < state));
-            assert_eq!(state.to_string(), words);
+            assert!(unwell.iter().all(|((it, _), _)| *it < State::Well));
+            assert_eq!((state, told.as_str()), (State::Well, words));
         }
     }
 }

@@ -8,8 +8,8 @@ use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::Failure;
+use crate::check::live::UNREAD;
 use crate::table::is_number;
-use crate::unread::UNREAD;
 
 use super::query::link;
 use super::{Ask, Content, TABS, Tab};
@@ -27,27 +27,21 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
     let (code, content) = match content {
         Ok(content) => (StatusCode::OK, content),
         Err(failure) => {
-            let code = match failure {
-                Failure::Usage(_) => StatusCode::BAD_REQUEST,
-                Failure::Refused(_) => StatusCode::FORBIDDEN,
-                Failure::Failed(_) | Failure::Findings | Failure::Unchecked(_) => {
-                    StatusCode::BAD_GATEWAY
+            let (code, hint) = match failure {
+                Failure::Usage(_) => (StatusCode::BAD_REQUEST, ""),
+                Failure::Refused(_) if tab.is_namespaced() => {
+                    (StatusCode::FORBIDDEN, NAMESPACE_HINT)
                 }
+                Failure::Refused(_) => (StatusCode::FORBIDDEN, ""),
+                _ => (StatusCode::BAD_GATEWAY, ""),
             };
-            let said = failure.to_string();
-            let hint = match failure {
-                Failure::Refused(_) if tab.is_namespaced() => NAMESPACE_HINT,
-                _ => "",
+            let said = html! { strong { "This could not be read. " } (failure) (hint) };
+            let content = Content {
+                title: tab.name.to_owned(),
+                status: "could not be read".to_owned(),
+                body: alert(&said),
             };
-            let body = alert(&html! { strong { "This could not be read. " } (said) (hint) });
-            (
-                code,
-                Content {
-                    title: tab.name.to_owned(),
-                    status: "could not be read".to_owned(),
-                    body,
-                },
-            )
+            (code, content)
         }
     };
     let title = format!("{} – {} – GPU metrics", content.title, ask.cluster_name);

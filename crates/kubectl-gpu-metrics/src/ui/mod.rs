@@ -4,7 +4,6 @@
 //! credentials; nothing is kept. `demo` serves the pages for its own fleet, and
 //! `serve --ui` for operators.
 
-mod configuration;
 mod findings;
 mod fleet;
 mod guard;
@@ -40,10 +39,10 @@ use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
 
+use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs};
 use super::signals::Signals;
 use super::top::What;
-use super::unread::{UNREAD, trouble};
 use super::wrap::print;
 use super::{Failure, number};
 use guard::{Guard, Verdict};
@@ -218,7 +217,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
         .merge(page(FINDINGS, findings::view))
         .merge(page(CHECK, findings::check))
         .merge(page(SOURCES, sources::view))
-        .merge(page(CONFIGURATION, configuration::view))
+        .merge(page(CONFIGURATION, sources::configuration))
         .route(
             "/page.css",
             file("text/css; charset=utf-8", include_str!("page.css")),

@@ -5,18 +5,16 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use maud::{Markup, html};
 
-use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-
 use crate::Failure;
 use crate::chart::sparkline;
 use crate::cluster::Cluster;
-use crate::top::cells::whole;
+use crate::table::whole;
 use crate::top::fetch::{self, Found};
 use crate::top::rows::{COLUMNS, Row, meaning};
 use crate::top::{Column, TopArgs, What};
 
 use super::html::{alert, cell, described, name, table};
-use super::query::link;
+use super::query::{link, why};
 use super::{Ask, Content};
 
 pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> {
@@ -32,10 +30,8 @@ pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> 
         _ => String::new(),
     };
     let headings = Row::heading(namespaced);
-    let headings: Vec<Markup> = headings
-        .iter()
-        .map(|it| sortable(&ask, &page, it))
-        .collect();
+    let headings = headings.iter().map(|it| sortable(&ask, &page, it));
+    let headings: Vec<Markup> = headings.collect();
     let rows = found.rows.iter().map(|row| cells(row, what, namespaced));
     let rows: Vec<Vec<Markup>> = rows.collect();
     Ok(Content {
@@ -63,10 +59,8 @@ fn cause(rows: &[Row]) -> Option<&str> {
 /// The number of rows, and of those without known GPUs.
 fn status(rows: &[Row], page: &str, place: &str) -> String {
     let idle = rows.iter().filter_map(|row| row.idle);
-    let [known, idle] = [
-        idle.clone().count(),
-        idle.filter(|idle| whole(*idle) != "0").count(),
-    ];
+    let known = idle.clone().count();
+    let idle = idle.filter(|idle| whole(*idle) != "0").count();
     match rows.len() - known {
         0 if rows.is_empty() => format!("no {page} are shown"),
         0 => format!("{known} {page}{place}, {idle} of them with idle GPUs"),
@@ -118,15 +112,19 @@ fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
 fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
     let texts = row.cells(namespaced);
     let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
-    cells[usize::from(namespaced)] = name(&row.name, &why(row, what));
+    let (resource, of) = match what {
+        What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),
+        What::Pods => ("pods", &*row.name),
+        What::Namespaces => ("namespaces", &*row.name),
+        What::Nodes | What::Gpus => ("nodes", &*row.name),
+    };
+    let namespace = row.namespace.as_deref().unwrap_or_default();
+    cells[usize::from(namespaced)] = name(&row.name, &why(resource, namespace, of));
     let [.., autoscalers, window] = cells.as_mut_slice() else {
         return cells;
     };
-    if let (Some(hpa), Some(namespace)) = (row.hpas.first(), &row.namespace) {
-        let href = link(
-            "hpa",
-            [("namespace", namespace.as_str()), ("name", &hpa.name)],
-        );
+    if let Some(hpa) = row.hpas.first() {
+        let href = link("hpa", [("namespace", namespace), ("name", &hpa.name)]);
         let text = texts.iter().nth_back(1).map(String::as_str);
         *autoscalers = html! { td { a href=(href) { (text.unwrap_or_default()) } } };
     }
@@ -135,25 +133,6 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
         *window = html! { td { (sparkline(&title, &row.instants, 100.0)) } };
     }
     cells
-}
-
-fn why(row: &Row, what: What) -> String {
-    let (resource, name) = match what {
-        What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),
-        What::Pods => ("pods", row.name.as_str()),
-        What::Namespaces => ("namespaces", row.name.as_str()),
-        What::Nodes | What::Gpus => ("nodes", row.name.as_str()),
-    };
-    let namespace = row.namespace.as_deref().unwrap_or_default();
-    link(
-        "why",
-        [
-            ("resource", resource),
-            ("namespace", namespace),
-            ("name", name),
-            ("metric", MEMORY_UTILIZATION),
-        ],
-    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Sources of the values: how often exporters are scraped and read, how late the
-//! store is, and how series name pods.
+//! store is, and how series name pods; and the configuration in force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use gpu_metrics::explain::Window;
 
 use crate::Failure;
 use crate::check::live::data;
+use crate::explain::failure;
 use crate::explain::text::{clock, number};
 use crate::inspect::Look;
-use crate::top::device::Gpu;
-use crate::top::rows::Row;
+use crate::top::rows::{Gpu, Row};
+use crate::values::FindingList;
 
 use super::findings::list;
 use super::fleet::nodes;
 use super::html::{cell, headings, name, notes, table, words};
-use super::query::link;
+use super::query::why;
 use super::{Ask, Content};
 
 /// Devices of a node that are read in the same way.
@@ -85,7 +86,7 @@ fn of_node(node: &Row) -> Vec<Vec<Markup>> {
     }
     let rows = ways.into_iter().map(|(way, devices)| {
         let newest = devices.iter().filter_map(|it| it.newest.as_deref()).max();
-        let why = link("why", [("resource", "nodes"), ("name", &node.name)]);
+        let why = why("nodes", "", &node.name);
         let mut row = vec![name(&node.name, &why), cell(&devices.len().to_string())];
         let [field, named_by, rest @ ..] = &way;
         row.extend([cell(field), words(named_by)]);
@@ -112,4 +113,26 @@ fn way(device: &Gpu) -> Way {
         seconds(device.fresh_seconds),
         state,
     ]
+}
+
+/// The configuration in force, as the server reports it, without secrets.
+pub(super) async fn configuration(ask: Arc<Ask>) -> Result<Content, Failure> {
+    let said = FindingList::read(&ask.cluster).await;
+    let said = said.map_err(|error| failure(&error))?;
+    if said.configuration.is_empty() {
+        let what = "the server that answers does not serve its configuration: upgrade it";
+        return Err(Failure::Failed(what.to_owned()));
+    }
+    let row = |(key, value): &(String, String)| {
+        vec![html! { th scope="row" { (key) } }, html! { td { (value) } }]
+    };
+    let rows: Vec<Vec<Markup>> = said.configuration.iter().map(row).collect();
+    Ok(Content {
+        title: "Configuration in force".to_owned(),
+        status: format!("{} settings", rows.len()),
+        body: html! {
+            p.meaning { "From the replica that answered. Addresses, credentials and queries are not shown." }
+            (table("Settings", &headings(&["KEY", "VALUE"]), &rows))
+        },
+    })
 }

@@ -46,12 +46,19 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (choice)
             (value(&said))
             (instants(&said))
-            (devices(&said))
+            @if !said.devices.is_empty() {
+                h2 { "Devices" }
+                ul.cards { @for device in &said.devices { (card(device, ceiling(&said.metric))) } }
+            }
             @if !said.notes.is_empty() {
                 h2 { "Notes" }
                 ul.notes { @for note in &said.notes { li { (note) } } }
             }
-            (promql(&said))
+            @if let Some(promql) = &said.promql {
+                h2 { "The same in PromQL" }
+                p { "At time " code { (promql.time) } @if let Some(left_out) = &promql.leaves_out { "; it does not account for " (left_out) } "." }
+                pre tabindex="0" { code { (promql.query) } }
+            }
         },
     })
 }
@@ -97,10 +104,9 @@ fn value(said: &Explanation) -> Markup {
 /// The chart of a percentage ends at 100.
 fn ceiling(metric: &str) -> f64 {
     let is_percent = metric.contains("utilization") || metric.contains("percent");
-    if is_percent && !metric.ends_with("_sum") {
-        100.0
-    } else {
-        0.0
+    match is_percent && !metric.ends_with("_sum") {
+        true => 100.0,
+        false => 0.0,
     }
 }
 
@@ -115,14 +121,12 @@ fn instants(said: &Explanation) -> Markup {
         .map(|it| it.map_or_else(String::new, |it| clock(&it.time)));
     let rows = rows(said, IN_COLUMNS);
     let names = rows.first().cloned().unwrap_or_default();
-    let rows = rows.iter().skip(1).map(|row| {
-        let cells = row.iter().enumerate().map(|(place, text)| match place {
-            0 => html! { th scope="row" { (text) } },
-            _ => cell(text),
-        });
-        cells.collect()
-    });
-    let rows: Vec<Vec<Markup>> = rows.collect();
+    let cells = |row: &Vec<String>| {
+        let mut cells: Vec<Markup> = row.iter().map(|it| cell(it)).collect();
+        cells[0] = html! { th scope="row" { (row[0]) } };
+        cells
+    };
+    let rows: Vec<Vec<Markup>> = rows.iter().skip(1).map(cells).collect();
     html! {
         h2 { "The window" }
         figure {
@@ -130,16 +134,6 @@ fn instants(said: &Explanation) -> Markup {
             figcaption { "0 to " (number(top)) ", from " (first) " to " (last) }
         }
         (table("Each instant: the group's number, and devices", &headings(&names), &rows))
-    }
-}
-
-fn devices(said: &Explanation) -> Markup {
-    if said.devices.is_empty() {
-        return html! {};
-    }
-    html! {
-        h2 { "Devices" }
-        ul.cards { @for device in &said.devices { (card(device, ceiling(&said.metric))) } }
     }
 }
 
@@ -153,16 +147,5 @@ fn card(device: &ExplainedDevice, ceiling: f64) -> Markup {
             (sparkline(&format!("readings of {}", device.uuid), &numbers, ceiling))
             ul { @for sentence in about(device) { li { (sentence) } } }
         }
-    }
-}
-
-fn promql(said: &Explanation) -> Markup {
-    let Some(promql) = &said.promql else {
-        return html! {};
-    };
-    html! {
-        h2 { "The same in PromQL" }
-        p { "At time " code { (promql.time) } @if let Some(left_out) = &promql.leaves_out { "; it does not account for " (left_out) } "." }
-        pre tabindex="0" { code { (promql.query) } }
     }
 }

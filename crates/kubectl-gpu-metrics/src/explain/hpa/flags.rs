@@ -35,10 +35,7 @@ const READINESS: &str = "horizontal-pod-autoscaler-initial-readiness-delay";
 const SYNC: &str = "horizontal-pod-autoscaler-sync-period";
 
 fn ratio(text: &str) -> Result<f64, String> {
-    let ratio = text
-        .parse()
-        .ok()
-        .filter(|ratio| (0.0..10.0).contains(ratio));
+    let ratio = text.parse().ok().filter(|it| (0.0..10.0).contains(it));
     ratio.ok_or_else(|| "write a share such as 0.1".to_owned())
 }
 
@@ -52,49 +49,45 @@ pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, String> {
 impl FlagArgs {
     /// The flags that the controller of Kubernetes 1.`minor` is assumed to run with.
     pub(crate) fn or_defaults(&self, minor: u32) -> ControllerFlags {
-        let defaults = ControllerFlags::of_version(minor);
-        let or = |given: Option<Duration>, default| given.unwrap_or(default);
-        ControllerFlags {
-            tolerance: self.tolerance.unwrap_or(defaults.tolerance),
-            downscale_stabilisation: or(
-                self.downscale_stabilisation,
-                defaults.downscale_stabilisation,
-            ),
-            cpu_initialization: or(self.cpu_initialization, defaults.cpu_initialization),
-            initial_readiness: or(self.initial_readiness, defaults.initial_readiness),
-            sync_period: or(self.sync_period, defaults.sync_period),
-            ..defaults
+        let mut flags = ControllerFlags::of_version(minor);
+        flags.tolerance = self.tolerance.unwrap_or(flags.tolerance);
+        for (given, _, flag) in self.durations(&mut flags) {
+            *flag = given.unwrap_or(*flag);
         }
+        flags
+    }
+
+    /// The durations: as given, by name, and in force.
+    fn durations<'f>(
+        &self,
+        flags: &'f mut ControllerFlags,
+    ) -> [(Option<Duration>, &'static str, &'f mut Duration); 4] {
+        let (down, cpu) = (self.downscale_stabilisation, self.cpu_initialization);
+        [
+            (down, STABILISATION, &mut flags.downscale_stabilisation),
+            (cpu, INITIALIZATION, &mut flags.cpu_initialization),
+            (
+                self.initial_readiness,
+                READINESS,
+                &mut flags.initial_readiness,
+            ),
+            (self.sync_period, SYNC, &mut flags.sync_period),
+        ]
     }
 
     /// The flags as written on a command line: the given ones, and the assumed ones.
     pub(crate) fn written(&self, flags: &ControllerFlags) -> [Vec<String>; 2] {
-        let gate = flags.configurable_tolerance;
-        let tolerance = format!("--{TOLERANCE}={}", flags.tolerance);
-        let durations = [
-            (
-                self.downscale_stabilisation,
-                STABILISATION,
-                flags.downscale_stabilisation,
-            ),
-            (
-                self.cpu_initialization,
-                INITIALIZATION,
-                flags.cpu_initialization,
-            ),
-            (self.initial_readiness, READINESS, flags.initial_readiness),
-            (self.sync_period, SYNC, flags.sync_period),
-        ];
-        let durations = durations.map(|(given, name, value)| {
-            (given.is_some(), format!("--{name}={}", go_duration(value)))
-        });
-        let rows = std::iter::once((self.tolerance.is_some(), tolerance)).chain(durations);
         let (mut given, mut assumed) = (Vec::new(), Vec::new());
-        for (is_given, flag) in rows {
+        let mut write = |is_given: bool, flag: String| {
             let flags = if is_given { &mut given } else { &mut assumed };
             flags.push(flag);
+        };
+        let tolerance = format!("--{TOLERANCE}={}", flags.tolerance);
+        write(self.tolerance.is_some(), tolerance);
+        for (own, name, value) in self.durations(&mut flags.clone()) {
+            write(own.is_some(), format!("--{name}={}", go_duration(*value)));
         }
-        let to_zero = flags.scales_to_zero();
+        let (gate, to_zero) = (flags.configurable_tolerance, flags.scales_to_zero());
         assumed.push(format!(
             "--feature-gates=HPAConfigurableTolerance={gate},HPAScaleToZero={to_zero}"
         ));

@@ -1,24 +1,35 @@
 //! The controller's input for one autoscaler, read with the user's rights.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v1::Scale as ApiScale;
 use k8s_openapi::api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::core::Selector;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use apimachinery::duration::parse_duration;
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector as Parsed;
+use apimachinery::time::Timestamp;
 use cluster_state::error::CallError;
 use findings::names::hint;
+use hpa::hpa::MetricSource;
+use hpa::pods::PodMetric;
+use hpa::ratio::Milli;
 use hpa::{ControllerFlags, Hpa, MetricsAnswer, ScaledPod, Selection, TargetScale};
 
 use crate::Failure;
 use crate::cluster::{self, Cluster, encode, within};
 use crate::explain::failure;
-use crate::values::List;
+use crate::kinds;
+use crate::values::{EXTERNAL, Item, List, Named, RESOURCE, grouped, of_object};
 
 use super::FlagArgs;
-use super::values::{answer, plural, root};
 
 /// How many scales of other autoscalers' targets are read concurrently.
 const SIDE_BY_SIDE: usize = 8;
@@ -45,8 +56,8 @@ impl Reading {
         let minor = cluster::minor_version(&cluster.client).await;
         let flags = flags.or_defaults(minor.unwrap_or(hpa::NEWEST));
         let others: List<HorizontalPodAutoscaler> = read(cluster, &base).await?;
-        let (scale, selector) = match Target::of(cluster, namespace, &hpa.scaled).await {
-            Ok(Target { scale, selector }) => (Ok(scale), selector),
+        let (scale, selector) = match target(cluster, namespace, &hpa.scaled).await {
+            Ok((scale, selector)) => (Ok(scale), selector),
             Err(error) => (Err(told(error)?), String::new()),
         };
         let mut reading = Self {
@@ -102,11 +113,8 @@ async fn autoscaler(
     };
     let all = cluster.read::<List<HorizontalPodAutoscaler>>(base).await;
     Err(Failure::Failed(match all {
-        Ok(all) => {
-            let names = all
-                .items
-                .iter()
-                .filter_map(|it| it.metadata.name.as_deref());
+        Ok(List { items }) => {
+            let names = items.iter().filter_map(|it| it.metadata.name.as_deref());
             format!("{said}{}", hint(name, names))
         }
         Err(CallError::NotFound(_)) => {
@@ -118,31 +126,23 @@ async fn autoscaler(
     }))
 }
 
-struct Target {
-    scale: TargetScale,
-    selector: String,
-}
-
-impl Target {
-    async fn of(
-        cluster: &Cluster,
-        namespace: &str,
-        target: &CrossVersionObjectReference,
-    ) -> Result<Self, CallError> {
-        let version = target.api_version.as_deref().unwrap_or("v1");
-        let resource = plural(cluster, version, &target.kind).await?;
-        let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
-        let path = format!("{root}/{place}{resource}/{name}/scale");
-        let scale: ApiScale = cluster.read(&path).await?;
-        let status = scale.status.unwrap_or_default();
-        Ok(Self {
-            scale: TargetScale {
-                spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
-                status_replicas: status.replicas,
-            },
-            selector: status.selector.unwrap_or_default(),
-        })
-    }
+/// The scale of an autoscaler's target, and the selector of its pods.
+async fn target(
+    cluster: &Cluster,
+    namespace: &str,
+    target: &CrossVersionObjectReference,
+) -> Result<(TargetScale, String), CallError> {
+    let version = target.api_version.as_deref().unwrap_or("v1");
+    let resource = plural(cluster, version, &target.kind).await?;
+    let (root, place, name) = (root(version), within(Some(namespace)), encode(&target.name));
+    let path = format!("{root}/{place}{resource}/{name}/scale");
+    let scale: ApiScale = cluster.read(&path).await?;
+    let status = scale.status.unwrap_or_default();
+    let replicas = TargetScale {
+        spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),
+        status_replicas: status.replicas,
+    };
+    Ok((replicas, status.selector.unwrap_or_default()))
 }
 
 /// Whether other autoscalers select the same pods.
@@ -164,7 +164,7 @@ async fn selection(
     let labels = &labels;
     let reads = all.iter().map(|other| async move {
         let scaled = &other.spec.as_ref()?.scale_target_ref;
-        let Target { selector, .. } = Target::of(cluster, namespace, scaled).await.ok()?;
+        let (_, selector) = target(cluster, namespace, scaled).await.ok()?;
         let theirs = Parsed::parse(&selector).ok()?;
         let takes = !selector.is_empty() && labels.iter().any(|labels| theirs.matches(labels));
         let name = other.metadata.name.clone().unwrap_or_default();
@@ -180,4 +180,139 @@ async fn selection(
             autoscalers,
         },
     }
+}
+
+/// The window of a metric without one, as in the controller's client
+/// (`pkg/controller/podautoscaler/metrics/client.go`).
+const NO_WINDOW: Duration = Duration::from_secs(60);
+
+#[derive(Deserialize)]
+struct PodUse {
+    metadata: Named,
+    timestamp: String,
+    window: String,
+    containers: Vec<ContainerUse>,
+}
+
+#[derive(Deserialize)]
+struct ContainerUse {
+    name: String,
+    usage: BTreeMap<String, Milli>,
+}
+
+/// The value of a metric, asked for as the controller does.
+async fn answer(
+    (cluster, namespace): (&Cluster, &str),
+    selector: &str,
+    source: &MetricSource,
+) -> Result<MetricsAnswer, CallError> {
+    // Without a selector everything is selected.
+    let series = Selector::try_from(source.selector().cloned().unwrap_or_default());
+    let series = match series {
+        Ok(series) => encode(&series.to_string()),
+        Err(error) => return Ok(MetricsAnswer::Failed(error.to_string())),
+    };
+    match source {
+        MetricSource::Pods { metric, .. } => {
+            let path = of_object(("pods", Some(namespace)), "*", metric);
+            let pods = encode(selector);
+            let path = format!("{path}?labelSelector={pods}&metricLabelSelector={series}");
+            of_pods(cluster, &path).await
+        }
+        MetricSource::Object {
+            metric,
+            version,
+            kind,
+            name,
+            ..
+        } => {
+            let version = version.as_deref().unwrap_or("v1");
+            let plural = plural(cluster, version, kind).await?;
+            let resource = grouped(version, &plural);
+            let namespace = (resource != "nodes").then_some(namespace);
+            let path = of_object((&resource, namespace), name, metric);
+            of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await
+        }
+        MetricSource::External { metric, .. } => {
+            // The controller asks in lower case.
+            let metric = encode(&metric.to_lowercase());
+            let namespace = encode(namespace);
+            let path = format!("{EXTERNAL}/{namespace}/{metric}?labelSelector={series}");
+            of_values(cluster, &path).await
+        }
+        MetricSource::Resource {
+            resource,
+            container,
+        } => {
+            let pods = (namespace, selector);
+            of_use(cluster, pods, resource, container.as_deref()).await
+        }
+    }
+}
+
+async fn of_pods(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, CallError> {
+    let list: List<Item> = cluster.read(path).await?;
+    let samples = list.items.into_iter().filter_map(|item| {
+        let sample = PodMetric {
+            milli: item.value.0,
+            at: item.timestamp.as_deref().map_or(Timestamp::MIN, time),
+            window: item.window_seconds.map_or(NO_WINDOW, Duration::from_secs),
+        };
+        Some((item.described_object?.name, sample))
+    });
+    Ok(MetricsAnswer::Pods(samples.collect()))
+}
+
+async fn of_values(cluster: &Cluster, path: &str) -> Result<MetricsAnswer, CallError> {
+    let list: List<Item> = cluster.read(path).await?;
+    let values = list.items.iter().map(|item| item.value.0);
+    Ok(MetricsAnswer::Values(values.collect()))
+}
+
+fn time(text: &str) -> Timestamp {
+    Timestamp::from_date(text).unwrap_or(Timestamp::MIN)
+}
+
+async fn of_use(
+    cluster: &Cluster,
+    (namespace, selector): (&str, &str),
+    resource: &str,
+    container: Option<&str>,
+) -> Result<MetricsAnswer, CallError> {
+    let (namespace, selector) = (encode(namespace), encode(selector));
+    let path = format!("{RESOURCE}/{namespace}/pods?labelSelector={selector}");
+    let list: List<PodUse> = cluster.read(&path).await?;
+    let samples = list.items.into_iter().map(|pod| {
+        let counted = pod.containers.iter();
+        let counted = counted.filter(|used| container.is_none_or(|name| used.name == name));
+        let usage = counted.filter_map(|used| Some(used.usage.get(resource)?.0));
+        let sample = PodMetric {
+            milli: usage.sum(),
+            at: time(&pod.timestamp),
+            window: parse_duration(&pod.window).unwrap_or(NO_WINDOW),
+        };
+        (pod.metadata.name, sample)
+    });
+    Ok(MetricsAnswer::Pods(samples.collect()))
+}
+
+fn root(version: &str) -> String {
+    match version.contains('/') {
+        true => format!("/apis/{version}"),
+        false => format!("/api/{version}"),
+    }
+}
+
+/// The resource of a kind: `deployments`.
+async fn plural(cluster: &Cluster, version: &str, kind: &str) -> Result<String, CallError> {
+    let known = kinds::known();
+    let mut known = known.iter();
+    if let Some(known) = known.find(|it| *it.kind == *kind && it.api_version() == version) {
+        return Ok(known.plural.to_string());
+    }
+    let list: APIResourceList = cluster.read(&root(version)).await?;
+    let mut found = list.resources.into_iter();
+    let found = found.find(|resource| resource.kind == kind && !resource.name.contains('/'));
+    let missing = || CallError::NotFound(format!("no matches for kind {kind:?} in {version:?}"));
+    Ok(found.ok_or_else(missing)?.name)
 }
