@@ -103,7 +103,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (State::of(hpa, there), &**namespace, &**of, hpa)
         }));
     }
-    all.sort_by_cached_key(|(state, namespace, _, hpa)| (state.clone(), *namespace, &*hpa.name));
+    all.sort_by_key(|((state, _), namespace, _, hpa)| (*state, *namespace, &*hpa.name));
     let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Well;
     let unwell = all.iter().filter(is_unwell).count();
     let whose = match &ask.namespace {
