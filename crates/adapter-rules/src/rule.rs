@@ -80,7 +80,7 @@ impl ResourceRules {
             .as_ref()
             .map_or(Some(std::time::Duration::ZERO), |text| {
                 apimachinery::duration::parse_duration(&text.value)
-                    .map_err(|error| reader.fault("window", Some(text), error.to_string()))
+                    .map_err(|message| reader.fault("window", Some(text), message))
                     .ok()
             });
         match (cpu, memory, window) {
