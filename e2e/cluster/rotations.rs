@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use aggregated_apiserver::certificates::managed::ManagedSettings;
 use aggregated_apiserver::certificates::managed::content::FoundContent;
-use aggregated_apiserver::certificates::managed::decide::{SecretStep, decide};
+use aggregated_apiserver::certificates::managed::decide::decide;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use k8s_openapi::ByteString;
 use serde_json::{Map, json};
@@ -98,10 +98,9 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
     wanted.life = 365 * DAY;
     let mut found = FoundContent::Empty;
     for then in [now - 250 * DAY, now - 2 * DAY] {
-        found = match decide(found, None, (&wanted, &[]), then).unwrap() {
-            SecretStep::Write(content, _) => FoundContent::Whole(content),
-            SecretStep::Keep(_) => panic!("an authority is made, and its successor"),
-        };
+        let (content, reason) = decide(found, None, (&wanted, &[]), then).unwrap();
+        assert!(reason.is_some(), "an authority is made, and its successor");
+        found = FoundContent::Whole(content);
     }
     match found {
         FoundContent::Whole(content) => content.data(now),

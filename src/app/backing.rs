@@ -14,7 +14,7 @@ use adapter_rules::answer::Answer;
 use apimachinery::condition::Condition;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
-use cluster_state::names::WatchedNames;
+use cluster_state::inventory::WatchedNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
 use prometheus_source::answers::{AnswerCache, Unanswered};

@@ -22,14 +22,22 @@ const MAX_NAME: usize = 63;
 ///
 /// Reasons are withheld: the path is open to all clients.
 pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
-    let question = Question::parse(query.unwrap_or_default());
+    let (mut verbose, mut exclude) = (false, Vec::new());
+    for pair in query.unwrap_or_default().split('&') {
+        match pair.split_once('=').unwrap_or((pair, "")) {
+            // Go checks that the parameter exists, not its value.
+            ("verbose", _) => verbose = true,
+            ("exclude", name) if is_name(name) => exclude.push(name),
+            _ => {}
+        }
+    }
     let mut lines = String::new();
     let mut well = true;
-    let mut unknown = question.exclude.clone();
+    let mut unknown = exclude.clone();
     for finding in health.examine(probe) {
         let name = finding.name;
         unknown.retain(|excluded| *excluded != name);
-        let line = if question.exclude.contains(&name) {
+        let line = if exclude.contains(&name) {
             format!("[+]{name} excluded: ok\n")
         } else if finding.trouble.is_none() {
             format!("[+]{name} ok\n")
@@ -50,7 +58,7 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
         let body = format!("{lines}{name} check failed\n");
         return text(StatusCode::INTERNAL_SERVER_ERROR, body);
     }
-    if question.verbose {
+    if verbose {
         return text(StatusCode::OK, format!("{lines}{name} check passed\n"));
     }
     text(StatusCode::OK, "ok")
@@ -86,29 +94,6 @@ pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<B
                 "internal server error: the metrics cannot be written\n",
             )
         }
-    }
-}
-
-struct Question<'q> {
-    verbose: bool,
-    exclude: Vec<&'q str>,
-}
-
-impl<'q> Question<'q> {
-    fn parse(query: &'q str) -> Self {
-        let mut question = Self {
-            verbose: false,
-            exclude: Vec::new(),
-        };
-        for pair in query.split('&') {
-            match pair.split_once('=').unwrap_or((pair, "")) {
-                // Go checks that the parameter exists, not its value.
-                ("verbose", _) => question.verbose = true,
-                ("exclude", name) if is_name(name) => question.exclude.push(name),
-                _ => {}
-            }
-        }
-        question
     }
 }
 

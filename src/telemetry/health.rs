@@ -6,9 +6,10 @@
 //! names only.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use apimachinery::condition::{Condition, State};
@@ -75,11 +76,6 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// A poisoned lock is used: every value of a check is whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Health {
     /// A registry with one check, `ping`, which passes by being answered.
     pub(crate) fn new() -> Self {
@@ -119,7 +115,7 @@ impl Health {
         judge: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) {
         let judge = Arc::new(judge);
-        let mut checks = lock(&self.checks);
+        let mut checks = self.checks.lock();
         checks.retain(|entry| entry.name != name);
         checks.push(Entry {
             name,
@@ -137,7 +133,7 @@ impl Health {
             due: Arc::clone(&due),
         };
         self.ask(name, Weight::Life, move || {
-            let overdue = lock(&due).filter(|due| *due < Instant::now());
+            let overdue = due.lock().filter(|due| *due < Instant::now());
             overdue.map(|_| "the task no longer makes progress: restart the server".to_owned())
         });
         heartbeat
@@ -146,7 +142,7 @@ impl Health {
     /// The states of a probe's checks, in order of registration.
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
         // Evaluated outside the lock: a check may read others.
-        let entries: Vec<Entry> = lock(&self.checks).clone();
+        let entries: Vec<Entry> = self.checks.lock().clone();
         entries
             .into_iter()
             .filter(|entry| probe.shows(entry.weight))
@@ -182,7 +178,7 @@ impl Check {
     /// and ends, so a reason that changes its words does not fill the log.
     pub(crate) fn set(&self, reason: Option<String>) {
         let check = self.name;
-        let former = lock(&self.condition).set(reason.clone(), ());
+        let former = self.condition.lock().set(reason.clone(), ());
         match (former, reason) {
             (Some(State::Ok), Some(why)) => tracing::warn!(check, "failed: {why}"),
             (Some(_), None) => tracing::info!(check, "ok"),
@@ -193,12 +189,12 @@ impl Check {
     /// The same without a line in the log: the caller has written one, or none is
     /// needed.
     pub(crate) fn show(&self, reason: Option<String>) {
-        lock(&self.condition).set(reason, ());
+        self.condition.lock().set(reason, ());
     }
 
     /// Why it fails.
     pub(crate) fn reason(&self) -> Option<String> {
-        lock(&self.condition).state().reason().cloned()
+        self.condition.lock().state().reason().cloned()
     }
 }
 
@@ -211,12 +207,12 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// Promises another call within `time`.
     pub(crate) fn back_within(&self, time: Duration) {
-        *lock(&self.due) = Instant::now().checked_add(time);
+        *self.due.lock() = Instant::now().checked_add(time);
     }
 
     /// Ends the heartbeat when the task ends as it should.
     pub(crate) fn done(&self) {
-        *lock(&self.due) = None;
+        *self.due.lock() = None;
     }
 }
 

@@ -1,26 +1,7 @@
-//! Turns the names of series into names of metrics: `seriesFilters` and `name`. Upstream:
+//! Turns the names of series into names of metrics: `name`. Upstream:
 //! prometheus-adapter `pkg/naming/metric_namer.go`.
 
 use regex::bytes::{Regex, RegexBuilder};
-
-/// Filters the series of a rule, in addition to its query.
-#[derive(Clone, Debug)]
-pub(crate) struct SeriesFilter {
-    regex: Regex,
-    /// `true` for `is`, `false` for `isNot`.
-    wanted: bool,
-}
-
-impl SeriesFilter {
-    pub(super) const fn new(regex: Regex, wanted: bool) -> Self {
-        Self { regex, wanted }
-    }
-
-    /// Whether a series of this name passes.
-    pub(crate) fn keeps(&self, series: &str) -> bool {
-        self.regex.is_match(series.as_bytes()) == self.wanted
-    }
-}
 
 /// The naming of a rule's metrics.
 #[derive(Clone, Debug)]

@@ -27,14 +27,14 @@ pub enum Unanswerable {
 }
 
 /// The requested series and objects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueryRequest<'a> {
     /// The series' name.
     pub(crate) series: &'a str,
     /// The rule's own matchers.
     pub(crate) matchers: &'a [String],
     /// The metric selector.
-    pub(crate) selector: &'a Selector,
+    pub(crate) selector: Option<&'a Selector>,
     /// The label of the namespace and its value.
     pub(crate) namespace: Option<(&'a str, &'a str)>,
     /// The label of the objects and their names.
@@ -50,7 +50,7 @@ pub(crate) fn build(
 ) -> Result<String, Unanswerable> {
     let mut matchers = request.matchers.to_vec();
     let mut values = BTreeMap::new();
-    for requirement in request.selector.requirements() {
+    for requirement in request.selector.iter().flat_map(|it| it.requirements()) {
         let (matcher, value) = matcher(requirement)?;
         matchers.push(matcher);
         values.insert(requirement.key.clone(), value);

@@ -139,11 +139,10 @@ impl Custom {
             .transpose()?;
         let asked = QueryRequest {
             series: &self.series,
-            matchers: &[],
-            selector,
+            selector: Some(selector),
             namespace,
             objects: Some((&self.label, names)),
-            group_by: &[],
+            ..QueryRequest::default()
         };
         fill(rules.get(self.rule), asked)
     }
@@ -166,11 +165,9 @@ impl External {
         };
         let asked = QueryRequest {
             series: &self.series,
-            matchers: &[],
-            selector,
+            selector: Some(selector),
             namespace,
-            objects: None,
-            group_by: &[],
+            ..QueryRequest::default()
         };
         fill(rule, asked)
     }

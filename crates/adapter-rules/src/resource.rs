@@ -10,7 +10,6 @@ use super::labels::ResourceLabels;
 use super::query::{QueryRequest, Unanswerable, build};
 use super::template::Template;
 use apimachinery::kinds::{Kind, Kinds};
-use apimachinery::selector::Selector;
 
 /// `resourceRules`, parsed.
 #[derive(Clone, Debug)]
@@ -137,12 +136,10 @@ fn ask(
     group_by: &[&str],
 ) -> Result<String, Unanswerable> {
     let asked = QueryRequest {
-        series: "",
-        matchers: &[],
-        selector: &Selector::everything(),
         namespace,
         objects: Some((label, names)),
         group_by,
+        ..QueryRequest::default()
     };
     build(template, &asked)
 }

@@ -3,11 +3,12 @@
 
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
-use super::naming::{Naming, SeriesFilter, regex};
+use super::naming::{Naming, regex};
 use super::query;
 use super::raw::{self, Checked, Text, without_alias};
 use super::resource::{ResourceRule, ResourceRules};
 use super::template::Template;
+use regex::bytes::Regex;
 
 /// An entry of `rules` or `externalRules`.
 #[derive(Clone, Debug)]
@@ -29,14 +30,16 @@ pub struct Rule {
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
     pub(super) query: Option<Template>,
-    filters: Vec<SeriesFilter>,
+    /// Expressions that the name of a series matches, or does not match.
+    filters: Vec<(Regex, bool)>,
     naming: Naming,
 }
 
 impl Rule {
     /// The metric's name for a series. `None`: the series is not the rule's.
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
-        let is_kept = self.filters.iter().all(|filter| filter.keeps(series));
+        let mut filters = self.filters.iter();
+        let is_kept = filters.all(|(regex, wanted)| regex.is_match(series.as_bytes()) == *wanted);
         is_kept.then(|| self.naming.metric(series))?
     }
 }
@@ -80,7 +83,7 @@ impl ResourceRules {
             .as_ref()
             .map_or(Some(std::time::Duration::ZERO), |text| {
                 apimachinery::duration::parse_duration(&text.value)
-                    .map_err(|error| reader.fault("window", Some(text), error.to_string()))
+                    .map_err(|message| reader.fault("window", Some(text), message))
                     .ok()
             });
         match (cpu, memory, window) {
@@ -160,7 +163,7 @@ impl Reader {
         })
     }
 
-    fn filters(&mut self, raw: &[Checked<raw::FilterEntry>]) -> Vec<SeriesFilter> {
+    fn filters(&mut self, raw: &[Checked<raw::FilterEntry>]) -> Vec<(Regex, bool)> {
         let mut filters = Vec::new();
         for (index, filter) in raw.iter().enumerate() {
             let field = format!("seriesFilters[{index}]");
@@ -180,7 +183,7 @@ impl Reader {
             };
             let regex = value.map(|value| regex(&value.value));
             match regex {
-                Some(Ok(regex)) => filters.push(SeriesFilter::new(regex, wanted)),
+                Some(Ok(regex)) => filters.push((regex, wanted)),
                 Some(Err(message)) => self.fault(&field, value, message),
                 None => {}
             }

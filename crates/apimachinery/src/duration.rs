@@ -2,13 +2,6 @@
 
 use std::time::Duration;
 
-/// Why a text is not a duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a duration: write a number and a unit, such as 30s, 5m or 1h30m")]
-pub struct InvalidDuration {
-    text: String,
-}
-
 /// Nanoseconds of a second and of a day.
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
@@ -37,14 +30,13 @@ const PRINTED: usize = 7;
 ///
 /// # Errors
 /// When the text is empty, negative, lacks a number or a unit, or is longer than
-/// Go can hold: 292 years.
-pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+/// Go can hold: 292 years; what to write instead.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let nanos = nanos(text.strip_prefix('+').unwrap_or(text));
-    nanos
-        .map(Duration::from_nanos)
-        .ok_or_else(|| InvalidDuration {
-            text: text.chars().take(64).collect(),
-        })
+    nanos.map(Duration::from_nanos).ok_or_else(|| {
+        let text: String = text.chars().take(64).collect();
+        format!("{text:?} is not a duration: write a number and a unit, such as 30s, 5m or 1h30m")
+    })
 }
 
 fn nanos(text: &str) -> Option<u64> {

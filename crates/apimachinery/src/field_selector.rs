@@ -18,23 +18,12 @@ struct FieldRequirement {
     value: String,
 }
 
-/// Why a text is not a field selector.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidFieldSelector {
-    /// A part without an operator.
-    #[error("invalid field selector {0:?}: write metadata.name=NAME")]
-    Shape(String),
-    /// A field that selectors do not support.
-    #[error("{0:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}")]
-    Field(String),
-}
-
 impl FieldSelector {
     /// Parses the text form. Empty text matches everything.
     ///
     /// # Errors
-    /// When it does not follow the grammar, or names another field.
-    pub fn parse(text: &str) -> Result<Self, InvalidFieldSelector> {
+    /// When it does not follow the grammar, or names another field; the message.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let terms = text.split(',').filter(|term| !term.is_empty());
         terms.map(requirement).collect::<Result<_, _>>().map(Self)
     }
@@ -50,8 +39,14 @@ impl FieldSelector {
     }
 }
 
-fn requirement(term: &str) -> Result<FieldRequirement, InvalidFieldSelector> {
-    let shape = || InvalidFieldSelector::Shape(term.chars().take(64).collect());
+fn requirement(term: &str) -> Result<FieldRequirement, String> {
+    let cut = |text: &str| text.chars().take(64).collect::<String>();
+    let shape = || {
+        format!(
+            "invalid field selector {:?}: write metadata.name=NAME",
+            cut(term)
+        )
+    };
     let (field, value) = term.split_once('=').ok_or_else(shape)?;
     let (field, equal) = match field.strip_suffix('!') {
         Some(field) => (field, false),
@@ -72,8 +67,9 @@ fn requirement(term: &str) -> Result<FieldRequirement, InvalidFieldSelector> {
             equal,
             value: value.to_owned(),
         }),
-        _ => Err(InvalidFieldSelector::Field(
-            field.chars().take(64).collect(),
+        _ => Err(format!(
+            "{:?} is not a known field selector: only {NAME:?}, {NAMESPACE:?}",
+            cut(field)
         )),
     }
 }

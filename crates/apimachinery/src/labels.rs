@@ -3,14 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why a text is not a label set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a JSON object of strings: {reason}")]
-pub struct InvalidLabels {
-    /// The parser's reason and position.
-    pub reason: String,
-}
-
 /// A label set, sorted by name, names unique.
 ///
 /// [`Labels::get`] compares names exactly and [`Labels::get_ignore_case`]
@@ -40,12 +32,8 @@ impl Labels {
     ///
     /// # Errors
     /// When the text is no JSON object, or a value is no string.
-    pub fn from_json(text: &str) -> Result<Self, InvalidLabels> {
-        serde_json::from_str::<BTreeMap<String, String>>(text)
-            .map(Self::from_pairs)
-            .map_err(|error| InvalidLabels {
-                reason: error.to_string(),
-            })
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str::<BTreeMap<String, String>>(text).map(Self::from_pairs)
     }
 
     /// The value of the label `name`, compared exactly.

@@ -1,25 +1,9 @@
 //! Texts within PromQL: strings, regular expressions (RE2) within them, and matchers.
 
-/// A text as a double-quoted string, as in Go's `%q` and PromQL.
+/// A text as a double-quoted string of PromQL, whose escapes are those of JSON and others.
 #[must_use]
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for next in text.chars() {
-        match next {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control.is_control() => {
-                out.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
+    serde_json::Value::from(text).to_string()
 }
 
 /// A regular expression that matches exactly the text.

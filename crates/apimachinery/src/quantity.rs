@@ -71,22 +71,8 @@ pub fn binary_text(milli: i64) -> String {
 }
 
 /// Appends the decimal digits of a number.
-pub fn write_u64(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    // Two digits a division halve the longest dependency of a frequent list.
-    while number >= 10 {
-        at -= 2;
-        let pair = (number % 100) as u8;
-        number /= 100;
-        digits[at] = b'0' + pair / 10;
-        digits[at + 1] = b'0' + pair % 10;
-    }
-    if number > 0 || at == digits.len() {
-        at -= 1;
-        digits[at] = b'0' + number as u8;
-    }
-    out.extend_from_slice(&digits[at..]);
+pub fn write_u64(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Parses a quantity as Go does (`resource.ParseQuantity` and `MilliValue`): thousandths,

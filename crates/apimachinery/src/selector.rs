@@ -49,14 +49,6 @@ pub struct Selector {
     requirements: Vec<Requirement>,
 }
 
-/// Why a text is not a label selector.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unable to parse label selector: {reason}")]
-pub struct InvalidSelector {
-    /// The fault and its position.
-    pub reason: String,
-}
-
 impl Selector {
     /// The selector that matches everything.
     #[must_use]
@@ -68,8 +60,8 @@ impl Selector {
     ///
     /// # Errors
     /// When the text does not follow the grammar or is over a limit
-    /// (8 KiB, 64 requirements, 256 values in total).
-    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
+    /// (8 KiB, 64 requirements, 256 values in total); the message.
+    pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text).map(|requirements| Self { requirements })
     }
 

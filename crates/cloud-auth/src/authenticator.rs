@@ -93,8 +93,8 @@ impl Authenticator {
     /// When there is no valid secret, and none is issued.
     pub async fn authorize(&self, request: &mut Request) -> Result<Stamp, CloudAuthError> {
         let issue = |is_first| self.issue(is_first);
-        let (secret, number) = self.secret.get(SystemTime::now, issue).await?;
-        match &*secret {
+        let held = self.secret.get(SystemTime::now, issue).await?;
+        match &held.secret {
             Secret::Token(value) => {
                 let headers = request.headers_mut();
                 headers.insert(header::AUTHORIZATION, value.clone());
@@ -104,7 +104,7 @@ impl Authenticator {
                 sigv4::sign(request, keys, &scope);
             }
         }
-        Ok(Stamp(number))
+        Ok(Stamp(held.number))
     }
 
     /// The store answered 401 or 403. Returns whether the request is worth sending again,

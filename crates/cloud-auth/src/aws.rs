@@ -23,20 +23,14 @@ const SESSION: &str = "gpu-metrics-apiserver";
 const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// How requests to Amazon Managed Service for Prometheus are signed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AwsSettings {
     /// The region, where the store's address does not name it.
     pub region: Option<String>,
-    /// A role to assume with the keys of the platform.
-    pub role: Option<AssumedRole>,
-}
-
-/// A role that is assumed with the keys of the platform.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssumedRole {
-    /// Its ARN.
-    pub arn: String,
-    /// The external ID that its trust policy asks for.
+    /// The ARN of a role to assume with the keys of the platform.
+    pub role_arn: Option<String>,
+    /// The external ID that the trust policy of the role asks for.
     pub external_id: Option<String>,
 }
 
@@ -77,9 +71,12 @@ pub(crate) async fn keys(
         http,
     };
     let keys = of_platform(&sts, now).await?;
-    let keys = match &settings.role {
+    let keys = match &settings.role_arn {
         None => keys,
-        Some(role) => sts.assume(role, &keys.secret, now).await?,
+        Some(arn) => {
+            let external_id = settings.external_id.as_deref();
+            sts.assume((arn, external_id), &keys.secret, now).await?
+        }
     };
     Ok(Issued {
         secret: Secret::Keys(keys.secret),
@@ -150,12 +147,12 @@ impl Sts<'_> {
 
     async fn assume(
         &self,
-        role: &AssumedRole,
+        (arn, external_id): (&str, Option<&str>),
         with: &Keys,
         now: SystemTime,
     ) -> Result<Issued<Keys>, CloudAuthError> {
-        let external_id = role.external_id.iter().map(|id| ("ExternalId", &**id));
-        let pairs = [("Action", "AssumeRole"), ("RoleArn", &role.arn)];
+        let pairs = [("Action", "AssumeRole"), ("RoleArn", arn)];
+        let external_id = external_id.map(|id| ("ExternalId", id));
         let pairs = pairs.into_iter().chain(external_id);
         let (client, request) = self.post(pairs)?.build_split();
         let mut request = request.map_err(|error| CloudAuthError::Client(error.to_string()))?;
@@ -219,10 +216,7 @@ async fn of_container(
     http: &Http,
     now: SystemTime,
 ) -> Result<Issued<Keys>, CloudAuthError> {
-    let wrong = |reason| CloudAuthError::Variable {
-        name: "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        reason,
-    };
+    let wrong = |reason| CloudAuthError::Variable("AWS_CONTAINER_CREDENTIALS_FULL_URI", reason);
     let url = Url::parse(uri).map_err(|_| wrong("is no URL"))?;
     let client = match url.scheme() {
         "https" => &http.internet,

@@ -54,17 +54,12 @@ impl Environment {
     ) -> Result<Url, CloudAuthError> {
         let base = self.get(name);
         let base = base.as_deref().unwrap_or(default).trim_end_matches('/');
-        Url::parse(&format!("{base}/{path}")).map_err(|_| CloudAuthError::Variable {
-            name,
-            reason: "is no URL",
-        })
+        Url::parse(&format!("{base}/{path}"))
+            .map_err(|_| CloudAuthError::Variable(name, "is no URL"))
     }
 
     pub(crate) fn require(&self, name: &'static str) -> Result<String, CloudAuthError> {
-        let missing = CloudAuthError::Variable {
-            name,
-            reason: "is not set",
-        };
-        self.get(name).ok_or(missing)
+        self.get(name)
+            .ok_or(CloudAuthError::Variable(name, "is not set"))
     }
 }

@@ -12,22 +12,12 @@ pub enum CloudAuthError {
          prometheus.auth.sigv4.region or AWS_REGION"
     )]
     NoRegion,
-    /// An environment variable is missing or cannot be used.
-    #[error("the environment variable {name} {reason}")]
-    Variable {
-        /// Its name.
-        name: &'static str,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// A file cannot be read or used.
-    #[error("{}: {reason}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// An environment variable is missing or cannot be used: its name, what is wrong.
+    #[error("the environment variable {0} {1}")]
+    Variable(&'static str, &'static str),
+    /// A file cannot be read or used: what is wrong with it.
+    #[error("{path}: {1}", path = .0.display())]
+    File(PathBuf, String),
     /// An issuer does not answer.
     #[error("{issuer} at {address} does not answer: {reason}: {}", .issuer.if_silent())]
     Unanswered {

@@ -32,7 +32,8 @@ const IMPERSONATION_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platfor
 const STARTING: Duration = Duration::from_secs(10);
 
 /// How tokens of Google are requested.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct GoogleSettings {
     /// The file of a service account's key, or of an external account; else that of
     /// `GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server is asked.
@@ -93,10 +94,7 @@ pub(crate) async fn token(
         return of_metadata_server(environment, http, (now, is_first)).await;
     };
     let text = read(&file).await?;
-    let broken = |reason: &str| CloudAuthError::File {
-        path: file.clone(),
-        reason: reason.to_owned(),
-    };
+    let broken = |reason: &str| CloudAuthError::File(file.clone(), reason.to_owned());
     // The error of the parser would repeat parts of the key.
     let parsed = serde_json::from_str(&text).map_err(|_| {
         broken(
@@ -129,10 +127,8 @@ async fn of_metadata_server(
     let host = environment.get(HOST);
     let host = host.as_deref().unwrap_or("metadata.google.internal");
     let url = Url::parse_with_params(&format!("http://{host}{PATH}"), [("scopes", SCOPE)]);
-    let url = url.map_err(|_| CloudAuthError::Variable {
-        name: HOST,
-        reason: "is no host with an optional port",
-    })?;
+    let invalid = CloudAuthError::Variable(HOST, "is no host with an optional port");
+    let url = url.map_err(|_| invalid)?;
     let begun = Instant::now();
     loop {
         let request = http.node.get(url.clone());
@@ -190,12 +186,10 @@ async fn subject(source: &SubjectToken) -> Result<String, CloudAuthError> {
     };
     let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let token = json.get(field).and_then(serde_json::Value::as_str);
-    token
-        .map(str::to_owned)
-        .ok_or_else(|| CloudAuthError::File {
-            path: source.file.clone(),
-            reason: "has no field subject_token_field_name with a token".to_owned(),
-        })
+    token.map(str::to_owned).ok_or_else(|| {
+        let reason = "has no field subject_token_field_name with a token".to_owned();
+        CloudAuthError::File(source.file.clone(), reason)
+    })
 }
 
 /// Exchanges the token of the other provider for Google's (RFC 8693), and that for a
@@ -206,10 +200,7 @@ async fn federated(
     (http, file): (&Http, &Path),
     now: SystemTime,
 ) -> Result<Issued<Secret>, CloudAuthError> {
-    let broken = |reason: &str| CloudAuthError::File {
-        path: file.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let broken = |reason: &str| CloudAuthError::File(file.to_owned(), reason.to_owned());
     let impersonates = account.service_account_impersonation_url.as_ref();
     let scope = impersonates.map_or(SCOPE, |_| IMPERSONATION_SCOPE);
     let pairs = [

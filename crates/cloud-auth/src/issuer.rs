@@ -222,8 +222,5 @@ pub(crate) fn time(text: &str) -> Option<SystemTime> {
 /// A file with one secret, read each time: the platform rotates it.
 pub(crate) async fn read(path: &Path) -> Result<String, CloudAuthError> {
     let read = file::secret(path).await;
-    read.map_err(|reason| CloudAuthError::File {
-        path: path.to_owned(),
-        reason,
-    })
+    read.map_err(|reason| CloudAuthError::File(path.to_owned(), reason))
 }

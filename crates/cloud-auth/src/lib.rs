@@ -37,7 +37,7 @@ mod sigv4;
 mod tests;
 
 pub use authenticator::{AuthMethod, Authenticator, Stamp};
-pub use aws::{AssumedRole, AwsSettings};
+pub use aws::AwsSettings;
 pub use azure::{AzureCloud, AzureSettings};
 pub use environment::Environment;
 pub use error::{CloudAuthError, Issuer};

@@ -1,8 +1,10 @@
 //! A secret that ends, renewed ahead of its end.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::error::CloudAuthError;
 
@@ -22,38 +24,22 @@ pub(crate) struct Issued<S> {
     pub(crate) end: Option<SystemTime>,
 }
 
-struct Held<S> {
-    secret: Arc<S>,
-    number: u64,
+/// A secret, and the number of the attempt that issued it.
+pub(crate) struct Held<S> {
+    pub(crate) secret: S,
+    pub(crate) number: u64,
     end: Option<SystemTime>,
-    renew_at: Option<SystemTime>,
-}
-
-impl<S> Clone for Held<S> {
-    fn clone(&self) -> Self {
-        Self {
-            secret: Arc::clone(&self.secret),
-            ..*self
-        }
-    }
 }
 
 impl<S> Held<S> {
     fn is_valid(&self, now: SystemTime) -> bool {
         self.end.is_none_or(|end| now < end)
     }
-
-    fn is_due(&self, now: SystemTime) -> bool {
-        self.renew_at.is_some_and(|at| at <= now)
-    }
-
-    fn get(&self) -> (Arc<S>, u64) {
-        (Arc::clone(&self.secret), self.number)
-    }
 }
 
 struct State<S> {
-    held: Option<Held<S>>,
+    held: Option<Arc<Held<S>>>,
+    renew_at: Option<SystemTime>,
     /// Attempts that ended, and why the last one failed.
     attempts: u64,
     failure: Option<CloudAuthError>,
@@ -70,6 +56,7 @@ impl<S> Default for Renewed<S> {
     fn default() -> Self {
         let state = State {
             held: None,
+            renew_at: None,
             attempts: 0,
             failure: None,
             forced: None,
@@ -82,44 +69,36 @@ impl<S> Default for Renewed<S> {
 }
 
 impl<S> Renewed<S> {
-    fn state(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A valid secret and its number. A secret that is due is renewed first; if that
-    /// fails, it is used until its end. `issue` is told whether there is no valid secret:
-    /// a renewal must not delay the request that it is made for.
+    /// A valid secret. One that is due is renewed first; if that fails, it is used until its
+    /// end. `issue` is told whether there is no valid secret: a renewal must not delay the
+    /// request that it is made for.
     pub(crate) async fn get<F>(
         &self,
         clock: impl Fn() -> SystemTime,
         issue: impl FnOnce(bool) -> F,
-    ) -> Result<(Arc<S>, u64), CloudAuthError>
+    ) -> Result<Arc<Held<S>>, CloudAuthError>
     where
         F: Future<Output = Result<Issued<S>, CloudAuthError>>,
     {
         let (valid, attempts) = {
-            let (state, now) = (self.state(), clock());
-            let held = state.held.clone();
-            if let Some(held) = held
-                .as_ref()
-                .filter(|it| it.is_valid(now) && !it.is_due(now))
-            {
-                return Ok(held.get());
+            let (state, now) = (self.state.lock(), clock());
+            let is_due = state.renew_at.is_some_and(|at| at <= now);
+            match state.held.clone().filter(|held| held.is_valid(now)) {
+                Some(held) if !is_due => return Ok(held),
+                valid => (valid, state.attempts),
             }
-            (held.filter(|it| it.is_valid(now)), state.attempts)
         };
-        let _renewing = match &valid {
-            None => self.renewing.lock().await,
-            Some(valid) => match self.renewing.try_lock() {
-                Ok(guard) => guard,
-                Err(_) => return Ok(valid.get()),
-            },
+        let is_first = valid.is_none();
+        let _renewing = match (self.renewing.try_lock(), valid) {
+            (Ok(guard), _) => guard,
+            (Err(_), Some(valid)) => return Ok(valid),
+            (Err(_), None) => self.renewing.lock().await,
         };
         // The attempt of another request has ended meanwhile: its result counts here too.
         if let Some(result) = self.result_after(attempts, clock()) {
             return result;
         }
-        let issued = issue(valid.is_none()).await;
+        let issued = issue(is_first).await;
         self.end_attempt(issued, clock())
     }
 
@@ -127,13 +106,13 @@ impl<S> Renewed<S> {
         &self,
         attempts: u64,
         now: SystemTime,
-    ) -> Option<Result<(Arc<S>, u64), CloudAuthError>> {
-        let state = self.state();
+    ) -> Option<Result<Arc<Held<S>>, CloudAuthError>> {
+        let state = self.state.lock();
         if state.attempts == attempts {
             return None;
         }
         match (&state.held, &state.failure) {
-            (Some(held), _) if held.is_valid(now) => Some(Ok(held.get())),
+            (Some(held), _) if held.is_valid(now) => Some(Ok(Arc::clone(held))),
             (_, Some(failure)) => Some(Err(failure.clone())),
             _ => None,
         }
@@ -143,32 +122,32 @@ impl<S> Renewed<S> {
         &self,
         issued: Result<Issued<S>, CloudAuthError>,
         now: SystemTime,
-    ) -> Result<(Arc<S>, u64), CloudAuthError> {
-        let mut state = self.state();
+    ) -> Result<Arc<Held<S>>, CloudAuthError> {
+        let mut state = self.state.lock();
         state.attempts += 1;
         let number = state.attempts;
         match issued {
             Ok(Issued { secret, end }) => {
-                let held = Held {
-                    secret: Arc::new(secret),
-                    number,
-                    end,
-                    renew_at: end.map(|end| renewal(now, end)),
-                };
                 if state.failure.take().is_some() {
                     tracing::info!("credentials for Prometheus are issued again");
                 }
-                Ok(state.held.insert(held).get())
+                state.renew_at = end.map(|end| renewal(now, end));
+                let held = Arc::new(Held {
+                    secret,
+                    number,
+                    end,
+                });
+                Ok(Arc::clone(state.held.insert(held)))
             }
             Err(error) => {
                 let was_failing = state.failure.replace(error.clone()).is_some();
-                let valid = state.held.as_mut().filter(|held| held.is_valid(now));
+                let valid = state.held.clone().filter(|held| held.is_valid(now));
                 let valid = valid.ok_or_else(|| error.clone())?;
                 if !was_failing {
                     tracing::warn!(%error, "credentials for Prometheus were not renewed; the former ones are used until they expire");
                 }
-                valid.renew_at = Some(now + RETRY);
-                Ok(valid.get())
+                state.renew_at = Some(now + RETRY);
+                Ok(valid)
             }
         }
     }
@@ -176,20 +155,17 @@ impl<S> Renewed<S> {
     /// A store refused the secret of this number. Returns whether the request is worth
     /// sending again: another secret is there, or the next [`Self::get`] renews this one.
     pub(crate) fn refused(&self, number: u64, now: SystemTime) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_recent = state.forced.is_some_and(|at| now < at + FORCED);
-        let Some(held) = &mut state.held else {
-            return false;
-        };
-        if held.number != number {
-            return true;
+        match &state.held {
+            None => false,
+            Some(held) if held.number != number => true,
+            Some(_) if is_recent => false,
+            Some(_) => {
+                (state.renew_at, state.forced) = (Some(now), Some(now));
+                true
+            }
         }
-        if is_recent {
-            return false;
-        }
-        held.renew_at = Some(now);
-        state.forced = Some(now);
-        true
     }
 }
 

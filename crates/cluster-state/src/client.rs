@@ -80,7 +80,6 @@ pub struct Client {
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
     token: Option<Arc<TokenFile>>,
-    namespace: Arc<str>,
     /// The client in this process for paths that begin with these.
     near: Option<(&'static [&'static str], kube::Client)>,
 }
@@ -118,14 +117,17 @@ impl Client {
             Some(path) => Some(TokenFile::open(path).await?),
             None => None,
         };
-        let namespace = config.default_namespace.as_str().into();
-        let client = stack(config).map_err(|error| ClientError::Unusable(from, chain(&error)))?;
+        let client = stack(config).map_err(|error| {
+            let why = chain(&error);
+            ClientError(format!(
+                "{from}: {why}: check certificates, keys and the user's credentials there"
+            ))
+        })?;
         Ok(Self {
             client,
             address: address.trim_end_matches('/').into(),
             cluster: cluster.map(Into::into),
             token: token.map(Arc::new),
-            namespace,
             near: None,
         })
     }
@@ -139,7 +141,6 @@ impl Client {
             address: "this process".into(),
             cluster: None,
             token: None,
-            namespace: "default".into(),
             near: None,
         }
     }
@@ -162,7 +163,7 @@ impl Client {
     /// The default namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        self.client.default_namespace()
     }
 
     /// An object or a list.
@@ -233,10 +234,7 @@ impl Client {
     }
 
     fn timeout(&self, after: Duration) -> CallError {
-        CallError::Timeout {
-            address: self.address.to_string(),
-            after,
-        }
+        CallError::Timeout(self.address.to_string(), after)
     }
 
     async fn send(
@@ -349,7 +347,10 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
             KubeconfigError::Parse(error) => yaml::report(error),
             error => chain(error),
         };
-        ClientError::Kubeconfig(place.clone(), reason)
+        ClientError(format!(
+            "kubeconfig {place}: {reason}: name a readable kubeconfig whose current context has a \
+             cluster and a user, or none to use the pod's service account"
+        ))
     };
     let file = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
     let file = file.map_err(|error| unusable(&error))?;
@@ -358,7 +359,10 @@ async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<F
         proxy.is_some_and(|proxy| !proxy.is_empty())
     });
     if proxied {
-        return Err(ClientError::Proxy(place));
+        return Err(ClientError(format!(
+            "kubeconfig {place}: proxy-url is not supported: set an address that can be reached \
+             without a proxy"
+        )));
     }
     let options = KubeConfigOptions {
         context: context.map(str::to_owned),
@@ -383,7 +387,14 @@ fn take_token_file(config: &mut Config) -> Option<PathBuf> {
 }
 
 fn in_cluster() -> Result<Found, ClientError> {
-    let config = Config::incluster().map_err(|error| ClientError::InCluster(chain(&error)))?;
+    let config = Config::incluster().map_err(|error| {
+        let missing = chain(&error);
+        ClientError(format!(
+            "no kubeconfig was given and the server does not run in a pod with a service account: \
+             {missing}: set a kubeconfig, or mount the service account's token \
+             (automountServiceAccountToken: true)"
+        ))
+    })?;
     Ok((config, None))
 }
 

@@ -2,35 +2,10 @@
 
 use std::time::Duration;
 
-/// Why there is no client.
+/// Why there is no client: what cannot be used, and the remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// A kubeconfig that cannot be used: the file, what is wrong with it.
-    #[error(
-        "kubeconfig {0}: {1}: name a readable kubeconfig whose current context has a cluster and a \
-         user, or none to use the pod's service account"
-    )]
-    Kubeconfig(String, String),
-    /// No kubeconfig was named and there is no service account: what is missing.
-    #[error(
-        "no kubeconfig was given and the server does not run in a pod with a service account: {0}: \
-         set a kubeconfig, or mount the service account's token (automountServiceAccountToken: \
-         true)"
-    )]
-    InCluster(String),
-    /// The configuration was read, but makes no valid client: the file, or
-    /// `service account`; what is wrong.
-    #[error("{0}: {1}: check certificates, keys and the user's credentials there")]
-    Unusable(String, String),
-    /// A file that should hold a token: the file, what is wrong with it.
-    #[error("token file {0}: {1}: write only the token into it, or set another tokenFile")]
-    TokenFile(String, String),
-    /// The kubeconfig has a proxy, which is not supported. The file.
-    #[error(
-        "kubeconfig {0}: proxy-url is not supported: set an address that can be reached without a proxy"
-    )]
-    Proxy(String),
-}
+#[error("{0}")]
+pub struct ClientError(pub(super) String);
 
 /// A failed call to kube-apiserver. Most messages begin with its address.
 ///
@@ -41,14 +16,9 @@ pub enum CallError {
     /// No connection: what failed.
     #[error("kube-apiserver at {0} cannot be reached: {1}")]
     Unreachable(String, String),
-    /// No answer in time.
-    #[error("kube-apiserver at {address} did not answer within {} s", after.as_secs())]
-    Timeout {
-        /// Its address.
-        address: String,
-        /// How long we waited.
-        after: Duration,
-    },
+    /// No answer in this time.
+    #[error("kube-apiserver at {0} did not answer within {seconds} s", seconds = .1.as_secs())]
+    Timeout(String, Duration),
     /// 401: the server's message.
     #[error(
         "kube-apiserver at {0} does not accept our credentials: {1}: check the token or client \
@@ -92,7 +62,7 @@ impl CallError {
     /// Whether the whole server is away, so that every call fails.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Unreachable(..) | Self::Timeout { .. })
+        matches!(self, Self::Unreachable(..) | Self::Timeout(..))
     }
 
     /// Whether a permission is missing.
@@ -109,13 +79,7 @@ impl CallError {
         match self {
             Self::Unreachable(..) | Self::Cut(..) => true,
             Self::Status(_, code, _) => matches!(*code, 429 | 500 | 502 | 503 | 504),
-            Self::Timeout { .. }
-            | Self::Unauthorized(..)
-            | Self::Forbidden { .. }
-            | Self::NotFound(_)
-            | Self::Gone
-            | Self::TooLarge(..)
-            | Self::Garbled(..) => false,
+            _ => false,
         }
     }
 

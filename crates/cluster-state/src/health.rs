@@ -4,8 +4,10 @@
 //! kube-apiserver is one failure, however many watches it breaks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::bindings::Binding;
 use super::error::CallError;
@@ -93,7 +95,7 @@ impl WatchRegistry {
     /// Every watch, by name.
     #[must_use]
     pub fn watches(&self) -> Vec<WatchHealth> {
-        self.lock().watches.values().cloned().collect()
+        self.0.lock().watches.values().cloned().collect()
     }
 
     /// The required watches that were never complete, each with its reason: the
@@ -113,7 +115,7 @@ impl WatchRegistry {
 
     fn troubles(&self, wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
         let unbound = self.unbound();
-        let inner = self.lock();
+        let inner = self.0.lock();
         let watches = inner.watches.values().filter(|watch| wanted(watch));
         let mut troubles: Vec<(Arc<str>, String)> = watches
             .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?.to_owned())))
@@ -133,7 +135,7 @@ impl WatchRegistry {
     /// remedy.
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
-        let inner = self.lock();
+        let inner = self.0.lock();
         let mut last = None;
         for name in INVENTORY {
             let watch = inner.watches.get(name)?;
@@ -165,20 +167,15 @@ impl WatchRegistry {
             failures: 0,
             left_out: 0,
         };
-        self.lock().watches.insert(Arc::clone(&name), health);
+        self.0.lock().watches.insert(Arc::clone(&name), health);
         Reporter {
             registry: self.clone(),
             name,
-            told_garbage: false,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, WatchStates> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn answers(&self) {
-        let former = self.lock().outage.set(None, Instant::now());
+        let former = self.0.lock().outage.set(None, Instant::now());
         if let Some(State::Failing { since, .. }) = former {
             let secs = since.elapsed().as_secs();
             tracing::info!("kube-apiserver answers after {secs} s");
@@ -190,20 +187,23 @@ impl WatchRegistry {
 pub(super) struct Reporter {
     registry: WatchRegistry,
     name: Arc<str>,
-    /// Whether an object that cannot be read was logged.
-    told_garbage: bool,
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.registry.lock().watches.remove(&self.name);
+        self.registry.0.lock().watches.remove(&self.name);
     }
 }
 
 impl Reporter {
     /// Changes the watch's entry. It is there as long as the reporter.
     fn change<T>(&self, change: impl FnOnce(&mut WatchHealth) -> T) -> Option<T> {
-        self.registry.lock().watches.get_mut(&self.name).map(change)
+        self.registry
+            .0
+            .lock()
+            .watches
+            .get_mut(&self.name)
+            .map(change)
     }
 
     pub(super) fn contact(&self, objects: usize) {
@@ -260,15 +260,18 @@ impl Reporter {
                 watch = &*self.name,
                 "{reason}; retrying, the known objects are kept"
             );
-        } else if self.registry.lock().outage.set(Some(()), now).is_some() {
+        } else if self.registry.0.lock().outage.set(Some(()), now).is_some() {
             tracing::warn!("{reason}; waiting for it, the known objects are kept");
         }
     }
 
     /// An object was left out; logged once for a watch.
     pub(super) fn left_out(&mut self, why: &str) {
-        self.change(|watch| watch.left_out += 1);
-        if !std::mem::replace(&mut self.told_garbage, true) {
+        let count = self.change(|watch| {
+            watch.left_out += 1;
+            watch.left_out
+        });
+        if count == Some(1) {
             tracing::warn!(
                 watch = &*self.name,
                 "an object is skipped (later ones are only counted): it cannot be read: {why}"
@@ -361,7 +364,7 @@ mod tests {
         let mut pods = registry.enter("pods", Need::Required);
         let mut nodes = registry.enter("nodes", Need::Required);
         pods.failed(&away());
-        let outage = || registry.lock().outage.state().since();
+        let outage = || registry.0.lock().outage.state().since();
         let begun = outage();
         nodes.failed(&away());
         assert!(begun.is_some() && outage() == begun);

@@ -10,13 +10,16 @@ use super::client::Client;
 use super::departed::Departing;
 use super::health::{Need, WatchRegistry};
 use super::kind_watches;
-use super::names::WatchedNames;
-pub use super::settings::WatchSettings;
+use super::objects::KeptObject;
+pub use super::objects::WatchSettings;
+use super::pool::KindName;
 use super::snapshot;
 use super::state::{Shared, Tables, Writer};
 use super::store::{Form, Target};
-use super::table::Table;
+use super::table::{Key, Table};
 use super::watch::Watcher;
+use apimachinery::kinds::Kind;
+use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{Inventory, InventoryOrigin};
 
 /// Least time between snapshots: a rollout changes hundreds of pods a second.
@@ -24,6 +27,9 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the first snapshot waits for the owners of the listed objects.
 const OWNERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long the first request for the names of a kind waits for the list.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Selects the pods to watch. Finished pods are in no answer, and after a batch of
 /// jobs there are more of them than of all others.
@@ -96,7 +102,7 @@ impl Watches {
     /// The names of objects of any kind. They are known as long as the watches last.
     #[must_use]
     pub fn names(&self) -> WatchedNames {
-        WatchedNames::new(Arc::clone(&self.shared))
+        WatchedNames(Arc::clone(&self.shared))
     }
 
     /// The ClusterRoleBinding without which nothing can be listed, if it is
@@ -110,6 +116,58 @@ impl Watches {
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
         self.inventory.clone()
+    }
+}
+
+/// The names and labels of objects of any kind. The watch of a kind starts with the first
+/// request for it.
+#[derive(Clone, Debug)]
+pub struct WatchedNames(Arc<Shared>);
+
+impl WatchedNames {
+    /// The names of a kind's objects whose labels match, in order; with a namespace,
+    /// only those in it. The first request for a kind starts to watch it and waits until
+    /// the first attempt to list it has ended. `None`: it cannot be listed, or is not
+    /// listed yet; the log says why.
+    pub async fn matching(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Option<Vec<Arc<str>>> {
+        if !kind.watchable {
+            return None;
+        }
+        let name = KindName::new(&kind.group, &kind.kind);
+        if self.0.known.lock().tables.kinds.request(&name) {
+            self.0.kinds_changed.notify_one();
+        }
+        let settled = tokio::time::timeout(PATIENCE, self.settled(&name)).await;
+        let mut known = self.0.known.lock();
+        let objects = &mut known.tables.kinds.get_mut(&name)?.objects;
+        if settled.is_err() {
+            // No other request waits for a list that takes this long.
+            objects.settled = true;
+            self.0.settled.notify_waiters();
+        }
+        let is_it = |(key, object): &(&Key, &KeptObject)| {
+            namespace.is_none_or(|namespace| *key.0 == *namespace)
+                && selector.matches(&object.labels)
+        };
+        objects.complete.then(|| {
+            let matching = objects.iter().filter(is_it);
+            matching.map(|(key, _)| Arc::clone(&key.1)).collect()
+        })
+    }
+
+    async fn settled(&self, name: &KindName) {
+        loop {
+            let notified = self.0.settled.notified();
+            if self.0.known.lock().tables.kinds.is_settled(name) {
+                return;
+            }
+            notified.await;
+        }
     }
 }
 
@@ -166,7 +224,7 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
 /// A snapshot, and whether the owners of the listed objects are known as far as possible.
 /// `None`: the required collections are not listed yet.
 fn snapshot(shared: &Shared) -> Option<(Inventory, bool)> {
-    let mut known = shared.lock();
+    let mut known = shared.known.lock();
     if !is_listed(&known.tables) {
         return None;
     }

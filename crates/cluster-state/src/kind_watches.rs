@@ -76,7 +76,8 @@ impl KindWatches {
     /// Ends the watches of kinds that are not followed any more, and starts those of new
     /// ones.
     async fn update(&mut self) {
-        let mut missing: BTreeMap<u64, Arc<KindName>> = self.shared.lock().tables.kinds.names();
+        let mut missing: BTreeMap<u64, Arc<KindName>> =
+            self.shared.known.lock().tables.kinds.names();
         self.known.retain(|number, task| {
             let followed = missing.contains_key(number);
             task.as_ref().is_none_or(|task| {
@@ -129,7 +130,7 @@ impl KindWatches {
         };
         let resource = kind.resource();
         let found = ObjectKind::new(&resource, &kind.kind, &kind.api_version(), kind.namespaced);
-        match self.shared.lock().tables.kinds.get_mut(name) {
+        match self.shared.known.lock().tables.kinds.get_mut(name) {
             Some(followed) if kind.namespaced || followed.requested => {
                 followed.resource = Some(found);
             }
@@ -179,7 +180,7 @@ impl KindWatches {
 
     /// Neither the first snapshot nor a request waits for this kind any longer.
     fn settle(&self, name: &KindName, change: impl FnOnce(&mut FollowedKind)) {
-        if let Some(followed) = self.shared.lock().tables.kinds.get_mut(name) {
+        if let Some(followed) = self.shared.known.lock().tables.kinds.get_mut(name) {
             change(followed);
             followed.objects.settled = true;
         }

@@ -1,15 +1,37 @@
-//! The kept fields of namespaces, nodes, owners and services.
+//! How objects are read, and the kept fields of namespaces, nodes, owners and services.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::pool::{KindName, Pool};
-use super::settings::WatchSettings;
 use super::wire::{Meta, Object, Pairs};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
+use gpu_metrics::resources::GpuResources;
+
+/// How objects are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchSettings {
+    /// Which resources are GPUs.
+    pub gpus: GpuResources,
+    /// Container names of exporters.
+    pub exporter_containers: Vec<String>,
+    /// How long deleted pods are remembered.
+    pub remember: Duration,
+}
+
+impl Default for WatchSettings {
+    fn default() -> Self {
+        Self {
+            gpus: GpuResources::default(),
+            exporter_containers: Vec::new(),
+            remember: Duration::from_secs(600),
+        }
+    }
+}
 
 /// The kept fields of the objects of one collection.
 pub(super) trait Kept: PartialEq + Sized {

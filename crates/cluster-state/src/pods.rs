@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::objects::{Kept, OwnerRef};
+use super::objects::{Kept, OwnerRef, WatchSettings};
 use super::pool::Pool;
-use super::settings::WatchSettings;
 use super::wire::{Object, Pairs, timestamp};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -70,19 +69,14 @@ struct ContainerStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ContainerState {
-    running: Option<Running>,
-    terminated: Option<Terminated>,
+    running: Option<ContainerRun>,
+    terminated: Option<ContainerRun>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Running {
+struct ContainerRun {
     started_at: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Terminated {
     finished_at: Option<String>,
 }
 

@@ -1,20 +1,15 @@
 //! TokenReviews and SubjectAccessReviews by kube-apiserver.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use k8s_openapi::api::authentication::v1::{
-    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
-};
-use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-    SubjectAccessReviewStatus,
-};
-use serde::Serialize;
+use k8s_openapi::api::authentication::v1::{TokenReviewStatus, UserInfo};
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::bindings::Binding;
 use super::client::Client;
@@ -65,13 +60,9 @@ impl Asked {
         }
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records an answer. An outage or a timeout is not an answer.
     fn note<T>(&self, outcome: &Result<T, CallError>) {
-        let mut standing = self.standing();
+        let mut standing = self.standing.lock();
         match outcome {
             Ok(_) => {
                 *standing = Standing {
@@ -129,7 +120,7 @@ impl KubeReviewer {
         [&self.tokens, &self.accesses]
             .into_iter()
             .find_map(|asked| {
-                let standing = asked.standing();
+                let standing = asked.standing.lock();
                 (standing.refusals >= REFUSALS).then(|| standing.why.clone())
             })
     }
@@ -137,10 +128,10 @@ impl KubeReviewer {
     /// Asks for a review of each kind that is not known to be allowed: a server
     /// that is not ready gets no request that would need one.
     pub async fn ask_again(&self) {
-        if !self.tokens.standing().allowed {
-            let _ = self.token(&Token("none".to_owned()), &[]).await;
+        if !self.tokens.standing.lock().allowed {
+            let _ = self.token(&Token("none".to_owned())).await;
         }
-        if !self.accesses.standing().allowed {
+        if !self.accesses.standing.lock().allowed {
             let anonymous = Identity {
                 user: "system:anonymous".to_owned(),
                 ..Identity::default()
@@ -153,16 +144,14 @@ impl KubeReviewer {
         }
     }
 
-    async fn create<R: Serialize + DeserializeOwned, S>(
+    /// Sends a review; returns its status.
+    async fn create<S: DeserializeOwned>(
         &self,
         asked: &Asked,
-        review: &R,
-        status: fn(R) -> Option<S>,
+        review: &Value,
     ) -> Result<S, ReviewError> {
         let Asked { client, path, .. } = asked;
-        let body = serde_json::to_vec(review)
-            .map_err(|error| ReviewError(format!("a review cannot be encoded: {error}")))?;
-        let answer = attempts(client, path, &body.into()).await;
+        let answer = attempts(client, path, &review.to_string().into()).await;
         let answer = answer.map_err(|error| match &error {
             CallError::Forbidden { text, .. } if self.is_server => {
                 let remedy = Binding::AuthDelegator.remedy(text);
@@ -174,8 +163,7 @@ impl KubeReviewer {
         let decoded = answer.and_then(|answer| {
             // The answer may contain the token, so no part of the error's text is
             // used.
-            let created = decode(&answer).and_then(status);
-            created.ok_or_else(|| client.garbled(path))
+            status(&answer).ok_or_else(|| client.garbled(path))
         });
         decoded.map_err(|error| {
             if self.lines.admit(()) {
@@ -201,7 +189,11 @@ async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, Ca
     }
 }
 
-fn decode<R: DeserializeOwned>(answer: &[u8]) -> Option<R> {
+fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
+    #[derive(Deserialize)]
+    struct Reviewed<S> {
+        status: S,
+    }
     let mut answer: Value = serde_json::from_slice(answer).ok()?;
     // Go writes a list without entries as null, which Rust's type does not know.
     if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
@@ -209,10 +201,11 @@ fn decode<R: DeserializeOwned>(answer: &[u8]) -> Option<R> {
             *values = Value::Array(Vec::new());
         }
     }
-    serde_json::from_value(answer).ok()
+    let reviewed: Reviewed<S> = serde_json::from_value(answer).ok()?;
+    Some(reviewed.status)
 }
 
-fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict {
+fn judge_token(status: TokenReviewStatus) -> TokenVerdict {
     let refused = |why: &str| TokenVerdict::Refused(excerpt(why));
     if status.authenticated != Some(true) {
         let why = status.error.filter(|error| !error.is_empty());
@@ -220,13 +213,6 @@ fn judge_token(status: TokenReviewStatus, audiences: &[String]) -> TokenVerdict 
             why.as_deref()
                 .unwrap_or("kube-apiserver does not know the token"),
         );
-    }
-    // A server without audiences returns none, and then has checked only its own
-    // (`k8s.io/api/authentication/v1`, TokenReviewStatus).
-    let vouched = status.audiences.unwrap_or_default();
-    let meant = audiences.is_empty() || audiences.iter().any(|wanted| vouched.contains(wanted));
-    if !meant {
-        return refused("the token is for another audience");
     }
     match identity(status.user.unwrap_or_default()) {
         Some(identity) => TokenVerdict::Authenticated(identity),
@@ -257,68 +243,23 @@ fn identity(user: UserInfo) -> Option<Identity> {
     })
 }
 
-fn token_review(token: &Token, audiences: &[String]) -> TokenReview {
-    TokenReview {
-        spec: TokenReviewSpec {
-            token: Some(token.0.clone()),
-            audiences: Some(audiences.to_vec()).filter(|audiences| !audiences.is_empty()),
-        },
-        ..TokenReview::default()
-    }
-}
-
-fn access_review(who: &Identity, what: &Access) -> SubjectAccessReview {
-    let mut spec = SubjectAccessReviewSpec {
-        user: Some(who.user.clone()),
-        uid: who.uid.clone(),
-        groups: Some(who.groups.clone()),
-        extra: Some(who.extra.clone()),
-        ..SubjectAccessReviewSpec::default()
-    };
-    match what.clone() {
-        Access::Resource {
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            namespace,
-            name,
-        } => {
-            spec.resource_attributes = Some(ResourceAttributes {
-                namespace: Some(namespace),
-                verb: Some(verb),
-                group: Some(group),
-                version: Some(version),
-                resource: Some(resource),
-                subresource: Some(subresource),
-                name: Some(name),
-                ..ResourceAttributes::default()
-            });
-        }
-        Access::NonResource { verb, path } => {
-            spec.non_resource_attributes = Some(NonResourceAttributes {
-                path: Some(path),
-                verb: Some(verb),
-            });
-        }
-    }
-    SubjectAccessReview {
-        spec,
-        ..SubjectAccessReview::default()
-    }
+/// The `spec` of a SubjectAccessReview.
+#[derive(Serialize)]
+struct Question<'a> {
+    #[serde(flatten)]
+    who: &'a Identity,
+    #[serde(flatten)]
+    what: &'a Access,
 }
 
 impl Reviewer for KubeReviewer {
-    fn token<'a>(
-        &'a self,
-        token: &'a Token,
-        audiences: &'a [String],
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
-            let review = token_review(token, audiences);
-            let status = self.create(&self.tokens, &review, |it| it.status);
-            Ok(judge_token(status.await?, audiences))
+            let review = json!({
+                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+                "spec": {"token": token.0},
+            });
+            Ok(judge_token(self.create(&self.tokens, &review).await?))
         })
     }
 
@@ -328,9 +269,11 @@ impl Reviewer for KubeReviewer {
         what: &'a Access,
     ) -> Pending<'a, Result<AccessVerdict, ReviewError>> {
         Box::pin(async move {
-            let review = access_review(who, what);
-            let status = self.create(&self.accesses, &review, |it| it.status);
-            Ok(judge_access(status.await?))
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": Question { who, what },
+            });
+            Ok(judge_access(self.create(&self.accesses, &review).await?))
         })
     }
 }

@@ -1,19 +1,19 @@
 //! State of the cluster: the watches write it, and snapshots are made from it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::departed::{Departed, Departing};
 use super::error::CallError;
 use super::kinds::Kinds;
-use super::objects::{KeptObject, KeptService};
+use super::objects::{KeptObject, KeptService, WatchSettings};
 use super::pods::KeptPod;
 use super::pool::Pool;
-use super::settings::WatchSettings;
 use super::store::Store;
 use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
@@ -43,7 +43,7 @@ pub(super) struct Known {
 /// What is known, shared by the watches and their readers.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    known: Mutex<Known>,
+    pub(super) known: Mutex<Known>,
     pub(super) settings: ArcSwap<WatchSettings>,
     /// Settings for pods have changed: list them again.
     pub(super) pods_again: Arc<Notify>,
@@ -61,10 +61,6 @@ impl Shared {
             settings: ArcSwap::from_pointee(settings),
             ..Self::default()
         }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,7 +86,7 @@ impl<V: Departing> Writer<V> {
     /// Puts what `keep` gives in place of the known object; `None` removes it. Returns
     /// whether anything changed.
     fn replace(&self, name: &Name, keep: impl FnOnce(&mut Pool) -> Option<V>) -> bool {
-        let mut known = self.shared.lock();
+        let mut known = self.shared.known.lock();
         let Known {
             pool,
             tables,
@@ -123,7 +119,7 @@ impl<V: Departing> Writer<V> {
     }
 
     fn with<T: Default>(&self, work: impl FnOnce(&mut Table<V>, &mut Departed) -> T) -> T {
-        let mut known = self.shared.lock();
+        let mut known = self.shared.known.lock();
         let Known {
             tables, departed, ..
         } = &mut *known;

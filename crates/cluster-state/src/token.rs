@@ -6,10 +6,10 @@
 //! `fileTokenSource`).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 
 use super::error::ClientError;
 use limits::file;
@@ -25,9 +25,12 @@ pub(super) struct TokenFile {
 
 impl TokenFile {
     pub(super) async fn open(path: PathBuf) -> Result<Self, ClientError> {
-        let header = header(&path).await;
-        let header =
-            header.map_err(|reason| ClientError::TokenFile(path.display().to_string(), reason))?;
+        let header = header(&path).await.map_err(|reason| {
+            ClientError(format!(
+                "token file {}: {reason}: write only the token into it, or set another tokenFile",
+                path.display()
+            ))
+        })?;
         Ok(Self {
             path,
             known: Mutex::new((header, Instant::now())),
@@ -37,17 +40,13 @@ impl TokenFile {
     /// The value of `Authorization`. If the file cannot be read, the last token stays
     /// in use, as in client-go.
     pub(super) async fn header(&self) -> HeaderValue {
-        let (known, read) = self.known().clone();
+        let (known, read) = self.known.lock().clone();
         if read.elapsed() < EVERY {
             return known;
         }
         let header = header(&self.path).await.unwrap_or(known);
-        *self.known() = (header.clone(), Instant::now());
+        *self.known.lock() = (header.clone(), Instant::now());
         header
-    }
-
-    fn known(&self) -> MutexGuard<'_, (HeaderValue, Instant)> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use adapter_rules::labels::is_label;
 use adapter_rules::raw::Text;
 use cloud_auth::{
-    AssumedRole, AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
+    AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
 use limits::file::yaml;
 use prometheus_source::settings::{Addresses, parse_url};
@@ -144,26 +144,10 @@ pub(super) fn auth(text: &str) -> Result<Auth, String> {
 struct AuthSection {
     bearer_token_file: Option<String>,
     basic: Option<Basic>,
-    sigv4: Option<SigV4>,
-    google: Option<Google>,
+    sigv4: Option<AwsSettings>,
+    google: Option<GoogleSettings>,
     azure: Option<Azure>,
     oauth2: Option<OAuth2>,
-}
-
-/// `prometheus.auth.sigv4`: Amazon Managed Service for Prometheus.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct SigV4 {
-    region: Option<String>,
-    role_arn: Option<String>,
-    external_id: Option<String>,
-}
-
-/// `prometheus.auth.google`: Google Cloud Managed Service for Prometheus.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Google {
-    credentials_file: Option<PathBuf>,
 }
 
 /// `prometheus.auth.azure`: Azure Monitor.
@@ -236,28 +220,29 @@ impl TryFrom<AuthSection> for Authentication {
     type Error = &'static str;
 
     fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
-        let sigv4 = section.sigv4.map(TryInto::try_into).transpose()?;
-        let oauth2 = section.oauth2.map(Into::into);
-        let ways = [
-            section
-                .bearer_token_file
-                .map(|it| Auth::BearerTokenFile(it.into())),
-            section.basic.map(Into::into),
-            sigv4.map(|it| Auth::Cloud(AuthMethod::SigV4(it))),
-            section.google.map(|it| {
-                let credentials_file = it.credentials_file;
-                Auth::Cloud(AuthMethod::Google(GoogleSettings { credentials_file }))
-            }),
-            section.azure.map(|it| {
-                Auth::Cloud(AuthMethod::Azure(AzureSettings {
-                    cloud: or(&it.cloud, AzureCloud::default()),
-                    client_id: it.client_id,
-                }))
-            }),
-            oauth2.map(|it| Auth::Cloud(AuthMethod::OAuth2(it))),
+        let azure = section.azure.map(|it| AzureSettings {
+            cloud: or(&it.cloud, AzureCloud::default()),
+            client_id: it.client_id,
+        });
+        let methods = [
+            section.sigv4.map(AuthMethod::SigV4),
+            section.google.map(AuthMethod::Google),
+            azure.map(AuthMethod::Azure),
+            section.oauth2.map(|it| AuthMethod::OAuth2(it.into())),
         ];
-        let mut ways = ways.into_iter().flatten();
+        let bearer_token = section
+            .bearer_token_file
+            .map(|it| Auth::BearerTokenFile(it.into()));
+        let mut ways = bearer_token
+            .into_iter()
+            .chain(section.basic.map(Into::into))
+            .chain(methods.into_iter().flatten().map(Auth::Cloud));
         match (ways.next(), ways.next()) {
+            (Some(Auth::Cloud(AuthMethod::SigV4(it))), None)
+                if it.role_arn.is_none() && it.external_id.is_some() =>
+            {
+                Err("sigv4 has externalId without roleArn: name the role")
+            }
             (Some(auth), None) => Ok(Self(auth)),
             (None, _) => Err(
                 "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
@@ -275,21 +260,6 @@ impl From<Basic> for Auth {
             username: basic.username.0.value,
             password: Password::File(basic.password_file.into()),
         }
-    }
-}
-
-impl TryFrom<SigV4> for AwsSettings {
-    type Error = &'static str;
-
-    fn try_from(section: SigV4) -> Result<Self, Self::Error> {
-        let role = match (section.role_arn, section.external_id) {
-            (None, Some(_)) => return Err("sigv4 has externalId without roleArn: name the role"),
-            (arn, external_id) => arn.map(|arn| AssumedRole { arn, external_id }),
-        };
-        Ok(Self {
-            region: section.region,
-            role,
-        })
     }
 }
 

@@ -1,17 +1,19 @@
 //! The flags about Prometheus, which several commands have.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, Error};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use prometheus_source::settings::{Addresses, Auth, ClientPair, Credentials, Pem, Verb};
+use prometheus_source::settings::{
+    Addresses, Auth, ClientPair, Credentials, InvalidUrl, Pem, Verb,
+};
 
-use super::address::AddressParser;
-use super::connection;
-use super::kubeconfig::{self, KubeconfigError};
 use super::problem::ConfigurationError;
-use super::{Config, Flags};
+use super::{Config, Flags, connection, kubeconfig};
 
 /// The directory of a pod's service account.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -70,15 +72,27 @@ pub struct ConfigFile {
     pub flags: Flags,
 }
 
-/// Why flags make no configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum FlagError {
-    /// The file of `--config`.
-    #[error(transparent)]
-    Config(#[from] ConfigurationError),
-    /// The file of `--prometheus-auth-config`.
-    #[error("--prometheus-auth-config: {0}")]
-    Kubeconfig(#[from] KubeconfigError),
+/// Parses addresses. Unlike clap's own parser it does not repeat a wrong value, which
+/// may hold a credential.
+#[derive(Clone, Copy, Debug)]
+pub struct AddressParser;
+
+impl TypedValueParser for AddressParser {
+    type Value = Addresses;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Addresses, Error> {
+        let text = value.to_str().unwrap_or_default();
+        text.parse().map_err(|error: InvalidUrl| {
+            let flag = arg.and_then(Arg::get_long).unwrap_or_default();
+            let message = format!("--{flag}: {error}\n");
+            Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
+        })
+    }
 }
 
 impl PrometheusFlags {
@@ -86,7 +100,7 @@ impl PrometheusFlags {
     ///
     /// # Errors
     /// When a file cannot be used.
-    pub fn load(&self) -> Result<(Config, Option<ConfigFile>), FlagError> {
+    pub fn load(&self) -> Result<(Config, Option<ConfigFile>), ConfigurationError> {
         let credentials = self.credentials()?;
         let mut headers = HeaderMap::new();
         for (name, value) in &self.prometheus_header {
@@ -106,7 +120,7 @@ impl PrometheusFlags {
         let Some(path) = &self.config else {
             return Ok((Config::built_in(&flags), None));
         };
-        let (config, text) = Config::load_text(path, &flags)?;
+        let (config, text) = Config::load(path, &flags)?;
         for warning in &config.warnings {
             tracing::warn!("{warning}");
         }
@@ -115,9 +129,11 @@ impl PrometheusFlags {
     }
 
     /// Credentials of a kubeconfig or of the pod, which the other flags override.
-    fn credentials(&self) -> Result<Credentials, KubeconfigError> {
+    fn credentials(&self) -> Result<Credentials, ConfigurationError> {
         let mut credentials = match &self.prometheus_auth_config {
-            Some(path) => kubeconfig::credentials(path)?,
+            Some(path) => kubeconfig::credentials(path).map_err(|reason| {
+                ConfigurationError(format!("--prometheus-auth-config: {reason}"))
+            })?,
             None if self.prometheus_auth_incluster => {
                 Credentials::of_service_account(Path::new(SERVICE_ACCOUNT))
             }
@@ -168,6 +184,19 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wrong_address_is_not_repeated() {
+        let flag = Arg::new("url").long("prometheus-url");
+        let command = Command::new("x").arg(flag.value_parser(AddressParser));
+        let words = ["x", "--prometheus-url", "prom:9090?token=hunter2"];
+        let said = command.try_get_matches_from(words).unwrap_err().to_string();
+        assert!(
+            said.contains("--prometheus-url: is no URL: write"),
+            "{said}"
+        );
+        assert!(!said.contains("hunter2"), "{said}");
+    }
 
     #[test]
     fn a_header_is_split_at_the_first_sign() {

@@ -15,40 +15,14 @@ use secrecy::{ExposeSecret, SecretString};
 use limits::file::{self, yaml};
 use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 
-/// Why a kubeconfig cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {reason}")]
-pub struct KubeconfigError {
-    path: String,
-    reason: String,
-}
-
 /// The settings of a kubeconfig's current context. Files that it names are read
 /// again as they change; relative paths begin at its own folder.
 ///
 /// # Errors
 /// When it cannot be read or has unsupported settings; the error has the remedy.
-pub(crate) fn credentials(path: &Path) -> Result<Credentials, KubeconfigError> {
-    let wrong = |reason: String| KubeconfigError {
-        path: path.display().to_string(),
-        reason,
-    };
-    let unreadable = |why| wrong(format!("cannot be read: {why}: check the path"));
-    let bytes = file::read(path).map_err(unreadable)?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("this is no text".to_owned()))?;
-    let file = Kubeconfig::from_yaml(&text).map_err(|error| {
-        let report = match &error {
-            ReadError::Parse(error) => yaml::report(error),
-            error => error.to_string(),
-        };
-        wrong(no_kubeconfig(&report))
-    })?;
-    let (cluster, user) = current(file).map_err(wrong)?;
-    let place = Place(path);
-    Ok(Credentials {
-        tls: place.tls(&cluster, &user).map_err(wrong)?,
-        auth: place.auth(&user).map_err(wrong)?,
-    })
+pub(crate) fn credentials(path: &Path) -> Result<Credentials, String> {
+    let read = Place(path).credentials();
+    read.map_err(|reason| format!("{}: {reason}", path.display()))
 }
 
 fn no_kubeconfig(reason: &str) -> String {
@@ -98,6 +72,22 @@ fn secret(value: &Option<SecretString>) -> Option<&str> {
 struct Place<'p>(&'p Path);
 
 impl Place<'_> {
+    fn credentials(&self) -> Result<Credentials, String> {
+        let unreadable = |why| format!("cannot be read: {why}: check the path");
+        let bytes = file::read(self.0).map_err(unreadable)?;
+        let text = String::from_utf8(bytes);
+        let text = text.map_err(|_| unreadable("this is no text".to_owned()))?;
+        let file = Kubeconfig::from_yaml(&text).map_err(|error| match &error {
+            ReadError::Parse(error) => no_kubeconfig(&yaml::report(error)),
+            error => no_kubeconfig(&error.to_string()),
+        })?;
+        let (cluster, user) = current(file)?;
+        Ok(Credentials {
+            tls: self.tls(&cluster, &user)?,
+            auth: self.auth(&user)?,
+        })
+    }
+
     fn tls(&self, cluster: &Cluster, user: &AuthInfo) -> Result<Tls, String> {
         for (key, value) in [
             ("tls-server-name", &cluster.tls_server_name),
@@ -227,7 +217,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
-        let read = credentials(&path).map_err(|error| error.to_string());
+        let read = credentials(&path);
         let show = |pem: Option<Pem>| {
             pem.map(|pem| match pem {
                 Pem::File(path) => Pem::File(path.strip_prefix(folder.path()).unwrap().into()),

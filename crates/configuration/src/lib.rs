@@ -17,12 +17,11 @@
 //! assert!(error.unwrap_err().to_string().starts_with("config.yaml:1:"));
 //! ```
 
-pub mod address;
 pub mod clients;
 mod connection;
 pub mod flags;
 mod gpu;
-pub mod kubeconfig;
+mod kubeconfig;
 mod metrics;
 mod presets;
 mod problem;
@@ -203,23 +202,21 @@ impl Config {
             && *metrics == other.metrics
     }
 
-    /// Reads a configuration file, of the size that a `ConfigMap` can have.
+    /// Reads a configuration file, of the size that a `ConfigMap` can have. Also returns its
+    /// text.
     ///
     /// # Errors
     /// When it cannot be read or is larger, or as [`Config::from_yaml`].
-    pub fn load(path: &Path, flags: &Flags) -> Result<Self, ConfigurationError> {
-        Self::load_text(path, flags).map(|(config, _)| config)
-    }
-
-    /// Like [`Config::load`], and returns the text of the file.
-    pub fn load_text(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
+    pub fn load(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
         let file = path.display().to_string();
         let text = file::read(path).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
         });
         match text {
             Ok(text) => Ok((Self::from_yaml(&file, &text, flags)?, text)),
-            Err(reason) => Err(ConfigurationError::Unreadable { file, reason }),
+            Err(reason) => Err(ConfigurationError(format!(
+                "{file}: cannot be read: {reason}: check the path and its permissions"
+            ))),
         }
     }
 

@@ -5,29 +5,12 @@ use serde_saphyr::{Location, Spanned};
 use apimachinery::letters::escaped;
 use limits::file::yaml::{self, YamlFault};
 
-/// Why a configuration file cannot be used.
+/// Why a configuration file cannot be used. The message begins with the file, with line,
+/// column and the path of the key as far as there are any (`config.yaml:3:11: gpu.window`),
+/// and says what was found and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigurationError {
-    /// The file could not be read.
-    #[error("{file}: cannot be read: {reason}: check the path and its permissions")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The operating system's message.
-        reason: String,
-    },
-    /// The text is not YAML, or has an unknown key or a wrong value.
-    #[error("{file}{place}: {message}")]
-    Invalid {
-        /// The file.
-        file: String,
-        /// `:line:column` and the path of the key, as far as there are any:
-        /// `:3:11: gpu.window`.
-        place: String,
-        /// What was found and what to write instead.
-        message: String,
-    },
-}
+#[error("{0}")]
+pub struct ConfigurationError(pub(super) String);
 
 /// A wrong value, without the file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,10 +56,6 @@ impl Problem {
         if !self.key.is_empty() {
             place.push_str(&format!(": {}", self.key));
         }
-        ConfigurationError::Invalid {
-            file: file.to_owned(),
-            place,
-            message: self.message,
-        }
+        ConfigurationError(format!("{file}{place}: {}", self.message))
     }
 }

@@ -10,37 +10,33 @@ const PROFILING: &str = "there is no profiling endpoint";
 const PRIORITY: &str = "concurrent requests are limited: see --max-requests-inflight";
 const STREAMS: &str = "streams are limited: 250 to a front proxy, 16 to others";
 
-/// Flags with a word of their own, `--name value` or `--name=value`, and why they have no
-/// effect. Sources: custom-metrics-apiserver `pkg/cmd/builder.go`, apiserver
-/// `pkg/server/options`, klog.
-const WITH_VALUE: [(&str, &str); 12] = [
-    ("discovery-interval", "kinds are read at each relist"),
-    ("client-qps", CLIENT),
-    ("client-burst", CLIENT),
-    ("debug-socket-path", PROFILING),
-    ("http2-max-streams-per-connection", STREAMS),
-    ("log-backtrace-at", KLOG),
-    ("log-dir", KLOG),
-    ("log-file", KLOG),
-    ("log-file-max-size", KLOG),
-    ("log-flush-frequency", KLOG),
-    ("stderrthreshold", KLOG),
-    ("vmodule", KLOG),
-];
-
-/// Switches, `--name` or `--name=true`.
-const SWITCHES: [(&str, &str); 11] = [
-    ("profiling", PROFILING),
-    ("contention-profiling", PROFILING),
-    ("enable-priority-and-fairness", PRIORITY),
-    ("permit-address-sharing", "the address is not shared"),
-    ("permit-port-sharing", "the port is not shared"),
-    ("logtostderr", KLOG),
-    ("alsologtostderr", KLOG),
-    ("add-dir-header", KLOG),
-    ("one-output", KLOG),
-    ("skip-headers", KLOG),
-    ("skip-log-headers", KLOG),
+/// The flags, whether they take a value (`--name value` or `--name=value`, else `--name` or
+/// `--name=true`), and why they have no effect. Sources: custom-metrics-apiserver
+/// `pkg/cmd/builder.go`, apiserver `pkg/server/options`, klog.
+const FLAGS: [(&str, bool, &str); 23] = [
+    ("discovery-interval", true, "kinds are read at each relist"),
+    ("client-qps", true, CLIENT),
+    ("client-burst", true, CLIENT),
+    ("debug-socket-path", true, PROFILING),
+    ("http2-max-streams-per-connection", true, STREAMS),
+    ("log-backtrace-at", true, KLOG),
+    ("log-dir", true, KLOG),
+    ("log-file", true, KLOG),
+    ("log-file-max-size", true, KLOG),
+    ("log-flush-frequency", true, KLOG),
+    ("stderrthreshold", true, KLOG),
+    ("vmodule", true, KLOG),
+    ("profiling", false, PROFILING),
+    ("contention-profiling", false, PROFILING),
+    ("enable-priority-and-fairness", false, PRIORITY),
+    ("permit-address-sharing", false, "the address is not shared"),
+    ("permit-port-sharing", false, "the port is not shared"),
+    ("logtostderr", false, KLOG),
+    ("alsologtostderr", false, KLOG),
+    ("add-dir-header", false, KLOG),
+    ("one-output", false, KLOG),
+    ("skip-headers", false, KLOG),
+    ("skip-log-headers", false, KLOG),
 ];
 
 /// Prefix of some twenty flags about the audit log.
@@ -82,11 +78,8 @@ fn find(word: &str) -> Option<(String, bool, &'static str)> {
         let is_switch = AUDIT_SWITCHES.iter().any(|end| name.ends_with(end));
         return Some((name, !is_switch, AUDIT_WHY));
     }
-    let with_value = WITH_VALUE.iter().map(|(known, why)| (known, why, true));
-    let switches = SWITCHES.iter().map(|(known, why)| (known, why, false));
-    let mut all = with_value.chain(switches);
-    let (_, why, takes_value) = all.find(|(known, ..)| **known == name)?;
-    Some((name, takes_value, why))
+    let (_, takes_value, why) = FLAGS.iter().find(|(known, ..)| *known == name)?;
+    Some((name, *takes_value, why))
 }
 
 #[cfg(test)]

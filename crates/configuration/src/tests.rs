@@ -6,7 +6,7 @@ mod refused;
 mod secrets;
 
 use cloud_auth::{
-    AssumedRole, AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
+    AuthMethod, AwsSettings, AzureCloud, AzureSettings, GoogleSettings, OAuth2Settings,
 };
 use gpu_metrics::policy::{
     Activity, ActivityCondition, DeviceValue, Formula, IdleValue, Measure, MigWeight, Over,
@@ -254,15 +254,12 @@ fn a_cloud_authenticates_by_its_own_section() {
             other => panic!("{other:?}"),
         }
     };
-    let role = AssumedRole {
-        arn: "arn:aws:iam::1:role/r".to_owned(),
-        external_id: Some("x".to_owned()),
-    };
     assert_eq!(
         method("{sigv4: {region: eu-west-1, roleArn: 'arn:aws:iam::1:role/r', externalId: x}}"),
         AuthMethod::SigV4(AwsSettings {
             region: Some("eu-west-1".to_owned()),
-            role: Some(role)
+            role_arn: Some("arn:aws:iam::1:role/r".to_owned()),
+            external_id: Some("x".to_owned()),
         })
     );
     assert_eq!(

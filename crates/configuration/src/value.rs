@@ -92,7 +92,7 @@ impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAS
     type Value = Duration;
 
     fn parse(text: &str) -> Result<Duration, String> {
-        let duration = parse_duration(text).map_err(|error| error.to_string())?;
+        let duration = parse_duration(text)?;
         let [least, most, unit] = [LEAST, MOST, UNIT].map(Duration::from_millis);
         if !(least..=most).contains(&duration) {
             let [least, most] = [least, most].map(format_duration);

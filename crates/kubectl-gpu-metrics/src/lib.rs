@@ -45,8 +45,8 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use configuration::ConfigurationError;
 use configuration::clients::NoClients;
-use configuration::flags::FlagError;
 
 /// A parser of numbers whose error names the range.
 ///
@@ -106,8 +106,8 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-impl From<FlagError> for Failure {
-    fn from(error: FlagError) -> Self {
+impl From<ConfigurationError> for Failure {
+    fn from(error: ConfigurationError) -> Self {
         Self::Usage(error.to_string())
     }
 }

@@ -4,8 +4,10 @@
 //! period, usually a second. At its end, one line says how many were left out.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// The usual period.
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -39,7 +41,7 @@ impl<K: Clone + Ord + Send + 'static> LineLimit<K> {
     /// Whether to write a line of this kind now. Requires a tokio runtime, whose clock it
     /// uses.
     pub fn admit(&self, kind: K) -> bool {
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         let count = lines.entry(kind.clone()).or_insert(0);
         *count += 1;
         if *count == 1 {
@@ -53,15 +55,11 @@ impl<K: Clone + Ord + Send + 'static> LineLimit<K> {
     }
 
     fn end(&self, kind: K) {
-        let count = self.lines().remove(&kind).unwrap_or(0);
+        let count = self.lines.lock().remove(&kind).unwrap_or(0);
         let left_out = count.saturating_sub(self.most);
         if left_out > 0 {
             (self.write_left_out)(kind, left_out);
         }
-    }
-
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<K, u64>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,7 +70,7 @@ mod tests {
     static LEFT_OUT: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
 
     fn write_left_out(kind: &'static str, left_out: u64) {
-        LEFT_OUT.lock().unwrap().push((kind, left_out));
+        LEFT_OUT.lock().push((kind, left_out));
     }
 
     #[tokio::test(start_paused = true)]
@@ -82,11 +80,11 @@ mod tests {
         assert_eq!(written("refused", 1000), 50);
         assert_eq!(written("failed", 20), 20);
         tokio::time::sleep(2 * SECOND).await;
-        assert_eq!(*LEFT_OUT.lock().unwrap(), [("refused", 950)]);
+        assert_eq!(*LEFT_OUT.lock(), [("refused", 950)]);
         assert_eq!(written("refused", 1000), 50);
         tokio::time::sleep(2 * SECOND).await;
         assert_eq!(written("refused", 10), 10);
         tokio::time::sleep(2 * SECOND).await;
-        assert_eq!(LEFT_OUT.lock().unwrap().len(), 2);
+        assert_eq!(LEFT_OUT.lock().len(), 2);
     }
 }

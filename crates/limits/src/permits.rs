@@ -2,9 +2,10 @@
 //! other users.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A number of permits.
@@ -60,7 +61,7 @@ impl Permits {
     }
 
     fn of_user(&self, user: &str) -> Arc<Semaphore> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.lock();
         if let Some(semaphore) = users.get(user).and_then(Weak::upgrade) {
             return semaphore;
         }
@@ -111,6 +112,6 @@ mod tests {
         }
         let _held = permits.try_take("held");
         let _other = permits.try_take("other");
-        assert_eq!(permits.users.lock().unwrap().len(), 2);
+        assert_eq!(permits.users.lock().len(), 2);
     }
 }

@@ -25,7 +25,7 @@ impl Scene {
     async fn by(path: &Path) -> Self {
         let kube = cluster().await;
         let flags = Flags::default();
-        let (config, text) = Config::load_text(path, &flags).unwrap();
+        let (config, text) = Config::load(path, &flags).unwrap();
         let (drain, draining) = watch::channel(false);
         let mut background = Background {
             telemetry: Telemetry::new(),

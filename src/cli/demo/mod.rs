@@ -21,8 +21,8 @@ use aggregated_apiserver::api::service::into_service;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
 use cluster_state::client::Client;
 use cluster_state::clock;
-use configuration::address::AddressParser;
 use configuration::clients::Clients;
+use configuration::flags::AddressParser;
 use configuration::{Config, Flags};
 use gpu_metrics::inventory::Inventory;
 use kubectl_gpu_metrics::signals::Signals;
@@ -164,7 +164,7 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     let Some(path) = &args.config else {
         return Ok(Config::built_in(&flags));
     };
-    Config::load(path, &flags).map_err(|error| Failure::Usage(error.to_string()))
+    Ok(Config::load(path, &flags)?.0)
 }
 
 /// The samples of a real Prometheus, and no cluster.

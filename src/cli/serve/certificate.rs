@@ -6,8 +6,7 @@ use std::time::SystemTime;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::certificates::named::NamedFiles;
-use aggregated_apiserver::serve::offer::{Offer, Oldest};
+use aggregated_apiserver::serve::offer::{ONLY_TLS13, Offer};
 use configuration::flags::SERVICE_ACCOUNT;
 use kubectl_gpu_metrics::Failure;
 
@@ -20,12 +19,11 @@ use super::flags::{Listening, MinVersion};
 pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
     let mut offer = Offer {
         http2: !args.disable_http2,
-        oldest: match args.tls_min_version {
-            MinVersion::Tls10 | MinVersion::Tls11 | MinVersion::Tls12 => Oldest::Tls12,
-            MinVersion::Tls13 => Oldest::Tls13,
-        },
         ..Offer::default()
     };
+    if args.tls_min_version == MinVersion::Tls13 {
+        offer.versions = ONLY_TLS13;
+    }
     if !args.tls_cipher_suites.is_empty() {
         let left_out = offer.choose(&args.tls_cipher_suites);
         let left_out =
@@ -115,15 +113,6 @@ fn service(args: &Listening) -> Option<ServiceName> {
         namespace: namespace.trim().to_owned(),
         name: args.service.clone(),
     })
-}
-
-/// Certificates for names.
-pub(super) fn named(args: &Listening) -> Vec<NamedFiles> {
-    let named = args.tls_sni_cert_key.iter().map(|pair| NamedFiles {
-        files: Files::new(pair.certificate.clone(), pair.key.clone()),
-        names: pair.names.clone(),
-    });
-    named.collect()
 }
 
 #[cfg(test)]

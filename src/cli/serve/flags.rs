@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use aggregated_apiserver::certificates::files::Files;
+use aggregated_apiserver::certificates::named::NamedFiles;
 use apimachinery::duration::parse_duration;
 use configuration::CERTIFICATE_SECRET;
 use configuration::flags::PrometheusFlags;
@@ -87,7 +89,7 @@ pub(super) struct Listening {
     /// Without names, the names of the certificate are used. May be repeated; reloaded
     /// when a file changes
     #[arg(long, value_parser = sni_pair, value_name = "CERT,KEY[:NAMES]")]
-    pub(super) tls_sni_cert_key: Vec<SniPair>,
+    pub(super) tls_sni_cert_key: Vec<NamedFiles>,
     /// Secret in which the server keeps its own authority and certificate,
     /// unless --tls-cert-file or --cert-dir is given
     #[arg(long, default_value = CERTIFICATE_SECRET)]
@@ -217,18 +219,9 @@ pub(super) struct TrustFlags {
     pub(super) requestheader_extra_headers_prefix: Option<Vec<String>>,
 }
 
-/// A serving certificate for names (`--tls-sni-cert-key`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SniPair {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
-    /// In lower case; if empty, those of the certificate.
-    pub(super) names: Vec<String>,
-}
-
 /// `CERT,KEY` or `CERT,KEY:NAME,NAME`
 /// (`k8s.io/component-base/cli/flag/namedcertkey_flag.go`).
-fn sni_pair(text: &str) -> Result<SniPair, String> {
+fn sni_pair(text: &str) -> Result<NamedFiles, String> {
     let (files, names) = match text.split_once(':') {
         Some((_, names)) if names.trim().is_empty() => {
             return Err("write names after the colon, or remove it".to_owned());
@@ -243,16 +236,15 @@ fn sni_pair(text: &str) -> Result<SniPair, String> {
     let names = names
         .split(',')
         .map(|name| name.trim().to_ascii_lowercase());
-    Ok(SniPair {
-        certificate: certificate.into(),
-        key: key.into(),
+    Ok(NamedFiles {
+        files: Files::new(certificate.into(), key.into()),
         names: names.filter(|name| !name.is_empty()).collect(),
     })
 }
 
 /// A duration above zero.
 fn positive_duration(text: &str) -> Result<Duration, String> {
-    match parse_duration(text).map_err(|error| error.to_string())? {
+    match parse_duration(text)? {
         Duration::ZERO => Err("write a duration above 0, such as 1m".to_owned()),
         duration => Ok(duration),
     }

@@ -76,7 +76,7 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
         },
         offer,
         certificate,
-        named: certificate::named(&args.listening),
+        named: listening.tls_sni_cert_key.clone(),
         ways: trust::ways(&args.cluster),
         lookup: trust::lookup(&args.cluster),
         overlay: trust::overlay(&args.trust),

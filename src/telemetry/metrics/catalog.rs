@@ -4,26 +4,15 @@
 //! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
 //! sets: never a namespace, object, user or path.
 
-/// The type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyKind {
-    /// Only increases.
-    Counter,
-    /// Increases and decreases.
-    Gauge,
-    /// A distribution.
-    Histogram,
-    /// Facts as labels of the value 1.
-    Info,
-}
+use prometheus_client::metrics::MetricType;
 
 /// A metric family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The family's name, without the suffix of its kind.
     pub name: &'static str,
     /// Its type.
-    pub kind: FamilyKind,
+    pub kind: MetricType,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// One sentence without its full stop.
@@ -63,7 +52,7 @@ macro_rules! catalog {
             #[doc = $help]
             pub const $constant: Spec = Spec {
                 name: $name,
-                kind: FamilyKind::$kind,
+                kind: MetricType::$kind,
                 labels: &[$($label),*],
                 help: $help,
             };
@@ -177,31 +166,21 @@ catalog! {
 mod tests {
     use super::*;
 
-    impl FamilyKind {
-        /// The name in the Prometheus text format, which writes an info metric as a
-        /// gauge.
-        pub(crate) const fn name(self) -> &'static str {
-            match self {
-                Self::Counter => "counter",
-                Self::Gauge | Self::Info => "gauge",
-                Self::Histogram => "histogram",
-            }
-        }
-
-        /// The suffix of a sample's name.
-        pub(crate) const fn suffix(self) -> &'static str {
-            match self {
-                Self::Counter => "_total",
-                Self::Info => "_info",
-                Self::Gauge | Self::Histogram => "",
-            }
-        }
-    }
-
     impl Spec {
+        /// The type in the Prometheus text format, which writes an info metric as a
+        /// gauge, and the suffix of a sample's name.
+        pub(crate) fn written_kind(&self) -> (&'static str, &'static str) {
+            match self.kind {
+                MetricType::Counter => ("counter", "_total"),
+                MetricType::Info => ("gauge", "_info"),
+                MetricType::Histogram => ("histogram", ""),
+                MetricType::Gauge | MetricType::Unknown => ("gauge", ""),
+            }
+        }
+
         /// The name used in queries.
         pub(crate) fn full_name(&self) -> String {
-            format!("{}{}", self.name, self.kind.suffix())
+            format!("{}{}", self.name, self.written_kind().1)
         }
     }
 
@@ -210,7 +189,7 @@ mod tests {
         let mut table = "| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
         for spec in ALL {
             let labels: Vec<String> = spec.labels.iter().map(|l| format!("`{l}`")).collect();
-            let (name, kind) = (spec.full_name(), spec.kind.name());
+            let (name, kind) = (spec.full_name(), spec.written_kind().0);
             let (labels, help) = (labels.join(", "), spec.help);
             table.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
         }

@@ -6,31 +6,40 @@
 
 pub mod catalog;
 mod exposition;
-mod numbers;
 mod process;
-mod requests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use catalog::Spec;
 pub use exposition::Exposition;
-pub use requests::{Class, UnderWay};
 
 use super::health::{Health, Probe};
-use numbers::{Number, Numbers};
+
+#[derive(Clone)]
+enum Number {
+    Counted(Counter),
+    Timed(Histogram),
+    Read(Arc<dyn Fn() -> Option<f64> + Send + Sync>),
+}
+
+/// By label values, in the order of the family's labels.
+type Numbers = BTreeMap<Vec<String>, Number>;
 
 /// Families by name.
 type Families = BTreeMap<&'static str, (Spec, Numbers)>;
@@ -70,12 +79,8 @@ impl Metrics {
         metrics
     }
 
-    fn lock(&self) -> MutexGuard<'_, Families> {
-        self.families.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn with<T>(&self, spec: &Spec, change: impl FnOnce(&mut Numbers) -> T) -> T {
-        let mut families = self.lock();
+        let mut families = self.families.lock();
         let family = families.entry(spec.name);
         change(&mut family.or_insert_with(|| (*spec, Numbers::new())).1)
     }
@@ -127,12 +132,16 @@ impl Metrics {
 
     /// Removes all numbers of a family.
     pub(crate) fn clear(&self, spec: &Spec) {
-        self.lock().remove(spec.name);
+        self.families.lock().remove(spec.name);
     }
 
     /// Records the start of a request.
     pub(crate) fn begin_request(&self) -> UnderWay {
-        UnderWay::new(self.clone())
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        UnderWay {
+            metrics: self.clone(),
+            answered: false,
+        }
     }
 
     /// Writes all metrics.
@@ -164,15 +173,94 @@ fn owned(values: &[&str]) -> Vec<String> {
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         // Requests that are counted do not wait for a scrape.
-        let families = self.lock().clone();
+        let families = self.families.lock().clone();
         for (spec, numbers) in families.values() {
-            numbers::write(&mut encoder, spec, numbers)?;
+            write(&mut encoder, spec, numbers)?;
         }
         let checks = self.health.examine(Probe::Ready).into_iter().map(|check| {
             let well = f64::from(u8::from(check.trouble.is_none()));
             let read = Number::Read(Arc::new(move || Some(well)));
             (vec![check.name.to_owned()], read)
         });
-        numbers::write(&mut encoder, &catalog::CHECK, &checks.collect())
+        write(&mut encoder, &catalog::CHECK, &checks.collect())
+    }
+}
+
+impl Number {
+    fn now(&self, kind: MetricType) -> Option<Box<dyn EncodeMetric>> {
+        Some(match (self, kind) {
+            (Self::Counted(counter), _) => Box::new(counter.clone()),
+            (Self::Timed(histogram), _) => Box::new(histogram.clone()),
+            (Self::Read(read), MetricType::Counter) => Box::new(ConstCounter::new(read()?)),
+            (Self::Read(read), _) => Box::new(ConstGauge::new(read()?)),
+        })
+    }
+}
+
+/// Writes a family, unless it is empty.
+fn write(encoder: &mut DescriptorEncoder<'_>, spec: &Spec, numbers: &Numbers) -> fmt::Result {
+    let rows = numbers.iter();
+    let rows = rows.filter_map(|(values, number)| Some((values, number.now(spec.kind)?)));
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
+        return Ok(());
+    }
+    let help = format!("{}.", spec.help);
+    let mut metric = encoder.encode_descriptor(spec.name, &help, None, spec.kind)?;
+    for (values, number) in rows {
+        if spec.labels.is_empty() {
+            return number.encode(metric);
+        }
+        let values = values.iter().map(String::as_str);
+        let labels: Vec<(&str, &str)> = spec.labels.iter().copied().zip(values).collect();
+        number.encode(metric.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// The class of a request. Its labels come from closed sets (docs/metrics.md, "Metrics of
+/// the server itself"), so that invented paths create no series: the caller passes no text
+/// that came with the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Class<'c> {
+    /// `get`, `list`, `watch`; another method in lower case.
+    pub verb: &'static str,
+    /// The API group; empty for other paths.
+    pub group: &'static str,
+    /// A resource that is served, or the purpose of the path: `discovery`, `openapi`,
+    /// `health`, `metrics`, `version`, `other`.
+    pub resource: &'c str,
+}
+
+/// A request under way. Dropped without an answer, it counts as aborted.
+#[derive(Debug)]
+pub struct UnderWay {
+    metrics: Metrics,
+    answered: bool,
+}
+
+impl UnderWay {
+    /// Records the answer with `code` after `took`.
+    pub(crate) fn answered(mut self, class: Class<'_>, code: u16, took: Duration) {
+        self.answered = true;
+        let Class {
+            verb,
+            group,
+            resource,
+        } = class;
+        let values = [verb, group, resource, &code.to_string()];
+        self.metrics.count(&catalog::REQUESTS, &values, 1);
+        let values = [group, resource];
+        self.metrics
+            .observe(&catalog::REQUEST_SECONDS, &values, took);
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !self.answered {
+            self.metrics.count(&catalog::ABORTED, &[], 1);
+        }
     }
 }

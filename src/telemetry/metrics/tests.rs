@@ -98,7 +98,7 @@ fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
         .collect();
     let mut listed: Vec<(String, String)> = catalog::ALL
         .iter()
-        .map(|spec| (spec.full_name(), spec.kind.name().to_owned()))
+        .map(|spec| (spec.full_name(), spec.written_kind().0.to_owned()))
         .collect();
     written.sort();
     listed.sort();
@@ -107,8 +107,8 @@ fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
         let help = format!("# HELP {} {}.\n", spec.full_name(), spec.help);
         assert!(text.contains(&help), "{help}");
         let end = match spec.kind {
-            catalog::FamilyKind::Histogram => "_count",
-            _ => spec.kind.suffix(),
+            MetricType::Histogram => "_count",
+            _ => spec.written_kind().1,
         };
         let name = format!("{}{end}", spec.name);
         let sample = text

@@ -19,7 +19,7 @@ fn query(
         &QueryRequest {
             series: "foo",
             matchers: &[],
-            selector: &selector,
+            selector: Some(&selector),
             namespace: namespace.map(|namespace| ("namespaces", namespace)),
             objects: names.map(|names| ("resource", names)),
             group_by,

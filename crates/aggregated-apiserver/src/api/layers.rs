@@ -22,6 +22,9 @@ use crate::security::denied::Denied;
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
 
+/// Audit lines in a second, for each verdict.
+const AUDIT_LINES: u64 = 50;
+
 /// Lets authorized requests through to `routes`. The order of the layers, and of the steps
 /// of the innermost, is that of kube-apiserver's library (kubernetes/apiserver
 /// `pkg/server/config.go`): the audit sees every refusal, also of what is cut off or
@@ -30,7 +33,7 @@ type Context = Extension<Arc<RequestContext>>;
 ///
 /// A layer around this one inserts an `Arc<RequestContext>` as an extension.
 pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
-    let logged = Arc::new(Audit::new(security.settings.audit_lines));
+    let logged = Arc::new(Audit::new(AUDIT_LINES));
     let counters = Arc::clone(&security.counters);
     routes.layer(
         ServiceBuilder::new()

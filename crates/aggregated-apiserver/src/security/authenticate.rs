@@ -7,17 +7,18 @@
 
 use std::sync::Arc;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Version};
 use tokio::time::Instant;
 
+use super::Security;
 use super::denied::Denied;
 use super::front_proxy;
 use super::identity::{Identity, User, Via};
 use super::peer::{Origin, Peer};
-use super::reviewer::TokenVerdict;
+use super::reviewer::{Token, TokenVerdict};
 use super::reviews::NoAnswer;
 use super::trust::Trust;
-use super::{Security, tokens};
 
 const IMPERSONATE: &str = "impersonate-";
 
@@ -68,7 +69,7 @@ impl Security {
             Ok(None) => {}
             Err(why) => wrong.push(why),
         }
-        match tokens::bearer_token(headers) {
+        match bearer_token(headers) {
             Ok(None) => {}
             Ok(Some(token)) => match self.reviews.token(&token, until).await {
                 Ok(TokenVerdict::Authenticated(identity)) if identity.user.is_empty() => {
@@ -134,5 +135,56 @@ fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, D
         (Origin::FrontProxy { .. }, _) => false,
         (_, Ok(identity)) => version == Version::HTTP_2 && identity.is_anonymous(),
         (_, Err(_)) => true,
+    }
+}
+
+fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
+    let Some(value) = headers.get(AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let mut words = value
+        .as_bytes()
+        .trim_ascii()
+        .splitn(3, |byte| *byte == b' ');
+    let scheme = words.next().unwrap_or_default();
+    let token = words.next().unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case(b"bearer") || token.is_empty() {
+        return Ok(None);
+    }
+    match str::from_utf8(token) {
+        Ok(token) => Ok(Some(Token(token.to_owned()))),
+        Err(_) => Err("the bearer token is not text".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_a_bearer_token_is_a_token() {
+        for (value, wanted) in [
+            ("Bearer abc", Some("abc")),
+            ("bEARER abc", Some("abc")),
+            (" Bearer abc ", Some("abc")),
+            ("Bearer abc def ghi", Some("abc")),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("Bearer  abc", None),
+            ("Basic YTpi", None),
+            ("abc", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            let token = bearer_token(&headers).unwrap().map(|token| token.0);
+            assert_eq!(token.as_deref(), wanted, "{value:?}");
+        }
+        let mut headers = HeaderMap::new();
+        let broken = HeaderValue::from_bytes(b"Bearer \xff").unwrap();
+        headers.insert(AUTHORIZATION, broken);
+        assert!(bearer_token(&headers).is_err());
     }
 }

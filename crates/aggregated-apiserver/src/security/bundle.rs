@@ -8,23 +8,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 
-use crate::x509::{self, Certificate, Validity};
+use crate::x509::{self, Certificate};
 
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
 /// Authorities of clients' certificates.
 #[derive(Clone, Debug)]
-pub struct Bundle {
-    anchors: Arc<[TrustedAnchor]>,
-}
-
-#[derive(Debug)]
-struct TrustedAnchor {
-    certificate: CertificateDer<'static>,
-    public_key: Vec<u8>,
-    validity: Validity,
-}
+pub struct Bundle(Arc<[CertificateDer<'static>]>);
 
 impl Bundle {
     /// Reads PEM certificates, one or more. If one is broken, no part of the bundle is used.
@@ -34,13 +25,19 @@ impl Bundle {
         if certificates.is_empty() {
             return Err("it holds no certificate".to_owned());
         }
-        let anchors = certificates.into_iter().zip(1..).map(|(der, number)| {
-            let read = TrustedAnchor::read(der);
-            read.map_err(|reason| format!("certificate {number} cannot be used: {reason}"))
-        });
-        Ok(Self {
-            anchors: anchors.collect::<Result<_, _>>()?,
-        })
+        for (number, der) in (1..).zip(&certificates) {
+            let added = RootCertStore::empty().add(der.clone());
+            added
+                .map_err(|error| error.to_string())
+                .and_then(|()| Certificate::read(der).map(drop))
+                .map_err(|reason| format!("certificate {number} cannot be used: {reason}"))?;
+        }
+        Ok(Self(certificates.into()))
+    }
+
+    fn anchors(&self) -> impl Iterator<Item = (&CertificateDer<'static>, Certificate<'_>)> {
+        let anchors = self.0.iter();
+        anchors.filter_map(|der| Some((der, Certificate::read(der).ok()?)))
     }
 
     /// Verifies that an authority, valid now, signed the leaf for a client.
@@ -52,13 +49,8 @@ impl Bundle {
     ) -> Result<(), String> {
         let mut roots = RootCertStore::empty();
         // webpki ignores an authority's expiry; Go checks it.
-        for anchor in self
-            .anchors
-            .iter()
-            .filter(|anchor| anchor.validity.holds(now))
-        {
-            let added = roots.add(anchor.certificate.clone());
-            added.map_err(|error| error.to_string())?;
+        for (der, _) in self.anchors().filter(|(_, it)| it.validity().holds(now)) {
+            roots.add(der.clone()).map_err(|error| error.to_string())?;
         }
         if roots.is_empty() {
             return Err("no authority is valid now".to_owned());
@@ -73,25 +65,7 @@ impl Bundle {
 
     /// Whether a key is in both bundles, whatever the certificates.
     pub(crate) fn shares_a_key_with(&self, other: &Self) -> bool {
-        let keys = |bundle: &Self, key: &[u8]| {
-            bundle.anchors.iter().any(|anchor| anchor.public_key == key)
-        };
-        self.anchors
-            .iter()
-            .any(|anchor| keys(other, &anchor.public_key))
-    }
-}
-
-impl TrustedAnchor {
-    fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
-        RootCertStore::empty()
-            .add(certificate.clone())
-            .map_err(|error| error.to_string())?;
-        let read = Certificate::read(&certificate)?;
-        Ok(Self {
-            public_key: read.public_key().to_vec(),
-            validity: read.validity(),
-            certificate,
-        })
+        let has = |key: &[u8]| other.anchors().any(|(_, it)| it.public_key() == key);
+        self.anchors().any(|(_, it)| has(it.public_key()))
     }
 }

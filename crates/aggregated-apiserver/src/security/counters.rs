@@ -1,8 +1,11 @@
 //! Counters of the security layers, which telemetry reads. Their labels are closed sets,
 //! independent of clients.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use super::denied::Denied;
 
@@ -28,25 +31,17 @@ pub struct Counters {
     pub tokens: Arc<ReviewCounts>,
     /// SubjectAccessReviews.
     pub accesses: Arc<ReviewCounts>,
-    refused: [AtomicU64; Denied::WORDS.len()],
+    refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Counters {
     /// The number of requests refused for a reason: one of [`Denied::WORDS`].
     pub fn refusals(&self, word: &str) -> u64 {
-        self.count(word)
-            .map_or(0, |count| count.load(Ordering::Relaxed))
+        self.refused.lock().get(word).copied().unwrap_or(0)
     }
 
     pub(crate) fn refused(&self, denied: &Denied) {
-        if let Some(count) = self.count(denied.word()) {
-            add(count);
-        }
-    }
-
-    fn count(&self, word: &str) -> Option<&AtomicU64> {
-        let mut counts = Denied::WORDS.iter().zip(&self.refused);
-        counts.find_map(|(known, count)| (*known == word).then_some(count))
+        *self.refused.lock().entry(denied.word()).or_default() += 1;
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 /// The user of a request without credentials.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].
@@ -22,8 +24,9 @@ pub enum Via {
     Direct,
 }
 
-/// A user as Kubernetes knows one (`k8s.io/apiserver/pkg/authentication/user`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// A user as Kubernetes knows one (`k8s.io/apiserver/pkg/authentication/user`). Its fields
+/// are those of a SubjectAccessReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Identity {
     /// The user's name; `system:anonymous` without credentials.
     pub user: String,

@@ -18,8 +18,6 @@ pub mod peer;
 pub mod reviewer;
 mod reviews;
 pub mod settings;
-mod subject;
-mod tokens;
 pub mod trust;
 
 use std::fmt;

@@ -4,10 +4,14 @@
 //! Each request verifies the certificate against the authorities trusted at that time: a
 //! change of authorities and the certificate's expiry apply to open connections too.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::digest;
+use parking_lot::Mutex;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -17,12 +21,19 @@ use tokio::sync::Notify;
 
 use super::bundle::PROVIDER;
 use super::identity::Identity;
-use super::subject;
 use super::trust::{FrontProxy, Trust};
 use crate::x509::Certificate;
 
 /// How long a verified origin is kept: the certificate may become valid or expire.
 const ORIGIN_LIFE: Duration = Duration::from_secs(1);
+
+/// The user's UID in a subject: 1.3.6.1.4.1.57683.2 (apimachinery
+/// `pkg/apis/asn1/oid.go`).
+const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
+
+/// The extra key that identifies the credential (apiserver
+/// `pkg/authentication/user/user.go`).
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Asks for a certificate, demands none, and trusts none; but a client that
 /// sends one must hold its key. kube-apiserver sends its certificate only when asked, and
@@ -136,11 +147,7 @@ impl Peer {
     /// What the certificate proves now under `trust`. Computed once a second per
     /// connection and trust.
     pub(crate) fn origin(&self, trust: Option<&Arc<Trust>>, now: SystemTime) -> Arc<Origin> {
-        let mut known = self
-            .state
-            .origin
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.state.origin.lock();
         if let Some(known) = known.as_ref()
             && known.trust.as_ref().map(Arc::as_ptr) == trust.map(Arc::as_ptr)
             && now
@@ -185,9 +192,7 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     // front proxy's, whatever its name.
     let client = match &trust.clients {
         None => Err("none is known".to_owned()),
-        Some(bundle) => bundle
-            .verify(leaf, rest, now)
-            .and_then(|()| subject::identity(leaf)),
+        Some(bundle) => bundle.verify(leaf, rest, now).and_then(|()| identity(leaf)),
     };
     let proxy = match &trust.proxy {
         None if trust.overlap => Err("it is the same as the clients' authority".to_owned()),
@@ -204,6 +209,29 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
             "front proxies' authority: {proxy}; clients' authority: {client}"
         )),
     }
+}
+
+/// The user that a certificate names: CN is the user, each O a group (apiserver
+/// `pkg/authentication/request/x509/x509.go`).
+fn identity(der: &CertificateDer<'_>) -> Result<Identity, String> {
+    let certificate = Certificate::read(der)?;
+    let user = certificate.common_name()?;
+    let uid = match certificate.attributes(UID)?.as_slice() {
+        [] => None,
+        [uid] if !uid.is_empty() => Some(uid.clone()),
+        _ => return Err("the subject must have one UID that is not empty, or none".to_owned()),
+    };
+    let mut fingerprint = "X509SHA256=".to_owned();
+    for byte in digest::digest(&digest::SHA256, der).as_ref() {
+        // Writing to a string cannot fail.
+        let _ = write!(fingerprint, "{byte:02x}");
+    }
+    Ok(Identity {
+        user: user.ok_or("the subject has no common name")?,
+        uid,
+        groups: certificate.organizations()?,
+        extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![fingerprint])]),
+    })
 }
 
 /// The common name of a trusted front proxy.

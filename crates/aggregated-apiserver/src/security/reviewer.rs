@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use serde::Serialize;
+
 use super::identity::Identity;
 
 /// A future that a `dyn` trait can give.
@@ -22,7 +24,7 @@ impl fmt::Debug for Token {
 /// The result of a TokenReview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenVerdict {
-    /// The token authenticates this user for one of the audiences.
+    /// The token authenticates this user.
     Authenticated(Identity),
     /// The token names no user; why, for the log.
     Refused(String),
@@ -30,9 +32,10 @@ pub enum TokenVerdict {
 
 /// An access, in the terms of a SubjectAccessReview (`authorization.k8s.io/v1`;
 /// docs/protocol.md, "What a review asks").
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Access {
     /// Something under `/apis/GROUP/VERSION/…`.
+    #[serde(rename = "resourceAttributes")]
     Resource {
         /// `get`, `list`, `watch`, …
         verb: String,
@@ -50,6 +53,7 @@ pub enum Access {
         name: String,
     },
     /// Any other path.
+    #[serde(rename = "nonResourceAttributes")]
     NonResource {
         /// HTTP method in lower case.
         verb: String,
@@ -113,11 +117,7 @@ pub struct ReviewError(pub String);
 /// recorder in tests; it does not cache.
 pub trait Reviewer: Send + Sync + 'static {
     /// The user of a token (TokenReview).
-    fn token<'a>(
-        &'a self,
-        token: &'a Token,
-        audiences: &'a [String],
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
+    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
 
     /// Whether the user has the access (SubjectAccessReview).
     fn access<'a>(

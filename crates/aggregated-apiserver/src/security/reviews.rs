@@ -38,6 +38,15 @@ const ACCESS_BYTES: usize = 4 << 10;
 /// `plugin/pkg/authorizer/webhook/webhook.go`).
 const MAX_REMEMBERED: usize = 10_000;
 
+/// Parallel SubjectAccessReviews of users behind the front proxy; more wait.
+const PROXIED_REVIEWS: usize = 64;
+
+/// The least time that a TokenReview, or a SubjectAccessReview of a direct client, holds its
+/// permit. With the number of permits it bounds the reviews that clients can cause: at most
+/// 160 tokens and 320 accesses a second. The reference sends at most 200 a second (apiserver
+/// `pkg/server/options/{authentication,authorization}.go`, `QPS`).
+const PERMIT_TIME: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(super) enum NoAnswer {
     /// No permit came free within the time limit.
@@ -58,7 +67,6 @@ struct Question {
 
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
-    audiences: Arc<[String]>,
     tokens: ReviewCache<TokenDigest, TokenVerdict>,
     accesses: ReviewCache<Question, AccessVerdict>,
     token_permits: ReviewPermits,
@@ -72,10 +80,8 @@ impl Reviews {
         settings: &SecuritySettings,
         counters: &Arc<Counters>,
     ) -> Self {
-        let least = settings.permit_time;
         Self {
             reviewer,
-            audiences: settings.audiences.as_slice().into(),
             tokens: ReviewCache::new(
                 CacheLifetimes {
                     allowed: settings.token_life,
@@ -99,9 +105,9 @@ impl Reviews {
                 settings.access_budget,
                 counters.accesses.clone(),
             ),
-            token_permits: ReviewPermits::new(settings.token_reviews, least),
-            proxied_permits: ReviewPermits::new(settings.proxied_access_reviews, Duration::ZERO),
-            direct_permits: ReviewPermits::new(settings.direct_access_reviews, least),
+            token_permits: ReviewPermits::new(settings.token_reviews, PERMIT_TIME),
+            proxied_permits: ReviewPermits::new(PROXIED_REVIEWS, Duration::ZERO),
+            direct_permits: ReviewPermits::new(settings.direct_access_reviews, PERMIT_TIME),
         }
     }
 
@@ -112,9 +118,8 @@ impl Reviews {
         until: Instant,
     ) -> Result<TokenVerdict, NoAnswer> {
         let key: TokenDigest = digest(&SHA256, token.0.as_bytes()).as_ref().into();
-        let (reviewer, audiences) = (self.reviewer.clone(), self.audiences.clone());
-        let token = token.clone();
-        let review = async move { reviewer.token(&token, &audiences).await };
+        let (reviewer, token) = (self.reviewer.clone(), token.clone());
+        let review = async move { reviewer.token(&token).await };
         let permits = &self.token_permits;
         self.tokens.get(Some(key), permits, until, review).await
     }

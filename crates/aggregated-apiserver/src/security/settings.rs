@@ -11,8 +11,6 @@ use super::reviewer::Access;
 /// Limits and times.
 #[derive(Clone, Debug)]
 pub struct SecuritySettings {
-    /// The audiences that a token must be for; empty: the API server itself.
-    pub audiences: Vec<String>,
     /// How long the result of a TokenReview is cached.
     pub token_life: Duration,
     /// The time limit of a TokenReview.
@@ -28,17 +26,8 @@ pub struct SecuritySettings {
     pub always_allowed: AlwaysAllowed,
     /// The time limit of a SubjectAccessReview.
     pub access_budget: Duration,
-    /// SubjectAccessReviews at a time of users behind the front proxy;
-    /// more wait.
-    pub proxied_access_reviews: usize,
-    /// Parallel SubjectAccessReviews of other users; more wait.
+    /// Parallel SubjectAccessReviews of users with direct connections; more wait.
     pub direct_access_reviews: usize,
-    /// The least time that a TokenReview, or a SubjectAccessReview of a direct client,
-    /// holds its permit. With the number of permits it bounds the reviews that clients
-    /// can cause: at most 160 tokens and 320 accesses a second. The reference sends at
-    /// most 200 a second (apiserver
-    /// `pkg/server/options/{authentication,authorization}.go`, `QPS`).
-    pub permit_time: Duration,
     /// Requests in flight for values, of the front proxy's users.
     pub values_in_flight: usize,
     /// Requests in flight for values that are fetched, of the front proxy's users, for each
@@ -53,21 +42,19 @@ pub struct SecuritySettings {
     pub anonymous_in_flight: usize,
     /// The time limit of a request for values.
     pub values_time: Duration,
-    /// The time limit of any other request.
-    pub other_time: Duration,
     /// Most header lines of a request: each group of a user is one.
     pub header_lines: usize,
     /// Most bytes of header names and values, with 32 more for each line as HTTP/2
     /// counts.
     pub header_bytes: usize,
-    /// Audit lines in a second, for each verdict.
-    pub audit_lines: u64,
 }
+
+/// The time limit of a request that is not for values.
+const OTHER_TIME: Duration = Duration::from_secs(2);
 
 impl Default for SecuritySettings {
     fn default() -> Self {
         Self {
-            audiences: Vec::new(),
             token_life: Duration::from_secs(10),
             token_budget: Duration::from_secs(4),
             token_reviews: 16,
@@ -75,19 +62,15 @@ impl Default for SecuritySettings {
             denied_life: Duration::from_secs(5),
             always_allowed: AlwaysAllowed::default(),
             access_budget: Duration::from_secs(5),
-            proxied_access_reviews: 64,
             direct_access_reviews: 32,
-            permit_time: Duration::from_millis(100),
             values_in_flight: 400,
             fetched_in_flight: Vec::new(),
             discovery_in_flight: 128,
             direct_in_flight: 100,
             anonymous_in_flight: 16,
             values_time: Duration::from_secs(10),
-            other_time: Duration::from_secs(2),
             header_lines: 1024,
             header_bytes: 256 * 1024,
-            audit_lines: 50,
         }
     }
 }
@@ -96,7 +79,7 @@ impl SecuritySettings {
     pub(crate) fn time_limit(&self, access: &Access) -> Duration {
         match access {
             Access::Resource { .. } => self.values_time,
-            Access::NonResource { .. } => self.other_time,
+            Access::NonResource { .. } => OTHER_TIME,
         }
     }
 

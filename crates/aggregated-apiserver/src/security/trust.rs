@@ -32,19 +32,11 @@ pub const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A key was removed, or never existed.
-    #[error("{key}: missing; the former value stays in force")]
-    Missing {
-        /// The key.
-        key: &'static str,
-    },
-    /// A value cannot be used.
-    #[error("{key}: {what}; the former value stays in force")]
-    Unusable {
-        /// The key.
-        key: &'static str,
-        /// What is wrong with it.
-        what: String,
-    },
+    #[error("{0}: missing; the former value stays in force")]
+    Missing(&'static str),
+    /// A value cannot be used: its key, and what is wrong.
+    #[error("{0}: {1}; the former value stays in force")]
+    Unusable(&'static str, String),
     /// Every client could act as a front proxy.
     #[error(
         "{PROXY_CA} and {CLIENT_CA} share a key and {ALLOWED_NAMES} is empty: any client could \
@@ -59,8 +51,8 @@ impl TrustError {
     /// kube-apiserver is authenticated.
     pub fn is_of_front_proxy(&self) -> bool {
         match self {
-            Self::Missing { .. } => false,
-            Self::Unusable { key, .. } => *key != CLIENT_CA,
+            Self::Missing(_) => false,
+            Self::Unusable(key, _) => *key != CLIENT_CA,
             Self::Overlap => true,
         }
     }
@@ -148,13 +140,11 @@ fn bundle(
     problems: &mut Vec<TrustError>,
 ) -> Option<Bundle> {
     let Some(pem) = data.get(key) else {
-        problems.push(TrustError::Missing { key });
+        problems.push(TrustError::Missing(key));
         return None;
     };
-    let bundle = Bundle::parse(pem).map_err(|what| {
-        let what = format!("{what}; write PEM certificates");
-        TrustError::Unusable { key, what }
-    });
+    let bundle = Bundle::parse(pem)
+        .map_err(|what| TrustError::Unusable(key, format!("{what}; write PEM certificates")));
     keep(bundle, None, problems)
 }
 
@@ -207,10 +197,8 @@ fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String
     let Some(text) = data.get(key).filter(|text| !text.is_empty()) else {
         return Ok(Vec::new());
     };
-    serde_json::from_str(text).map_err(|error| {
-        let what = format!("not a JSON list of strings ({error})");
-        TrustError::Unusable { key, what }
-    })
+    serde_json::from_str(text)
+        .map_err(|error| TrustError::Unusable(key, format!("not a JSON list of strings ({error})")))
 }
 
 /// Header names. [`HeaderName`] makes them lower case, so they compare
@@ -221,10 +209,7 @@ fn headers(
 ) -> Result<Vec<HeaderName>, TrustError> {
     let parse = |name: String| {
         let parsed = HeaderName::from_bytes(name.trim().as_bytes());
-        parsed.map_err(|_| {
-            let what = format!("{name:?} is no header name");
-            TrustError::Unusable { key, what }
-        })
+        parsed.map_err(|_| TrustError::Unusable(key, format!("{name:?} is no header name")))
     };
     list(data, key)?.into_iter().map(parse).collect()
 }

@@ -1,9 +1,10 @@
 //! A connection's activity: its requests, and the answers that its client has not
 //! received yet. It determines when the connection must end.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -85,23 +86,19 @@ impl Activity {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ActivityState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn handshake_done(&self, pool: Pool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.pool = pool;
         state.since = Instant::now();
     }
 
     pub(super) fn pool(&self) -> Pool {
-        self.state().pool
+        self.state.lock().pool
     }
 
     /// Whether requests are under way, and since when, or since when not.
     pub(super) fn busy_since(&self) -> (bool, Instant) {
-        let state = self.state();
+        let state = self.state.lock();
         (state.requests > 0, state.since)
     }
 
@@ -120,7 +117,7 @@ impl Activity {
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> InProgress {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.requests += 1;
         state.since = Instant::now();
         InProgress {
@@ -136,7 +133,7 @@ impl Activity {
             let now = Instant::now();
             // Checked repeatedly: a limit may become shorter meanwhile.
             let mut next = now + limits.stall / 4;
-            if let Some((until, end)) = self.state().time_limit(limits) {
+            if let Some((until, end)) = self.state.lock().time_limit(limits) {
                 if until <= now {
                     return end;
                 }
@@ -184,7 +181,7 @@ impl InProgress {
     /// Records that the answer exists and is to be written.
     pub(super) fn answered(&mut self) {
         self.answered = true;
-        let mut state = self.activity.state();
+        let mut state = self.activity.state.lock();
         if state.unwritten == 0 {
             state.taken = Instant::now();
         }
@@ -194,14 +191,14 @@ impl InProgress {
 
     /// Records that the client received a part of the answer.
     pub(super) fn taken(&self) {
-        self.activity.state().taken = Instant::now();
+        self.activity.state.lock().taken = Instant::now();
     }
 }
 
 impl Drop for InProgress {
     fn drop(&mut self) {
         let now = Instant::now();
-        let mut state = self.activity.state();
+        let mut state = self.activity.state.lock();
         state.requests = state.requests.saturating_sub(1);
         state.since = now;
         let is_too_much = if self.answered {

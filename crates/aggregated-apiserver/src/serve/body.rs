@@ -26,48 +26,46 @@ pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
 ) -> Result<Request<()>, Unfit> {
-    const LONG: Unfit = Unfit::Refused(
-        StatusCode::URI_TOO_LONG,
-        "the request's path and query are too long",
-    );
-    const TOO_LARGE: Unfit = Unfit::Refused(
+    let refused = |code, why| Err(Unfit::Refused(code, why));
+    let too_large = Unfit::Refused(
         StatusCode::PAYLOAD_TOO_LARGE,
         "requests must not have a body",
     );
-    const SLOW: Unfit = Unfit::Refused(
+    let slow = Unfit::Refused(
         StatusCode::REQUEST_TIMEOUT,
         "the request did not arrive in time",
     );
-    const CODED: Unfit = Unfit::Refused(
-        StatusCode::BAD_REQUEST,
-        "the request's framing is ambiguous",
-    );
-
     // With two lengths, two programs may disagree on where the next request
     // begins. hyper's parser keeps only one of the two headers, so a chunked
     // body is refused with or without the other: no request has a body here.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
-        return Err(CODED);
+        return refused(
+            StatusCode::BAD_REQUEST,
+            "the request's framing is ambiguous",
+        );
     }
     let (parts, mut body) = request.into_parts();
     let target = parts.uri.path_and_query();
     if target.is_some_and(|target| target.as_str().len() > MAX_TARGET) {
-        return Err(LONG);
+        return refused(
+            StatusCode::URI_TOO_LONG,
+            "the request's path and query are too long",
+        );
     }
     if body.size_hint().lower() > limits.body {
-        return Err(TOO_LARGE);
+        return Err(too_large);
     }
     let read = async {
         let mut left = limits.body;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| Unfit::Cancelled)?;
             let len = frame.data_ref().map_or(0, Bytes::len) as u64;
-            left = left.checked_sub(len).ok_or(TOO_LARGE)?;
+            left = left.checked_sub(len).ok_or(too_large)?;
         }
         Ok(())
     };
     let read = tokio::time::timeout(limits.read, read);
-    read.await.map_err(|_| SLOW)??;
+    read.await.map_err(|_| slow)??;
     Ok(Request::from_parts(parts, ()))
 }
 

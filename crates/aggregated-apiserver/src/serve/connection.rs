@@ -1,6 +1,7 @@
 //! One connection, from its handshake to its end.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -25,11 +26,11 @@ use tower::util::BoxCloneSyncService;
 use super::activity::{End, InProgress};
 use super::body::{self, Unfit, Unwritten};
 use super::limits::Limits;
-use super::refusals::Refusals;
 use super::slots::Slot;
 use crate::api::response::refusal;
 use crate::api::status::RequestFailure;
 use crate::security::peer::Peer;
+use limits::line_limit::{LineLimit, SECOND};
 
 /// Most header lines and bytes of a request: half as much again as the security layers
 /// admit, so that their refusals have a `Status`. Above this, hyper and h2 refuse without
@@ -43,6 +44,8 @@ const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
 const STREAMS: (u32, usize) = (16, 20);
 /// Streams reset for the client's faults; one more ends the connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
+/// Most lines about refused requests in a second.
+const MOST_LINES: u64 = 50;
 /// Bytes of one request body that the client may send ahead.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Silence after which a ping is sent, and the time limit of its answer.
@@ -254,4 +257,42 @@ fn builder(
 fn jittered(age: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) % 1000;
     age * 9 / 10 + age * u32::try_from(random).unwrap_or(0) / 5000
+}
+
+/// Logs each request that the listener refuses before it reaches the service, which logs its
+/// own refusals. Clients can cause such lines cheaply, so their rate is limited; those left
+/// out are counted.
+///
+/// Some refusals cannot have a line, because the library that speaks HTTP/2 makes them and
+/// does not report them (h2 `src/proto/streams/recv.rs`): 431 for a head that is too large,
+/// and resets of streams whose head is malformed. Those of HTTP/1.1 (400, 414, 431) end
+/// their connection with an error, which has one.
+#[derive(Clone, Debug)]
+pub(super) struct Refusals(LineLimit<()>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
+            tracing::info!(left_out, "more requests refused for the same reasons");
+        }))
+    }
+}
+
+impl Refusals {
+    fn answered(&self, code: StatusCode, why: &str, from: SocketAddr) {
+        if self.0.admit(()) {
+            let code = code.as_u16();
+            tracing::info!(code, verdict = "malformed", %from, detail = why, "request refused");
+        }
+    }
+
+    /// Logs a connection that ended with an error. An error of HTTP/1.1's parser means
+    /// that the input was no request and was answered with 400, 414 or 431.
+    fn ended(&self, error: &(dyn Error + 'static), from: SocketAddr) {
+        let parsing = error.downcast_ref::<hyper::Error>();
+        if parsing.is_some_and(hyper::Error::is_parse) && self.0.admit(()) {
+            tracing::info!(verdict = "malformed", %from, detail = %error, "request refused");
+        }
+        tracing::debug!(%from, %error, "connection ended");
+    }
 }

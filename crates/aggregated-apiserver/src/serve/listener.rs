@@ -16,8 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{Connection, IsFrontProxy, Shared};
-use super::refusals::Refusals;
+use super::connection::{Connection, IsFrontProxy, Refusals, Shared};
 use super::slots::Slots;
 
 pub use super::connection::Service;

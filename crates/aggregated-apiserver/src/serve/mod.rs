@@ -8,7 +8,6 @@ mod connection;
 mod limits;
 pub mod listener;
 pub mod offer;
-mod refusals;
 mod slots;
 #[cfg(test)]
 mod tests;

@@ -1,26 +1,20 @@
 //! What TLS offers: versions, suites and protocols, named as in the flags of
 //! kube-apiserver's libraries (`k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
 
-use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ALL_VERSIONS, SupportedCipherSuite, SupportedProtocolVersion};
 
-/// The oldest TLS version offered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Oldest {
-    /// 1.2, and 1.3 with clients that support it.
-    #[default]
-    Tls12,
-    /// Only 1.3.
-    Tls13,
-}
+/// No version but 1.3.
+pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The TLS settings offered to clients.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// Whether HTTP/2 is offered beside HTTP/1.1.
     pub http2: bool,
-    /// The oldest version.
-    pub oldest: Oldest,
+    /// The versions.
+    pub versions: &'static [&'static SupportedProtocolVersion],
     /// In the order of preference.
     pub suites: Vec<SupportedCipherSuite>,
 }
@@ -29,24 +23,10 @@ impl Default for Offer {
     fn default() -> Self {
         Self {
             http2: true,
-            oldest: Oldest::Tls12,
+            versions: ALL_VERSIONS,
             suites: ALL_CIPHER_SUITES.to_vec(),
         }
     }
-}
-
-/// Why a list of suites cannot be used.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SuitesError {
-    /// No suite has such a name.
-    #[error("{0:?} is no name of a TLS cipher suite: write one such as {known}", known = example())]
-    Unknown(String),
-    /// This server offers none of the suites named.
-    #[error(
-        "none of these suites is offered: name one of {}",
-        names().join(", ")
-    )]
-    NoneLeft,
 }
 
 impl Offer {
@@ -56,7 +36,7 @@ impl Offer {
     ///
     /// # Errors
     /// When a name is unknown, or no suite is left.
-    pub fn choose(&mut self, wanted: &[String]) -> Result<Vec<String>, SuitesError> {
+    pub fn choose(&mut self, wanted: &[String]) -> Result<Vec<String>, String> {
         let mut unknown = Vec::new();
         let mut chosen = Vec::new();
         for name in wanted.iter().map(|name| name.trim()) {
@@ -64,7 +44,12 @@ impl Offer {
             match offered {
                 Some(suite) => chosen.push(suite.suite()),
                 None if name.starts_with("TLS_") => unknown.push(name.to_owned()),
-                None => return Err(SuitesError::Unknown(name.to_owned())),
+                None => {
+                    let known = names().first().copied().unwrap_or_default();
+                    return Err(format!(
+                        "{name:?} is no name of a TLS cipher suite: write one such as {known}"
+                    ));
+                }
             }
         }
         self.suites = ALL_CIPHER_SUITES
@@ -73,10 +58,13 @@ impl Offer {
             .copied()
             .collect();
         let old = self.suites.iter().any(|suite| suite.tls13().is_none());
-        match (old, self.oldest) {
-            (false, Oldest::Tls12) => Err(SuitesError::NoneLeft),
-            _ => Ok(unknown),
+        if !old && self.versions.contains(&&TLS12) {
+            let known = names().join(", ");
+            return Err(format!(
+                "none of these suites is offered: name one of {known}"
+            ));
         }
+        Ok(unknown)
     }
 }
 
@@ -95,15 +83,11 @@ fn names() -> Vec<&'static str> {
     old.filter_map(|suite| suite.suite().as_str()).collect()
 }
 
-fn example() -> &'static str {
-    names().first().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn choose(wanted: &[&str]) -> (Result<Vec<String>, SuitesError>, Vec<String>) {
+    fn choose(wanted: &[&str]) -> (Result<Vec<String>, String>, Vec<String>) {
         let mut offer = Offer::default();
         let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
         let said = offer.choose(&wanted);
@@ -130,16 +114,17 @@ mod tests {
     #[test]
     fn a_list_of_which_nothing_is_left_and_what_is_no_name_are_refused() {
         let (said, _) = choose(&["TLS_RSA_WITH_AES_256_CBC_SHA"]);
-        let text = said.unwrap_err().to_string();
+        let text = said.unwrap_err();
         assert!(text.contains("TLS_ECDHE_ECDSA_WITH_AES_"), "{text}");
         let (said, _) = choose(&["AES"]);
-        assert_eq!(said, Err(SuitesError::Unknown("AES".to_owned())));
+        let text = said.unwrap_err();
+        assert!(text.starts_with("\"AES\" is no name"), "{text}");
     }
 
     #[test]
     fn whoever_speaks_1_3_alone_needs_no_other_suite() {
         let mut offer = Offer {
-            oldest: Oldest::Tls13,
+            versions: ONLY_TLS13,
             ..Offer::default()
         };
         let aes = "TLS_AES_256_GCM_SHA384".to_owned();

@@ -4,8 +4,9 @@
 //! front proxies: other clients cannot crowd out a connection of kube-apiserver. Addresses
 //! have no limit of their own: many clients share one (that of a node, of a load balancer).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::activity::{Activity, End, Pool};
@@ -41,14 +42,10 @@ impl Slots {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A place for a newly accepted connection. If too many are in their handshake, the
     /// oldest of them ends.
     pub(super) fn take(self: &Arc<Self>) -> Slot {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         open.make_room(Pool::Handshakes, self.limits.handshakes);
         let activity = Arc::new(Activity::new());
         open.0.push(Arc::clone(&activity));
@@ -60,14 +57,14 @@ impl Slots {
 
     /// Ends one connection, although its pool is not full.
     pub(super) fn end_one(&self) {
-        let open = self.open();
+        let open = self.open.lock();
         if !open.end_one(Pool::Handshakes) {
             open.end_one(Pool::Others);
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.open().0.len()
+        self.open.lock().0.len()
     }
 
     pub(super) async fn all_free(&self) {
@@ -115,7 +112,7 @@ impl Slot {
     /// is one and the pool has room, or the others', where the one that has idled longest
     /// ends if the pool is full. Returns whether it counts as a front proxy.
     pub(super) fn handshake_done(&self, is_front_proxy: bool) -> bool {
-        let (open, limits) = (self.slots.open(), &self.slots.limits);
+        let (open, limits) = (self.slots.open.lock(), &self.slots.limits);
         let taken = open.of(Pool::FrontProxies).count();
         let front_proxy = is_front_proxy && taken < limits.front_proxies as usize;
         if front_proxy {
@@ -130,7 +127,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut open = self.slots.open();
+        let mut open = self.slots.open.lock();
         open.0.retain(|other| !Arc::ptr_eq(other, &self.activity));
         drop(open);
         self.slots.freed.notify_one();

@@ -6,10 +6,9 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{RootCertStore, ServerConfig};
 
-use super::offer::{Offer, Oldest};
+use super::offer::Offer;
 use crate::security::peer::AskForCertificate;
 
 /// Why the server configuration cannot be built.
@@ -60,12 +59,8 @@ pub fn resolving(
     let mut provider = default_provider();
     provider.cipher_suites.clone_from(&offer.suites);
     let provider = Arc::new(provider);
-    let versions: &[&SupportedProtocolVersion] = match offer.oldest {
-        Oldest::Tls12 => &[&TLS13, &TLS12],
-        Oldest::Tls13 => &[&TLS13],
-    };
-    let builder =
-        ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions)?;
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(offer.versions)?;
     let builder = match clients {
         ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),

@@ -30,7 +30,7 @@ struct State {
     mood: Mood,
     tokens: BTreeMap<String, Identity>,
     rule: Rule,
-    asked_tokens: Vec<(String, Vec<String>)>,
+    asked_tokens: Vec<String>,
     asked: Vec<(Identity, Access)>,
     held: Whose,
 }
@@ -100,8 +100,8 @@ impl FakeReviewer {
         self.state.lock().unwrap().rule = Box::new(rule);
     }
 
-    /// The tokens of all reviews, each with its audiences.
-    pub fn tokens_asked(&self) -> Vec<(String, Vec<String>)> {
+    /// The tokens of all reviews.
+    pub fn tokens_asked(&self) -> Vec<String> {
         self.state.lock().unwrap().asked_tokens.clone()
     }
 
@@ -125,17 +125,11 @@ async fn in_mood<T>(mood: Mood, verdict: T) -> Result<T, ReviewError> {
 }
 
 impl Reviewer for FakeReviewer {
-    fn token<'a>(
-        &'a self,
-        token: &'a Token,
-        audiences: &'a [String],
-    ) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
+    fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>> {
         Box::pin(async move {
             let (mood, verdict) = {
                 let mut state = self.state.lock().unwrap();
-                state
-                    .asked_tokens
-                    .push((token.0.clone(), audiences.to_vec()));
+                state.asked_tokens.push(token.0.clone());
                 let verdict = match state.tokens.get(&token.0) {
                     Some(identity) => TokenVerdict::Authenticated(identity.clone()),
                     None => TokenVerdict::Refused("unknown".to_owned()),

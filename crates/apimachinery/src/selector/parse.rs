@@ -1,7 +1,9 @@
 //! The parser of selector text: a lexer and a recursive descent, token for token as in
 //! apimachinery `pkg/labels/selector.go`.
 
-use super::{InvalidSelector, Operator, Requirement};
+use super::{Operator, Requirement};
+
+use std::fmt::Display;
 
 /// The longest text.
 const MAX_BYTES: usize = 8 * 1024;
@@ -64,14 +66,12 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-fn invalid(reason: impl Into<String>) -> InvalidSelector {
-    InvalidSelector {
-        reason: reason.into(),
-    }
+fn invalid(reason: impl Display) -> String {
+    format!("unable to parse label selector: {reason}")
 }
 
-fn expected(found: Token<'_>, wanted: &str) -> InvalidSelector {
-    invalid(format!("found {}, expected: {wanted}", found.text()))
+fn expected(found: Token<'_>, wanted: &str) -> String {
+    invalid(format_args!("found {}, expected: {wanted}", found.text()))
 }
 
 struct Parser<'t> {
@@ -80,7 +80,7 @@ struct Parser<'t> {
     values: usize,
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
+pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     if text.len() > MAX_BYTES {
         return Err(invalid(format!(
             "longer than {MAX_BYTES} bytes: ask with fewer requirements"
@@ -168,7 +168,7 @@ impl<'t> Parser<'t> {
         token
     }
 
-    fn requirement(&mut self) -> Result<Requirement, InvalidSelector> {
+    fn requirement(&mut self) -> Result<Requirement, String> {
         let mut token = self.next();
         let negated = token == Token::Not;
         if negated {
@@ -191,7 +191,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn operator(&mut self) -> Result<Operator, InvalidSelector> {
+    fn operator(&mut self) -> Result<Operator, String> {
         match self.next() {
             Token::Equals => Ok(Operator::Equals(self.exact_value()?.to_owned())),
             Token::NotEquals => Ok(Operator::NotEquals(self.exact_value()?.to_owned())),
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn exact_value(&mut self) -> Result<&'t str, InvalidSelector> {
+    fn exact_value(&mut self) -> Result<&'t str, String> {
         match self.peek() {
             Token::End | Token::Comma => self.value(""),
             Token::Word(word) => {
@@ -214,7 +214,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn bound(&mut self) -> Result<i64, InvalidSelector> {
+    fn bound(&mut self) -> Result<i64, String> {
         let text = self.exact_value()?;
         text.parse()
             .map_err(|_| invalid(format!("{} is not an integer", shorten(text))))
@@ -222,7 +222,7 @@ impl<'t> Parser<'t> {
 
     /// `(a,b)`; as upstream, an empty position is the empty value, even as the only one:
     /// `()`.
-    fn value_list(&mut self) -> Result<Vec<String>, InvalidSelector> {
+    fn value_list(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
             Token::Open => {}
             other => return Err(expected(other, "'('")),
@@ -248,7 +248,7 @@ impl<'t> Parser<'t> {
         Ok(values)
     }
 
-    fn value(&mut self, value: &'t str) -> Result<&'t str, InvalidSelector> {
+    fn value(&mut self, value: &'t str) -> Result<&'t str, String> {
         self.values += 1;
         if self.values > MAX_VALUES {
             return Err(invalid(format!(
@@ -268,7 +268,7 @@ impl<'t> Parser<'t> {
 }
 
 /// A qualified name (apimachinery `pkg/util/validation`, `IsQualifiedName`).
-fn check_key(key: &str) -> Result<(), InvalidSelector> {
+fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),

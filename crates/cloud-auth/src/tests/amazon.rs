@@ -13,10 +13,10 @@ fn sts_answer(end: &str) -> String {
     )
 }
 
-fn method(role: Option<AssumedRole>) -> AuthMethod {
+fn method() -> AuthMethod {
     AuthMethod::SigV4(AwsSettings {
         region: Some("eu-central-1".to_owned()),
-        role,
+        ..AwsSettings::default()
     })
 }
 
@@ -36,7 +36,7 @@ async fn assert_signed<const N: usize>(method: AuthMethod, variables: [(&'static
 
 /// Why there are no keys.
 async fn refused<const N: usize>(variables: [(&'static str, String); N]) -> String {
-    let authenticator = authenticator(method(None), variables);
+    let authenticator = authenticator(method(), variables);
     authorization(&authenticator).await.unwrap_err()
 }
 
@@ -46,7 +46,7 @@ fn the_region_is_the_addresss_then_the_configured_one_and_never_empty() {
         let environment = Environment::of([("AWS_REGION", variable.to_owned())]);
         let settings = AwsSettings {
             region: configured.map(str::to_owned),
-            role: None,
+            ..AwsSettings::default()
         };
         let region = aws::region(&store.parse().unwrap(), &settings, &environment);
         region.map_err(|error| error.to_string())
@@ -78,7 +78,7 @@ async fn a_web_identity_is_exchanged_at_the_security_token_service() {
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r".to_owned()),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
     ];
-    assert_signed(method(None), variables).await;
+    assert_signed(method(), variables).await;
     let asked = sts.asked().pop().unwrap();
     assert_eq!(
         (&*asked.method, asked.path()),
@@ -94,7 +94,7 @@ async fn a_web_identity_is_exchanged_at_the_security_token_service() {
 async fn pod_identity_is_asked_with_the_token_of_the_file_as_it_is_now() {
     let agent = FakeIssuer::start(|_| (200, KEYS.to_owned())).await;
     let token = file("agent-1");
-    let method = method(None);
+    let method = method();
     for content in ["agent-1", "agent-2"] {
         std::fs::write(token.path(), content).unwrap();
         let variables = [
@@ -151,22 +151,23 @@ async fn the_role_of_the_node_is_read_with_a_token() {
     })
     .await;
     let variables = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url.clone())];
-    assert_signed(method(None), variables).await;
+    assert_signed(method(), variables).await;
 }
 
 #[tokio::test]
 async fn a_role_is_assumed_with_the_keys_of_the_platform() {
     let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
-    let role = AssumedRole {
-        arn: "arn:aws:iam::2:role/other".to_owned(),
+    let of_role = AuthMethod::SigV4(AwsSettings {
+        region: Some("eu-central-1".to_owned()),
+        role_arn: Some("arn:aws:iam::2:role/other".to_owned()),
         external_id: Some("outside".to_owned()),
-    };
+    });
     let variables = [
         ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
         ("AWS_ACCESS_KEY_ID", "FIRST".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "first-secret".to_owned()),
     ];
-    assert_signed(method(Some(role)), variables).await;
+    assert_signed(of_role, variables).await;
     let asked = sts.asked().pop().unwrap();
     assert_eq!(asked.param("ExternalId").unwrap(), "outside");
     let signature = &asked.headers["authorization"];

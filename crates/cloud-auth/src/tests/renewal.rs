@@ -29,7 +29,7 @@ async fn get(
     renewed
         .get(|| at(second), issue)
         .await
-        .map(|(secret, _)| *secret)
+        .map(|held| held.secret)
 }
 
 #[tokio::test]
@@ -63,8 +63,8 @@ async fn an_issuer_may_be_waited_for_only_without_a_valid_secret() {
         })
     };
     for (second, waits) in [(0, true), (3400, false), (4000, true)] {
-        let (secret, _) = renewed.get(|| at(second), issue).await.unwrap();
-        assert_eq!(*secret, waits, "at {second}");
+        let held = renewed.get(|| at(second), issue).await.unwrap();
+        assert_eq!(held.secret, waits, "at {second}");
     }
 }
 
@@ -113,10 +113,11 @@ async fn a_refused_secret_is_renewed_once() {
             })
         }
     };
-    let (_, first) = renewed.get(|| at(0), issue(1)).await.unwrap();
+    let first = renewed.get(|| at(0), issue(1)).await.unwrap().number;
     assert!(renewed.refused(first, at(10)));
-    let (secret, second) = renewed.get(|| at(10), issue(2)).await.unwrap();
-    assert_eq!(*secret, 2);
+    let held = renewed.get(|| at(10), issue(2)).await.unwrap();
+    let second = held.number;
+    assert_eq!(held.secret, 2);
     assert!(
         renewed.refused(first, at(11)),
         "a request with the former one is worth another"

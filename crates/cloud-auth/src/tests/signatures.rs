@@ -108,7 +108,7 @@ async fn a_store_that_recomputes_the_signature_accepts_a_get_and_a_form() {
     let url = format!("{}/workspaces/ws-1/api/v1/query", store.url);
     let settings = AwsSettings {
         region: Some("eu-west-1".to_owned()),
-        role: None,
+        ..AwsSettings::default()
     };
     let authenticator = authenticator(
         AuthMethod::SigV4(settings),

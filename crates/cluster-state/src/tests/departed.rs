@@ -23,7 +23,7 @@ impl World {
         let world = Self(Arc::default());
         let kinds = [("replicasets", "ReplicaSet"), ("deployments", "Deployment")];
         let uses = kinds.map(|(_, kind)| Arc::new(KindName::new("apps", kind)));
-        let mut known = world.0.lock();
+        let mut known = world.0.known.lock();
         known.tables.kinds.set_used(uses.into(), Instant::now());
         for (plural, kind) in kinds {
             let resource = ObjectKind::new(&format!("{plural}.apps"), kind, "apps/v1", true);
@@ -70,7 +70,7 @@ impl World {
 
     fn inventory_after(&self, seconds: u64) -> Inventory {
         let now = Instant::now() + Duration::from_secs(seconds);
-        snapshot::inventory(&mut self.0.lock(), now, REMEMBER).0
+        snapshot::inventory(&mut self.0.known.lock(), now, REMEMBER).0
     }
 
     fn inventory(&self) -> Inventory {

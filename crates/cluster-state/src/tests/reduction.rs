@@ -1,10 +1,10 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use super::super::objects::WatchSettings;
 use super::super::objects::{Kept, KeptObject, KeptService};
 use super::super::pods::KeptPod;
 use super::super::pool::Pool;
-use super::super::settings::WatchSettings;
 use super::super::wire::{self, Object};
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;

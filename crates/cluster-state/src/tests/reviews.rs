@@ -18,11 +18,11 @@ async fn reviewer(kube: &FakeKube) -> KubeReviewer {
     KubeReviewer::new(client.clone(), client)
 }
 
-async fn token(status: Value, audiences: &[String]) -> (TokenVerdict, Value) {
+async fn token(status: Value) -> (TokenVerdict, Value) {
     let kube = FakeKube::start().await;
     kube.document(TOKENS, json!({"status": status}));
     let reviewer = reviewer(&kube).await;
-    let verdict = reviewer.token(&Token("t0k3n".to_owned()), audiences).await;
+    let verdict = reviewer.token(&Token("t0k3n".to_owned())).await;
     (verdict.unwrap(), kube.posts().remove(0))
 }
 
@@ -51,7 +51,7 @@ fn probe() -> Access {
 async fn a_known_token_gives_its_user_with_groups_and_extras() {
     let status = json!({"authenticated": true, "user": {
         "username": "alice", "uid": "7", "groups": ["dev"], "extra": {"scope": ["a"], "none": null}}});
-    let (verdict, posted) = token(status, &[]).await;
+    let (verdict, posted) = token(status).await;
     let TokenVerdict::Authenticated(identity) = verdict else {
         panic!("{verdict:?}")
     };
@@ -65,8 +65,7 @@ async fn a_known_token_gives_its_user_with_groups_and_extras() {
 }
 
 #[tokio::test]
-async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
-    let wanted = ["metrics".to_owned()];
+async fn a_token_is_refused_unless_the_server_vouches_for_a_user() {
     let user = json!({"username": "alice"});
     for status in [
         json!({}),
@@ -74,26 +73,17 @@ async fn a_token_is_refused_unless_the_server_vouches_for_user_and_audience() {
         json!({"authenticated": true}),
         json!({"authenticated": true, "user": {"username": ""}}),
     ] {
-        let (verdict, _) = token(status.clone(), &[]).await;
+        let (verdict, _) = token(status.clone()).await;
         assert!(matches!(verdict, TokenVerdict::Refused(_)), "{status}");
     }
-    for audiences in [json!(null), json!([]), json!(["other"])] {
-        let status = json!({"authenticated": true, "user": user, "audiences": audiences});
-        let (verdict, _) = token(status, &wanted).await;
-        assert!(matches!(verdict, TokenVerdict::Refused(_)), "{audiences}");
-    }
-    // If no audience is requested, kube-apiserver checks its own, which it may or may
-    // not return.
+    // No audience is requested: kube-apiserver checks its own, which it may or may not
+    // return.
     for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
         let status = json!({"authenticated": true, "user": user, "audiences": audiences});
-        let (verdict, posted) = token(status, &[]).await;
+        let (verdict, posted) = token(status).await;
         assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
         assert_eq!(posted["spec"]["audiences"], json!(null));
     }
-    let status = json!({"authenticated": true, "user": user, "audiences": ["metrics"]});
-    let (verdict, posted) = token(status, &wanted).await;
-    assert!(matches!(verdict, TokenVerdict::Authenticated(_)));
-    assert_eq!(posted["spec"]["audiences"], json!(["metrics"]));
 }
 
 #[tokio::test]
@@ -143,7 +133,7 @@ async fn a_failed_review_is_an_error_with_the_remedy_and_without_the_token() {
     let kube = FakeKube::start().await;
     let reviewer = reviewer(&kube).await;
     let ask = || async {
-        let answer = reviewer.token(&Token("t0k3n".to_owned()), &[]).await;
+        let answer = reviewer.token(&Token("t0k3n".to_owned())).await;
         answer.unwrap_err().to_string()
     };
     kube.fault(TOKENS, Fault::Forbidden);
@@ -179,7 +169,7 @@ async fn a_temporary_failure_is_tried_again() {
         super::fixture::eventually("asked", || !kube.queries(TOKENS).is_empty()).await;
         kube.heal(TOKENS);
     };
-    let (answer, ()) = tokio::join!(reviewer.token(&token, &[]), mend);
+    let (answer, ()) = tokio::join!(reviewer.token(&token), mend);
     assert!(matches!(answer, Ok(TokenVerdict::Authenticated(_))));
 }
 

@@ -32,7 +32,7 @@ impl Cluster {
     }
 
     fn inventory(&self) -> Inventory {
-        snapshot::inventory(&mut self.0.lock(), Instant::now(), Duration::ZERO).0
+        snapshot::inventory(&mut self.0.known.lock(), Instant::now(), Duration::ZERO).0
     }
 }
 
@@ -73,7 +73,7 @@ fn of_many_services_a_pod_has_the_first_by_name() {
     let owners = owners_of(&cluster.inventory(), "a");
     assert_eq!(owners.len(), 32);
     assert_eq!(owners[..2], ["services/a-one", "services/b000"]);
-    assert!(cluster.0.lock().told_services);
+    assert!(cluster.0.known.lock().told_services);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn services_that_no_label_tells_apart_end_the_comparisons_and_not_the_rest() {
                          "spec": {"selector": {"app": "infer"}}});
     cluster.put_service(&service);
     let inventory = cluster.inventory();
-    assert!(cluster.0.lock().told_services);
+    assert!(cluster.0.known.lock().told_services);
     let other = inventory.pod("other", "other").unwrap();
     assert_eq!(other.owners.len(), 1);
 }

@@ -70,7 +70,7 @@ async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
     let problems = scene.trust.load(&BTreeMap::new());
     assert!(matches!(
         problems[..],
-        [TrustError::Missing { .. }, TrustError::Missing { .. }]
+        [TrustError::Missing(_), TrustError::Missing(_)]
     ));
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
     let bob = scene.clients.client("bob", None, validity()).unwrap();

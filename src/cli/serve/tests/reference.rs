@@ -88,10 +88,8 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
     assert_eq!(said, Vec::<String>::new());
     let offer = super::super::certificate::offer(&args.listening).unwrap();
     assert!(!offer.http2);
-    assert_eq!(
-        offer.oldest,
-        aggregated_apiserver::serve::offer::Oldest::Tls13
-    );
+    let versions = aggregated_apiserver::serve::offer::ONLY_TLS13;
+    assert_eq!(offer.versions, versions);
     let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
     assert_eq!(of_1_2.count(), 1);
     let lookup = super::super::trust::lookup(&args.cluster);
@@ -107,7 +105,11 @@ fn pairs_for_names_are_read_as_kube_apiserver_reads_them() {
         let (args, _) = parse(&["--tls-sni-cert-key", text])?;
         let pair = args.listening.tls_sni_cert_key[0].clone();
         let path = |path: PathBuf| path.to_str().unwrap().to_owned();
-        Ok::<_, String>((path(pair.certificate), path(pair.key), pair.names))
+        Ok::<_, String>((
+            path(pair.files.certificate),
+            path(pair.files.key),
+            pair.names,
+        ))
     };
     let pair = |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();

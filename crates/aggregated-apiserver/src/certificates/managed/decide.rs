@@ -17,14 +17,8 @@ use crate::x509::moment;
 /// How long a new authority is in the bundles before it signs.
 const JOINING: Duration = Duration::from_secs(24 * 3600);
 
-/// The decision about the Secret.
-#[derive(Debug)]
-pub enum SecretStep {
-    /// Keep it as it is.
-    Keep(Content),
-    /// Write this content.
-    Write(Content, Reason),
-}
+/// The content that the Secret should have, and why it is written; `None`: it has it.
+pub type SecretStep = (Content, Option<Reason>);
 
 /// Why the Secret is written, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +86,7 @@ pub fn decide(
     let known = known.filter(|known| known.pair.validity().not_after > now);
     if let Some(known) = known {
         let reason = Reason::alarming(&lost, "written again as it was before");
-        return Ok(SecretStep::Write(known.clone(), reason));
+        return Ok((known.clone(), Some(reason)));
     }
     let reason = Reason::alarming(&lost, "a new authority was made");
     wanted.begin(before, now, reason)
@@ -118,7 +112,7 @@ impl ManagedSettings {
             };
             let reason =
                 Reason::usual("a new authority was added to the bundles, and signs after a day");
-            return Ok(SecretStep::Write(Content { authorities, pair }, reason));
+            return Ok((Content { authorities, pair }, Some(reason)));
         }
         let joined = anchor.validity.not_before + SKEW + JOINING;
         let may_sign = joined <= now && trusted_everywhere(bundles, anchor);
@@ -137,7 +131,7 @@ impl ManagedSettings {
             let reason = Reason::usual("the serving certificate was renewed");
             return self.issue(authorities, &[], now, reason);
         }
-        Ok(SecretStep::Keep(Content { authorities, pair }))
+        Ok((Content { authorities, pair }, None))
     }
 
     /// Starts a new authority, which signs at once; former ones stay trusted.
@@ -174,7 +168,7 @@ impl ManagedSettings {
         let issued = by.serving(&names, &[], self.leaf_validity(now, by.anchor()))?;
         let (chain, key) = (issued.certificate_pem, issued.key_pem);
         let pair = pair(chain.as_bytes(), key.as_bytes()).map_err(CertError::Unreadable)?;
-        Ok(SecretStep::Write(Content { authorities, pair }, reason))
+        Ok((Content { authorities, pair }, Some(reason)))
     }
 
     fn leaf_validity(&self, now: SystemTime, by: &Anchor) -> Validity {

@@ -17,9 +17,8 @@ pub(super) const MOST_AUTHORITIES: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Leave it; its state.
+    /// Leave it, in this state.
     Leave(Registration),
-    /// Write this change.
     Write(Change),
 }
 

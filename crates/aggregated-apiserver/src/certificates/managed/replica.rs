@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::content::{self, Content, FoundContent};
-use super::decide::{Reason, SecretStep, decide, trusted_everywhere};
+use super::decide::{Reason, decide, trusted_everywhere};
 use super::registration::{Plan, is_ours, plan};
 use super::settings::ManagedSettings;
 use super::store::{CertificateStore, Entry, WriteError};
@@ -91,14 +91,12 @@ impl<S: CertificateStore> Replica<S> {
         let place = self.store.place();
         let stored = self.store.secret().await.map_err(WriteError::Failed)?;
         let found = content::read(&stored.data);
-        let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now)
+        let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now);
+        let (content, reason) = step
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
-        let (content, Reason { text, alarming }) = match step {
-            SecretStep::Keep(content) => {
-                self.memory = Some(content);
-                return Ok(false);
-            }
-            SecretStep::Write(content, reason) => (content, reason),
+        let Some(Reason { text, alarming }) = reason else {
+            self.memory = Some(content);
+            return Ok(false);
         };
         let written = self
             .store
