@@ -79,6 +79,7 @@ struct MetricValueV1Beta1 {
     metric_name: Option<String>,
     #[prost(message, optional, tag = "3")]
     timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(int64, optional, tag = "4")]
     window: Option<i64>,
     #[prost(message, optional, tag = "5")]
@@ -96,6 +97,7 @@ struct ExternalMetricValue {
     metric_labels: BTreeMap<String, String>,
     #[prost(message, optional, tag = "3")]
     timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[prost(int64, optional, tag = "4")]
     window: Option<i64>,
     #[prost(message, optional, tag = "5")]
