@@ -29,10 +29,10 @@ pub(super) fn run(most: u32) {
             .split_whitespace()
             .filter_map(|word| word.parse().ok())
             .collect();
-        let [resident, peak, pods] = numbers[..] else {
+        let [resident, peak, pods, fleet] = numbers[..] else {
             panic!("no figures: {text}")
         };
-        let result = format!("{resident} MiB (peak {peak} MiB)");
+        let result = format!("{resident} MiB, simulated fleet {fleet} MiB (peak {peak} MiB)");
         row(
             "resident memory, warm",
             &format!("{gpus} GPUs, {pods} pods"),
@@ -45,10 +45,11 @@ pub(super) fn run(most: u32) {
 /// Fills a pipeline for its whole window, publishes, and prints its size.
 ///
 /// The simulator makes the bodies in the same process, and each is freed before the
-/// next, as a client reuses its buffer. The peak includes one of them and the
-/// simulator's own memory.
+/// next, as a client reuses its buffer. The batch keeps the last one. The peak includes
+/// one of them too, and all figures the simulated fleet, which is printed last.
 pub(super) fn child(gpus: u32) {
     let mut bench = Bench::new(gpus);
+    let fleet = status("VmRSS:");
     bench.round();
     let inventory = bench.inventory();
     let provider = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
@@ -64,7 +65,8 @@ pub(super) fn child(gpus: u32) {
         provider.publish(Arc::new(snapshot));
     }
     assert!(pods > gpus as usize / 8);
-    println!("{} {} {pods}", status("VmRSS:"), status("VmHWM:"));
+    let (resident, peak) = (status("VmRSS:"), status("VmHWM:"));
+    println!("{resident} {peak} {pods} {fleet}");
 }
 
 /// A line of `/proc/self/status`, in MiB.

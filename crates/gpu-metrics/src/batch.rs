@@ -119,6 +119,12 @@ impl Batch {
         }
     }
 
+    /// Removes what was added after the batch held so many series and samples.
+    pub fn truncate(&mut self, (series, samples): (usize, usize)) {
+        self.series.truncate(series);
+        self.samples.truncate(samples);
+    }
+
     /// The series in the order of the answer.
     pub fn iter(&self) -> impl Iterator<Item = BatchSeries<'_>> {
         let mut start = 0;

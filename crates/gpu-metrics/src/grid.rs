@@ -11,6 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::numbers::{Numbers, insert};
 use apimachinery::time::Timestamp;
 
 /// Index of a row: a device as held by one owner, or by none.
@@ -42,7 +43,7 @@ const BLOCK: usize = 512;
 /// Bits of a word.
 pub(super) const WORD: usize = 64;
 
-/// The samples of up to [`BLOCK`] rows before one instant: ten bytes each.
+/// The samples of up to [`BLOCK`] rows before one instant: three to ten bytes each.
 #[derive(Clone, Debug, Default)]
 struct Block {
     /// The rows with a sample: a bit each.
@@ -50,7 +51,7 @@ struct Block {
     /// The number of samples before each word.
     before: [u16; BLOCK / WORD],
     /// In the order of the rows; NaN where the sample is no reading.
-    values: Vec<f64>,
+    values: Numbers,
     /// Milliseconds from the sample to the instant.
     ages: Vec<u16>,
 }
@@ -70,7 +71,7 @@ impl Block {
     #[inline]
     fn get(&self, row: usize) -> Option<(f64, u16)> {
         match self.place(row) {
-            (place, true) => Some((self.values[place], self.ages[place])),
+            (place, true) => Some((self.values.get(place), self.ages[place])),
             _ => None,
         }
     }
@@ -78,17 +79,12 @@ impl Block {
     fn put(&mut self, row: usize, value: f64, age: u16) {
         let (place, is_there) = self.place(row);
         if is_there {
-            self.values[place] = value;
+            self.values.set(place, value);
             self.ages[place] = age;
             return;
         }
-        if self.values.len() == self.values.capacity() {
-            // Doubling would leave a third of it empty.
-            self.values.reserve_exact(WORD / 2);
-            self.ages.reserve_exact(WORD / 2);
-        }
         self.values.insert(place, value);
-        self.ages.insert(place, age);
+        insert(&mut self.ages, place, age);
         self.present[row / WORD] |= 1 << (row % WORD);
         let after = &mut self.before[row / WORD + 1..];
         after.iter_mut().for_each(|count| *count += 1);

@@ -42,6 +42,7 @@ pub mod grid;
 pub mod inventory;
 pub mod layout;
 pub mod metric;
+mod numbers;
 pub mod pipeline;
 pub mod policy;
 pub mod resources;

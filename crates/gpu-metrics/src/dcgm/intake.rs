@@ -1,9 +1,9 @@
 //! Turns batches into samples of the store: labels are read once per series.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::known::{Known, State};
 use super::origin;
 use super::schemes::{self, ExporterIdentity};
 use crate::batch::{Batch, BatchSeries, PrometheusId, SeriesKey};
@@ -27,21 +27,6 @@ const PERCENTS: [SignalId; 2] = [SignalId::MEM_COPY_UTIL, SignalId::GPU_UTIL];
 /// The profiling fields that replace these where percents are missing.
 pub const PROFILING: [SignalId; 2] = [SignalId::DRAM_ACTIVE, SignalId::GR_ENGINE_ACTIVE];
 
-/// The state of a series key.
-#[derive(Clone, Copy, Debug)]
-enum Known {
-    /// Its samples go to the store.
-    Stored(SeriesId),
-    /// It is not needed, or nothing identifies its device. Remembered, so that
-    /// its labels are not read at every poll.
-    Ignored {
-        /// The poll that saw it last.
-        seen: u64,
-    },
-    /// There were too many series. It is read again after the next sweep.
-    Refused,
-}
-
 /// The result of applying a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntakeReport {
@@ -53,27 +38,6 @@ pub struct IntakeReport {
     pub unidentified: u64,
     /// Series refused because there are too many.
     pub refused: u64,
-}
-
-/// A series key is a keyed hash already, so it is not hashed again.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyIsHash(u64);
-
-impl Hasher for KeyIsHash {
-    fn write(&mut self, bytes: &[u8]) {
-        // Unreachable: a key is one 128-bit number.
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u128(&mut self, key: u128) {
-        self.0 = (key >> 64) as u64 ^ key as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// The key of a series in a signal's answer. Label texts without a name (from a recording
@@ -91,9 +55,9 @@ pub struct Intake {
     exporter: ExporterIdentity,
     /// Signals of whole GPUs that are kept although they serve only MIG.
     needed_whole: HashSet<SignalId>,
-    known: HashMap<SeriesKey, Known, BuildHasherDefault<KeyIsHash>>,
+    known: Known,
     texts: HashSet<Arc<str>>,
-    poll: u64,
+    poll: u32,
     /// How many whole GPUs lacked a utilisation in percent at the last sweep, of memory
     /// and of GPUs.
     lacking: [usize; 2],
@@ -111,7 +75,7 @@ impl Intake {
             signals,
             exporter,
             needed_whole,
-            known: HashMap::default(),
+            known: Known::default(),
             texts: HashSet::new(),
             poll: 0,
             lacking: [0; 2],
@@ -140,7 +104,7 @@ impl Intake {
         now: Timestamp,
     ) -> IntakeReport {
         let mut report = IntakeReport::default();
-        self.poll += 1;
+        self.poll = self.poll.saturating_add(1);
         let of = (batch.prometheus, batch.signal);
         let learn = |series: BatchSeries<'_>| self.series_of(&series, of, store, &mut report);
         let ids: Vec<Option<SeriesId>> = batch.iter().map(learn).collect();
@@ -164,13 +128,13 @@ impl Intake {
         report: &mut IntakeReport,
     ) -> Option<SeriesId> {
         let key = of_signal(series.key, of.1);
-        match self.known.get_mut(&key) {
-            Some(Known::Stored(id)) => Some(*id),
-            Some(Known::Ignored { seen }) => {
+        match self.known.get_mut(key) {
+            Some(State::Stored(id)) => Some(*id),
+            Some(State::Ignored { seen }) => {
                 *seen = self.poll;
                 None
             }
-            Some(Known::Refused) => {
+            Some(State::Refused) => {
                 report.refused += 1;
                 None
             }
@@ -193,22 +157,22 @@ impl Intake {
             .and_then(|labels| self.identify(&labels, of));
         let Some(info) = info else {
             report.unidentified += 1;
-            self.known.insert(key, Known::Ignored { seen: self.poll });
+            self.known.add(key, State::Ignored { seen: self.poll });
             return None;
         };
         let full =
             store.series_len() >= MOST_SERIES || store.siblings(&info).len() >= MOST_SIBLINGS;
         if full {
             report.refused += 1;
-            self.known.insert(key, Known::Refused);
+            self.known.add(key, State::Refused);
             return None;
         }
         if self.is_superfluous(&info, store) {
-            self.known.insert(key, Known::Ignored { seen: self.poll });
+            self.known.add(key, State::Ignored { seen: self.poll });
             return None;
         }
         let id = store.register(&info);
-        self.known.insert(key, Known::Stored(id));
+        self.known.add(key, State::Stored(id));
         Some(id)
     }
 
@@ -231,9 +195,20 @@ impl Intake {
         (prometheus, signal): (PrometheusId, SignalId),
     ) -> Option<SeriesInfo> {
         let unit = self.signals.iter().find(|spec| spec.id == signal)?.unit;
-        let device = schemes::device(labels)?;
+        let mut device = schemes::device(labels)?;
+        device.uuid = self.intern(&device.uuid);
         let claim = schemes::claim(labels, &self.exporter);
-        let (owner, scheme) = claim.owner.unzip();
+        let (mut owner, scheme) = claim.owner.unzip();
+        if let Some(owner) = &mut owner {
+            owner.namespace = self.intern(&owner.namespace);
+            owner.pod = self.intern(&owner.pod);
+            owner.container = owner.container.as_ref().map(|name| self.intern(name));
+        }
+        let mut nodes = schemes::nodes(labels);
+        nodes.shrink_to_fit();
+        for node in &mut nodes {
+            node.name = self.intern(&node.name);
+        }
         let kept = labels
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
@@ -242,7 +217,7 @@ impl Intake {
             scheme,
             proven: claim.proven,
             suspect: claim.suspect,
-            nodes: schemes::nodes(labels),
+            nodes,
             labels: Labels::from_pairs(kept),
             cluster: origin::cluster(labels).map(|cluster| self.intern(&cluster)),
             per_process: origin::is_per_process(labels, signal),
@@ -278,11 +253,11 @@ impl Intake {
         self.lacking = lacking;
         // Each signal's poll counts, so this is more than a hundred rounds.
         let limit = self.poll.saturating_sub(1000);
-        self.known.retain(|_, known| match known {
-            Known::Stored(id) => !gone.contains(id),
-            Known::Ignored { seen } => *seen >= limit && !more,
+        self.known.retain(|state| match state {
+            State::Stored(id) => !gone.contains(id),
+            State::Ignored { seen } => *seen >= limit && !more,
             // There may be room now.
-            Known::Refused => false,
+            State::Refused => false,
         });
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }

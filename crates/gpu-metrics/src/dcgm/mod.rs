@@ -2,6 +2,7 @@
 
 pub mod fields;
 pub mod intake;
+mod known;
 pub mod metrics;
 pub mod origin;
 pub mod schemes;

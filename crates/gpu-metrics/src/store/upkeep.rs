@@ -1,6 +1,7 @@
 //! The store's work between samples: measuring, removing, views for a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::super::batch::PrometheusId;
@@ -90,8 +91,7 @@ impl Store {
 
     /// The series of the same device and owner.
     pub(crate) fn siblings(&self, info: &SeriesInfo) -> &[SeriesId] {
-        let key = (info.device.clone(), info.owner.clone());
-        let row = self.row_ids.get(&key);
+        let row = self.row_of(&info.device, info.owner.as_ref());
         let row = row.and_then(|id| self.rows.get(id.0 as usize)?.as_ref());
         row.map_or(&[], |row| &row.series)
     }
@@ -281,8 +281,10 @@ impl Store {
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
-                self.row_ids
-                    .remove(&(row.device.clone(), row.owner.clone()));
+                let hash = self.hasher.hash_one((&row.device, row.owner.as_ref()));
+                if let Ok(known) = self.row_ids.find_entry(hash, |id| id.0 == index) {
+                    known.remove();
+                }
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;

@@ -49,17 +49,33 @@ impl<'a> Sink<'a> {
         start..start.wrapping_add(raw.len())
     }
 
-    fn begin(&mut self, labels: &str) {
+    /// Begins a series with these labels, which are in the batch's text.
+    #[inline]
+    pub(super) fn begin(&mut self, labels: &str) {
         let range = self.range(labels);
         self.batch.begin_series(self.hasher.key(labels), range);
     }
 
+    /// Adds a sample to the series begun last, unless it ends that series.
+    #[inline]
+    pub(super) fn push(&mut self, sample: Sample) {
+        if self.nan == Nan::Value || !sample.value.is_nan() {
+            self.batch.push(sample);
+        }
+    }
+
+    /// Whether the batch takes no more than it may; records if it does.
+    #[inline]
+    pub(super) fn has_room(&mut self) -> bool {
+        self.is_full = self.batch.bytes_beside_text() > self.room;
+        !self.is_full
+    }
+
     /// Stops the parser if the batch takes too much.
     fn check_room<E: Error>(&mut self) -> Result<(), E> {
-        self.is_full = self.batch.bytes_beside_text() > self.room;
-        match self.is_full {
-            true => Err(E::custom("too many samples")),
-            false => Ok(()),
+        match self.has_room() {
+            true => Ok(()),
+            false => Err(E::custom("too many samples")),
         }
     }
 }
@@ -331,9 +347,7 @@ impl<'de> Visitor<'de> for ValuesSeed<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         while let Some(Pair(at, value)) = seq.next_element()? {
-            if self.0.nan == Nan::Value || !value.is_nan() {
-                self.0.batch.push(Sample { at, value });
-            }
+            self.0.push(Sample { at, value });
             self.0.check_room()?;
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! delimited and hashed here, and parsed elsewhere when its series is new. Once the
 //! batch's buffers have grown, nothing is allocated per series or per sample.
 
+mod compact;
 mod envelope;
 mod sample;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use siphasher::sip128::SipHasher13;
 use gpu_metrics::batch::{Batch, SeriesKey};
 use gpu_metrics::signal::SignalId;
 
+use compact::Stop;
 use envelope::{DataSeed, MATRIX, Sink};
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
@@ -143,9 +145,20 @@ pub(crate) fn append(
     batch: &mut Batch,
     room: usize,
 ) -> Result<Vec<String>, DecodeError> {
+    let body = text.get(body).unwrap_or_default();
+    let before = (batch.series_len(), batch.samples_len());
     let mut sink = Sink::new(text, nan, hasher, batch);
     sink.room = room;
-    let body = text.get(body).unwrap_or_default();
+    if let Ok(text) = std::str::from_utf8(body) {
+        match compact::read(text, &mut sink) {
+            Ok(()) => return Ok(Vec::new()),
+            Err(Stop::Full) => return Err(DecodeError::TooLarge),
+            Err(Stop::OtherForm) => {}
+        }
+    }
+    batch.truncate(before);
+    let mut sink = Sink::new(text, nan, hasher, batch);
+    sink.room = room;
     let parsed = read(body, DataSeed(&mut sink));
     if sink.is_full {
         return Err(DecodeError::TooLarge);

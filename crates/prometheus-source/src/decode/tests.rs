@@ -247,6 +247,94 @@ fn a_batch_is_filled_again_without_remnants() {
     assert_eq!(batch.series_len(), 0);
 }
 
+/// The same answer with spaces is read by the parser of all forms.
+#[test]
+fn both_readers_agree_on_each_label_set_time_and_value() {
+    let of = |result: &str| {
+        let (decoded, batch) = run(&matrix(result));
+        let series: Vec<_> = batch
+            .iter()
+            .map(|series| {
+                let samples = series.samples.iter();
+                let samples = samples.map(|it| (it.at.millis(), it.value.to_bits()));
+                (series.labels.to_owned(), samples.collect::<Vec<_>>())
+            })
+            .collect();
+        (decoded.is_ok(), series)
+    };
+    let values = [
+        "46",
+        "0",
+        "-0",
+        "0.25",
+        "71.223000",
+        "5.",
+        ".5",
+        ".",
+        "",
+        "00.1",
+        "1e+06",
+        "NaN",
+        "+Inf",
+        "-Inf",
+        "-3.5",
+        "x",
+        "é",
+        "999999999999999",
+        "1234567890123456",
+        "0.1234567890123456",
+        "12345678.12345678",
+        "0.30000000000000004",
+        r"\u0031",
+        r"1\n",
+        "1\n",
+    ];
+    let times = [
+        "1700000000.123",
+        "1700000000",
+        "1700000000.1",
+        "1.25",
+        "0",
+        "0.001",
+        "01",
+        "1.",
+        "1.0005",
+        "-1",
+        "1e3",
+        "1.7e9",
+        "99999999999.999",
+        "100000000000.5",
+        "6300000000001",
+        ".5",
+    ];
+    let labels = [
+        r"{}",
+        r#"{"a":"b"}"#,
+        r#"{"a":""}"#,
+        r#"{"a":"}"}"#,
+        r#"{"a":"}\"}"}"#,
+        r#"{"a":"x:"}"#,
+        r#"{"a":"\\"}"#,
+        r#"{"a":"b","c":"{d}"}"#,
+        r#"{"a":"é}é"}"#,
+        r#"{"a":" "}"#,
+        "[]",
+        "null",
+        r#""}""#,
+    ];
+    let series = |labels: &str, time: &str, value: &str| {
+        format!(r#"{{"metric":{labels},"values":[[{time},"{value}"],[2,"7"]]}}"#)
+    };
+    let of_values = values.iter().map(|value| series(labels[1], "1", value));
+    let of_times = times.iter().map(|time| series(labels[1], time, "1"));
+    let of_labels = labels.iter().map(|labels| series(labels, "1", "1"));
+    for one in of_values.chain(of_times).chain(of_labels) {
+        let next = series(r#"{"next":"1"}"#, "3", "4");
+        let (compact, spaced) = (format!("[{one},{next}]"), format!("[ {one},{next}]"));
+        assert_eq!(of(&compact), of(&spaced), "{one}");
+    }
+}
+
 /// The result of a simple decoder for the same bytes.
 fn naive(body: &str) -> Vec<(Value, Vec<(i64, f64)>)> {
     let value: Value = serde_json::from_str(body).unwrap();
@@ -307,6 +395,14 @@ proptest! {
             s.samples.iter().map(|p| (p.at.millis(), p.value)).collect::<Vec<_>>(),
         )).collect();
         prop_assert_eq!(&ours, &naive(&body));
+        let compact = matrix(&json!(result).to_string());
+        let (decoded, batch) = run(&compact);
+        decoded.unwrap();
+        let again: Vec<_> = batch.iter().map(|s| (
+            serde_json::from_str::<Value>(s.labels).unwrap(),
+            s.samples.iter().map(|p| (p.at.millis(), p.value)).collect::<Vec<_>>(),
+        )).collect();
+        prop_assert_eq!(&again, &ours);
         for ((_, sent), (_, got)) in series.iter().zip(&ours) {
             let sent: Vec<i64> = sent.iter().map(|(ms, _)| *ms).collect();
             let got: Vec<i64> = got.iter().map(|(ms, _)| *ms).collect();

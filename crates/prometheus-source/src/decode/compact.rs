@@ -1,0 +1,170 @@
+//! Reads an answer in the form in which Prometheus prints it: without spaces, the labels
+//! before the samples, and nothing after the result. Anything else is left to the parser
+//! of all forms.
+//!
+//! The end of a label set is found by its last two bytes. A label set that is no JSON is
+//! found out where it is parsed, when its series is new.
+
+use memchr::{memchr, memchr_iter};
+
+use super::envelope::Sink;
+use apimachinery::time::Timestamp;
+use gpu_metrics::batch::Sample;
+
+const BEGINNING: &str = r#"{"status":"success","data":{"resultType":"matrix","result":["#;
+
+/// The most digits of seconds: with three digits after the point, the nearest double
+/// times 1000 is nearest to their milliseconds.
+const SECONDS: usize = 11;
+
+/// The most digits of a value that a double holds as a whole number.
+const DIGITS: usize = 15;
+
+/// Powers of ten that a double holds exactly.
+const POWERS: [f64; DIGITS + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+];
+
+/// Why the reading stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The answer has another form.
+    OtherForm,
+    /// The batch takes too much memory.
+    Full,
+}
+
+/// Reads a whole answer into the sink.
+///
+/// # Errors
+/// See [`Stop`]; the sink then has a part of the answer.
+pub(super) fn read(text: &str, sink: &mut Sink<'_>) -> Result<(), Stop> {
+    let mut rest = after(text, BEGINNING)?;
+    if let Ok(end) = after(rest, "]") {
+        return ending(end);
+    }
+    loop {
+        rest = series(rest, sink)?;
+        match after(rest, ",") {
+            Ok(next) => rest = next,
+            Err(_) => return ending(after(rest, "]")?),
+        }
+    }
+}
+
+fn ending(rest: &str) -> Result<(), Stop> {
+    match rest.trim_end() {
+        "}}" => Ok(()),
+        _ => Err(Stop::OtherForm),
+    }
+}
+
+/// Reads one series; returns the text after it.
+fn series<'t>(text: &'t str, sink: &mut Sink<'_>) -> Result<&'t str, Stop> {
+    let text = after(text, r#"{"metric":"#)?;
+    let (labels, rest) = labels(text)?;
+    let mut rest = after(rest, r#","values":["#)?;
+    sink.begin(labels);
+    loop {
+        let (sample, next) = sample(rest)?;
+        sink.push(sample);
+        if !sink.has_room() {
+            return Err(Stop::Full);
+        }
+        match after(next, ",") {
+            Ok(next) => rest = next,
+            Err(_) => return after(next, "]}"),
+        }
+    }
+}
+
+/// Splits a text after the label set that it begins with: after the first brace that
+/// follows a quote which ends a value. A quote before which a value may begin, or which
+/// may be escaped, is left to the other parser.
+fn labels(text: &str) -> Result<(&str, &str), Stop> {
+    // One without labels ends with its first brace.
+    after(text, "{\"")?;
+    let bytes = text.as_bytes();
+    let mut ends = memchr_iter(b'}', bytes).skip_while(|place| {
+        let before = place.checked_sub(1).and_then(|place| bytes.get(place));
+        before != Some(&b'"')
+    });
+    let place = ends.next().ok_or(Stop::OtherForm)?;
+    let before = place.checked_sub(2).and_then(|place| bytes.get(place));
+    match before {
+        Some(b'{' | b':' | b',' | b'\\') | None => Err(Stop::OtherForm),
+        Some(byte) if byte.is_ascii_whitespace() => Err(Stop::OtherForm),
+        Some(_) => text.split_at_checked(place + 1).ok_or(Stop::OtherForm),
+    }
+}
+
+/// Reads one sample, `[1700000000.123,"46"]`; returns the text after it.
+fn sample(text: &str) -> Result<(Sample, &str), Stop> {
+    let (at, rest) = time(after(text, "[")?)?;
+    let (value, rest) = value(after(rest, ",\"")?)?;
+    Ok((Sample { at, value }, after(rest, "]")?))
+}
+
+fn time(text: &str) -> Result<(Timestamp, &str), Stop> {
+    let (seconds, len) = digits(text, 0);
+    let is_number = (1..=SECONDS).contains(&len) && (len == 1 || !text.starts_with('0'));
+    let rest = text.get(len..).filter(|_| is_number);
+    let rest = rest.ok_or(Stop::OtherForm)?;
+    let Ok(fraction) = after(rest, ".") else {
+        return Ok((Timestamp::from_millis(seconds as i64 * 1000), rest));
+    };
+    let (millis, len) = digits(fraction, seconds);
+    let scale = match len {
+        1 => 100,
+        2 => 10,
+        3 => 1,
+        _ => return Err(Stop::OtherForm),
+    };
+    let rest = fraction.get(len..).ok_or(Stop::OtherForm)?;
+    Ok((Timestamp::from_millis(millis as i64 * scale), rest))
+}
+
+/// Reads a value and the quote after it.
+fn value(text: &str) -> Result<(f64, &str), Stop> {
+    let (whole, len) = digits(text, 0);
+    let (number, fraction, end) = match text.as_bytes().get(len) {
+        Some(b'.') => {
+            let (number, fraction) = digits(text.get(len + 1..).unwrap_or_default(), whole);
+            (number, fraction, len + 1 + fraction)
+        }
+        _ => (whole, 0, len),
+    };
+    // A whole number of few digits divided by a power of ten is the double next to the
+    // number that the text stands for.
+    if (1..=DIGITS).contains(&(len + fraction))
+        && let Some(rest) = text.get(end..)
+        && let Ok(rest) = after(rest, "\"")
+        && let Some(power) = POWERS.get(fraction)
+    {
+        return Ok((number as f64 / power, rest));
+    }
+    let len = memchr(b'"', text.as_bytes()).ok_or(Stop::OtherForm)?;
+    let (value, rest) = text.split_at_checked(len).ok_or(Stop::OtherForm)?;
+    match value.contains('\\') || value.chars().any(char::is_control) {
+        true => Err(Stop::OtherForm),
+        false => Ok((value.parse().unwrap_or(f64::NAN), after(rest, "\"")?)),
+    }
+}
+
+/// The number of which `before` are the digits read so far, with those at the beginning
+/// of a text, and how many these are. Of too many the number is wrong.
+fn digits(text: &str, before: u64) -> (u64, usize) {
+    let digits = text.bytes().take_while(u8::is_ascii_digit);
+    digits.fold((before, 0), |(number, len), digit| {
+        let number = number
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(digit - b'0'));
+        (number, len + 1)
+    })
+}
+
+/// The text after a beginning.
+#[inline]
+fn after<'t>(text: &'t str, beginning: &str) -> Result<&'t str, Stop> {
+    text.strip_prefix(beginning).ok_or(Stop::OtherForm)
+}
