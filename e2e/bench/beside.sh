@@ -37,7 +37,7 @@ awk -F ' *[|] *' '
     if (is_after && !(key in after)) order[++rows] = key
     if (is_after && (!(key in after) || number < after[key])) after[key] = number
     if (!is_after && (!(key in before) || number < before[key])) before[key] = number
-    unit[key] = words[2]; sub(/;$/, "", unit[key])
+    unit[key] = words[2]; sub(/[;,]$/, "", unit[key])
   }
   END {
     for (row = 1; row <= rows; row++) {
