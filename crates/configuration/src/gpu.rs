@@ -46,7 +46,7 @@ pub(super) struct Gpu {
     pub(super) metrics: Vec<Metric>,
 }
 
-/// Each poll is one query for a DCGM field: shorter intervals would flood Prometheus,
+/// Each poll is one query, or one for each DCGM field: shorter intervals would flood Prometheus,
 /// and longer ones would serve stale values.
 pub(super) type Poll = Within<500, 600_000>;
 

@@ -353,15 +353,18 @@ impl Error {
         }
     }
 
-    /// Whether the store refused the query for its content, its size or its time: it may
-    /// answer another one.
+    /// Whether the store refused the query for its content, its size or its time, or
+    /// answered a part of it: it may answer a smaller one.
     #[must_use]
     pub fn is_of_query(&self) -> bool {
         let is_refused = match self {
             Self::Status { status, cause, .. } => {
                 *cause != Cause::Path && matches!(status, 400 | 414 | 422 | 431)
             }
-            _ => self.kind() == ErrorKind::Query,
+            _ => matches!(
+                self.kind(),
+                ErrorKind::Query | ErrorKind::Partial | ErrorKind::Truncated
+            ),
         };
         is_refused || self.limit().is_some()
     }

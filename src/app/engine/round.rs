@@ -51,6 +51,7 @@ impl Engine {
         let id = client.id;
         let (local, now) = (clock::now(), self.now());
         let at = Timestamp::from_millis(local.millis() + self.server(id).skew_ms);
+        self.pipeline.start_over_if_set_back(id, now);
         for spec in &self.signals {
             if !self.pipeline.is_wanted(id, spec.id, now) {
                 measure::rests(self.metrics(), (&self.server(id).key, &spec.name));
@@ -59,12 +60,17 @@ impl Engine {
         let due = |spec: &&SignalSpec| self.is_due(id, spec, now);
         let due = self.signals.iter().filter(due);
         let due = due.map(|spec| self.read_of(id, spec, (at, now))).collect();
+        // The first answers show how large the fleet is, and one query for all fields of a
+        // large one asks too much of a Prometheus that has just started.
+        let is_known = self.server(id).last == Some(Round::Complete);
+        let takes_several = is_known && client.source.takes_several(local);
         self.server_mut(id).round = Some(Progress {
             now,
             began: Instant::now(),
             outcome: Round::Complete,
             due,
             reads: Vec::new(),
+            takes_several,
             are_one: false,
         });
         self.ask(client)
@@ -146,7 +152,7 @@ impl Engine {
             return false;
         };
         if round.reads.is_empty() {
-            self.choose(&client, &mut round);
+            self.choose(&mut round);
         }
         if round.reads.is_empty() {
             self.end(client, round.outcome);
@@ -159,16 +165,14 @@ impl Engine {
         false
     }
 
-    /// Chooses the signals that are queried next: in a small fleet, whose size is known
-    /// after a round, all whose queries differ in the name only.
-    fn choose(&self, client: &Client, round: &mut Progress) {
+    /// Chooses the signals that are queried next: in a small fleet all whose queries differ
+    /// in the name only.
+    fn choose(&self, round: &mut Progress) {
         let Some(first) = round.due.pop_front() else {
             return;
         };
         let is_large = self.is_large();
-        let is_known = self.server(client.id).rounds > 0;
-        let takes_several = is_known && client.source.takes_several(clock::now());
-        let most = match (is_large, takes_several) {
+        let most = match (is_large, round.takes_several) {
             (true, _) => SIDE_BY_SIDE,
             (false, true) => usize::MAX,
             (false, false) => 1,
@@ -187,6 +191,7 @@ impl Engine {
     /// Goes on with a query for each signal.
     pub(super) fn refused(&mut self, client: Client) -> bool {
         if let Some(round) = &mut self.server_mut(client.id).round {
+            round.takes_several = false;
             for read in round.reads.drain(..).rev() {
                 round.due.push_front(read);
             }
@@ -343,8 +348,7 @@ async fn fetch(
     });
     let queries: Vec<SignalQuery<'_>> = queries.collect();
     let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());
-    let count = client.batches.len().max(queries.len());
-    client.batches.resize_with(count, empty);
+    client.batches.resize_with(queries.len(), empty);
     for batch in &mut client.batches {
         batch.prometheus = client.id;
     }

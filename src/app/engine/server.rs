@@ -48,7 +48,9 @@ pub(super) struct Progress {
     pub(super) due: VecDeque<SignalRead>,
     /// The signals that are queried now.
     pub(super) reads: Vec<SignalRead>,
-    /// Whether one query has all of them.
+    /// Whether a query may have several signals.
+    pub(super) takes_several: bool,
+    /// Whether one query has all of `reads`.
     pub(super) are_one: bool,
 }
 
@@ -108,7 +110,7 @@ impl Sharding {
 pub(super) struct Client {
     pub(super) id: PrometheusId,
     pub(super) source: Prometheus,
-    /// One for each of the parallel queries.
+    /// One for each of the signals that are queried.
     pub(super) batches: Vec<Batch>,
 }
 

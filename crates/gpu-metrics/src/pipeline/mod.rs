@@ -179,15 +179,21 @@ impl Pipeline {
         reads.answered(signal, (now, news > 0, has_series), of_all);
     }
 
-    /// Takes a batch that answers a query over a part of that range or of the devices.
-    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
-        let of = batch.prometheus;
+    /// Forgets all samples if the clock was set back: they are of the future, and
+    /// [`Pipeline::range`] is that of a start again.
+    pub fn start_over_if_set_back(&mut self, of: PrometheusId, now: Timestamp) {
         if now.millis() + BACK_MS < self.reads_of(of).latest().millis() {
             self.store.clear();
             self.reads.iter_mut().for_each(Reads::start_over);
             self.swept = Timestamp::MIN;
             self.began = None;
         }
+    }
+
+    /// Takes a batch that answers a query over a part of that range or of the devices.
+    pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
+        let of = batch.prometheus;
+        self.start_over_if_set_back(of, now);
         self.reads_mut(of).asked(now);
         self.began.get_or_insert(now);
         self.store.advance(now);

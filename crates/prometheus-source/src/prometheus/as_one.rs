@@ -26,9 +26,10 @@ impl Prometheus {
     }
 
     /// Sends queries that differ only in their signals as one, whose answer is divided
-    /// among their batches. `now` is that of [`Self::fetch`]. `None`: the store refuses
-    /// the query for its content, its size or its time, and may answer one for each
-    /// signal.
+    /// among their batches. `now` is that of [`Self::fetch`]. `None`: a query for each
+    /// signal may be answered, because the store refuses this one for its content, its
+    /// size or its time, or answers a part of it, or because its series cannot be divided
+    /// by name.
     pub async fn fetch_as_one(
         &mut self,
         queries: &[SignalQuery<'_>],
@@ -36,7 +37,7 @@ impl Prometheus {
         batches: &mut [Batch],
     ) -> Option<Vec<Answered>> {
         self.endpoint.renew().await;
-        let _room = self.endpoint.budget().polls(1).await;
+        let _room = self.endpoint.budget().polls(2).await;
         let begun = Instant::now();
         let batches = batches.get_mut(..queries.len())?;
         let asked = self.ask_as_one(queries, now, batches).await;
@@ -58,7 +59,7 @@ impl Prometheus {
                 return Some(failures.map(answered).collect());
             }
             Err(error) => error.to_string(),
-            Ok(None) => "series of the answer have none of the requested names".to_owned(),
+            Ok(None) => "the series of several fields cannot be told apart by name".to_owned(),
         };
         if self.names.refused_several(now) {
             let source = self.address();
@@ -67,7 +68,8 @@ impl Prometheus {
         None
     }
 
-    /// Fills the batches. `None`: a series has none of the names.
+    /// Fills the batches. `None`: a series has none of the names, or two signals have one
+    /// in common.
     async fn ask_as_one(
         &mut self,
         queries: &[SignalQuery<'_>],
@@ -81,7 +83,7 @@ impl Prometheus {
         for (query, batch) in queries.iter().zip(&mut *batches) {
             batch.reset(query.spec.id, Bytes::new());
         }
-        let Some(first) = queries.first() else {
+        let (Some(first), Some(names)) = (queries.first(), places(queries)) else {
             return Ok(None);
         };
         let specs = queries.iter().map(|query| query.spec);
@@ -90,17 +92,29 @@ impl Prometheus {
         let text = text.freeze();
         let mut whole = Batch::new(first.spec.id, text.clone());
         self.decode(first, now, (&text, &[answer]), &mut whole)
-            .inspect_err(|error| self.endpoint.replicas.pass_on(error))?;
+            .inspect_err(|error| {
+                if !error.is_of_query() {
+                    self.endpoint.replicas.pass_on(error);
+                }
+            })?;
         for (query, batch) in queries.iter().zip(&mut *batches) {
             batch.reset(query.spec.id, text.clone());
         }
-        let names = (0..).zip(queries).flat_map(|(place, query)| {
-            let spellings = query::spellings(query.spec).into_iter();
-            spellings.map(move |spelling| (spelling, place))
-        });
-        let names: HashMap<String, usize> = names.collect();
         let place_of = |labels: &str| names.get(&*decode::name(labels)?).copied();
         let is_divided = whole.divide(batches, place_of);
         Ok(is_divided.then_some((text.len(), clock_skew)))
     }
+}
+
+/// The place of the query that each name belongs to, unless two queries have one in common.
+fn places(queries: &[SignalQuery<'_>]) -> Option<HashMap<String, usize>> {
+    let mut places = HashMap::new();
+    for (place, query) in queries.iter().enumerate() {
+        for name in query::spellings(query.spec) {
+            if places.insert(name, place).is_some() {
+                return None;
+            }
+        }
+    }
+    Some(places)
 }

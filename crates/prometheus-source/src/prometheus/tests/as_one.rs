@@ -148,6 +148,31 @@ async fn series_without_a_name_are_queried_by_signal() {
 }
 
 #[tokio::test]
+async fn a_part_of_an_answer_is_queried_by_signal() {
+    let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
+    let mut poll = Poll::of(&part).await;
+    assert!(poll.ask().await.is_none());
+    assert!(!poll.source.takes_several(now()));
+}
+
+#[tokio::test]
+async fn signals_with_a_name_in_common_are_queried_by_signal() {
+    let mut poll = Poll::of(TWO).await;
+    let (mut specs, now) = (fields::built_in(), now());
+    let common = specs[0].wire_names[0].clone();
+    specs[1].wire_names.push(common);
+    let queries = [&specs[0], &specs[1]].map(|spec| {
+        let minute = Duration::from_secs(60);
+        query(spec, DeviceSelection::All, now, minute)
+    });
+    let answers = poll
+        .source
+        .fetch_as_one(&queries, now, &mut poll.batches)
+        .await;
+    assert!(answers.is_none() && !poll.source.takes_several(now));
+}
+
+#[tokio::test]
 async fn names_that_are_matched_exactly_are_never_queried_together() {
     let mut settings = settings("http://localhost:1");
     settings.name_matching = NameMatching::Exact;
