@@ -1,6 +1,6 @@
 //! The series keys that were seen.
 
-use hashbrown::HashTable;
+use indexmap::IndexMap;
 
 use crate::batch::SeriesKey;
 use crate::store::SeriesId;
@@ -20,21 +20,12 @@ pub(super) enum State {
     Refused,
 }
 
-/// A key and its state. The key is in two halves because numbers of 16 bytes would be
-/// aligned to 16.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    key: [u64; 2],
-    state: State,
-}
-
 /// The keys in the order in which they were first seen. Most answers have that order, so
 /// a key is mostly the one after the key asked for before, in memory too.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    entries: Vec<Entry>,
-    /// The places of the entries, by their keys.
-    places: HashTable<u32>,
+    /// By the halves of their keys: numbers of 16 bytes would be aligned to 16.
+    states: IndexMap<[u64; 2], State>,
     /// The place after the one found last.
     next: usize,
 }
@@ -43,56 +34,29 @@ impl Known {
     /// The state of a key that was seen.
     pub(super) fn get_mut(&mut self, key: SeriesKey) -> Option<&mut State> {
         let key = halves(key);
-        let is_next = self.entries.get(self.next).is_some_and(|it| it.key == key);
-        let place = match is_next {
+        let next = self.states.get_index(self.next);
+        let place = match next.is_some_and(|(next, _)| *next == key) {
             true => self.next,
-            false => self.find(key)?,
+            false => self.states.get_index_of(&key)?,
         };
         self.next = place + 1;
-        self.entries.get_mut(place).map(|entry| &mut entry.state)
-    }
-
-    fn find(&self, key: [u64; 2]) -> Option<usize> {
-        let entries = &self.entries;
-        let is_it = |place: &u32| entries[*place as usize].key == key;
-        self.places.find(hash(key), is_it).map(|it| *it as usize)
+        self.states.get_index_mut(place).map(|(_, state)| state)
     }
 
     /// Adds a key that was not seen before.
     pub(super) fn add(&mut self, key: SeriesKey, state: State) {
-        let key = halves(key);
-        self.entries.push(Entry { key, state });
-        self.next = self.entries.len();
-        self.index(self.entries.len() - 1);
-    }
-
-    /// Makes an entry known by its key.
-    fn index(&mut self, place: usize) {
-        let entries = &self.entries;
-        let hash_of = |place: &u32| hash(entries[*place as usize].key);
-        if let Ok(place) = u32::try_from(place) {
-            self.places.insert_unique(hash_of(&place), place, hash_of);
-        }
+        self.states.insert(halves(key), state);
+        self.next = self.states.len();
     }
 
     /// Keeps the keys whose state is wanted.
-    pub(super) fn retain(&mut self, mut is_wanted: impl FnMut(&State) -> bool) {
-        let before = self.entries.len();
-        self.entries.retain(|entry| is_wanted(&entry.state));
-        if self.entries.len() < before {
-            self.places.clear();
-            (0..self.entries.len()).for_each(|place| self.index(place));
-        }
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&State) -> bool) {
+        self.states.retain(|_, state| is_wanted(state));
     }
 }
 
 fn halves(key: SeriesKey) -> [u64; 2] {
     [(key.0 >> 64) as u64, key.0 as u64]
-}
-
-/// A series key is a keyed hash already, so it is not hashed again.
-fn hash([high, low]: [u64; 2]) -> u64 {
-    high ^ low
 }
 
 #[cfg(test)]
