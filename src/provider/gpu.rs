@@ -12,6 +12,7 @@ use super::memo::Memo;
 use super::{
     CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, ValuesOf, Which,
 };
+use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
 use findings::{Report, source};
 use gpu_metrics::external::ExternalMetrics;
@@ -308,9 +309,15 @@ fn list(
     let (start, objects) = table.within(namespace);
     lookup.allow((objects.len() * selector.requirements().len()) as u64)?;
     let everything = selector.is_everything();
+    // The pods of a workload follow each other and share one label set.
+    let mut before: Option<(&Labels, bool)> = None;
+    let mut is_chosen = |labels| match before {
+        Some((known, matches)) if known.is_copy_of(labels) => matches,
+        _ => before.insert((labels, selector.matches(labels))).1,
+    };
     let chosen = (start..)
         .zip(objects)
-        .filter(|(_, object)| everything || selector.matches(&object.labels));
+        .filter(|(_, object)| everything || is_chosen(&object.labels));
     let mut any = false;
     let mut item = |object: &Object, value: Option<Value>| {
         if let Some(value) = value {

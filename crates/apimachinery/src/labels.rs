@@ -61,6 +61,13 @@ impl Labels {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
+    /// Whether both are copies of one set. Two sets that were made separately are none,
+    /// even if they are equal.
+    #[must_use]
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether no other copy of this set exists: a pool of sets may drop it.
     #[must_use]
     pub fn is_unshared(&self) -> bool {

@@ -1,11 +1,12 @@
 //! 50,000 autoscalers for some minutes: `make soak`.
 //!
 //! A real Prometheus scrapes the exporters of 10,000 GPUs, and a real kube-apiserver has
-//! their pods; each second a GPU goes to a new pod, and its former pod ends. The questions come at a
-//! constant rate, as the aggregator of a kube-apiserver passes them on, and are measured
-//! from the time at which they are due. Then 200 tenants ask as fast as they can. At the
+//! their pods; each second a pod ends, and a new one with its label gets its GPUs, so the
+//! numbers of pods and series stay. The questions come at a constant rate, as the aggregator
+//! of a kube-apiserver passes them on, and are measured from the time at which they are due. Then 200 tenants ask as fast as they can. At the
 //! end the questions go through kube-apiserver, at rising rates.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -172,22 +173,23 @@ impl Outcome {
     }
 }
 
-/// Each second another GPU goes to a new pod, and the pod that held it is deleted. Without
-/// a kubelet that pod stays terminating, and is no longer served.
-async fn replace_pods(
-    api: Api,
-    controls: Arc<Controls>,
-    held: Vec<(usize, String, String, String)>,
-) {
-    for (number, (device, namespace, pod, node)) in held.into_iter().enumerate() {
+/// A pod by namespace, name and node, with the devices that it holds alone.
+type Held = BTreeMap<(String, String, String), Vec<usize>>;
+
+/// Each second a pod is deleted, and a new one with the same label gets its devices.
+async fn replace_pods(api: Api, controls: Arc<Controls>, held: Held) {
+    for (number, ((namespace, pod, node), devices)) in held.into_iter().enumerate() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
         api.delete(&path).await;
         let name = format!("new-{number}");
         let since = cluster_state::clock::now();
-        let body = gpu_pod(&name, &node);
+        let mut body = gpu_pod(&name, &node);
+        body["metadata"]["labels"]["app.kubernetes.io/name"] = pod.into();
         api.run_pods(vec![(namespace.clone(), body)], since).await;
-        controls.reassign(device, &namespace, &name);
+        for device in devices {
+            controls.reassign(device, &namespace, &name);
+        }
     }
 }
 
@@ -253,8 +255,8 @@ fn flood(questions: &Arc<Questions>) -> JoinSet<()> {
     tenants
 }
 
-/// The GPUs that pods hold alone, with namespace, pod and node.
-fn held(exporters: &Exporters) -> Vec<(usize, String, String, String)> {
+/// The pods that hold devices alone.
+fn held(exporters: &Exporters) -> Held {
     let fleet = &exporters.fleet;
     let epoch = fleet.scenario().epoch;
     let truth = fleet.inventory(epoch);
@@ -263,14 +265,16 @@ fn held(exporters: &Exporters) -> Vec<(usize, String, String, String)> {
         let pod = pods.find(|pod| *pod.namespace == *namespace && *pod.name == *name)?;
         pod.node.as_deref().map(str::to_owned)
     };
-    let of = |device: usize| {
+    let mut held = Held::new();
+    for device in 0..fleet.devices().len() {
         let holders = fleet.holders(device, epoch);
-        let [holder] = &holders[..] else { return None };
+        let [holder] = &holders[..] else { continue };
         let (namespace, pod) = (holder.namespace.to_string(), holder.pod.to_string());
-        let node = node(&namespace, &pod)?;
-        Some((device, namespace, pod, node))
-    };
-    (0..fleet.devices().len()).filter_map(of).collect()
+        if let Some(node) = node(&namespace, &pod) {
+            held.entry((namespace, pod, node)).or_default().push(device);
+        }
+    }
+    held
 }
 
 /// Lets the group list metrics.
@@ -316,9 +320,9 @@ async fn fifty_thousand_autoscalers() {
             .ok_or(format!("{found} of {devices}"))
     });
     let held = held(&exporters);
-    let mut pods: Vec<(String, String)> =
-        held.iter().map(|it| (it.1.clone(), it.2.clone())).collect();
-    pods.dedup();
+    let pods: Vec<(String, String)> = (held.keys())
+        .map(|(namespace, pod, _)| (namespace.clone(), pod.clone()))
+        .collect();
     let (certificate, key) = plane.front_proxy_client();
     let proxy = identity((&certificate, &key));
     let questions = Arc::new(Questions::new(port, &proxy, CONNECTIONS, pods.clone()));
@@ -327,9 +331,7 @@ async fn fifty_thousand_autoscalers() {
     let of_server = ["queries", "reviews", "CPU", "resident"];
     head(&[&["minute"], &OUTCOME[..], &of_server].concat());
     let api = Api::connect(&plane).await;
-    // The last pods, which autoscalers ask for as for all others.
-    let last = held.into_iter().rev().collect();
-    let replaced = tokio::spawn(replace_pods(api, Arc::clone(&exporters.controls), last));
+    let replaced = tokio::spawn(replace_pods(api, Arc::clone(&exporters.controls), held));
     for number in 1..=minutes() {
         minute(&number.to_string(), &server, &questions).await;
     }
