@@ -1,8 +1,8 @@
 //! Faults of a cluster or a file, each with a stable code and a remedy.
 //!
-//! Pure: objects and snapshots in, findings out. `kubectl_gpu_metrics::inspect` reads
-//! the objects, for `check` and for the running server. What a code means stands in
-//! its page under `docs/checks`, which is part of the program.
+//! Checks are pure functions from objects and snapshots to findings.
+//! `kubectl_gpu_metrics::inspect` reads the objects, for `check` and for the running server. The
+//! page of a code under `docs/checks` explains it; the program contains the pages.
 
 mod asked;
 mod availability;
@@ -32,7 +32,7 @@ use codes::Code;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Information that needs no action.
     Info,
     /// Works, but not as it should, or not for long.
     Warning,
@@ -70,7 +70,7 @@ fn kubectl(subcommand: &str, object: &Value) -> String {
 pub struct Finding {
     /// `GM504`.
     pub code: &'static str,
-    /// Usually the code's own.
+    /// Usually the severity of the code.
     pub severity: Severity,
     /// `Kind namespace/name`, or `File path`.
     pub object: String,
@@ -190,7 +190,7 @@ impl Report {
         })
     }
 
-    /// Escapes texts about the cluster and its data, which contain foreign names.
+    /// Escapes names from the cluster and its data, which may contain control characters.
     pub fn make_plain(&mut self) {
         for it in &mut self.findings {
             for text in [&mut it.object, &mut it.message, &mut it.remedy] {
