@@ -109,7 +109,7 @@ fn a_saw_tooth_is_smoothed_by_the_stabilisation_or_followed_without() {
         &pods("50"),
         &json!({"scaleDown": {"stabilizationWindowSeconds": 0}}),
     );
-    // Measured as the first one: its own window has no flaps.
+    // Measured with the first autoscaler's window: its own window of 0 has no flaps.
     let hasty = measure(&stable, &past, &run(&hasty, &past));
     assert_eq!(hasty.flaps, 18, "{hasty:?}");
     assert!(hasty.gpu_hours < smooth.gpu_hours);

@@ -23,7 +23,7 @@ const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 /// Time from the order of a replica to its first work.
 const READY_AFTER: Duration = Duration::from_secs(20);
 
-/// A target of half of each GPU of each pod.
+/// A Pods metric with this target, in percent of each GPU.
 fn pods(target: &str) -> Value {
     json!({"type": "Pods", "pods": {
         "metric": {"name": "gpu_memory_utilization"},
@@ -97,7 +97,7 @@ fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
         .collect()
 }
 
-/// At a price of 2 for a GPU hour.
+/// The figures at a price of 2 for a GPU hour.
 fn measure(plan: &Plan, past: &Past, ticks: &[Tick]) -> Figures {
     trial(plan, past).figures(ticks, Some(2.0))
 }
