@@ -47,7 +47,7 @@ fn commands(demo: &Program) -> Vec<String> {
     })
 }
 
-/// Ends it as a terminal or a supervisor does.
+/// Ends it with a signal, as a terminal or a supervisor does.
 fn end_by(demo: Program, signal: &str) {
     let port = port(&demo);
     // A connected client does not delay the end.
