@@ -1,7 +1,7 @@
 //! Every served value as one PromQL expression.
 //!
-//! This is the definition of the product's values in another language. An expression
-//! consists of these parts:
+//! The expressions define the server's values in another language. An expression consists
+//! of these parts:
 //!
 //! 1. *Readings* of a field: of each series the newest sample, if it is valid
 //!    by its range and younger than F. A pair of vectors, values and sample
@@ -46,7 +46,7 @@ impl Readings {
         }
     }
 
-    /// Both kinds of readings; no series has both.
+    /// Both sets of readings; no series is in both.
     fn or(&self, other: &Self) -> Self {
         Self {
             values: format!("({} or {})", self.values, other.values),
@@ -81,7 +81,7 @@ struct Field {
     range: Range,
 }
 
-/// Which samples are readings.
+/// The values of samples that are readings.
 enum Range {
     Percent,
     Ratio,
@@ -144,16 +144,16 @@ fn ratio(field: &str) -> String {
     format!("100 * clamp_max((({field}) >= 0) <= 1.2, 1)")
 }
 
-/// `to` gets the value of each existing label of `from`; the last one wins.
+/// Copies the value of each existing label of `from` to `to`; the last one wins.
 fn relabelled(vector: &str, to: &str, from: &[&str]) -> String {
     from.iter().fold(vector.to_owned(), |inner, label| {
         format!("label_replace({inner}, \"{to}\", \"$1\", \"{label}\", \"(.+)\")")
     })
 }
 
-/// Canonical labels: each more specific label overrides the previous ones, which is
-/// the union of the schemes in one pass. The exporter's own pod may remain as `po`:
-/// it is no GPU pod in [`POD_STARTED`].
+/// Canonical labels: each more specific label overrides the previous ones, so one pass
+/// covers all schemes. The exporter's own pod may remain as `po`, but [`POD_STARTED`] does
+/// not count it as a GPU pod.
 fn canonical(vector: &str) -> String {
     let device = relabelled(vector, "uuid", &["UUID"]);
     let device = relabelled(&device, "gpu_i_id", &["GPU_I_ID"]);
@@ -166,9 +166,8 @@ fn canonical(vector: &str) -> String {
     relabelled(&namespace, "po", &["pod", "pod_name", "exported_pod"])
 }
 
-/// The node: the series' own label takes precedence over the pod's node (`pn`), and
-/// the host in `instance`, where managed collection puts a node's name, is the last
-/// choice.
+/// The node. The series' own label takes precedence over the pod's node (`pn`). The last
+/// choice is the host in `instance`, where managed collection puts a node's name.
 fn with_node(vector: &str) -> String {
     let from_pod = relabelled(vector, "n", &["pn"]);
     let from_target = format!(
@@ -214,7 +213,7 @@ impl Dialect {
         FIELDS.iter().flat_map(of_field).chain([pods]).collect()
     }
 
-    /// A percentage of whole cards, or a ratio on MIG instances.
+    /// Percentages of whole cards, and ratios of MIG instances.
     fn utilization(percent: &Field, of_instances: &Field) -> Readings {
         let whole = percent.readings();
         let instances = of_instances.readings();
@@ -222,8 +221,8 @@ impl Dialect {
         whole.or(&instances.map(|vector| with(vector, "gpu_i_id")))
     }
 
-    /// Devices of which, at an instant of a window, one series has a reading of a field and
-    /// another one's newest sample is none: an expression for each field.
+    /// An expression for each field: devices with two series at an instant of a window, of
+    /// which one has a reading and the other's newest sample is not a reading.
     pub(crate) fn disagreeing(&self, instants: i64) -> Vec<String> {
         let step_ms = self.step_ms;
         let over = format!("[{}ms:{step_ms}ms]", instants * step_ms - 1);
@@ -413,8 +412,8 @@ impl Dialect {
         format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
     }
 
-    /// Devices whose newest lines include one that names a pod. If only pods' lines
-    /// count, all devices.
+    /// Devices whose newest lines include one that names a pod; all devices, if only lines
+    /// of pods count.
     fn claims(&self, readings: &Readings, view: &View) -> String {
         if !matches!(view, View::Nodes | View::Cluster) {
             return self.devices(readings, view);
