@@ -1,5 +1,5 @@
-//! Requests over HTTPS with the identity of a kubeconfig or a front proxy, on
-//! persistent connections: a kubectl for each would take longer than the measured
+//! Requests over HTTPS with the identity of a kubeconfig or a front proxy, on persistent
+//! connections. A kubectl process for each request would take longer than the measured
 //! time.
 
 use std::collections::BTreeSet;

@@ -371,7 +371,7 @@ impl<'a> Comparison<'a> {
 pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), Value> {
     let mut values = BTreeMap::new();
     for (index, metric) in snapshot.metrics().iter().enumerate() {
-        // One value for the cluster, whatever the object.
+        // One value for the cluster, the same for every object.
         let of_objects = metric.measure != Measure::OriginalAverage;
         for (kind, table) in snapshot
             .layout()

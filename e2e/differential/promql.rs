@@ -3,26 +3,24 @@
 //! The expressions define the server's values in another language. An expression consists
 //! of these parts:
 //!
-//! 1. *Readings* of a field: of each series the newest sample, if it is valid
-//!    by its range and younger than F. A pair of vectors, values and sample
-//!    times, under canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for
-//!    the device, `ns` and `po` for the pod. Expressions name a field's readings many
-//!    times, so Prometheus evaluates them once, at each instant ([`Dialect::sources`]).
-//!    Another Prometheus has the results as series, and the rest is asked of it.
-//! 2. A *view* keeps what counts for a kind of object and adds the labels
-//!    that name it ([`Dialect::placed`]). DCGM's series do not tell when a pod
-//!    started: `pod_started` replaces the pod watch, as kube-state-metrics would
-//!    export it, with a label for each owner. Groups count a reading for the pod in
-//!    its labels, even after the pod is deleted, until a newer line of the same
-//!    target names another holder.
-//! 3. One reading per device and object: the newest, of equally new ones the
-//!    larger ([`newest`]); a card's own only while none of its MIG instances
-//!    has one.
-//! 4. The formula over the instants of a subquery ([`Dialect::expression`]),
-//!    asked at the last instant of the window.
+//! 1. *Readings* of a field: the newest sample of each series, if it is in the valid range
+//!    and younger than F. They are a pair of vectors, values and sample times, under
+//!    canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for the device, `ns` and `po`
+//!    for the pod. Expressions name a field's readings many times, so Prometheus evaluates
+//!    them once, at each instant ([`Dialect::sources`]). A second Prometheus has the
+//!    results as series, and evaluates the other parts.
+//! 2. A *view* keeps the readings that count for a kind of object and adds the labels that
+//!    identify the object ([`Dialect::placed`]). DCGM's series do not contain the start of
+//!    a pod: `pod_started` replaces the pod watch, as kube-state-metrics would export it,
+//!    with a label for each owner. Groups count a reading for the pod in its labels, even
+//!    after the pod is deleted, until a newer line of the same target names another holder.
+//! 3. One reading per device and object: the newest one, or the larger one of equally new
+//!    ones ([`newest`]). A card's reading counts only while no MIG instance of it has one.
+//! 4. The formula over the instants of a subquery ([`Dialect::expression`]), evaluated at
+//!    the last instant of the window.
 //!
-//! Prometheus 2 includes the left end of the window, the product excludes it: the
-//! window is a millisecond shorter here.
+//! Prometheus 2 includes the left end of the window, and the server excludes it: the window
+//! in expressions is therefore a millisecond shorter.
 
 mod view;
 

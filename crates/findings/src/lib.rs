@@ -132,13 +132,13 @@ pub struct Skipped {
     pub reason: String,
     /// The missing right, or another remedy.
     pub remedy: String,
-    /// The codes that are not checked, as far as it is known; not serialized.
+    /// The codes that are not checked, if they are known; not serialized.
     #[serde(skip)]
     pub codes: BTreeSet<&'static str>,
 }
 
 impl Skipped {
-    /// A check of no known code.
+    /// A skipped check without codes.
     pub fn new(
         what: impl Into<String>,
         reason: impl Into<String>,
@@ -165,7 +165,7 @@ impl Skipped {
 /// The findings, and the checks that could not be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What is wrong.
+    /// The faults that were found.
     pub findings: Vec<Finding>,
     /// The checks that could not be made.
     pub skipped: BTreeSet<Skipped>,

@@ -1,4 +1,4 @@
-//! The truth beside the data: the exact state, and how far samples may deviate from it
+//! The true state beside the data, and the bound of the deviation of samples
 //! (docs/exporter.md, "Scenarios").
 
 use std::cmp::Reverse;

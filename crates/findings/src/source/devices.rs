@@ -46,7 +46,7 @@ const GRACE_MS: i64 = 120_000;
 #[derive(Default)]
 struct Device<'s> {
     is_mig: bool,
-    /// A GPU whose MIG instances are reported in its place.
+    /// Whether it is a GPU that has MIG instances.
     has_instances: bool,
     /// Whether a row names a pod other than the exporter's own.
     named: bool,

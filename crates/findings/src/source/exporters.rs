@@ -17,7 +17,7 @@ use gpu_metrics::targets::{JobId, TargetId};
 /// `DCGM_EXPORTER_INTERVAL`).
 const EXPORTER_MS: i64 = 30_000;
 
-/// How long a change of a unit is reported, milliseconds.
+/// Milliseconds for which a change of a unit is reported.
 const UNIT_CHANGE_MS: i64 = 3_600_000;
 
 /// The most objects of a kind without a sum that are checked: a check reads all their GPUs.

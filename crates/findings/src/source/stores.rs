@@ -39,8 +39,8 @@ pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Prometheus' clock against the server's, and targets whose times differ from those of
-/// the others of their job.
+/// Findings about the difference of Prometheus' clock from the server's, and about targets
+/// whose times differ from those of other targets of their job.
 pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
     let mut found = Vec::new();

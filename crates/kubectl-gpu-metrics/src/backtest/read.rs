@@ -31,10 +31,10 @@ const LEAST_POINTS: usize = 60;
 /// The most readings held at a time, 256 MiB. With more series each query covers a shorter range.
 const MOST_CELLS: usize = 1 << 26;
 
-/// Assumed where no data shows how long replicas take to start.
+/// Assumed if no data shows how long replicas take to start.
 const READY_AFTER: Duration = Duration::from_secs(60);
 
-/// Assumed where no data shows the scrape interval.
+/// Assumed if no data shows the scrape interval.
 const STEP: Duration = Duration::from_secs(15);
 
 /// Scrapes are counted over this range, 1 ms short: a range may include both its ends.

@@ -56,7 +56,7 @@ fn cause(rows: &[Row]) -> Option<&str> {
     reasons.next().filter(|_| !is_known)
 }
 
-/// The number of rows, and of those without known GPUs.
+/// The number of rows, and the number of those without known GPUs.
 fn status(rows: &[Row], page: &str, place: &str) -> String {
     let idle = rows.iter().filter_map(|row| row.idle);
     let known = idle.clone().count();

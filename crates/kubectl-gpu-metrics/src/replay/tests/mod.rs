@@ -1,4 +1,4 @@
-//! Demands whose replicas can be computed by hand, and the reading of data and
+//! Demands whose replicas can be computed by hand, and tests of reading data and
 //! manifests.
 
 mod closed_forms;
@@ -64,8 +64,7 @@ fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
     }
 }
 
-/// Windows of four readings, four seconds: at a sync they contain only the current
-/// load.
+/// The window of four readings, four seconds: at a sync it contains only the current load.
 static SETTINGS: LazyLock<(Policy, ControllerFlags)> = LazyLock::new(|| {
     let policy = Policy {
         window: Some(Duration::from_secs(4)),

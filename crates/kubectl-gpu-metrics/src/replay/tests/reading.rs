@@ -87,7 +87,7 @@ fn a_gap_in_the_readings_of_a_pod_is_no_idleness() {
     ];
     let (past, _) = gathered(&rows);
     let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
-    // At 1, half of the GPUs have no reading; at 3, one is gone.
+    // At 1, half of the GPUs have no reading; at 3, one pod has ended.
     assert_eq!(known, [true, false, true, true]);
     assert_eq!(past.moments[3].demand, Some(0.5));
 }
