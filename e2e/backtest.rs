@@ -1,4 +1,4 @@
-//! `backtest` with the past of a real Prometheus.
+//! `backtest` with the recorded data of a real Prometheus.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{End, Program};
 use crate::prometheus::{Engine, Storage, blocks};
 
-/// A midnight, and two days from it, a reading a minute.
+/// The start, a midnight, and two days of readings, one each minute.
 const START: i64 = 1_700_006_400;
 const MINUTES: i64 = 2 * 24 * 60;
 
@@ -50,7 +50,7 @@ fn lines(with_owners: bool) -> String {
         for (minute, at) in minutes() {
             let percent = match pod < pods(minute) {
                 true => (100.0 * demand(minute) / pods(minute) as f64).to_string(),
-                // A block has no marker for a series that ended.
+                // A block has no staleness marker for a series that ended.
                 false => "NaN".to_owned(),
             };
             writeln!(out, "DCGM_FI_DEV_MEM_COPY_UTIL{labels} {percent} {at}").unwrap();
@@ -78,7 +78,7 @@ fn lines(with_owners: bool) -> String {
     out
 }
 
-/// A Prometheus with that past.
+/// A Prometheus with the recorded series.
 async fn recorded(with_owners: bool) -> Engine {
     let storage = Storage::new();
     blocks(&storage, &lines(with_owners), |out| {
@@ -96,7 +96,7 @@ fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_days_of_a_real_prometheus_are_tried_and_told_in_three_ways() {
+async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_formats() {
     let prometheus = recorded(true).await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("hpa.yaml");
@@ -114,9 +114,9 @@ async fn two_days_of_a_real_prometheus_are_tried_and_told_in_three_ways() {
     // (16 × 14 + 8 × 10) hours a day.
     let hours = report["recorded"]["gpuHours"].as_f64().unwrap();
     assert!((hours - 608.0).abs() < 2.0, "{report}");
-    // Twelve replicas by day, one at night: 12 × 12 + 12 × 1 hours a day. A little
-    // more is for the stabilisation in the evening, and in the morning for windows of
-    // four minutes, which still contain too few replicas.
+    // Twelve replicas by day, one at night: 12 × 12 + 12 × 1 hours a day. The
+    // stabilisation adds a little in the evening. In the morning, windows of four minutes
+    // add a little, because they still contain readings of too few replicas.
     let hours = report["simulated"]["gpuHours"].as_f64().unwrap();
     assert!((312.0..326.0).contains(&hours), "{report}");
     assert_eq!(report["simulated"]["cost"].as_f64().unwrap(), 2.0 * hours);
@@ -174,7 +174,7 @@ async fn two_days_of_a_real_prometheus_are_tried_and_told_in_three_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_owners_names_tell_and_what_is_too_short_is_refused() {
+async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_refused() {
     let prometheus = recorded(false).await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("hpa.yaml");

@@ -40,7 +40,7 @@ fn configured(yaml: &str) -> (End, String) {
 }
 
 #[test]
-fn a_wrong_command_line_is_refused_with_what_to_write() {
+fn a_wrong_command_line_is_refused_with_the_remedy() {
     let range = "write a whole number";
     for (arguments, words) in [
         (
@@ -80,7 +80,7 @@ fn a_wrong_command_line_is_refused_with_what_to_write() {
     }
 }
 
-/// Each message is tested in the crate `configuration`.
+/// The crate `configuration` tests each message.
 #[test]
 fn a_wrong_configuration_is_shown_with_its_file_and_line() {
     for (yaml, words) in [

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::controlplane::ControlPlane;
 
-/// The name of an existing release of prometheus-adapter.
+/// The name of a release, which prometheus-adapter had before.
 const RELEASE: &str = "prometheus-adapter";
 const NAMESPACE: &str = "monitoring";
-/// Names that the chart makes of it: the old ones, except for the Deployment.
+/// Names that the chart gives its objects: the old ones, except for the Deployment.
 const FULL: &str = RELEASE;
 const DEPLOYMENT: &str = "prometheus-adapter-gpu-metrics-apiserver";
 
@@ -71,7 +71,7 @@ fn run<S: AsRef<std::ffi::OsStr>>(
     arguments: &[S],
     kubeconfig: Option<&Path>,
 ) -> Result<String, String> {
-    // It uses no files of the user.
+    // Helm uses no files of the user.
     let home = tempfile::tempdir().unwrap();
     let nowhere = home.path().join("no.kubeconfig");
     let output = Command::new(helm())
@@ -95,7 +95,7 @@ fn adapter() -> PathBuf {
     root().join("e2e/chart/adapter")
 }
 
-/// Installs it as `RELEASE` in `NAMESPACE`.
+/// Installs the stand-in as `RELEASE` in `NAMESPACE`.
 pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
     let chart = adapter();
     let install = ["install", RELEASE, chart.to_str().unwrap()];
@@ -127,7 +127,7 @@ fn render(name: &str) -> Vec<Value> {
     try_render(name, &[]).unwrap_or_else(|said| panic!("{name}: {said}"))
 }
 
-/// Helm's error for it.
+/// Helm's error for a fixture and settings.
 fn refusal(name: &str, settings: &[&str]) -> String {
     match try_render(name, settings) {
         Err(said) => said,

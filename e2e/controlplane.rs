@@ -1,10 +1,9 @@
 //! A real control plane for a test: etcd and kube-apiserver, and optionally the
 //! controllers, the scheduler and a KWOK node that runs any pod.
 //!
-//! Authorities and identities are made by the test ([`authority`]), the programs come
-//! from `make controlplane` ([`parts`]), each runs as a child with its log in a
-//! folder of its own ([`process`]), and a watchman process ends them if the test
-//! itself is killed.
+//! The test makes the authorities and identities ([`authority`]). The programs come from
+//! `make controlplane` ([`parts`]). Each runs as a child with its log in its own folder
+//! ([`process`]), and a watchman process ends them if the test itself is killed.
 
 pub(crate) mod authority;
 mod kubectl;
@@ -68,9 +67,9 @@ pub(crate) struct ControlPlane {
     authorities: Authorities,
     kubeconfig: PathBuf,
     credentials: AtomicU32,
-    /// A test has stopped a part, or replaced an authority: it is lent to no other.
+    /// Whether a test stopped a part or replaced an authority: no other test may use it then.
     is_broken: AtomicBool,
-    /// The last two end after all of the above, in this order.
+    /// The last two fields end after all of the above, in this order.
     watchman: Watchman,
     dir: TempDir,
 }
@@ -155,7 +154,7 @@ impl ControlPlane {
             &["get", "node", "gpu-node-0", "-o", ready],
             "True",
         )?;
-        // A controller creates it.
+        // A controller creates the ServiceAccount.
         let account = ["get", "serviceaccount", "default", "-o", "name"];
         self.await_words("the controllers", &account, "serviceaccount/default")
     }
@@ -222,8 +221,8 @@ impl ControlPlane {
         started.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Keeps the objects of now, for [`Self::restore_objects`]. kube-apiserver restarts,
-    /// because the files of etcd are complete only when it does not run.
+    /// Keeps a copy of the current objects, for [`Self::restore_objects`]. kube-apiserver
+    /// restarts, because the files of etcd are complete only while etcd is stopped.
     pub(crate) fn keep_objects(&self) {
         self.with_etcd_stopped(copy);
         self.start_apiserver();
@@ -238,8 +237,8 @@ impl ControlPlane {
         });
     }
 
-    /// Stops kube-apiserver and etcd, does something with etcd's data and the folder of
-    /// the kept ones, and starts etcd again.
+    /// Stops kube-apiserver and etcd, calls `change` with etcd's folder and the folder of
+    /// the copy, and starts etcd again.
     fn with_etcd_stopped(&self, change: impl Fn(&Path, &Path) -> std::io::Result<()>) {
         self.stop_apiserver();
         let dir = self.dir.path();
@@ -263,7 +262,7 @@ impl ControlPlane {
     }
 
     /// Makes kube-apiserver publish another authority of the front proxy beside the
-    /// current one, without a restart: it follows its files.
+    /// current one. A restart is not needed, because kube-apiserver follows its files.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
         self.is_broken.store(true, Ordering::Relaxed);
         let next = self.authorities.trust_another_front_proxy();

@@ -47,7 +47,7 @@ fn commands(demo: &Program) -> Vec<String> {
     })
 }
 
-/// Ends it as a terminal or a supervisor does.
+/// Ends it with a signal, as a terminal or a supervisor does.
 fn end_by(demo: Program, signal: &str) {
     let port = port(&demo);
     // A connected client does not delay the end.
@@ -226,7 +226,7 @@ fn only_the_owner_reads_what_it_leaves_in_the_directory() {
 }
 
 #[test]
-fn the_configuration_it_writes_is_one_it_reads() {
+fn the_program_reads_the_configuration_that_it_writes() {
     let dir = TempDir::new().unwrap();
     let mut first = demo();
     first.arg("--dir").arg(dir.path().join("first"));
@@ -243,7 +243,7 @@ fn the_configuration_it_writes_is_one_it_reads() {
 }
 
 #[test]
-fn a_temporary_directory_goes_with_the_demonstration() {
+fn a_temporary_directory_is_removed_with_the_demonstration() {
     for signal in ["INT", "TERM"] {
         let parent = TempDir::new().unwrap();
         let mut command = demo();
@@ -300,14 +300,14 @@ fn a_start_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn nobody_reading_along_does_not_disturb_it() {
+fn an_output_without_a_reader_does_not_stop_it() {
     let dir = TempDir::new().unwrap();
     let mut command = demo();
     command.arg("--dir").arg(dir.path());
     let demo = Program::start_unheard(command);
     let kubeconfig = dir.path().join("kubeconfig");
     let kubectl = Kubectl { kubeconfig };
-    // It has found its first values, and its output is not read.
+    // The first values exist, and no process reads the output.
     let path =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
     eventually("the first values", START, || {
@@ -321,7 +321,7 @@ fn nobody_reading_along_does_not_disturb_it() {
 }
 
 #[test]
-fn a_log_that_no_person_sees_has_no_colours() {
+fn a_log_that_is_no_terminal_has_no_colours() {
     let dir = TempDir::new().unwrap();
     let config = dir.path().join("own.yaml");
     std::fs::write(&config, "rules: [{seriesQuery: up}]").unwrap();
@@ -334,7 +334,7 @@ fn a_log_that_no_person_sees_has_no_colours() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_not_written_over() {
+fn a_file_that_already_exists_is_not_overwritten() {
     let dir = TempDir::new().unwrap();
     let config = dir.path().join("config.yaml");
     std::fs::write(&config, "gpu: {window: 2m}").unwrap();

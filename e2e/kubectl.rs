@@ -59,7 +59,7 @@ impl Kubectl {
             return Answer::Body(String::from_utf8(output.stdout).unwrap());
         }
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // kubectl has this code only from a Status that it could read.
+        // kubectl prints this code only for a Status that it could parse.
         match said.strip_prefix("Error from server (NotFound): ") {
             Some(message) => Answer::NotFound(message.trim().to_owned()),
             None => Answer::Other(said),

@@ -1,4 +1,4 @@
-//! The manifests as built by kubectl's kustomize, and that they match the program.
+//! The manifests as built by kubectl's kustomize, and whether they match the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -45,7 +45,7 @@ fn args(objects: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
+fn the_apiservices_are_those_of_the_server_and_have_no_bundle_yet() {
     let objects = built("manifests");
     let services = of(&objects, "APIService");
     assert_eq!(services.len(), APISERVICES.len());
@@ -63,7 +63,7 @@ fn the_apiservices_are_those_the_server_looks_after_and_trust_nobody_so_far() {
     assert_eq!(ports[0]["port"], 443);
 }
 
-/// The chart's tests have the other rights: the manifests are its objects.
+/// The chart's tests check the other rights, because the manifests equal its objects.
 #[test]
 fn the_inventory_is_read_and_nothing_else() {
     let objects = built("manifests");
@@ -75,13 +75,13 @@ fn the_inventory_is_read_and_nothing_else() {
 }
 
 #[test]
-fn the_pod_may_do_nothing_it_need_not() {
+fn the_pod_has_only_the_privileges_that_it_needs() {
     for folder in ["manifests", "certs/cert-manager"] {
         let objects = built(folder);
         let spec = &one(&objects, "Deployment", NAME)["spec"];
         assert_eq!(spec["replicas"], 2);
         let pod = &spec["template"]["spec"];
-        // The group of mounted keys.
+        // The group that may read mounted keys.
         assert_eq!(pod["securityContext"], json!({"fsGroup": 10001}));
         let container = &pod["containers"][0];
         let wanted = json!({

@@ -1,4 +1,4 @@
-//! The manual: every block that can run is run, in the environment of its subject.
+//! The manual: runs every block that can run, in the environment of its subject.
 //!
 //! The fence gives the kind of a block: `sh` runs in the demonstration; `sh fails`
 //! does too, and prints the next indented line of the page; `yaml` is an object, a
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::controlplane::{ControlPlane, Extent, parts};
 use crate::program::Program;
 
-/// Pages and sections whose commands other tests run, in separate clusters.
+/// Pages and sections whose commands other tests run in separate clusters.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("docs/install.md", "With manifests"),
     ("docs/migrate/prometheus-adapter.md", "Helm: there"),
@@ -273,7 +273,7 @@ fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
 }
 
 #[test]
-fn the_page_of_the_charts_values_is_what_values_yaml_says() {
+fn the_page_of_the_charts_values_equals_values_yaml() {
     let page = fs::read_to_string(root().join("docs/chart-values.md")).unwrap();
     let script = root().join("docs/chart-values.sh");
     let values = root().join("charts/gpu-metrics-apiserver/values.yaml");
@@ -288,7 +288,7 @@ fn the_page_of_the_charts_values_is_what_values_yaml_says() {
 }
 
 #[test]
-fn the_page_of_the_command_line_is_what_the_program_says() {
+fn the_page_of_the_command_line_equals_the_programs_help() {
     let page = fs::read_to_string(root().join("docs/command-line.md")).unwrap();
     let script = root().join("docs/command-line.sh");
     let program = env!("CARGO_BIN_EXE_gpu-metrics-apiserver");

@@ -59,8 +59,8 @@ pub(crate) fn origin(url: &str) -> &str {
     url.split_once('?').map_or(url, |(origin, _)| origin)
 }
 
-/// Opens pages in turn. Each must be complete, without complaints and violations, and
-/// every link on it must lead to a page.
+/// Opens pages in turn. Each must be complete, without console errors and accessibility
+/// violations, and every link on it must lead to a page.
 pub(crate) fn inspect(browser: &Browser, origin: &str, pages: &[&str]) {
     let mut asked = BTreeSet::new();
     for page in pages {
@@ -91,7 +91,7 @@ pub(crate) fn inspect(browser: &Browser, origin: &str, pages: &[&str]) {
 }
 
 #[test]
-fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
+fn every_page_of_the_demonstration_is_complete_and_its_links_lead_to_pages() {
     let (_demo, url) = demo(&[]);
     let browser = Browser::start();
     browser.open(&url);
@@ -101,7 +101,7 @@ fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
         "the token stays in the address"
     );
     inspect(&browser, origin(&url), &PAGES);
-    // From a workload to its explanation, to that of another metric, to a check.
+    // From a workload to its explanation, to the explanation of another metric, and to a check.
     browser.open(&format!("{}workloads", origin(&url)));
     browser.run("document.querySelector('tbody th a').click()");
     browser.await_true("return document.querySelectorAll('figure svg polyline').length > 0");
@@ -132,7 +132,7 @@ fn every_page_of_the_demonstration_is_whole_and_its_links_lead_somewhere() {
 
 /// Without a script the pages are the same.
 #[test]
-fn without_a_script_the_pages_are_whole() {
+fn without_a_script_the_pages_are_complete() {
     let (_demo, url) = demo(&[]);
     let browser = Browser::start();
     browser.devtools(
@@ -155,7 +155,7 @@ fn without_a_script_the_pages_are_whole() {
 }
 
 #[test]
-fn nobody_but_the_browser_with_the_token_is_let_in() {
+fn only_the_browser_with_the_token_is_admitted() {
     let (_demo, url) = demo(&[]);
     let [first, second] = [Browser::start(), Browser::start()];
     let is_in = |browser: &Browser| browser.run("return document.querySelector('main') !== null");
@@ -176,7 +176,7 @@ fn nobody_but_the_browser_with_the_token_is_let_in() {
         origin(&url),
         "a used link does not lead on"
     );
-    // Another program's page on the same host does not end this one's session.
+    // The page of another program on the same host does not end the session of this one.
     let (_other, elsewhere) = start(&[]);
     first.open(&elsewhere);
     assert_eq!(is_in(&first), true);

@@ -39,7 +39,7 @@ fn kubectl_finds_the_plugin_and_says_its_name() {
     let kubectl = |arguments: &[&str]| says(folder.path(), "kubectl", arguments);
     let said = kubectl(&["gpu-metrics", "explain", "metric", "dcgm_gpu_utilization"]).unwrap();
     assert!(said.contains("two minutes"), "{said}");
-    // Without a command it does not serve.
+    // Without a command the plugin does not start the server.
     for words in [&["gpu-metrics"][..], &["gpu-metrics", "explain", "pods"]] {
         let said = kubectl(words).unwrap_err();
         assert!(said.contains("Usage: kubectl gpu-metrics"), "{said}");

@@ -48,7 +48,7 @@ impl Program {
         command
     }
 
-    /// The flags by which a metrics server uses a cluster, also those of prometheus-adapter.
+    /// The flags by which a metrics server accesses a cluster; prometheus-adapter has them too.
     pub(crate) fn kubeconfig_flags(kubeconfig: &Path) -> [String; 3] {
         let file = kubeconfig.display();
         ["lister", "authentication", "authorization"]
@@ -218,7 +218,7 @@ impl Heard {
     }
 }
 
-/// Polls until a result is there. On a timeout the other state is printed.
+/// Polls until there is a result. On a timeout the last error is printed.
 pub(crate) fn eventually<T>(
     what: &str,
     within: Duration,

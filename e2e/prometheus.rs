@@ -32,7 +32,7 @@ impl Storage {
         }
     }
 
-    /// Data that have a sample at each instant of a query, and none between.
+    /// Data with a sample at each instant of a query, and no samples between instants.
     pub(crate) fn of_instants() -> Self {
         Self {
             flags: vec!["--query.lookback-delta=1s"],
@@ -40,7 +40,7 @@ impl Storage {
         }
     }
 
-    /// Data of which one query may load this many samples.
+    /// Data of which one query may load at most 100 samples.
     pub(crate) fn of_few_samples() -> Self {
         Self {
             flags: vec!["--query.max-samples=100"],
@@ -187,11 +187,10 @@ impl Engine {
 /// Ports outside the range from which Linux assigns free ports.
 const PORTS: std::ops::Range<u32> = 12_000..30_000;
 
-/// A port without a listener that is given to no other caller: it can be bound later,
-/// and again.
+/// A port without a listener that no other caller gets: it can be bound later, and again.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Other test processes begin elsewhere.
+    // Other test processes begin at another port.
     let begin = std::process::id().wrapping_mul(101);
     loop {
         let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));

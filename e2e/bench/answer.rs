@@ -26,7 +26,7 @@ use super::{best_of, ms, row, runtime};
 
 const PODS: usize = 1_000;
 
-/// What a client accepts, by name.
+/// The media types that a client accepts, by name.
 pub(super) const FORMS: [(&str, &str); 2] = [
     ("JSON", "application/json"),
     ("protobuf", "application/vnd.kubernetes.protobuf, */*"),
@@ -64,7 +64,7 @@ impl Served {
         }
     }
 
-    /// A question for all pods of the namespace.
+    /// A request for all pods of the namespace.
     pub(super) fn request(&self, accept: &str, query: &str) -> Parts {
         let path = format!(
             "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{}/pods/%2A/gpu_memory_utilization{query}",
@@ -137,7 +137,7 @@ fn one(served: &Served, tls: &mut Tls, (form, accept): (&str, &str), (what, quer
     );
 }
 
-/// How often the namespace is named, which is once for each item.
+/// The number of items: each names the namespace once.
 fn count(body: &[u8], namespace: &str) -> usize {
     let json = format!("\"namespace\":\"{namespace}\"");
     let needle = if body.starts_with(b"{") {

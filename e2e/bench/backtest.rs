@@ -1,5 +1,5 @@
-//! `backtest` without its store: a week of a thousand pods becomes a demand, which an
-//! autoscaler follows.
+//! `backtest` without its store: computes the demand of a week of a thousand pods, and
+//! simulates an autoscaler on it.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ pub(super) fn run() {
     assert_eq!(ticks.len(), DAYS * A_DAY);
     let sizes = ticks.iter().skip(A_DAY).map(|tick| tick.replicas);
     let most = sizes.max().expect("ticks");
-    // At most 900 GPUs are needed: 1,500 replicas at 60 percent, and fewer by the
+    // At most 900 GPUs are needed: 1,500 replicas at 60 percent, and fewer within the
     // tolerance.
     assert!((1364..=1500).contains(&most), "{most}");
     let size = format!("{DAYS} days, {PODS} pods, {} syncs", ticks.len());

@@ -226,7 +226,7 @@ fn service(i: usize) -> String {
     )
 }
 
-/// A pod as kube-apiserver sends it, with managed fields, which are most of it.
+/// A pod as kube-apiserver sends it; managed fields are most of its size.
 fn pod(i: usize) -> String {
     let workload = i / REPLICAS;
     let set = format!("infer-{workload}-6f4f7c90");

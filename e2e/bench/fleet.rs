@@ -64,21 +64,21 @@ impl Bench {
         }
     }
 
-    /// The body that answers the pipeline's next query of a signal.
+    /// Prometheus' answer to the pipeline's next query of a signal.
     pub(crate) fn body(&self, spec: &SignalSpec) -> Bytes {
         let names: Vec<&str> = spec.wire_names.iter().map(String::as_str).collect();
         let range = self.pipeline.range(PrometheusId(0), spec.id, self.now);
         self.fleet.prometheus_json(&names, self.now, range).into()
     }
 
-    /// Decodes and applies one body. Returns the number of series and of new samples.
+    /// Decodes and applies one answer. Returns the number of series and of new samples.
     pub(crate) fn take(&mut self, signal: SignalId, body: &Bytes) -> (usize, u64) {
         decode(signal, body, &self.hasher, &mut self.batch).expect("the body is an answer");
         let report = self.pipeline.take(&self.batch, self.now);
         (self.batch.series_len(), report.applied.accepted)
     }
 
-    /// A whole round, one body at a time.
+    /// A whole round, one answer at a time.
     pub(crate) fn round(&mut self) {
         for spec in self.specs.clone() {
             let body = self.body(&spec);

@@ -1,8 +1,8 @@
-//! The number of instructions of the hot paths, counted by Valgrind: unlike a time it is
-//! the same on a busy machine.
+//! The number of instructions of the hot paths, counted by Valgrind. Unlike a time, the
+//! number is the same on a busy machine.
 //!
-//! Tests count too, in their own build, and compare with `instructions.txt`: a path may
-//! have 5 % more or fewer.
+//! A test counts too, in its build profile, and compares with `instructions.txt`: a path
+//! may have up to 5 % more or fewer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::fleet::{Bench, SCRAPE};
 use super::poll::with_other_pods;
 use super::row;
 
-/// The hot paths, in the order in which [`child`] takes them.
+/// The hot paths, in the order in which [`child`] runs them.
 const PATHS: [&str; 5] = [
     "poll",
     "snapshot",
@@ -25,12 +25,12 @@ const PATHS: [&str; 5] = [
 /// Each has eight GPUs.
 const NODES: u32 = 40;
 
-/// What a path may have more or fewer than the file says.
+/// The largest relative difference from the recorded number.
 const BOUND: f64 = 0.05;
 
 const RECORDED: &str = include_str!("instructions.txt");
 
-/// Counts all paths. Only a test compares with the file, which is of its build.
+/// Counts all paths. Only a test compares the numbers, because the file is for its build profile.
 pub(super) fn run(is_test: bool) {
     let recorded = recorded();
     let mut wrong = Vec::new();
@@ -59,8 +59,8 @@ fn recorded() -> BTreeMap<&'static str, f64> {
     lines.map(entry).collect()
 }
 
-/// Runs the paths in a process under Valgrind, which counts inside of [`counted`] only and
-/// writes a file at the end of each call. Callgrind 3.19 drops the second of two options
+/// Runs the paths in a process under Valgrind, which counts only inside of [`counted`] and
+/// writes a file at the end of each call. Callgrind 3.19 ignores the second of two options
 /// with the same pattern.
 fn count() -> [u64; PATHS.len()] {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Queries that are not computed with the snapshot: selectors that narrow the
-//! devices.
+//! Requests with selectors that narrow the devices, whose values the snapshot does not
+//! contain.
 
 use std::sync::Arc;
 

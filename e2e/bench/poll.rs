@@ -22,7 +22,7 @@ pub(super) fn run(most: u32) {
 fn one_size(gpus: u32) {
     let mut bench = Bench::new(gpus);
     start(&mut bench, gpus);
-    // Five scrapes later each sample of a poll is new or overlaps.
+    // After five scrapes, each sample of a poll is new or overlaps the previous poll.
     let mut fastest: Option<(Duration, usize, usize)> = None;
     for _ in 0..4 {
         bench.now = bench.now + SCRAPE;
@@ -63,7 +63,7 @@ fn one_size(gpus: u32) {
     publish(&mut bench, gpus);
 }
 
-/// What a replica reads when it starts, and its first values.
+/// The queries of a replica at its start, and its first values.
 fn start(bench: &mut Bench, gpus: u32) {
     let (mut elapsed, mut bytes) = (Duration::ZERO, 0);
     for spec in bench.specs.clone() {

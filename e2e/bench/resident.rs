@@ -44,9 +44,9 @@ pub(super) fn run(most: u32) {
 
 /// Fills a pipeline for its whole window, publishes, and prints its size.
 ///
-/// The simulator makes the bodies in the same process, and each is freed before the
-/// next, as a client reuses its buffer. The batch keeps the last one. The peak includes
-/// one of them too, and all figures the simulated fleet, which is printed last.
+/// The simulator makes the answers in the same process. Each answer is freed before the
+/// next, as a client reuses its buffer; the batch keeps the last one. The peak includes
+/// one answer, and all figures include the simulated fleet, which is printed last.
 pub(super) fn child(gpus: u32) {
     let mut bench = Bench::new(gpus);
     let fleet = status("VmRSS:");

@@ -86,7 +86,7 @@ fn a_secret_that_exists_is_mounted() {
 }
 
 #[test]
-fn nobody_is_left_unverified_by_a_certificate_without_its_authority() {
+fn a_certificate_without_its_authority_never_disables_verification() {
     for settings in [
         &["certificates.existingSecret=mine"][..],
         &["extraArguments={--tls-cert-file=/a,--tls-private-key-file=/b}"],

@@ -133,7 +133,7 @@ impl Scene {
         Program::start(command)
     }
 
-    /// Fields filled in by the server: the bundles and the Secret's data.
+    /// Fields that only the server fills in: the bundles and the Secret's data.
     pub(super) fn filled(&self) -> Result<Vec<Value>, String> {
         let mut filled: Vec<Value> = APISERVICES
             .iter()
@@ -203,8 +203,8 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
     }
 }
 
-/// Skips the second command, and recovers from that: after the failed revision, Helm
-/// no longer knows which objects were ours.
+/// Skips the second command, and recovers from the error: after the failed revision, Helm
+/// no longer records which objects belonged to this chart.
 fn too_early(scene: &Scene) {
     let lines = commands("Helm: back");
     let [_, _, rollback] = &lines[..] else {
@@ -246,7 +246,7 @@ fn back(scene: &Scene, server: Program, full: &str) {
     assert_eq!(scene.get("apiservice", APISERVICES[0]), None);
 }
 
-/// No object of another release is changed, and none needs to be beside it.
+/// The second release changes no object of the other release and needs none of them.
 #[test]
 #[ignore = "takes minutes: make test-slow"]
 fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
@@ -275,7 +275,7 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     assert_eq!(scene.names("deployment"), [RELEASE]);
     let notes = scene.line(beside);
     assert_eq!(scene.names("deployment"), [OURS, RELEASE]);
-    // The server may read the other owner's APIServices, and leaves them alone.
+    // The server may read the other owner's APIServices, and does not change them.
     let server = scene.serve(OURS);
     server.await_stderr("refers to Service monitoring/prometheus-adapter");
     assert!(!server.stderr().contains("orbidden"), "{}", server.stderr());

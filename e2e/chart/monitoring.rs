@@ -38,7 +38,7 @@ fn promtool(arguments: &[&str]) {
 }
 
 #[test]
-fn the_server_is_scraped_verified_by_a_prometheus_that_may() {
+fn an_authorized_prometheus_scrapes_and_verifies_the_server() {
     let objects = render("our-keys");
     let monitor = one(&objects, "ServiceMonitor");
     assert_eq!(monitor["metadata"]["labels"]["release"], "stack");
@@ -90,7 +90,7 @@ fn prometheus_takes_the_alerts() {
 }
 
 #[test]
-fn an_apiservice_that_is_left_to_another_server_is_not_missed() {
+fn an_apiservice_of_another_server_raises_no_alert() {
     let objects = try_render("keda", &["prometheusRule.enabled=true"]).unwrap();
     let rules = &one(&objects, "PrometheusRule")["spec"]["groups"][0]["rules"];
     let rules = rules.as_array().unwrap();
@@ -108,7 +108,7 @@ fn the_alerts_fire_when_they_should() {
 
 /// The pages that alerts link to.
 #[test]
-fn every_alert_leads_to_a_page_that_is_there() {
+fn every_alert_links_to_an_existing_page() {
     let text = std::fs::read_to_string(root().join("alerts/gpu-metrics-apiserver.yaml")).unwrap();
     let charts = root().join("charts/gpu-metrics-apiserver/files/alerts.yaml");
     assert_eq!(
@@ -129,9 +129,9 @@ fn every_alert_leads_to_a_page_that_is_there() {
     }
 }
 
-/// Its queries are run in `live/dashboard.rs`.
+/// `live/dashboard.rs` runs the dashboard's queries.
 #[test]
-fn the_dashboard_is_the_file_and_asks_for_what_there_is() {
+fn the_dashboard_is_the_file_and_queries_existing_metrics() {
     let objects = render("our-keys");
     let map = named(&objects, "ConfigMap", &format!("{FULL}-dashboard"));
     assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");

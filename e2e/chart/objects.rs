@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::controlplane::{ControlPlane, Extent};
 
-/// Kinds of CRDs that the control plane does not have.
+/// Kinds whose CRDs the control plane does not have.
 const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceMonitor"];
 
 #[test]
@@ -60,7 +60,7 @@ fn the_manifests_are_the_chart_with_its_defaults() {
         assert!(list.contains(&format!("- {name}\n")), "{name}: {list}");
         count += 1;
     }
-    // One more is the namespace.
+    // The list has one more object, the namespace.
     assert_eq!(list.matches("\n- ").count(), count + 1);
     let chart = render("default");
     let mut kinds = 0;
@@ -93,7 +93,7 @@ fn one_selector_is_everywhere_and_is_not_the_adapters() {
 }
 
 #[test]
-fn objects_say_whose_they_are_and_pods_keep_the_adapters_labels() {
+fn objects_are_labelled_with_this_chart_and_pods_keep_the_adapters_labels() {
     for (fixture, name) in [("default", "prometheus-adapter"), ("names", "metrics")] {
         let objects = render(fixture);
         let deployment = one(&objects, "Deployment");
@@ -169,7 +169,7 @@ fn the_namespace_is_that_of_the_override() {
 }
 
 #[test]
-fn the_server_is_registered_for_what_it_is_to_serve() {
+fn the_server_is_registered_for_the_groups_of_the_values() {
     let role = format!("{FULL}:registration");
     let registered = |name| {
         let objects = render(name);
@@ -187,7 +187,7 @@ fn the_server_is_registered_for_what_it_is_to_serve() {
         let own = with(json!(["get", "patch"]));
         made.sort();
         assert_eq!(own, made, "{name}");
-        // The rotation waits for each APIService that cannot be read.
+        // The rotation waits for each APIService that the server cannot read.
         let mut seen = [own.clone(), with(json!(["get"]))].concat();
         seen.retain(|name| APISERVICES.contains(&name.as_str()));
         assert_eq!(seen.len(), APISERVICES.len(), "{name}");
@@ -215,7 +215,7 @@ fn the_server_is_registered_for_what_it_is_to_serve() {
 }
 
 #[test]
-fn the_autoscaler_may_read_what_the_values_say_and_nobody_without_rbac() {
+fn the_autoscaler_has_the_rights_of_the_values_and_no_rights_exist_without_rbac() {
     let role = format!("{FULL}:autoscaler");
     for (fixture, custom, external) in [
         ("default", "*", "*"),
@@ -248,7 +248,7 @@ fn the_autoscaler_may_read_what_the_values_say_and_nobody_without_rbac() {
 }
 
 #[test]
-fn every_key_that_is_set_is_in_the_objects() {
+fn every_key_of_the_values_has_an_effect_on_the_objects() {
     let objects = render("everything-set");
     let deployment = one(&objects, "Deployment");
     let spec = &deployment["spec"];
@@ -338,7 +338,7 @@ fn on_the_host_network_names_of_services_are_still_found() {
 }
 
 #[test]
-fn the_way_out_is_open_unless_ports_are_named() {
+fn egress_is_open_unless_ports_are_named() {
     let policy = render("default");
     let policy = &one(&policy, "NetworkPolicy")["spec"];
     assert_eq!(policy["policyTypes"], json!(["Ingress"]));

@@ -28,7 +28,7 @@ fn pod_labels(scene: &Scene, deployment: &str) -> Value {
 }
 
 #[test]
-fn an_adapters_release_with_ten_peoples_values_becomes_ours() {
+fn an_adapters_release_with_each_of_ten_values_files_becomes_ours() {
     let scene = Scene::new();
     let chart = chart();
     for name in SHAPES {
@@ -62,7 +62,7 @@ fn an_adapters_release_with_ten_peoples_values_becomes_ours() {
     }
 }
 
-/// A chart that contains one of these, given by its folder and enabled by its
+/// A chart that contains one of the two charts, given by its folder and enabled by its
 /// condition.
 fn umbrella(scene: &Scene, contained: &Path, dependency: &Value) -> PathBuf {
     let chart = scene.plane.dir().join("umbrella");
@@ -76,7 +76,7 @@ fn umbrella(scene: &Scene, contained: &Path, dependency: &Value) -> PathBuf {
     chart
 }
 
-/// Like prometheus-adapter in the vLLM production stack.
+/// As the vLLM production stack contains prometheus-adapter.
 #[test]
 fn an_umbrella_chart_that_swaps_the_dependency_upgrades_in_place() {
     let (scene, ours) = (Scene::new(), chart());

@@ -1,5 +1,5 @@
-//! The meaning of values: prometheus-adapter's have the same effect as there, and
-//! ours have the documented one.
+//! The meaning of values: prometheus-adapter's values have the same effect as in its
+//! chart, and this chart's own values have the documented effect.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn yaml(path: &Path) -> Value {
 }
 
 #[test]
-fn helm_finds_nothing_to_complain_of() {
+fn helm_lint_reports_no_problem() {
     let chart = chart();
     for name in fixtures() {
         let file = fixture(&name);
@@ -138,7 +138,7 @@ fn a_key_that_the_adapters_chart_never_had_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn an_empty_map_in_place_of_a_list_means_nothing() {
+fn an_empty_map_in_place_of_a_list_is_an_empty_list() {
     assert_eq!(render("empty-shapes"), render("default"));
 }
 
@@ -170,7 +170,7 @@ fn every_default_of_the_adapters_chart_keeps_its_meaning() {
 }
 
 #[test]
-fn what_is_different_on_purpose() {
+fn the_intended_differences_from_the_adapters_chart() {
     let objects = render("default");
     assert_eq!(one(&objects, "Deployment")["spec"]["replicas"], 2);
     let budget = &one(&objects, "PodDisruptionBudget")["spec"];
@@ -322,7 +322,7 @@ fn rules_are_written_as_the_adapters_chart_does() {
 }
 
 #[test]
-fn an_existing_configmap_is_mounted_and_nothing_else_is_promised() {
+fn an_existing_configmap_is_mounted_and_the_chart_writes_none() {
     let objects = render("existing-rules");
     assert_eq!(of(&objects, "ConfigMap").len(), 0);
     let volumes = &pod(&objects)["volumes"];

@@ -1,5 +1,5 @@
-//! Requests over HTTPS with the identity of a kubeconfig or a front proxy, on
-//! persistent connections: a kubectl for each would take longer than the measured
+//! Requests over HTTPS with the identity of a kubeconfig or a front proxy, on persistent
+//! connections. A kubectl process for each request would take longer than the measured
 //! time.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub(super) enum Came {
 }
 
 impl Came {
-    /// Its error in one line, which is the same for the same error.
+    /// Its error in one line; equal errors have equal lines.
     pub(super) fn trouble(&self) -> Option<String> {
         match self {
             Self::Body(_) => None,
@@ -102,7 +102,7 @@ impl Way {
         }
     }
 
-    /// Repeats a request until the answer has what is wanted, and returns that.
+    /// Repeats a request until `wanted` returns a value, and returns that value.
     pub(super) async fn until<T>(&self, path: &str, wanted: impl Fn(&Came) -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
@@ -165,7 +165,7 @@ fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder().no_proxy().timeout(LONGEST)
 }
 
-/// The last cause of an error: the others contain addresses.
+/// The last cause of an error: the outer errors contain addresses.
 fn chain(error: &reqwest::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(cause) = last.source() {

@@ -12,27 +12,26 @@ use super::scaling::SYNC;
 use super::workload::on_pods;
 use crate::program::Program;
 
-/// Loads shared by the GPUs, in percent, and how long each lasts. No GPU is
-/// saturated, or the demand would be unknown. Each has one number of replicas: three
-/// would do for 160 as well as four, because 53 is within the tolerance of the target of
-/// 50, and which of them is reached depends on a moment. With the last one a single pod
-/// suffices even where the former load of pods that have just gone is added for a
-/// moment: 25 and three times 6 are below 50.
+/// Loads shared by the GPUs, in percent, and how long each lasts. No GPU is saturated,
+/// because the demand would then be unknown. Each load needs a single number of replicas;
+/// 160, for example, would allow three or four, because 53 is within the tolerance of the
+/// target of 50. The last load needs a single pod even if the former load of pods that
+/// were just deleted is added for a moment: 25 and three times 6 are below 50.
 const LOADS: [u32; 6] = [70, 175, 60, 130, 190, 25];
 const HELD_FOR: Duration = Duration::from_secs(36);
 
-/// The stabilisation: longer than a window of readings. If the controller reads a
-/// second later, as when other tests use the same cores, no size changes.
+/// The stabilisation is longer than a window of readings. A read of the controller that is
+/// a second late, as on a busy machine, then changes no size.
 const STABLE: Duration = Duration::from_secs(16);
 
 /// How often the replicas are read.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// Syncs of the two are at different times, and the server has a reading one poll
-/// after Prometheus.
+/// The largest distance in time of two equal sizes: the syncs of the two are at different
+/// times, and the server has a reading one poll after Prometheus.
 const AROUND: Duration = Duration::from_secs(SYNC.as_secs() + 2);
 
-/// Times, and the size from each on.
+/// Times, and the size from each time on.
 type Sizes = Vec<(Timestamp, i64)>;
 
 fn at(sizes: &Sizes, time: Timestamp) -> Option<i64> {
@@ -40,7 +39,7 @@ fn at(sizes: &Sizes, time: Timestamp) -> Option<i64> {
     until.last().map(|(_, size)| *size)
 }
 
-/// Whether there were that many replicas at some time around a given one.
+/// Whether the size was `wanted` at some time around `time`.
 fn was(sizes: &Sizes, wanted: i64, time: Timestamp) -> bool {
     let changed = sizes
         .iter()

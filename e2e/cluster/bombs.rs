@@ -34,13 +34,13 @@ use crate::program::eventually;
 /// Enough for a large fleet, so that two polls are received concurrently.
 const SERIES: usize = 10_001;
 
-/// Least number of bombs of each kind for each kind of query.
+/// The least number of bombs of each kind for each kind of query.
 const ENOUGH: usize = 3;
 
 /// Concurrent users of the rule.
 const ASKING: usize = 16;
 
-/// More than any answer may have, in bytes.
+/// The decompressed size of the compressed bomb in bytes, more than any answer may have.
 const UNPACKED: usize = 256 << 20;
 
 /// Only the answer to one selector is valid, so that the rule has a metric; the
@@ -120,7 +120,7 @@ fn limit_mib() -> u64 {
     limit.strip_suffix("Mi").unwrap().parse().unwrap()
 }
 
-/// Each request needs another query.
+/// Each request needs a separate query.
 async fn ask_for_ever(way: Way, user: usize) {
     for number in 0.. {
         let path = format!("{VALUE}?metricLabelSelector=user%3Du{user}-{number}");
@@ -208,7 +208,7 @@ impl Store {
     }
 }
 
-/// How much is received of an answer of allowed size, in bytes.
+/// The text of the third bomb in bytes: an allowed size, which is too large when decoded.
 fn most(kind: &str) -> usize {
     match kind {
         "rule" => 28 << 20,

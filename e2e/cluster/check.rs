@@ -11,7 +11,7 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, on_pods};
 use crate::program::{Program, eventually};
 
-/// Findings about the lab itself: metrics that are served only after some time, and
+/// Findings that the lab itself causes: metrics that are served only after some time, and
 /// GPUs that its nodes do not have.
 const OF_THE_LAB: [&str; 2] = ["GM501", "GM513"];
 
@@ -91,7 +91,7 @@ fn plant(lab: &Lab) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
+async fn check_finds_the_planted_faults_and_nothing_on_a_correct_cluster() {
     let lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
@@ -158,7 +158,7 @@ async fn check_finds_what_was_planted_and_nothing_where_all_is_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_finds_is_told_to_those_who_may_and_counted() {
+async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     let mut lab = Lab::start().await;
     let admin = lab.plane.kubeconfig().to_owned();
     let rights = manifest("optional/autoscalers.yaml");

@@ -1,5 +1,5 @@
-//! Faults that are easily confused, made on a cluster: the finding, and that its
-//! remedy corrects the fault.
+//! Faults that are easily confused, made on a cluster: each has its finding, and the
+//! remedy of the finding corrects the fault.
 
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn logged(lab: &Lab, words: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_of_a_fault_mends_it() {
+async fn the_remedy_of_each_finding_corrects_the_fault() {
     let mut lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
@@ -184,8 +184,8 @@ fn a_model_that_is_not_there(lab: &Lab) {
     await_gone(lab, "GM515", &object);
 }
 
-/// The relevant part of kube-prometheus' policy. It is not enforced: the server does
-/// not reach a Service that does not resolve.
+/// The relevant part of kube-prometheus' policy. The cluster does not enforce it: the
+/// server does not reach Prometheus because the Service does not resolve.
 fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
     let url = "http://prometheus-k8s.monitoring.svc:9090";
     let labels = json!({"app.kubernetes.io/name": "prometheus"});

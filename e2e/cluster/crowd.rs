@@ -24,8 +24,8 @@ const IDLE: usize = 500;
 const SLOW: usize = 200;
 const BUSY: usize = 200;
 
-/// How much longer than a request that kube-apiserver answers itself a request may
-/// take during the crowd: other tests may use the same cores.
+/// How much longer a request may take during the crowd than a request that kube-apiserver
+/// answers itself: other tests may use the same cores.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A path that kube-apiserver answers without this program.
@@ -40,13 +40,13 @@ const TURNS: u32 = 4;
 /// How much the server's memory may grow: the allocator keeps it for the next crowd.
 const KEPT_KIB: u64 = 32 * 1024;
 
-/// How much more memory the last crowd may leave than the first: some minutes of
-/// values.
+/// How much more memory the last crowd may leave than the first; values of some minutes
+/// need about as much.
 const GROWN_KIB: u64 = 8 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
-async fn s096_a_crowd_costs_nobody_an_answer_and_its_memory_comes_back() {
+async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
     raise_files();
     let lab = Lab::start().await;
     lab.deploy(1);
@@ -113,8 +113,8 @@ struct Crowd {
     _slow: JoinSet<()>,
 }
 
-/// Connects a crowd. Returns how long each request through kube-apiserver took
-/// meanwhile, and the same for requests that kube-apiserver answered itself.
+/// Connects a crowd. Returns the durations of the requests through kube-apiserver
+/// meanwhile, and of requests that kube-apiserver answered itself.
 async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<Duration>) {
     let port = lab.port;
     let tls = [b"http/1.1".as_slice(), b"h2"].map(|protocol| tls(lab, protocol));
@@ -145,7 +145,7 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
     }
     let (mut ours, mut its_own) = (Vec::new(), Vec::new());
     while !busy.is_empty() || ours.len() < 50 {
-        // At the same time and on the same cores.
+        // Both requests run at the same time and on the same cores.
         let (came, own) = tokio::join!(timed(who, path), timed(who, ITS_OWN));
         assert_answered(&came.0);
         ours.push(came.1);
@@ -180,7 +180,7 @@ async fn connect(port: u16) -> TcpStream {
     tried.expect("a connection (if files ran out: ulimit -n 4096)")
 }
 
-/// Never completes its message, during or after the handshake, in either protocol.
+/// Sends a message that never completes, during or after the handshake, in either protocol.
 async fn send_slowly(port: u16, kind: usize, tls: &[TlsConnector; 2], crowd: &mut JoinSet<()>) {
     const HELLO: &[u8] = &[
         0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,

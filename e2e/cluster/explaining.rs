@@ -1,5 +1,5 @@
-//! `explain` and `top` on a real cluster: the values are the served ones, and the
-//! replicas those that the real controller writes.
+//! `explain` and `top` on a real cluster: values equal the served ones, and replicas equal
+//! those that the real controller writes.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use super::workload::on_pods;
 use crate::controlplane::Extent;
 use crate::program::{Program, eventually};
 
-/// The autoscalers' sync period here: two dozen `explain` compute as often.
+/// The autoscalers' sync period; two dozen `explain` processes compute as often.
 pub(super) const SYNC: Duration = Duration::from_secs(4);
 
-/// Nodes of four GPUs, sufficient for all Deployments at their maximum; otherwise
-/// sums would end.
+/// The number of nodes with four GPUs, enough for all Deployments at their maximum. With
+/// fewer, sums would end.
 const NODES: usize = 26;
 
 /// A short window, so that values settle soon.
@@ -74,7 +74,7 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
     lab.gpus.share_each(LOADS[0]);
     let held =
         format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/metrics/gpu_held_count");
-    // Two pods each, except for some pods without a value.
+    // Two pods each, except for Deployments in which some pods have no value.
     lab.await_answer(&held, |said| said.contains(r#""value":"4"#));
     apply(Row::autoscaler);
     let followed: Vec<Program> = rows.iter().map(|row| follow(&lab, row)).collect();
@@ -155,7 +155,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         "{workloads}"
     );
     assert!(workloads.contains("SUM"), "{workloads}");
-    // It requests a GPU, and none is reported.
+    // The pod requests a GPU, and no GPU is reported for it.
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waiting", "namespace": TEAM},
         "spec": {"containers": [{

@@ -17,13 +17,13 @@ use super::explaining::SYNC;
 use super::explaining_table::Row;
 use super::lab::{Lab, TEAM};
 
-/// A status may be this far from a computation: a sync is between two computations,
-/// and the windows and periods of the controller's memory may end one sync earlier or
-/// later.
+/// The largest distance of a status from a computation: a sync is between two
+/// computations, and the windows and periods of the controller's memory may end one sync
+/// earlier or later.
 const AROUND: Duration = Duration::from_secs(2 * SYNC.as_secs() + 1);
 
-/// Replicas, and each metric in the status, in thousandths; `None`: it failed, or was
-/// not read.
+/// Replicas, and the value of each metric in thousandths; `None`: the metric failed, or
+/// was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Inputs {
     current: i64,
@@ -89,7 +89,7 @@ pub(super) struct Computed {
     at: Timestamp,
     inputs: Inputs,
     desired: Option<i64>,
-    /// Inputs that are in no status: which pods counted.
+    /// Inputs that no status has: which pods counted.
     hidden: Value,
     /// What limited the replicas.
     held_by: Value,
@@ -144,15 +144,14 @@ impl Computed {
 struct Tally {
     computed: usize,
     agreed: usize,
-    /// No status had the same inputs, or our own inputs changed meanwhile.
+    /// Computations for which no status had the same inputs, or during which the inputs changed.
     moving: usize,
     differ: usize,
     /// Changes of the number that the controller wrote.
     changes: usize,
-    /// Changes without a computation around that time: no computation had their
-    /// inputs.
+    /// Changes without a computation with the same inputs around their time.
     unseen: usize,
-    /// Computations whose metrics asked for another number than the result.
+    /// Computations whose metrics proposed another number than the result.
     held: usize,
 }
 
@@ -161,7 +160,7 @@ struct Tally {
 pub(super) struct Account {
     rows: BTreeMap<String, Tally>,
     differences: Vec<String>,
-    /// Each change without a computation around its time.
+    /// The changes that [`Tally::unseen`] counts.
     unseen: Vec<String>,
 }
 
@@ -253,8 +252,8 @@ fn saw_the_same(status: &Written, one: &Computed) -> bool {
         && known(&status.inputs.shown) == known(&one.inputs.shown)
 }
 
-/// If nothing can be decided, the number stays the same and the condition is not
-/// active.
+/// Whether the results agree. If nothing can be decided, the number stays the same and
+/// `ScalingActive` is false.
 fn agrees(status: &Written, one: &Computed) -> bool {
     match one.desired {
         Some(desired) => status.desired == desired,

@@ -8,7 +8,7 @@ use super::gpus::SOME_WITHOUT;
 use super::lab::{APP, Lab, TEAM};
 use super::workload::{autoscaler, deployment, on_pods};
 
-/// A resource that pods of some Deployments wait for: the node has little of it.
+/// A resource that pods of some Deployments wait for, because the node has little of it.
 const SCARCE: &str = "example.com/slot";
 
 /// An autoscaler and its Deployment, of the same name.
@@ -59,7 +59,7 @@ fn over(window: &str, mut metric: Value) -> Value {
     metric
 }
 
-/// Without delays, unless other rules are given.
+/// Rules without delays, unless others are given.
 fn rules(up: Value, down: Value) -> Value {
     let at_once = json!({
         "stabilizationWindowSeconds": 0,
@@ -177,8 +177,8 @@ impl Row {
     /// The Deployment.
     pub(super) fn deployment(&self) -> Value {
         let labels = json!({"app": APP, "deployment": self.name});
-        // A pod that requests a GPU and has no reading has an unknown value, and so
-        // have all groups that contain it.
+        // A pod that requests a GPU and has no reading has an unknown value. All groups
+        // that contain the pod are then unknown too.
         let mut limits = match self.name.starts_with(SOME_WITHOUT) {
             true => json!({}),
             false => json!({"nvidia.com/gpu": 1}),

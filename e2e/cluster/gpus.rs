@@ -77,7 +77,7 @@ impl Places {
 }
 
 impl Gpus {
-    /// `way` is to kube-apiserver: a kubectl for each look would take a third of a core.
+    /// `way` leads to kube-apiserver: a kubectl for each read would take a third of a core.
     pub(super) fn start(way: Way, controls: Arc<Controls>, places: Places) -> Self {
         let work = Arc::new(Mutex::new(Work::First(0, 0)));
         let held: Arc<Mutex<BTreeMap<usize, String>>> = Arc::default();
@@ -157,7 +157,7 @@ fn share_out(work: Work, held: &BTreeMap<usize, String>, controls: &Controls, pl
     }
 }
 
-/// The service's running pods; `None` while kube-apiserver is away.
+/// The service's running pods; `None` while kube-apiserver does not answer.
 async fn pods(way: &Way) -> Option<Vec<String>> {
     let path = format!("/api/v1/namespaces/{TEAM}/pods?labelSelector=app%3D{APP}");
     let Came::Body(said) = way.get(&path).await else {

@@ -1,8 +1,8 @@
 //! The installation of `manifests/` by `kubectl apply -k`.
 //!
-//! Two things differ from a cluster with running pods: the Deployment is scaled to
-//! zero once its pods were ready, and a process on this machine replaces them. So the
-//! Service refers to `localhost`, and the APIServices name the process' port: for a
+//! Two things differ from a cluster with running pods. The Deployment is scaled to zero
+//! after its pods became ready, and a process on this machine replaces them. The Service
+//! therefore refers to `localhost`, and the APIServices name the process' port: for a
 //! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
@@ -52,8 +52,8 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
     patch(&named, json!({"spec": {"service": {"port": port}}}));
 }
 
-/// The container's arguments in the Deployment, except the configuration's path, the
-/// port and Prometheus, which are this machine's.
+/// The container's arguments in the Deployment, except the configuration's path, the port
+/// and Prometheus, which depend on this machine.
 pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
     let said = plane.object(&["deploy", NAME, "-n", HOME]);
     let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
@@ -82,7 +82,7 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     the_server_asks_for_itself(&lab);
     the_sample_is_an_autoscaler(&lab);
     let said = lab.server.as_ref().unwrap().stderr();
-    // It refused others as expected, and was refused nothing itself.
+    // The server refused other clients as expected, and no request of the server was refused.
     let own = said
         .lines()
         .filter(|line| !line.contains("request refused"));
@@ -91,7 +91,7 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     assert_eq!(bad, Vec::<&str>::new());
 }
 
-/// Verification is not skipped, and the bundle is the server's own.
+/// Verification is not skipped, and the bundle is that of the server.
 fn kube_apiserver_verifies_the_certificate(lab: &Lab) {
     for name in APISERVICES {
         let spec = &lab.plane.object(&["apiservice", name])["spec"];
@@ -109,7 +109,7 @@ fn bundle(spec: &Value) -> String {
     String::from_utf8(bytes.0).unwrap()
 }
 
-/// docs/protocol.md, "Paths", by their names there.
+/// Every form of path in docs/protocol.md, "Paths", by its name there.
 fn s109_every_form_of_path_is_answered(lab: &Lab) {
     for version in ["v1beta1", "v1beta2"] {
         let api = format!("/apis/custom.metrics.k8s.io/{version}");
@@ -143,7 +143,7 @@ fn s109_every_form_of_path_is_answered(lab: &Lab) {
     }
 }
 
-/// kubectl reports groups without discovery, and documents without a schema.
+/// kubectl reports an error for groups without discovery and documents without a schema.
 fn s109_kubectl_is_content(lab: &Lab) {
     lab.plane.kubectl(&["api-resources"]);
     let versions = lab.plane.kubectl(&["api-versions"]);
@@ -231,7 +231,7 @@ fn viewers_read_once_they_may(lab: &Lab) {
     assert!(elsewhere.unwrap().contains("(Forbidden)"));
 }
 
-/// Without kube-apiserver: by the Service's name, with a token, and with the
+/// The server's Service without kube-apiserver: by name, with a token, and with the
 /// authority in the APIServices.
 fn the_server_asks_for_itself(lab: &Lab) {
     let said = lab.plane.object(&["apiservice", APISERVICES[0]]);

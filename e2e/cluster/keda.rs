@@ -1,5 +1,5 @@
-//! The manual's way through KEDA, with KEDA's own operator and metrics server, and what
-//! `check` finds of KEDA.
+//! Scaling with KEDA as in the manual, with KEDA's own operator and metrics server, and
+//! the findings of `check` about KEDA.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +24,7 @@ const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const PAGE: &str = "docs/migrate/keda.md";
 const SECTION: &str = "Through KEDA";
 
-/// The value of the manual, which is that of this control plane.
+/// The values in the manual, which are those of this control plane.
 fn audiences() -> String {
     let [values] = &texts(PAGE, SECTION, "yaml not run: values of KEDA's chart")[..] else {
         panic!("not one block of values");
@@ -48,12 +48,12 @@ fn built() -> PathBuf {
 struct Keda<'a> {
     lab: &'a Lab,
     programs: PathBuf,
-    /// As pods mount the Secret of KEDA's certificates.
+    /// The Secret of KEDA's certificates, as pods mount it.
     certificates: TempDir,
-    /// As pods mount their ServiceAccount: the authority, beside files that are none.
+    /// The ServiceAccount as pods mount it: the authority, beside files that are no certificates.
     account: TempDir,
     kubeconfig: PathBuf,
-    /// Of the operator's gRPC service.
+    /// The port of the operator's gRPC service.
     port: u16,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Keda<'a> {
                 .unwrap()
                 .map(|it| it.unwrap().path());
             for file in files.filter(|it| !it.ends_with("kustomization.yaml")) {
-                // Its definitions are larger than an annotation of `apply` may be.
+                // KEDA's definitions are larger than an annotation of `apply` may be.
                 plane.kubectl(&["create", "-f", file.to_str().unwrap()]);
             }
         }
@@ -106,7 +106,7 @@ impl<'a> Keda<'a> {
         command
     }
 
-    /// Starts the operator, as its chart does.
+    /// Starts the operator with the flags of its chart.
     fn operator(&self, flags: &[&str]) -> Program {
         let mut command = self.command("operator");
         command.args([
@@ -163,7 +163,7 @@ impl<'a> Keda<'a> {
         Program::start(command)
     }
 
-    /// Directs the external metrics to a Service. The authority is its server's to write.
+    /// Directs the external metrics to a Service. Its server must write the authority.
     fn direct(&self, namespace: &str, service: &str, port: u16) {
         self.lab.plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
             {
@@ -241,7 +241,7 @@ async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
     lab.await_replicas(8);
     an_hpa_beside_a_scaled_object_is_found(&lab);
     lab.gpus.work(0);
-    // The default is five minutes.
+    // The default stabilization window is five minutes.
     let soon = json!({"spec": {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {
         "scaleDown": {"stabilizationWindowSeconds": 0},
     }}}}});

@@ -28,9 +28,9 @@ pub(super) const NAME: &str = "gpu-metrics-apiserver";
 pub(super) const TEAM: &str = "team";
 pub(super) const APP: &str = "infer";
 
-/// The server's configuration, without the address of Prometheus. Readings are
-/// believed a little longer than by default: when other tests use the same cores, an
-/// exporter that is scraped every second may be seconds late.
+/// The server's configuration, without the address of Prometheus. Readings are valid a
+/// little longer than by default: when other tests use the same cores, an exporter that is
+/// scraped every second may be seconds late.
 pub(super) const CONFIG: &str = "gpu: {window: 10s, freshness: 20s}\n";
 
 /// The default number of nodes, with four GPUs each.

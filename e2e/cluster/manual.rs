@@ -42,11 +42,11 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
         panic!("other commands than this test knows: {commands:?}");
     };
     let lab = Lab::start().await;
-    // It was done before, except for the pods, which are processes here. Repeating it
-    // would direct the Service away from them.
+    // The lab has applied the manifests, except for the pods, which are processes here.
+    // Another `apply` would direct the Service away from them.
     assert_eq!(install, "kubectl apply -k manifests");
-    // `apply --dry-run=client` of kubectl 1.37 cannot patch an APIService: its scheme does
-    // not have the type (kubectl `pkg/cmd/apply/patcher.go`).
+    // `apply --dry-run=client` of kubectl 1.37 cannot patch an APIService, because its
+    // scheme does not have the type (kubectl `pkg/cmd/apply/patcher.go`).
     let dry = format!("{} --dry-run=client", install.replace("apply", "create"));
     let said = run(lab.plane.kubeconfig(), &dry);
     assert!(

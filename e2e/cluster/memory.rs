@@ -61,7 +61,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
         });
         println!("{what}: {:?}", started.elapsed());
     }
-    // After a window and the polls of some relists, all caches are full.
+    // After a window and some polls and relists, all caches are full.
     let full = Instant::now() + Duration::from_secs(75);
     eventually("a full window", PATIENCE, || {
         let left = full.saturating_duration_since(Instant::now());

@@ -1,5 +1,5 @@
-//! Each part is away once, during constant requests. Failures and their durations are
-//! printed; a served value must be correct.
+//! Each component is stopped once, during constant requests. Failures and their durations
+//! are printed; a served value must be correct.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::asking::{Came, Way, identity_of};
 use super::lab::TEAM;
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
 
-/// Longer than readings are valid.
+/// Longer than the time for which readings are valid.
 const AWAY: Duration = Duration::from_secs(20);
 
 /// The load of the GPUs, first and later.
@@ -18,11 +18,11 @@ const AFTER: u32 = 90;
 const BETWEEN: std::ops::RangeInclusive<u64> = 60..=90;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_wrong_number_is_served_while_parts_go_and_come_back() {
+async fn no_wrong_value_is_served_while_components_stop_and_start() {
     let mut scene = Scene::start(BEFORE).await;
     prometheus_is_away(&mut scene).await;
     kube_apiserver_restarts(&scene).await;
-    // As when a Deployment ends a pod, and as when a node fails.
+    // TERM as when a Deployment ends a pod, KILL as when a node fails.
     for signal in ["TERM", "KILL"] {
         the_server_restarts(&mut scene, signal);
     }
@@ -60,8 +60,8 @@ async fn prometheus_is_away(scene: &mut Scene) {
     let told = log
         .matches("polling continues; the last known values expire at their usual time")
         .count();
-    // At most once for each reason: the running query breaks off, the port has no
-    // listener, and the new process is not ready.
+    // The error is logged at most once for each reason: the running query breaks off, the
+    // port has no listener, and the new process is not ready.
     assert!((1..=3).contains(&told), "{log}");
     scene.assert_answered(from, &[AVAILABLE]);
     for subject in NUMBERS {
@@ -99,8 +99,8 @@ async fn kube_apiserver_restarts(scene: &Scene) {
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
 }
 
-/// The server's refusals. A 403 of a kube-apiserver that has not read its own rules
-/// yet does not reach the server.
+/// The requests that the server refused. A 403 of a kube-apiserver that has not read its
+/// own rules yet does not reach the server.
 async fn refusals(scene: &Scene) -> String {
     let admin = identity_of(scene.lab.plane.kubeconfig());
     let way = Way::straight(scene.lab.port, Some(admin));
@@ -132,15 +132,15 @@ fn the_server_restarts(scene: &mut Scene, signal: &str) {
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
 }
 
-/// How long kube-apiserver is away.
+/// How long kube-apiserver is stopped.
 const MINUTES: Duration = Duration::from_secs(300);
 
-/// A Deployment that the restored etcd does not know.
+/// A Deployment that the restored etcd does not contain.
 const LATER: &str = "later";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
-async fn kube_apiserver_is_away_for_minutes_and_comes_back_with_older_objects() {
+async fn kube_apiserver_stops_for_minutes_and_restarts_with_older_objects() {
     let scene = Scene::start(BEFORE).await;
     scene.lab.plane.keep_objects();
     let from = scene.trickle.now();

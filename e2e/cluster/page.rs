@@ -32,7 +32,7 @@ fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, St
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_shows_what_its_user_may_see_and_says_what_not() {
+async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
     let mut lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
@@ -85,7 +85,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     }
     let here = browser.run("return location.href.split('/').pop()");
     inspect(browser, &origin, &[here.as_str().unwrap()]);
-    // The pods of the GPUs; free GPUs are on nodes that the cluster does not know.
+    // The pods of the GPUs; free GPUs are on nodes that the cluster does not have.
     let holders = lab.gpus.holders().into_iter();
     let holders: BTreeSet<String> = holders.map(|pod| format!("{TEAM}/{pod}")).collect();
     browser.open(&format!("{origin}gpus"));
@@ -103,7 +103,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     let (gpus, said) = top_gpus(admin);
     assert_eq!(pods(&gpus), holders, "{gpus}");
     assert!(!said.contains(UNNAMED), "{said}");
-    // A user with the right to read the metrics of nodes, and none to list pods.
+    // A user with the right to read the metrics of nodes, and without the right to list pods.
     let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
     lab.plane
         .kubectl(&["create", "clusterrolebinding", "bob", role, "--user=bob"]);
@@ -191,7 +191,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     });
     browser.open(origin.trim_end_matches('/'));
     assert_eq!(browser.run("return location.href"), origin.as_str());
-    // Earlier complaints and requests are of other pages.
+    // Drops complaints and requests of earlier pages.
     drop((browser.complaints(), browser.requested()));
     inspect(browser, &origin, &PAGES);
     browser.open(&format!("{origin}hpas"));
@@ -202,7 +202,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     );
 }
 
-/// Why an autoscaler does not reach its target, in words.
+/// The state that says why an autoscaler does not reach its target.
 fn unwell(lab: &Lab, browser: &Browser) {
     let (_ui, origin) = page_of(lab.plane.kubeconfig(), &[], browser);
     let says = |words: &str| {
@@ -228,7 +228,7 @@ fn unwell(lab: &Lab, browser: &Browser) {
 fn without_prometheus(lab: &mut Lab, browser: &Browser) {
     lab.stand_in = Some("http://127.0.0.1:9".to_owned());
     lab.reconfigure(CONFIG);
-    // The cause is shown to a user without the right to read findings too.
+    // The cause is shown also to a user without the right to read findings.
     let ann = lab.plane.user_kubeconfig("ann", None);
     let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
     for page in ["pods", "workloads"] {

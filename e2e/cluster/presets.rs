@@ -20,7 +20,7 @@ use crate::kubectl::{Answer, Kubectl, unix_seconds};
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
-/// All of them, and a rule for pods with the name of one of their metrics.
+/// All presets, and a rule for pods with the name of one of their metrics.
 const PRESETS: &str = "
 presets: [vllm, sglang, triton, endpoint-picker]
 rules:
@@ -48,8 +48,7 @@ sglang:num_queue_reqs{priority="1",pp_rank="0",tp_rank="1"} 4
 sglang:num_queue_reqs{priority="",pp_rank="0",tp_rank="0",dp_rank="1"} 3
 "#;
 
-/// A recorded text with other numbers for these series, which were those of an idle
-/// server.
+/// A recorded text, in which the numbers of these series replace those of an idle server.
 fn with(text: &str, numbers: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (series, number) in numbers {
@@ -88,7 +87,7 @@ async fn serve(targets: Arc<Vec<Target>>) -> SocketAddr {
                     Some(target) => *response.body_mut() = Bytes::from(target.text.clone()).into(),
                     None => *response.status_mut() = StatusCode::NOT_FOUND,
                 }
-                // Prometheus 3 needs it.
+                // Prometheus 3 requires a content type.
                 let plain = http::HeaderValue::from_static("text/plain; version=0.0.4");
                 response.headers_mut().insert("content-type", plain);
                 std::future::ready(Ok::<_, Infallible>(response))
@@ -291,7 +290,7 @@ fn of_vllm(lab: &Lab, servers: &Servers) {
         let of_namespace = format!("metrics/{metric}");
         await_values(lab, TEAM, &of_namespace, &[(TEAM, of_all)]);
     }
-    // The rule of the file wins over the preset, and serves no workloads.
+    // The rule of the file takes precedence over the preset, and serves no workloads.
     let wanted = [(&**old, "200"), (&**new, "800")];
     await_values(lab, TEAM, "pods/*/vllm_requests_running", &wanted);
     let path = format!("{deployment}/vllm_requests_running");

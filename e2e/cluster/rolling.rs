@@ -1,7 +1,7 @@
 //! One replica replaces another during many requests, and no request is lost.
 //!
-//! A Service for a process on this machine has no endpoints (EndpointSlices refuse
-//! the loopback interface). So the port in the APIServices changes, as a Service's
+//! A Service for a process on this machine has no endpoints, because EndpointSlices reject
+//! loopback addresses. Instead, the port in the APIServices changes, as a Service's
 //! endpoint does in an update.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::prometheus::free_port;
 /// Concurrent clients.
 const CLIENTS: usize = 16;
 
-/// The first event when a pod is replaced; the two are independent.
+/// The first of two independent events when a pod is replaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum First {
     /// kube-apiserver uses the new replica, then the old one gets the signal.

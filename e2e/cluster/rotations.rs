@@ -56,7 +56,7 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
         said.contains("new serving certificate in force")
     });
     let replaced = scene.trickle.now();
-    // New connections use it.
+    // New connections use the replaced certificate.
     std::thread::sleep(Duration::from_secs(5));
     scene.tell("serving authority replaced", from);
     println!(
@@ -67,7 +67,7 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
     scene.assert_answered(from, &ALL);
 }
 
-/// The server goes on with the pair that it has, and fills the Secret that an administrator
+/// The server keeps its current certificate, and fills the Secret that an administrator
 /// creates.
 fn the_secret_is_deleted(scene: &Scene) {
     let from = scene.trickle.now();
@@ -82,7 +82,7 @@ fn the_secret_is_deleted(scene: &Scene) {
         let data = secret["data"].as_object().map_or(0, Map::len);
         (data > 0).then_some(()).ok_or(secret.to_string())
     });
-    // New connections use what the server has made of it.
+    // New connections use the certificates that the server has put into it.
     std::thread::sleep(Duration::from_secs(5));
     scene.tell("Secret deleted and created again", from);
     scene.assert_answered(from, &ALL);
@@ -108,8 +108,8 @@ fn aged() -> std::collections::BTreeMap<String, Vec<u8>> {
     }
 }
 
-/// In the order of an administrator: the new authority is trusted beside the old one
-/// before its certificate is in use.
+/// The steps of an administrator: the new authority is trusted beside the old one before a
+/// certificate of it is in use.
 fn the_front_proxy_gets_another_authority(scene: &Scene) {
     let from = scene.trickle.now();
     let plane = &scene.lab.plane;

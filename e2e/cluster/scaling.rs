@@ -9,9 +9,8 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::on_pods;
 use crate::program::eventually;
 
-/// The sync period of autoscalers. The tests do not wait for
-/// `desiredReplicas > currentReplicas`, so it need not be 15 s: decisions are read
-/// from events.
+/// The sync period of autoscalers. It is below the default of 15 s, because the tests read
+/// decisions from events and do not wait for `desiredReplicas > currentReplicas`.
 pub(super) const SYNC: Duration = Duration::from_secs(2);
 
 /// A running autoscaler, and its decisions.
@@ -37,7 +36,7 @@ impl<'a> Autoscaler<'a> {
         self.lab.plane.object(&["hpa", APP, "-n", TEAM])
     }
 
-    /// Waits until it has seen a value. Earlier decisions are complete then.
+    /// Waits until the autoscaler has read a value. Earlier decisions are complete then.
     pub(super) fn await_seen(&self, value: &str) {
         eventually(&format!("an autoscaler that saw {value}"), PATIENCE, || {
             let status = self.object()["status"].take();
@@ -64,7 +63,7 @@ impl<'a> Autoscaler<'a> {
         })
     }
 
-    /// The sizes that it has set, in order.
+    /// The sizes that the autoscaler has set, in order.
     pub(super) fn sizes(&self) -> Vec<u64> {
         let mut said = self.lab.plane.object(&["events", "-n", TEAM]);
         let events = said["items"].as_array_mut().unwrap();
@@ -80,13 +79,13 @@ impl<'a> Autoscaler<'a> {
         .collect()
     }
 
-    /// Waits until it has set these sizes and stays at the last.
+    /// Waits until the autoscaler has set these sizes and stays at the last.
     pub(super) fn await_sizes(&self, wanted: &[u64]) {
         self.await_sizes_that(&format!("{wanted:?}"), |sizes| sizes == wanted);
         self.lab.await_replicas(wanted[wanted.len() - 1]);
     }
 
-    /// Waits until the sizes that it has set are as wanted.
+    /// Waits until the sizes that the autoscaler has set are as wanted.
     pub(super) fn await_sizes_that(&self, what: &str, wanted: impl Fn(&[u64]) -> bool) {
         eventually(&format!("sizes {what}"), PATIENCE, || {
             let sizes = self.sizes();
@@ -96,14 +95,14 @@ impl<'a> Autoscaler<'a> {
         });
     }
 
-    /// Deletes it. The service keeps its size.
+    /// Deletes the autoscaler. The service keeps its size.
     pub(super) fn end(self) {
         self.lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s110_a_busy_service_grows_to_its_maximum_and_an_idle_one_shrinks_to_one() {
+async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     let lab = Lab::start().await;
     lab.deploy(1);
     let path = format!(
@@ -151,8 +150,8 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     lab.await_answer(&default, |said| {
         said.matches(r#""value":"80""#).count() == 4
     });
-    // A window ends 15 s after the newest sample, so some instants of a window of 30
-    // s or more are past.
+    // A window ends 15 s after the newest sample, so only windows of 30 s or more contain
+    // past instants.
     lab.await_answer(&long, |said| {
         let list: Value = serde_json::from_str(said).unwrap();
         let items = list["items"].as_array().unwrap();
@@ -161,11 +160,11 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     });
     lab.gpus.work(0);
     lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
-    // As much of five minutes as has passed.
+    // The window contains as much of five minutes as has passed.
     lab.await_answer(&long, |said| {
         said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)
     });
-    // It reads the value twice more, and each value is less than the last.
+    // The autoscaler reads the value twice more, and each value is less than the last.
     let seen = || scaler.object()["status"]["currentMetrics"].to_string();
     for _ in 0..2 {
         let before = seen();
@@ -180,8 +179,8 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     scaler.end();
 }
 
-/// 188 percent with a target of 50 need `ceil(188 / 50)` replicas, whatever the steps
-/// are.
+/// 188 percent with a target of 50 need `ceil(188 / 50)` replicas, whatever the
+/// intermediate sizes.
 fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     lab.gpus.share(188);
     let sum = json!({

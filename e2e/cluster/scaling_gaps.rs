@@ -23,7 +23,7 @@ fn await_pods(lab: &Lab, count: usize, value: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s111_s113_s115_what_is_missing_takes_nothing_away() {
+async fn s111_s113_s115_missing_data_and_components_do_not_scale_down() {
     let mut lab = Lab::start().await;
     lab.deploy(3);
     lab.gpus.work(45);
@@ -35,13 +35,13 @@ async fn s111_s113_s115_what_is_missing_takes_nothing_away() {
     s115_a_server_that_was_away_is_back(&mut lab);
 }
 
-/// With a zero for the unknown value, two replicas would be sufficient.
+/// If the unknown value counted as 0, two replicas would be sufficient.
 fn s111_one_of_three_without_data_is_no_reason_to_shrink(lab: &Lab) {
     let scaler = Autoscaler::start(lab, 8, &on_pods("gpu_memory_utilization", "50"));
     scaler.await_seen("45");
     lab.gpus.silence(2);
     await_pods(lab, 2, "45");
-    // The values that it sees from now on are of two pods.
+    // The values that the autoscaler reads from now on are of two pods.
     lab.gpus.work(46);
     scaler.await_seen("46");
     scaler.await_active("True");
@@ -145,7 +145,7 @@ fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
     eventually("an unavailable APIService", PATIENCE, || {
         lab.unavailable(APISERVICES[0]).ok_or_else(String::new)
     });
-    // Kubernetes does not delete a namespace if a group is unavailable.
+    // Kubernetes does not delete a namespace while a group is unavailable.
     lab.plane.kubectl(&["create", "namespace", "passing"]);
     lab.plane
         .kubectl(&["delete", "namespace", "passing", "--wait=false"]);

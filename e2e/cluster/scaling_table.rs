@@ -8,7 +8,7 @@ use super::scaling::Autoscaler;
 use super::workload::on_pods;
 use crate::program::eventually;
 
-/// More than the cluster has GPUs: the last pods hold none.
+/// More replicas than the cluster has GPUs: the last pods hold none.
 const MOST: u32 = 20;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team";
@@ -48,8 +48,8 @@ fn on_namespace(metric: &str, kind: &str) -> Value {
     })
 }
 
-/// Ten replicas of which two have this load, for a whole window. The busy ones are
-/// the last to be removed.
+/// Ten replicas, of which two have this load for a whole window. The busy ones are removed
+/// last.
 fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
     lab.deploy(10);
     lab.gpus.concentrate(2, percent);
@@ -101,7 +101,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
         assert_eq!(scaler.sizes(), [4]);
         scaler.end();
     }
-    // 26 would be the second size.
+    // The first size, and the maximum; 26 would be the second size.
     let (first, second) = (16, u64::from(MOST));
     for metric in [
         external("cluster_gpu_memory_utilization", "Value"),
@@ -115,7 +115,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
             let [begin, between @ .., end] = sizes else {
                 return false;
             };
-            // The controller counts the pods that are ready at that time.
+            // The controller counts the pods that are ready at the time of its sync.
             let is_of_ready =
                 |size: &u64| (10..=first).any(|ready: u64| (80 * ready).div_ceil(50) == *size);
             *begin == first && *end == second && between.iter().all(is_of_ready)

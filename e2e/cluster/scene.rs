@@ -28,7 +28,7 @@ pub(super) const AVAILABLE: &str = "APIServices";
 pub(super) const NUMBERS: [&str; 3] = [PODS, HELD, SUM];
 pub(super) const ALL: [&str; 4] = [PODS, HELD, SUM, AVAILABLE];
 
-/// The service's pods; each holds one GPU.
+/// The number of the service's pods; each holds one GPU.
 const REPLICAS: u32 = 2;
 
 /// Everything that runs. Fields end from top to bottom.
@@ -39,8 +39,8 @@ pub(super) struct Scene {
     /// A client with only the right to read metrics.
     pub(super) reader: Way,
     pods: BTreeSet<String>,
-    /// When the values had settled: means over a window in which the GPUs were not
-    /// held yet have to grow first.
+    /// The time since which values are those of the load: means over a window in which the
+    /// GPUs were not held yet have to grow first.
     pub(super) settled: Duration,
 }
 
@@ -113,8 +113,8 @@ impl Scene {
         });
     }
 
-    /// Waits until the server has measured how late its data usually are. That takes
-    /// a minute if a slow machine scrapes irregularly.
+    /// Waits until the server has measured the usual delay of its data. That takes a
+    /// minute if a slow machine scrapes irregularly.
     async fn await_ready(&self) {
         let way = Way::straight(self.lab.port, None);
         way.until_code("/readyz?verbose", 200).await;

@@ -1,5 +1,5 @@
-//! Requests for a rule's metric while Prometheus is slow with its query: the number
-//! of queries is bounded, GPU metrics are answered, and autoscalers on them scale.
+//! Requests for a rule's metric while Prometheus is slow with its query. The number of
+//! queries is bounded, GPU metrics are answered, and autoscalers on them scale.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use super::workload::{autoscaler, on_pods};
 use crate::program::eventually;
 use crate::stores::proxy::Proxy;
 
-/// A rule that finds series in any Prometheus. None of its queries ends during the
-/// test, and readings are valid for longer than the machine may be busy.
+/// A rule that finds series in any Prometheus. None of its queries ends during the test.
+/// Readings are valid for longer than the machine may be busy.
 const CONFIG: &str = "
 gpu: {window: 10s, freshness: 30s}
 prometheus: {timeout: 5m}
@@ -58,7 +58,7 @@ const GPUS: [&str; 2] = ["through kube-apiserver", "beside requests that wait"];
 const GROUP: &str = "metrics-readers";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_slow_rule_queries_costs_gpu_metrics_nothing() {
+async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     let mut lab = Lab::start().await;
     let proxy = Proxy::before(lab.prometheus.url()).await;
     let reader = reader(&lab);
@@ -158,7 +158,7 @@ fn assert_answered(trickle: &Trickle, flooded: Duration) {
     }
 }
 
-/// The number of requests, and how long they took.
+/// The number of requests, and their durations.
 fn told(seen: &[Seen]) -> String {
     let mut took: Vec<Duration> = seen.iter().map(|seen| seen.took).collect();
     took.sort();
@@ -188,7 +188,7 @@ fn conditions(lab: &Lab, words: &str) -> usize {
         .count()
 }
 
-/// Cancels requests of one user through kube-apiserver, each with a separate query.
+/// Cancels requests of one user through kube-apiserver; each has a separate query.
 async fn cancel(lab: &Lab) {
     let way = Way::of(&lab.plane.user_kubeconfig("eve", Some(GROUP)));
     let mut left = 0..CANCELLED;
@@ -240,7 +240,7 @@ impl Flood {
 
     /// The number of requests.
     fn end(mut self) -> usize {
-        // A request that has ended had another answer.
+        // A task ends only by a panic about an unexpected answer, which this repeats.
         if let Some(ended) = self.requests.try_join_next() {
             ended.unwrap();
         }

@@ -10,7 +10,7 @@ use crate::program::eventually;
 
 const APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
-/// A node of the simulator's; the first pod holds its first GPU.
+/// A node of the simulator; the first pod holds its first GPU.
 const NODE: &str = "gpu-node-00000";
 
 /// The existing series used as CPU and memory: a GPU load of 40 % counts as 400m.
@@ -77,7 +77,7 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!((&*pods[0][1], &*pods[0][2]), ("main", "400m"), "{pods:?}");
     let one = top(&["pods", "-n", TEAM, &name, "--use-protocol-buffers"]).unwrap();
     assert_eq!((one.len(), &*one[0][1]), (1, "400m"));
-    // The cluster's own node has no GPUs and so no data.
+    // The cluster's own node has no GPUs and therefore no data.
     let nodes = top(&["nodes"]).unwrap();
     let busy = nodes.iter().find(|node| node[0] == NODE);
     assert_eq!(busy.map(|node| &*node[1]), Some("400m"), "{nodes:?}");
@@ -143,8 +143,8 @@ fn autoscaler(lab: &Lab) {
     lab.await_replicas(4);
 }
 
-/// `check` finds APIServices that the server serves no longer; their manifest takes them
-/// away.
+/// `check` finds APIServices that the server no longer serves; deleting them by their
+/// manifest ends the finding.
 fn is_left_by_no_server(lab: &mut Lab) {
     let left = |lab: &Lab| -> Vec<Value> {
         let (_, said) = check(lab.plane.kubeconfig());

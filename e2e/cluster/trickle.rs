@@ -1,4 +1,4 @@
-//! A client that repeats its requests, whatever happens, and records the answers.
+//! A client that repeats its requests, also after errors, and records the answers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -172,12 +172,12 @@ fn runs(seen: &[Seen]) -> Vec<Run> {
     runs
 }
 
-/// A list with items.
+/// The error, unless the body is a list with items.
 pub(super) fn some_values(body: &str) -> Option<String> {
     read(body).is_empty().then(|| "an empty list".to_owned())
 }
 
-/// The APIServices that are not available.
+/// The error, unless all APIServices are available.
 pub(super) fn all_available(body: &str) -> Option<String> {
     let list: Value = serde_json::from_str(body).ok()?;
     let items = list["items"].as_array()?;

@@ -8,7 +8,7 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, on_pods};
 use crate::program::{Program, eventually};
 
-/// A Deployment that is always there. The load of its GPU counts as the length of a
+/// A Deployment that always has a pod. The load of its GPU counts as the length of a
 /// queue.
 const QUEUE: &str = "queue";
 
@@ -79,7 +79,7 @@ fn explain(lab: &Lab) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_scaled_to_zero_wakes_by_metrics_that_need_no_pods() {
+async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
     let mut lab = Lab::start().await;
     lab.deploy_as(QUEUE, 1);
     let held = format!(
@@ -112,7 +112,7 @@ async fn what_was_scaled_to_zero_wakes_by_metrics_that_need_no_pods() {
 
 fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
     lab.gpus.work(0);
-    // A metric of pods beside it has no value at zero and holds nothing back.
+    // A metric of pods beside it has no value at zero and prevents no scale-up.
     let both = json!([metric, on_pods("gpu_memory_utilization", "50")]);
     lab.plane.apply(&from_zero(&both));
     lab.await_replicas(0);
@@ -129,7 +129,7 @@ fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
     end(lab);
 }
 
-/// Zero that the controller did not make switches scaling off.
+/// A zero that the controller did not set switches scaling off.
 fn zero_by_hand_stays(lab: &Lab, metric: &Value) {
     lab.gpus.work(40);
     lab.plane.apply(&from_zero(&json!([metric])));

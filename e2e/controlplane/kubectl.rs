@@ -43,7 +43,7 @@ impl ControlPlane {
         self.tell(kubeconfig, arguments, "")
     }
 
-    /// What `kubectl get` has of this, as the administrator.
+    /// The output of `kubectl get` as the administrator, as JSON.
     pub(crate) fn object(&self, what: &[&str]) -> Value {
         let said = self.kubectl(&[&["get", "--output=json"], what].concat());
         serde_json::from_str(&said).unwrap()
@@ -89,7 +89,7 @@ impl ControlPlane {
             .arg(kubeconfig)
             .arg("--request-timeout=30s")
             .args(arguments)
-            // Caches are those of this control plane.
+            // The caches belong to this control plane.
             .env("HOME", self.dir.path())
             .env_remove("KUBECACHEDIR")
             .stdin(Stdio::piped())

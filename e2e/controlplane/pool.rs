@@ -1,8 +1,8 @@
 //! Control planes that tests of this process use one after the other.
 //!
-//! Between two tests each object that was made since the start is deleted from etcd, in
-//! which watches and controllers see it as any other deletion. Those that wait for a
-//! test end with the process.
+//! Between two tests, each object that was created since the start is deleted from etcd;
+//! watches and controllers handle it like any other deletion. Control planes that wait for
+//! a test end with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 use super::{ControlPlane, Extent};
 
-/// Operations that etcd takes in one transaction.
+/// The largest number of operations in one transaction of etcd.
 const AT_ONCE: usize = 128;
 
-/// How many wait for a test: each takes some of a core.
+/// The largest number of control planes that wait for a test: each takes some of a core.
 const MOST_IDLE: usize = 2;
 
-/// What controllers make for themselves, at any time.
+/// Prefixes of objects that controllers create for themselves at any time.
 const OF_CONTROLLERS: [&str; 3] = [
     "/registry/leases/",
     "/registry/masterleases/",
@@ -34,17 +34,17 @@ static IDLE: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
 /// Keys of etcd with their values, both in base64.
 type Objects = BTreeMap<String, String>;
 
-/// A control plane that goes back to the others on drop, unless it is broken or the test failed.
+/// A control plane that returns to the pool on drop, unless it is broken or the test failed.
 #[derive(Debug)]
 pub(crate) struct Lent {
     plane: Option<ControlPlane>,
     extent: Extent,
-    /// After its start.
+    /// The objects after its start.
     objects: Objects,
 }
 
 impl ControlPlane {
-    /// One without another test's objects, which a test may break.
+    /// A control plane without objects of another test, which a test may break.
     pub(crate) fn lend(extent: Extent) -> Lent {
         let idle = || {
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl ControlPlane {
             .collect()
     }
 
-    /// Deletes objects until there are none beside those given, and restores these.
+    /// Deletes objects until only the given ones exist, and restores these.
     fn restore(&self, first: &Objects) {
         loop {
             let now = self.objects();
@@ -81,7 +81,7 @@ impl ControlPlane {
                 let is_own = OF_CONTROLLERS.iter().any(|own| name.starts_with(own));
                 !is_own && !first.contains_key(*key)
             };
-            // Nothing is made in a namespace that is gone.
+            // Content goes first: nothing can be created in a namespace that does not exist.
             let is_content = |key: &&String| !decoded(key).starts_with("/registry/namespaces/");
             let new: BTreeSet<_> = now.keys().filter(is_new).collect();
             let (content, namespaces): (Vec<_>, Vec<_>) = new.iter().copied().partition(is_content);
@@ -101,7 +101,7 @@ impl ControlPlane {
         }
     }
 
-    /// What etcd answers.
+    /// The answer of etcd.
     fn etcd(&self, method: &str, asked: &Value) -> Value {
         let url = format!("http://127.0.0.1:{}/v3/kv/{method}", self.etcd_port);
         let mut curl = Command::new("curl")
@@ -151,7 +151,7 @@ impl Drop for Lent {
             return;
         }
         plane.restore(&self.objects);
-        // Kubectl's memory of APIs.
+        // kubectl's cache of discovery.
         let _ = std::fs::remove_dir_all(plane.dir().join(".kube"));
         idle().push(Self {
             plane: Some(plane),

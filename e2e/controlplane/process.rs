@@ -14,9 +14,9 @@ const TAIL_LINES: usize = 30;
 /// has the id of every program.
 const LAUNCH: &str = r#"echo $$ >"$0" && exec "$@""#;
 
-/// Waits until its standard input ends, which is when the test has ended. Then it
-/// ends by their ids the remaining programs whose command lines still name the
-/// folder. Signals that interrupt the test do not interrupt it.
+/// Waits until its standard input ends, which is when the test has ended. Then it ends, by
+/// their ids, the remaining programs whose command lines still name the folder. Signals
+/// that interrupt the test do not interrupt the watchman.
 const WATCH: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -55,7 +55,7 @@ impl Part {
             .args(["-c", LAUNCH])
             .args([&pid, program])
             .args(arguments)
-            // No user's configuration is read, and the home folder stays unchanged.
+            // No user's configuration is read, and the home folder is not changed.
             .env("HOME", dir)
             .current_dir(dir)
             .stdin(Stdio::null())
@@ -71,7 +71,7 @@ impl Part {
         })
     }
 
-    /// How it ended, if it has.
+    /// The message how it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
         match self.process.try_wait() {
             Ok(None) => None,

@@ -11,11 +11,11 @@ use crate::prometheus::free_port;
 /// The folder of etcd's data.
 pub(crate) const ETCD_DATA: &str = "etcd";
 
-/// A program whose port is taken exits within this time.
+/// The time within which a program exits if its port is taken.
 const PORT_LOOK: Duration = Duration::from_millis(500);
 
-/// etcd and its client port: a given one, or a free one. Without TLS: it listens only on
-/// the loopback interface, and its data are test objects.
+/// etcd and its client port: a given one, or a free one. It has no TLS, because it listens
+/// only on the loopback interface and its data are test objects.
 pub(crate) fn etcd(dir: &Path, port: Option<u16>) -> Result<(Part, u16), String> {
     let start = |port| {
         let clients = format!("http://127.0.0.1:{port}");
@@ -65,7 +65,7 @@ pub(crate) fn apiserver(
         file("service-account-key-file", "service-account.pub"),
         file("service-account-signing-key-file", "service-account.key"),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        // It publishes no Endpoints for itself: they may not have loopback addresses.
+        // kube-apiserver publishes no Endpoints for itself: they may not have loopback addresses.
         "--endpoint-reconciler-type=none".to_owned(),
         // Pods need no token, because they run no program.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
@@ -100,8 +100,8 @@ pub(crate) fn controllers(
         ),
         format!("--root-ca-file={}", path("ca.crt").display()),
         format!("--horizontal-pod-autoscaler-sync-period={sync}ms"),
-        // By default it sends at most 20 requests a second, which 200 autoscalers
-        // reach.
+        // By default the controllers send at most 20 requests a second, which 200
+        // autoscalers reach.
         "--kube-api-qps=1000".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         "--leader-elect=false".to_owned(),

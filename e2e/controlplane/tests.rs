@@ -1,4 +1,4 @@
-//! The control plane has the properties that other tests rely on.
+//! Properties of the control plane that other tests rely on.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -42,14 +42,14 @@ fn nothing_is_left_of_an_ended_control_plane() {
 }
 
 #[test]
-fn the_watchman_ends_what_a_killed_test_leaves() {
+fn the_watchman_ends_the_programs_of_a_killed_test() {
     let dir = TempDir::new().unwrap();
     let mut watchman = Watchman::post(dir.path()).unwrap();
     let log = dir.path().join("left.log").display().to_string();
     let tail = Path::new("/usr/bin/tail");
     let mut left = Part::start(dir.path(), "left", tail, &["-f".to_owned(), log]).unwrap();
     let mut stranger = Stranger(Command::new("sleep").arg("600").spawn().unwrap());
-    // Its process id once belonged to another program.
+    // A stale id of a program; the process with this id is another one.
     let stale = dir.path().join("pids").join("stale");
     std::fs::write(stale, stranger.0.id().to_string()).unwrap();
     let command = format!("/proc/{}/cmdline", left.id());

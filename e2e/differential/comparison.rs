@@ -1,4 +1,4 @@
-//! Served values against PromQL and the truth.
+//! Compares served values with PromQL and with the truth.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::tally::Tally;
 /// Allowed distance of a mean from the truth, in standard errors.
 const SIGMAS: f64 = 5.0;
 
-/// One moment of a stage, and the product's answers at it.
+/// One moment of a stage, and the server's answers at that moment.
 pub(crate) struct Comparison<'a> {
     stage: &'a Stage,
     snapshot: &'a Snapshot,
     dialect: Dialect,
     at: Timestamp,
-    /// By window: devices whose series disagree whether there is a reading.
+    /// For each window, the devices whose series disagree whether there is a reading.
     disagreeing: BTreeMap<(i64, i64), BTreeSet<Named>>,
     /// All differences.
     wrong: Vec<String>,
@@ -36,7 +36,7 @@ struct Served<'a> {
     value: Option<Value>,
 }
 
-/// What is asked of all objects of a kind.
+/// A metric, a formula and a window, for all objects of a kind.
 struct Question<'q> {
     kind: &'q str,
     index: usize,
@@ -57,7 +57,7 @@ impl Question<'_> {
         format!("{metric} of {}, {formula}", self.kind)
     }
 
-    /// Whether one number is that of all objects.
+    /// Whether all objects have the same number.
     fn is_of_cluster(&self) -> bool {
         self.metric.measure == Measure::OriginalAverage || self.kind == "cluster"
     }
@@ -87,8 +87,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares the values of some questions: those of which the fewest were compared so
-    /// far. Prometheus needs many passes over all readings for an answer.
+    /// Compares the values of `many` questions, beginning with those that were compared
+    /// least so far. Prometheus reads all samples several times for an answer.
     pub(crate) async fn run(mut self, window: Duration, many: usize, tally: &mut Tally) {
         let snapshot = self.snapshot;
         let kinds = snapshot.layout().tables().iter();
@@ -102,7 +102,7 @@ impl<'a> Comparison<'a> {
                 asked.push((so_far, question, served));
             }
         }
-        // Other questions come first at another time and in another fleet.
+        // The order differs between times and between fleets.
         let turn = millis(window).unsigned_abs() + self.at.millis().unsigned_abs();
         let turn = turn / 5_000 + self.stage.fleet.scenario().seed;
         let count = asked.len();
@@ -121,13 +121,13 @@ impl<'a> Comparison<'a> {
         assert!(first.is_empty(), "{} differ: {first:#?}", self.wrong.len());
     }
 
-    /// What may be asked of these kinds of objects.
+    /// The questions about these kinds of objects.
     fn questions<'q>(&self, kinds: &'q [String], window: Duration) -> Vec<Question<'q>>
     where
         'a: 'q,
     {
         let devices = self.stage.fleet.devices().len();
-        // In large fleets those whose expressions are long are left out.
+        // Large fleets leave out questions with long expressions.
         let is_heavy = |name: &str| ["gpu_memory_used_percent", "gpu_held_count"].contains(&name);
         let is_light = |kind: &str, formula: Formula| {
             ["pods", "namespaces", "cluster"].contains(&kind) && formula == Formula::MeanOfInstants
@@ -183,7 +183,7 @@ impl<'a> Comparison<'a> {
         served.collect()
     }
 
-    /// What the product says.
+    /// The values that the server has for a question.
     fn served(&self, question: &Question<'_>) -> Vec<Served<'a>> {
         let (formula, window) = (question.formula, question.window);
         let foreseen = formula == Formula::MeanOfInstants && window == self.snapshot.window();
@@ -246,9 +246,9 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The objects whose numbers a query says, by the last instant and the number of
-    /// instants of their windows: objects of later sources may have an earlier window.
-    /// Of those without a value it says so where no device has a reading.
+    /// The objects that a query can compute, by the last instant and the number of
+    /// instants of their windows: objects of later sources may have an earlier window. An
+    /// object without a value is included only if no device has a reading.
     async fn windows<'s>(
         &mut self,
         question: &Question<'_>,
@@ -293,9 +293,9 @@ impl<'a> Comparison<'a> {
         assert!(first >= known, "readings before {known} are unknown");
     }
 
-    /// Devices of which, at an instant of a window, one series has a reading and another
-    /// one's newest sample is none: the product goes by the newer sample, PromQL by the
-    /// one that is a reading.
+    /// Devices with two series at an instant of a window, of which one has a reading and
+    /// the other's newest sample is not a reading. The server uses the newer sample,
+    /// PromQL the reading.
     async fn disagreeing(&mut self, window: (i64, i64)) -> &BTreeSet<Named> {
         let exporters = &self.stage.fleet.scenario().exporters;
         let may_disagree = exporters.sentinel_rate > 0.0 || exporters.nan_rate > 0.0;
@@ -318,7 +318,7 @@ impl<'a> Comparison<'a> {
         &self.disagreeing[&window]
     }
 
-    /// What Prometheus answers at a time, by object.
+    /// Prometheus' answer at a time, by object.
     async fn ask(&self, expression: &str, view: &View, at_ms: i64) -> BTreeMap<String, f64> {
         let at = Timestamp::from_millis(at_ms).to_string();
         let result = self.stage.oracle.query(expression, &at).await;
@@ -371,7 +371,7 @@ impl<'a> Comparison<'a> {
 pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), Value> {
     let mut values = BTreeMap::new();
     for (index, metric) in snapshot.metrics().iter().enumerate() {
-        // One value for the cluster, whatever the object.
+        // One value for the cluster, the same for every object.
         let of_objects = metric.measure != Measure::OriginalAverage;
         for (kind, table) in snapshot
             .layout()

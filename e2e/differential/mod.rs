@@ -1,5 +1,5 @@
-//! Every number that PromQL can say against a real Prometheus, and against what
-//! the simulator knows to be true.
+//! Compares every number that PromQL can compute: with the result of a real Prometheus, and
+//! with the truth of the simulator.
 
 mod comparison;
 mod explained;
@@ -54,7 +54,7 @@ const LOOKS: [Look; 4] = [
     },
 ];
 
-/// Compares values of a scenario at each look, of so many questions each time.
+/// Compares values of a scenario at each look, `many` questions each time.
 async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Tally) {
     let begun = Instant::now();
     let what = format!(
@@ -64,7 +64,7 @@ async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Ta
     let epoch = scenario.epoch;
     let is_clean =
         scenario == Scenario::clean(scenario.nodes, scenario.gpus_per_node, scenario.seed);
-    // Data that the longest window of a look may include is not being forgotten.
+    // Data that the longest window of a look may include is not dropped.
     let longest = looks.iter().map(|look| look.window).max().unwrap() + secs(60);
     let from = epoch + Duration::from_millis(looks[0].after_ms) - longest - secs(120);
     let hasher = KeyHasher::new();
@@ -83,7 +83,7 @@ async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Ta
         let snapshot = stage.publish(pipeline, at);
         let comparison = Comparison::new(&stage, &snapshot);
         comparison.run(look.window, many, tally).await;
-        // A start: nothing is known yet of how late anything is.
+        // A pipeline that just started has not measured any delay yet.
         let mut fresh = stage.pipeline(snapshot.window());
         stage.poll(&mut fresh, at, turn + 3).await;
         let fresh = stage.publish(&mut fresh, at);
@@ -105,7 +105,7 @@ async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Ta
     println!("{what}: so far {tally}; {:.1?}", begun.elapsed());
 }
 
-/// A pipeline that started a minute ago and polls at the same times serves identical
+/// A pipeline that started a minute ago and polls at the same times must serve identical
 /// values.
 fn agrees_with_a_younger(lived: &Snapshot, younger: &Snapshot) {
     let known = |value: Value| (value.value.to_bits(), value.at, value.window_secs);
@@ -122,8 +122,8 @@ fn agrees_with_a_younger(lived: &Snapshot, younger: &Snapshot) {
 
 fn defects(nodes: u32, gpus_per_node: u32, seed: u64) -> Scenario {
     let mut scenario = Scenario::defects(nodes, gpus_per_node, seed);
-    // Rescaled fields beside others in one job cannot be judged; scenario S12 has them
-    // alone.
+    // Rescaled fields beside others in one job cannot be detected; in scenario S12 all are
+    // rescaled.
     scenario
         .scrape
         .schemes
@@ -168,8 +168,8 @@ async fn defective_fleets_agree_with_promql() {
         compare(scenario, &LOOKS[..3], 3, &mut tally).await;
         assert!(tally.to_promql > before + 10, "{name}: {tally}");
     }
-    // No query says the number of a group of which a device is always missing, such as
-    // a whole defective fleet.
+    // No query computes the number of a group with a device that is always missing, such
+    // as a whole defective fleet.
     assert!(tally.questions() > 90, "{tally}: {:#?}", tally.compared);
 }
 

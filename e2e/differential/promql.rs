@@ -1,28 +1,26 @@
 //! Every served value as one PromQL expression.
 //!
-//! This is the definition of the product's values in another language. An expression
-//! consists of these parts:
+//! The expressions define the server's values in another language. An expression consists
+//! of these parts:
 //!
-//! 1. *Readings* of a field: of each series the newest sample, if it is valid
-//!    by its range and younger than F. A pair of vectors, values and sample
-//!    times, under canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for
-//!    the device, `ns` and `po` for the pod. Expressions name a field's readings many
-//!    times, so Prometheus evaluates them once, at each instant ([`Dialect::sources`]).
-//!    Another Prometheus has the results as series, and the rest is asked of it.
-//! 2. A *view* keeps what counts for a kind of object and adds the labels
-//!    that name it ([`Dialect::placed`]). DCGM's series do not tell when a pod
-//!    started: `pod_started` replaces the pod watch, as kube-state-metrics would
-//!    export it, with a label for each owner. Groups count a reading for the pod in
-//!    its labels, even after the pod is deleted, until a newer line of the same
-//!    target names another holder.
-//! 3. One reading per device and object: the newest, of equally new ones the
-//!    larger ([`newest`]); a card's own only while none of its MIG instances
-//!    has one.
-//! 4. The formula over the instants of a subquery ([`Dialect::expression`]),
-//!    asked at the last instant of the window.
+//! 1. *Readings* of a field: the newest sample of each series, if it is in the valid range
+//!    and younger than F. They are a pair of vectors, values and sample times, under
+//!    canonical labels: `uuid`, `gpu_i_id`, `gpu_i_profile` for the device, `ns` and `po`
+//!    for the pod. Expressions name a field's readings many times, so Prometheus evaluates
+//!    them once, at each instant ([`Dialect::sources`]). A second Prometheus has the
+//!    results as series, and evaluates the other parts.
+//! 2. A *view* keeps the readings that count for a kind of object and adds the labels that
+//!    identify the object ([`Dialect::placed`]). DCGM's series do not contain the start of
+//!    a pod: `pod_started` replaces the pod watch, as kube-state-metrics would export it,
+//!    with a label for each owner. Groups count a reading for the pod in its labels, even
+//!    after the pod is deleted, until a newer line of the same target names another holder.
+//! 3. One reading per device and object: the newest one, or the larger one of equally new
+//!    ones ([`newest`]). A card's reading counts only while no MIG instance of it has one.
+//! 4. The formula over the instants of a subquery ([`Dialect::expression`]), evaluated at
+//!    the last instant of the window.
 //!
-//! Prometheus 2 includes the left end of the window, the product excludes it: the
-//! window is a millisecond shorter here.
+//! Prometheus 2 includes the left end of the window, and the server excludes it: the window
+//! in expressions is therefore a millisecond shorter.
 
 mod view;
 
@@ -46,7 +44,7 @@ impl Readings {
         }
     }
 
-    /// Both kinds of readings; no series has both.
+    /// Both sets of readings; no series is in both.
     fn or(&self, other: &Self) -> Self {
         Self {
             values: format!("({} or {})", self.values, other.values),
@@ -81,7 +79,7 @@ struct Field {
     range: Range,
 }
 
-/// Which samples are readings.
+/// The values of samples that are readings.
 enum Range {
     Percent,
     Ratio,
@@ -144,16 +142,16 @@ fn ratio(field: &str) -> String {
     format!("100 * clamp_max((({field}) >= 0) <= 1.2, 1)")
 }
 
-/// `to` gets the value of each existing label of `from`; the last one wins.
+/// Copies the value of each existing label of `from` to `to`; the last one wins.
 fn relabelled(vector: &str, to: &str, from: &[&str]) -> String {
     from.iter().fold(vector.to_owned(), |inner, label| {
         format!("label_replace({inner}, \"{to}\", \"$1\", \"{label}\", \"(.+)\")")
     })
 }
 
-/// Canonical labels: each more specific label overrides the previous ones, which is
-/// the union of the schemes in one pass. The exporter's own pod may remain as `po`:
-/// it is no GPU pod in [`POD_STARTED`].
+/// Canonical labels: each more specific label overrides the previous ones, so one pass
+/// covers all schemes. The exporter's own pod may remain as `po`, but [`POD_STARTED`] does
+/// not count it as a GPU pod.
 fn canonical(vector: &str) -> String {
     let device = relabelled(vector, "uuid", &["UUID"]);
     let device = relabelled(&device, "gpu_i_id", &["GPU_I_ID"]);
@@ -166,9 +164,8 @@ fn canonical(vector: &str) -> String {
     relabelled(&namespace, "po", &["pod", "pod_name", "exported_pod"])
 }
 
-/// The node: the series' own label takes precedence over the pod's node (`pn`), and
-/// the host in `instance`, where managed collection puts a node's name, is the last
-/// choice.
+/// The node. The series' own label takes precedence over the pod's node (`pn`). The last
+/// choice is the host in `instance`, where managed collection puts a node's name.
 fn with_node(vector: &str) -> String {
     let from_pod = relabelled(vector, "n", &["pn"]);
     let from_target = format!(
@@ -214,7 +211,7 @@ impl Dialect {
         FIELDS.iter().flat_map(of_field).chain([pods]).collect()
     }
 
-    /// A percentage of whole cards, or a ratio on MIG instances.
+    /// Percentages of whole cards, and ratios of MIG instances.
     fn utilization(percent: &Field, of_instances: &Field) -> Readings {
         let whole = percent.readings();
         let instances = of_instances.readings();
@@ -222,8 +219,8 @@ impl Dialect {
         whole.or(&instances.map(|vector| with(vector, "gpu_i_id")))
     }
 
-    /// Devices of which, at an instant of a window, one series has a reading of a field and
-    /// another one's newest sample is none: an expression for each field.
+    /// An expression for each field: devices with two series at an instant of a window, of
+    /// which one has a reading and the other's newest sample is not a reading.
     pub(crate) fn disagreeing(&self, instants: i64) -> Vec<String> {
         let step_ms = self.step_ms;
         let over = format!("[{}ms:{step_ms}ms]", instants * step_ms - 1);
@@ -413,8 +410,8 @@ impl Dialect {
         format!("100 * sum by ({key}) {used} / sum by ({key}) {whole}")
     }
 
-    /// Devices whose newest lines include one that names a pod. If only pods' lines
-    /// count, all devices.
+    /// Devices whose newest lines include one that names a pod; all devices, if only lines
+    /// of pods count.
     fn claims(&self, readings: &Readings, view: &View) -> String {
         if !matches!(view, View::Nodes | View::Cluster) {
             return self.devices(readings, view);

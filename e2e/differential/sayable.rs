@@ -1,4 +1,4 @@
-//! Over which instants a value is taken, and whether a query can say it.
+//! The instants of a value, and whether a query can compute the value.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use gpu_metrics::snapshot::Snapshot;
 /// A device as a query names it: UUID and MIG instance.
 pub(super) type Named = (String, String);
 
-/// A group as a query sees it.
+/// The facts about a group that decide whether a query can compute its number.
 pub(super) struct Sayable {
-    /// The last instant of its window, a number on the grid.
+    /// The last instant of its window, as a number on the grid.
     pub(super) last: i64,
     pub(super) instants: i64,
     pub(super) window_ms: i64,
@@ -23,13 +23,12 @@ pub(super) struct Sayable {
     pub(super) devices: BTreeSet<Named>,
     /// Whether no device has a reading in the window.
     pub(super) is_silent: bool,
-    /// Whether no query says its number.
+    /// Whether no query can compute its number.
     pub(super) is_beyond: bool,
 }
 
 impl Sayable {
-    /// `None`: nothing was read of the group's targets. `fresh_ms` is the F that a
-    /// query goes by.
+    /// `None` if the group's targets have no samples. `fresh_ms` is the F of the query.
     pub(super) fn new(
         snapshot: &Snapshot,
         group: &Group<'_>,
@@ -61,7 +60,7 @@ impl Sayable {
     }
 }
 
-/// The same devices by a measure that has reasons: the original's number has none.
+/// The same devices with a measure that has reasons; the original's measure has none.
 fn shown(measure: &Measure) -> Measure {
     match measure {
         Measure::OriginalAverage => Measure::Devices {
@@ -83,8 +82,8 @@ const fn is_used_percent(measure: &Measure) -> bool {
     )
 }
 
-/// Whether devices that should answer and do not change the number. A query takes what
-/// is reserved of a framebuffer for 0 where it is not known now.
+/// Whether missing devices change the number. A query treats the reserved part of a
+/// framebuffer as 0 if there is no current reading.
 fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     let mut answered = reasons.instants.iter().filter(|it| it.answering > 0);
     let mut outcomes = reasons.devices.iter().flat_map(|device| &device.outcomes);
@@ -102,7 +101,7 @@ fn misses(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     }
 }
 
-/// Whether parts that exporters print for each process are added up.
+/// Whether the value adds up parts that exporters print for each process.
 fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     let Measure::Devices { value, .. } = measure else {
         return false;
@@ -118,7 +117,7 @@ fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
         })
 }
 
-/// Whether another device took the place of a row's: a query counts both.
+/// Whether a new device replaced the device of a row: a query counts both.
 fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let layout = snapshot.layout();
     let heard = |device: u32| {
@@ -137,8 +136,8 @@ const fn is_count(measure: &Measure) -> bool {
     )
 }
 
-/// Whether a row's device was reported without a pod while a live one held it: it counts
-/// as held, and a query goes by the labels.
+/// Whether a row's device was reported without a pod while a live pod held it. The server
+/// counts it as held, but a query depends on the labels.
 fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let layout = snapshot.layout();
     let rows = layout.device_rows(row.device).iter();
@@ -151,7 +150,7 @@ fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
     held.min().is_some_and(|since| bare.max() >= Some(since))
 }
 
-/// Whether there are readings of pods that have gone.
+/// Whether there are readings of deleted pods.
 pub(super) fn some_went(snapshot: &Snapshot) -> bool {
     let first = |row: &RowFacts| {
         let heard = snapshot.frame().heard(row.id);

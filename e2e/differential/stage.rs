@@ -1,4 +1,4 @@
-//! A fleet in a real Prometheus, which the product reads over HTTP.
+//! A fleet in a real Prometheus, which the server's pipeline reads over HTTP.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -22,11 +22,11 @@ use simulator::{Fleet, LabelScheme, Scenario};
 use super::promql::{Dialect, POD_STARTED, owner_label};
 use crate::prometheus::{Engine, Storage, blocks};
 
-/// How long before a look polls are made, in milliseconds: each target has a new
-/// sample four times. Usually the last poll brings none.
+/// Milliseconds before a look at which polls are made. In four of them each target has a
+/// new sample; usually the last poll brings none.
 const POLLS: [u64; 5] = [52_200, 36_200, 20_200, 4_200, 0];
 
-/// How much earlier than at a look a window may end, and how much later.
+/// How much earlier than a look a window may end, and how much later.
 pub(super) const LATE: Duration = Duration::from_secs(120);
 pub(super) const AHEAD: Duration = Duration::from_secs(15);
 
@@ -34,18 +34,18 @@ pub(super) const AHEAD: Duration = Duration::from_secs(15);
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
     pub(crate) engine: Engine,
-    /// Has the readings at each instant as series ([`Dialect::sources`]).
+    /// A Prometheus with the readings at each instant as series ([`Dialect::sources`]).
     pub(crate) oracle: Engine,
-    /// As if no pod had gone.
+    /// For a fleet without deleted pods.
     pub(crate) dialect: Dialect,
     source: Prometheus,
-    /// The longest window that may be asked for.
+    /// The longest window that may be requested.
     longest: Duration,
 }
 
 impl Stage {
-    /// Has samples from a time on until another time, and none after it: a window may
-    /// end later than the newest sample. `window` is the one that is compared.
+    /// The store has samples from `from` to `at` and none later, because a window may end
+    /// after the newest sample. `window` is the window that is compared.
     pub(crate) async fn new(
         scenario: Scenario,
         (from, at): (Timestamp, Timestamp),
@@ -89,8 +89,8 @@ impl Stage {
         })
     }
 
-    /// One poll of all signals as of `at`, as by the product; profiling fields only
-    /// of MIG instances. `turn` changes the order of the signals.
+    /// One poll of all signals as of `at`, as the server does it; profiling fields are
+    /// read of MIG instances only. `turn` changes the order of the signals.
     pub(crate) async fn poll(&mut self, pipeline: &mut Pipeline, at: Timestamp, turn: usize) {
         let mut signals = fields::built_in();
         let count = signals.len();
@@ -115,7 +115,7 @@ impl Stage {
         }
     }
 
-    /// Polls as they come in life, the last at `at`.
+    /// Polls at the usual intervals, the last at `at`.
     pub(crate) async fn polls(&mut self, pipeline: &mut Pipeline, at: Timestamp, turn: usize) {
         for before in POLLS {
             let at = at - Duration::from_millis(before);
@@ -124,7 +124,7 @@ impl Stage {
         }
     }
 
-    /// What is served at `at`.
+    /// The snapshot that is served at `at`.
     pub(crate) fn publish(&self, pipeline: &mut Pipeline, at: Timestamp) -> Snapshot {
         let inventory = Arc::new(self.fleet.inventory(at));
         pipeline.end_round(PrometheusId(0));
@@ -143,7 +143,7 @@ fn dialect(scenario: &Scenario) -> Dialect {
     }
 }
 
-/// A Prometheus with what an engine answers at each instant between two times.
+/// A Prometheus that stores the answers of `engine` at each instant between two times.
 async fn oracle(engine: &Engine, dialect: &Dialect, span: (Timestamp, Timestamp)) -> Engine {
     let step_ms = dialect.step_ms;
     let grid = |at: Timestamp| Timestamp::from_millis(at.millis() / step_ms * step_ms).to_string();

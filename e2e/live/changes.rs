@@ -38,7 +38,7 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
     scene.await_values(&external(named), &[(named, "60")]);
     let sum = "cluster_gpu_memory_utilization_sum";
     scene.await_values(&external(sum), &[(sum, "230")]);
-    // An idle holder has an explicit zero, and counts as idle.
+    // A pod that holds an idle GPU has an explicit zero, and counts as idle.
     scene.await_values(&format!("{TEAM_A}/pods/idle-0/{named}"), &[("idle-0", "0")]);
     scene.await_values(
         &format!("{TEAM_A}/pods/idle-0/gpu_idle_count"),
@@ -52,7 +52,7 @@ async fn every_object_has_the_readings_of_the_gpus_it_holds() {
         &format!("{TEAM_A}/metrics/gpu_held_count"),
         &[("team-a", "4")],
     );
-    // The GPU that is not held does not count for the exporter's own pod.
+    // The free GPU does not count for the exporter's own pod.
     let exporters = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/gpu-operator/pods/*";
     let message = scene.await_end(&format!("{exporters}/gpu_held_count"), |_| false);
     assert!(
@@ -77,7 +77,7 @@ fn the_window_fills(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
     let scene = Scene::start().await;
-    // Between two scrapes, so that no reading counts for the wrong holder.
+    // The change is between two scrapes, so that no reading counts for the wrong holder.
     scene.controls.silence(0);
     scene.controls.reassign(3, "team-b", "fresh-0");
     scene.controls.force_value(3, 90.0);
@@ -90,12 +90,12 @@ async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
     let fresh = format!("{TEAM_B}/pods/fresh-0/gpu_memory_utilization");
     let former = format!("{TEAM_B}/pods/serve-0/gpu_memory_utilization");
     scene.await_values_by_way_of(&fresh, &[("fresh-0", "90")], rightly);
-    // While the window has a reading of it, the reason is another one.
+    // While the window has a reading of the former holder, the message has another reason.
     scene.await_end(&former, rightly);
     scene.await_message(&former, "have been reported for another pod");
     scene.await_values_by_way_of(PODS_B, &[("batch-0", "30"), ("fresh-0", "90")], rightly);
-    // Values on the way are between the two correct values, or those of one node if
-    // the other is scraped late.
+    // Values until then are between the two correct values, or those of one node if the
+    // other is scraped late.
     let between = |low, high| move |served: &Served| (low..=high).contains(&milli(served));
     scene.await_values_by_way_of(
         CLUSTER,
@@ -107,7 +107,7 @@ async fn a_gpu_handed_over_counts_for_its_new_owner_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_exporter_takes_its_pods_values_and_no_others() {
+async fn a_silent_exporter_ends_the_values_of_its_pods_only() {
     let scene = Scene::start().await;
     scene.controls.silence(1);
     // far-0 and batch-0 are on the silent node.
@@ -129,7 +129,7 @@ async fn a_silent_exporter_takes_its_pods_values_and_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prometheus_that_ends_takes_its_pods_values_and_no_others() {
+async fn a_stopped_prometheus_ends_the_values_of_its_pods_only() {
     let mut scene = Scene::start().await;
     // Each node has a Prometheus of its own.
     let near = scene.exporters.scrapes_of_node(0);

@@ -1,5 +1,5 @@
 //! Every query of the dashboard, on a Prometheus that scrapes the exporters and the
-//! server. The series of kube-state-metrics are written by the test.
+//! server. The test writes the series of kube-state-metrics.
 
 use serde_json::Value;
 
@@ -51,8 +51,8 @@ fn cluster_state() -> String {
             r#"kube_pod_owner{{{pod},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
         ));
     }
-    // Older than the scraped samples: a Prometheus does not accept samples older than
-    // its blocks.
+    // Older than the scraped samples: a Prometheus rejects samples that are older than its
+    // blocks.
     let at = unix_seconds() - 5.0;
     let lines = series.iter().map(|line| format!("{line} {at:.0}\n"));
     lines.chain(["# EOF\n".to_owned()]).collect()

@@ -1,4 +1,4 @@
-//! The queries that Prometheus receives, by its own log of them.
+//! The queries that Prometheus receives, according to its query log.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::scene::{PATIENCE, PODS_A, Scene, WINDOW, ask, of_window, pair};
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
-/// Percents, memory in use and power: a whole GPU needs no profiling field.
+/// Percentages, memory in use and power: whole GPUs need no profiling field.
 const NEEDED: [&str; 6] = [
     "DCGM_FI_DEV_MEM_COPY_UTIL",
     "DCGM_FI_DEV_GPU_UTIL",
@@ -19,7 +19,7 @@ const NEEDED: [&str; 6] = [
     "DCGM_FI_DEV_POWER_USAGE",
 ];
 
-/// The queries of each poll, which has an evaluation time. The last may not be complete.
+/// The queries of each poll, by evaluation time. The last poll may not be complete.
 fn polls(log: &Path) -> Vec<Vec<String>> {
     let mut polls: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in std::fs::read_to_string(log).unwrap_or_default().lines() {
@@ -60,12 +60,12 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
             .then_some(polls.clone())
             .ok_or_else(|| format!("{polls:?}"))
     });
-    // The first one reads the past, field by field.
+    // The first poll reads the past, field by field.
     assert_eq!(polls[0].len(), 8, "{:?}", polls[0]);
     let one = |poll: &Vec<String>| poll.len() == 1 && NEEDED.iter().all(|it| poll[0].contains(it));
     let (ones, others): (Vec<_>, Vec<_>) = polls[1..10].iter().partition(|poll| one(poll));
-    // A scrape may end during the first poll: some fields then have to be read from further
-    // back than others, once.
+    // A scrape may end during the first poll. Some fields are then read once from further
+    // back than others.
     assert!(ones.len() >= 7, "{others:?}");
     drop(server);
 }

@@ -7,8 +7,8 @@ use crate::kubectl::{Answer, Kubectl, Served};
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
-/// A window of this length shows that the server read history: in some seconds of
-/// running it has not polled that long.
+/// A window of this length shows that the server read history: it has not polled for that
+/// long itself.
 const LONG: &str = "?metricLabelSelector=window%3D30s";
 const LONG_SECS: u64 = 30;
 
@@ -41,8 +41,8 @@ fn full_window(scene: &Scene) -> Vec<Served> {
     })
 }
 
-/// A quarter of the memory for answers has room for some seconds of this fleet's
-/// samples.
+/// The limit of one answer, a quarter of this size, has room for some seconds of this
+/// fleet's samples.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let scene = Scene::start().await;
@@ -60,7 +60,7 @@ async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_server_serves_at_once_what_it_served_before() {
+async fn a_restarted_server_serves_the_previous_values_at_once() {
     let mut scene = Scene::start().await;
     let before = full_window(&scene);
     let (server, kubectl) = {
@@ -92,7 +92,7 @@ async fn a_restarted_server_serves_at_once_what_it_served_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_below_four_scrapes_is_stretched_and_said_to_be() {
+async fn a_window_below_four_scrapes_is_extended_and_logged() {
     let scene = Scene::start().await;
     let (server, kubectl) = scene.serve_again("short", 3);
     server.await_stderr(
@@ -107,7 +107,7 @@ async fn a_window_below_four_scrapes_is_stretched_and_said_to_be() {
     assert!(!log.contains("gpu.window"), "{log}");
 }
 
-/// The samples of all GPUs are always too many for this store, also those of a poll.
+/// This store rejects any query for the samples of all GPUs, also that of a poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
     let scene = Scene::start().await;

@@ -14,16 +14,16 @@ use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};
 use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
-/// The age in seconds beyond which no value's newest sample may be. The exact bound
-/// (F, lag, 15 s, a poll and the step) is asserted in virtual time by the weather
-/// tests. Here scrapes and polls may be as late as a busy machine makes them, and the
-/// tests wait until the lateness is measured.
+/// The largest age of the newest sample of a value, in seconds. The weather tests assert
+/// the exact bound (F, lag, 15 s, a poll and the step) in virtual time. Here scrapes and
+/// polls may be as late as a busy machine makes them, and the tests wait until the
+/// lateness is measured.
 pub(crate) const FRESH: f64 = 60.0;
 
 /// A generous limit: on an idle machine each wait takes seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often exporters are scraped, and their readings renewed.
+/// The interval at which exporters are scraped and renew their readings.
 pub(crate) const SCRAPED: Duration = Duration::from_secs(1);
 
 /// The default window of these tests: ten instants.
@@ -66,7 +66,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Starts everything, and waits until all values are there.
+    /// Starts everything, and waits until all values are served.
     pub(super) async fn start() -> Self {
         let exporters = Exporters::start(2, 4, SCRAPED).await;
         let controls = &exporters.controls;
@@ -131,7 +131,7 @@ impl Scene {
         self.await_values_by_way_of(path, wanted, |_| true);
     }
 
-    /// Waits for these values. Until then every answer must pass.
+    /// Waits for these values. Every answer until then must satisfy `passes`.
     pub(super) fn await_values_by_way_of(
         &self,
         path: &str,
@@ -160,7 +160,7 @@ impl Scene {
         });
     }
 
-    /// Waits until a path has no values any more. Returns the error message.
+    /// Waits until a path has no values. Returns the error message.
     pub(super) fn await_end(&self, path: &str, passes: impl Fn(&Served) -> bool) -> String {
         eventually(&format!("the end of {path}"), PATIENCE, || {
             match self.ask(path) {
@@ -235,7 +235,7 @@ pub(crate) struct Exporters {
 }
 
 impl Exporters {
-    /// Starts them. They renew their readings, and are to be scraped, at an interval.
+    /// Starts exporters that renew their readings, and are to be scraped, at an interval.
     pub(crate) async fn start(nodes: u32, gpus_per_node: u32, interval: Duration) -> Self {
         let epoch = Timestamp::from_secs(cluster_state::clock::now().secs());
         let mut scenario = Scenario::clean(nodes, gpus_per_node, 7).starting_at(epoch);

@@ -1,6 +1,6 @@
-//! A headless Chromium, controlled by WebDriver (W3C) and the additions of
-//! chromedriver. Only five commands of the protocol are needed. They are JSON over
-//! HTTP, and a client for the whole protocol would be some twenty crates.
+//! A headless Chromium, controlled by WebDriver (W3C) and the additions of chromedriver.
+//! Only five commands of the protocol are needed, as JSON over HTTP; a client for the
+//! whole protocol would add some twenty crates.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::prometheus::free_port;
 /// How long Chromium may take to start, or a page to reach a state.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// By Deque Systems, MPL 2.0 (`axe/LICENSE`), as in the npm package 4.14.1.
+/// The axe of Deque Systems, MPL 2.0 (`axe/LICENSE`), from the npm package 4.14.1.
 const AXE: &str = include_str!("axe/axe.min.js");
 
 /// A browser with one window. Fields end from top to bottom.
@@ -31,7 +31,7 @@ pub(crate) struct Browser {
 impl Browser {
     pub(crate) fn start() -> Self {
         let home = TempDir::new().unwrap();
-        // A port of chromedriver's own choice may be free only for IPv6; then it
+        // A port that chromedriver chooses may be free only for IPv6; chromedriver then
         // exits.
         let port = free_port();
         let mut driver = Command::new("chromedriver");
@@ -54,7 +54,7 @@ impl Browser {
             _driver: driver,
             _home: home,
         };
-        // Only our own pages are opened, so root may run without the sandbox.
+        // Only pages of the tests are opened, so root may run without the sandbox.
         let options = json!({"args": [
             "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
             "--window-size=1280,900", "--force-device-scale-factor=1", "--hide-scrollbars",
@@ -124,7 +124,7 @@ impl Browser {
 
     /// Violations that axe finds on the page, one a line.
     pub(crate) fn violations(&self) -> Vec<String> {
-        // Injected by the driver, which the page's policy does not restrict.
+        // The driver injects the script, which the page's policy does not restrict.
         self.run(AXE);
         let said = self.run("return axe.run(document, {resultTypes: ['violations']})");
         let violations = said["violations"].as_array().unwrap().iter();
@@ -195,7 +195,7 @@ impl Drop for Browser {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             let path = &self.session;
             let _ = write!(stream, "DELETE {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            // The first line of the answer arrives when it is done.
+            // The first line of the answer arrives when Chromium has ended.
             let _ = BufReader::new(stream).read_line(&mut String::new());
         }
     }

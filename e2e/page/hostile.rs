@@ -68,7 +68,7 @@ fn exporter() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_names_of_others_stay_text() {
+async fn a_thousand_hostile_names_are_shown_as_text() {
     let config = format!(
         "global: {{scrape_interval: 2s, scrape_timeout: 2s}}\n\
          scrape_configs:\n- job_name: nvidia-dcgm-exporter\n  static_configs:\n  - targets: [\"{}\"]\n",
@@ -109,7 +109,7 @@ async fn a_thousand_names_of_others_stay_text() {
             );
         }
     }
-    // The same for names in the address.
+    // Names in the address of a page are also escaped.
     for page in [
         "why?resource=<img src=x>&name=<svg onload=1>&metric=<b>",
         "pods?namespace=\"><b>&sort=<b>",

@@ -30,7 +30,7 @@ fn narrow(browser: &Browser) {
 }
 
 #[test]
-fn without_prometheus_there_is_the_cause_and_no_number() {
+fn without_prometheus_the_page_shows_the_cause_and_no_number() {
     let (_demo, url) = start(&["--prometheus-url", NOWHERE]);
     let browser = Browser::start();
     browser.open(&url);
@@ -55,7 +55,7 @@ fn without_prometheus_there_is_the_cause_and_no_number() {
 }
 
 #[test]
-fn autoscalers_of_the_demonstration_are_unwell_in_words_that_a_phone_shows() {
+fn states_of_autoscalers_are_readable_in_a_narrow_window() {
     let (_demo, url) = demo(&[]);
     let browser = Browser::start();
     narrow(&browser);

@@ -1,9 +1,9 @@
-//! `check` during a migration from prometheus-adapter to this server: each fault is
-//! made on a real kube-apiserver and found, its printed remedy is run unchanged, and
-//! the finding is gone.
+//! `check` during a migration from prometheus-adapter to this server. Each fault is made
+//! on a real kube-apiserver and found, its printed remedy is run unchanged, and the
+//! finding ends.
 //!
-//! Installed by Helm like prometheus-adapter, so that no object has its name in
-//! `manifests/`.
+//! The server is installed by Helm under prometheus-adapter's name, so no object has its
+//! name in `manifests/`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const FULL: &str = "prometheus-adapter";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_check_prints_mends_what_it_finds() {
+async fn the_commands_that_check_prints_correct_the_faults() {
     let migration = migration::Scene {
         plane: ControlPlane::lend(Extent::Api),
     };
@@ -132,7 +132,7 @@ fn before_the_migration(plane: &ControlPlane, theirs: &Side) {
     }
 }
 
-/// The adapter's chart grants no access to nodes and owners.
+/// The adapter's chart grants no rights to nodes and owners.
 fn after_another_image(plane: &ControlPlane, ours: &Side) {
     lead(plane, ours.port(), &[CUSTOM, EXTERNAL]);
     // The chart of prometheus-adapter sets insecureSkipTLSVerify.
@@ -233,8 +233,8 @@ fn change(plane: &ControlPlane, name: &str, spec: &Value) {
     plane.kubectl(&["patch", "apiservice", name, "--type=merge", &patch]);
 }
 
-/// Neither the other server's settings nor the values that autoscalers miss because
-/// of it are findings.
+/// The other server's settings, and values of autoscalers that are missing because of that
+/// server, are no findings.
 fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     plane.kubectl(&[
         "create",
@@ -255,7 +255,7 @@ fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     await_codes(plane, "the custom metrics again", &["GM515"]);
 }
 
-/// The server has lost the right to renew it.
+/// The server has lost the right to renew the authority.
 fn an_authority_that_has_ended(plane: &ControlPlane) {
     let day = Duration::from_secs(24 * 3600);
     let now = SystemTime::now();

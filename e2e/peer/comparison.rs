@@ -107,7 +107,7 @@ fn is_time(text: &str) -> bool {
     text.len() == 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T'
 }
 
-/// Lists are compared by the subjects of their members, and then in order.
+/// Lists are compared by the subjects of their members, and then by their order.
 fn arrays(place: &str, theirs: &[Value], ours: &[Value], found: &mut Vec<String>) {
     let (left, right) = (keys(theirs), keys(ours));
     for (key, member) in left.iter().zip(theirs) {

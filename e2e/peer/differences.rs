@@ -1,13 +1,12 @@
-//! The differences between the answers, and their reasons. docs/rules.md,
-//! "Differences on purpose", has them for users.
+//! The expected differences between the answers, and their reasons. docs/rules.md,
+//! "Differences on purpose", describes them for users.
 
-/// The cause of a difference.
+/// Which server causes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A mistake or a gap of prometheus-adapter that is not copied.
     Theirs,
-    /// A mistake as above that does not occur at each start: the row may have no
-    /// line.
+    /// A mistake as above that does not occur at each start: the row may match no line.
     TheirsAtRandom,
     /// Both are correct.
     Neither,

@@ -1,6 +1,6 @@
-//! prometheus-adapter's own installation with only the image changed: its manifests,
-//! which `make peer` takes from the module of the adapter that it builds, and the
-//! objects of its chart (`e2e/chart/adapter`).
+//! prometheus-adapter's own installation with only the image changed: its manifests, which
+//! `make peer` takes from the module of the adapter that it builds, and the objects of its
+//! chart (`e2e/chart/adapter`).
 //!
 //! As in `cluster::install`, a process on this machine replaces the pods. It has the
 //! Deployment's arguments, except for paths of this machine, and the ServiceAccount's
@@ -29,8 +29,7 @@ const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long the log is watched, and the allowed number of lines: nothing changes
-/// meanwhile.
+/// How long the log is read, and the allowed number of lines, while nothing changes.
 const QUIET: Duration = Duration::from_secs(30);
 const QUIET_LINES: usize = 2;
 
@@ -95,7 +94,7 @@ impl Pod {
             format!("--cert-dir={}", certificates.display()),
             format!("--prometheus-url={}", scene.prometheus.url()),
             format!("--secure-port={}", port.unwrap_or_default()),
-            // Without these, the reference lists at most five times a second.
+            // Without these flags, the reference lists at most five times a second.
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ]);
@@ -105,8 +104,8 @@ impl Pod {
         scene.ready(program, port, dir).await.unwrap()
     }
 
-    /// Starts both, the reference first. Ours queries Prometheus for each request
-    /// like the reference: they are compared while values change.
+    /// Starts both, the reference first. Like the reference, this server queries
+    /// Prometheus for each request, because they are compared while values change.
     pub(super) async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
@@ -133,7 +132,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
             NAMESPACE,
         ]);
     };
-    // Another name than that of the port in the applied Service.
+    // The name of the port differs from that in the applied Service.
     let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
     let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": ports});
     patch("service", NAME, json!({"spec": spec}));
@@ -214,7 +213,7 @@ fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     })
 }
 
-/// The series of cAdvisor, the node exporter and dcgm-exporter about them.
+/// The series of cAdvisor, the node exporter and dcgm-exporter about these pods.
 fn series_of(pods: &[String]) -> String {
     const NODE: &str = "gpu-node-0";
     let mut series = format!(
@@ -240,7 +239,7 @@ fn series_of(pods: &[String]) -> String {
     series
 }
 
-/// Runs a command of the page, forward or back.
+/// Runs a command of the migration page, in either direction.
 pub(super) fn follow(plane: &ControlPlane, words: &str) {
     let page = "docs/migrate/prometheus-adapter.md";
     let lines = crate::manual::commands(page, "Another image and nothing else");
@@ -270,7 +269,7 @@ fn apply_manifests(plane: &ControlPlane) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
-async fn its_manifests_need_another_image_and_nothing_else() {
+async fn the_adapters_manifests_need_another_image_and_nothing_else() {
     let plane = ControlPlane::lend(Extent::CLUSTER);
     let pods = gpu_pods(&plane);
     let prometheus = holding(&series_of(&pods)).await;
@@ -283,8 +282,8 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     let before = object(&plane, "apiservice", "v1beta1.metrics.k8s.io");
     assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
     lead(&plane, ours.port(), &["v1beta1.metrics.k8s.io"]);
-    // kube-apiserver starts to pass requests on a little after it reports that it
-    // does.
+    // kube-apiserver forwards requests only some time after it reports the APIService as
+    // available.
     let nodes = eventually("usage of nodes", PATIENCE, || {
         plane.kubectl_as(
             plane.kubeconfig(),
@@ -314,8 +313,8 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     }
     drop(theirs);
 
-    // Its ClusterRole lacks ReplicaSets: there are values of pods, and none of the
-    // controllers of the ReplicaSet.
+    // The adapter's ClusterRole has no right to ReplicaSets: pods have values, and the
+    // Deployment has none.
     let path = format!("{CUSTOM}/namespaces/team/pods/*/gpu_memory_utilization");
     ours.await_answer(&path, |said| said.matches(r#""value":"40""#).count() == 2)
         .await;
@@ -331,10 +330,10 @@ async fn its_manifests_need_another_image_and_nothing_else() {
     assert_eq!(image(&plane), IMAGE);
 }
 
-/// Its chart grants no access to nodes.
+/// The adapter's chart grants no rights to nodes.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
-async fn what_its_chart_makes_needs_another_image_and_nothing_else() {
+async fn the_objects_of_the_adapters_chart_need_another_image_and_nothing_else() {
     let plane = ControlPlane::lend(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;

@@ -1,4 +1,4 @@
-//! prometheus-adapter and this server with the same file, Prometheus and cluster, and
+//! prometheus-adapter and this server with the same file, Prometheus and cluster answer
 //! the same requests.
 
 mod checked;
@@ -22,7 +22,7 @@ use crate::controlplane::{ControlPlane, Extent};
 use differences::{DIFFERENCES, Difference, Whose};
 use pair::{DOCUMENTS, Ended, Scene, Side};
 
-/// Files that are tried concurrently: each pair mostly waits.
+/// The number of files that are compared concurrently: each pair mostly waits.
 const SIDE_BY_SIDE: usize = 3;
 
 /// Concurrent requests to each server.
@@ -67,7 +67,7 @@ const CONFIGS: &[(&str, &str)] = configs![
 type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_as_prometheus_adapter_does_but_for_the_table() {
+async fn answers_equal_those_of_prometheus_adapter_except_for_the_table() {
     let plane = ControlPlane::lend(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;
@@ -136,7 +136,7 @@ fn judge(answers: &[Lines]) {
     );
 }
 
-/// Starts both with a file and sends all requests.
+/// Starts both servers with a file and sends all requests.
 async fn tried(scene: Scene<'_>, name: &str, config: &str) -> Vec<Lines> {
     let begun = Instant::now();
     let (theirs, ours) = tokio::join!(scene.theirs(config), scene.ours(config));

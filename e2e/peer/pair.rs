@@ -15,7 +15,7 @@ use crate::controlplane::ControlPlane;
 use crate::program::Program;
 use crate::prometheus::{Engine, free_port};
 
-/// How long either may take to become ready.
+/// How long each server may take to become ready.
 const START: Duration = Duration::from_secs(60);
 
 /// The kinds of rules in a file, and the source file of prometheus-adapter that logs
@@ -25,10 +25,10 @@ const KINDS: [(&str, &str); 2] = [
     ("externalRules:", " basic_metric_lister.go:"),
 ];
 
-/// Its log message after a failed search.
+/// prometheus-adapter's log message after a failed search.
 const UNABLE: &str = "unable to update list of all metrics";
 
-/// Makes it search every second, for series of ten minutes, and log that.
+/// Makes prometheus-adapter search every second, for series of ten minutes, and log each search.
 pub(super) const LOOKING: [&str; 3] = [
     "--metrics-relist-interval=1s",
     "--metrics-max-age=10m",
@@ -90,8 +90,8 @@ impl Scene<'_> {
             format!("--cert-dir={}", dir.path().display()),
             format!("--prometheus-url={}", self.prometheus.url()),
             "--metrics-relist-interval=10m".to_owned(),
-            // Without these, it sends at most five requests a second to
-            // kube-apiserver.
+            // Without these flags, prometheus-adapter sends at most five requests a second
+            // to kube-apiserver.
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ];
@@ -246,8 +246,8 @@ impl Side {
     }
 
     /// Waits until prometheus-adapter lists the metrics for each kind of rules in its
-    /// file: it is ready before it has searched for series, and searches a second
-    /// time after it has read the first result.
+    /// file. It is ready before it has searched for series, and starts its second search
+    /// only after it has read the first result.
     pub(super) async fn has_looked(&self, config: &str) {
         let is_there = |kind: &str| config.lines().any(|line| line == kind);
         let kinds = KINDS.iter().filter(|(kind, _)| is_there(kind));

@@ -1,6 +1,6 @@
-//! How fast both servers answer, and the cost, in one run: `make bench-peer`.
+//! Speed and cost of the answers of both servers, measured in one run: `make bench-peer`.
 //!
-//! The tables go to stdout, and into README.md beside this file by hand.
+//! The tables go to stdout and are copied into README.md beside this file.
 
 mod autoscalers;
 mod lists;
@@ -21,14 +21,14 @@ rules:
   metricsQuery: avg(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
 ";
 
-/// The defaults of client-go, and limits that are never reached.
+/// The defaults of client-go, and no limits.
 const THROTTLED: &[&str] = &["--client-qps=5", "--client-burst=10"];
 const UNTHROTTLED: &[&str] = &[];
 
 /// The node simulated by KWOK.
 const NODE: &str = "gpu-node-0";
 
-/// The pod of a test: it holds a GPU.
+/// The specification of a test's pod: it holds a GPU.
 fn pod() -> Value {
     json!({"containers": [{
         "name": "main", "image": "nobody.invalid/app",
@@ -91,7 +91,7 @@ fn head(cells: &[&str]) {
     row(cells.iter().map(|_| "---"));
 }
 
-/// The day, and the machine.
+/// The date, and the machine.
 fn circumstances() {
     let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processors

@@ -1,5 +1,5 @@
-//! The program with stores that take minutes to build. `make test-slow` builds them
-//! first and runs this; its table goes into `docs/stores.md`.
+//! The program with stores that take minutes to build. `make test-slow` builds them first
+//! and runs this; the results are the table in `docs/stores.md`.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ mod store;
 mod table;
 mod thanos;
 
-/// The modules' names in the other tests.
+/// The other tests have these modules under these names.
 mod live {
     pub(crate) use crate::live_scene as scene;
 }
@@ -61,7 +61,7 @@ fn built(name: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_store_serves_what_its_own_promql_has() {
+async fn values_from_every_store_equal_those_of_its_promql() {
     let nodes = exporters().await;
     let mimir = mimir::start(&built("mimir")).await;
     let mut replicas = Replicas::start(&nodes, &mimir).await;
@@ -85,7 +85,7 @@ async fn every_store_serves_what_its_own_promql_has() {
     for turn in 0..ASKED {
         nodes.controls.force_value(0, f64::from(turn * 37 % 100));
         nodes.controls.force_value(7, f64::from(turn * 61 % 100));
-        // By then each node is scraped again, and the window has both readings.
+        // At that time each node is scraped again, and the window has both readings.
         let scraped = kubectl::unix_seconds() as i64 + 3;
         for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
             for (metric, _) in METRICS {
@@ -130,7 +130,7 @@ fn value_since(reader: &Reader, metric: &str, second: i64) -> Served {
     })
 }
 
-/// Values during a fault: they may end, but must not be wrong.
+/// Values during a fault: they may be missing, but must not be wrong.
 async fn outage(what: &str, reader: &Reader, mut begin: impl FnMut()) -> Row {
     let mut row = Row::new(what);
     begin();

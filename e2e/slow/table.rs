@@ -23,14 +23,14 @@ impl Row {
         }
     }
 
-    /// Counts an answer, and its difference from the store's own.
+    /// Counts an answer, and its difference from the store's own result.
     pub(crate) fn count(&mut self, there: bool, off: f64) {
         self.asked += 1;
         self.there += u32::from(there);
         self.worst = self.worst.max(off);
     }
 
-    /// Constant readings are served with the store's values.
+    /// Records that constant readings are served with the store's values.
     pub(crate) fn agrees(&mut self) {
         self.agrees = true;
     }

@@ -1,4 +1,4 @@
-//! One series from two scrapers, imported as by a remote writer.
+//! One series with the samples of two scrapers, imported as by remote write.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::scene::{METRICS, PERCENT, Reader, compare};
 use super::store::Store;
 use crate::kubectl::unix_seconds;
 
-/// Each scraper's interval, and the second's delay, in milliseconds.
+/// Each scraper's interval, and the delay of the second, in milliseconds.
 const INTERVAL_MS: i64 = 6000;
 const BEHIND_MS: i64 = 1500;
 
@@ -60,7 +60,7 @@ async fn a_series_written_by_two_scrapers_has_a_steady_value() {
     let writer = tokio::spawn(keep_writing(store.url.clone(), now_ms() - 600_000));
     let reader = Reader::start(&store.url, "{}");
     reader.await_values(&METRICS, |_| true);
-    // During several scrapes of each, no value is missing or different.
+    // During several scrapes of each, no value is missing and none differs.
     for (metric, value) in METRICS.iter().cycle().take(40) {
         let served = reader.value(metric).unwrap();
         assert_eq!(&served.value, value);

@@ -42,7 +42,7 @@ fn await_full(reader: &Reader) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
+async fn values_from_each_store_equal_those_of_its_promql() {
     let nodes = exporters().await;
     let stores = stores(&nodes).await;
     let readers = stores
@@ -52,8 +52,8 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
         await_full(reader);
         compare(store, reader).await;
     }
-    // Changing readings: at each moment the stores have different samples, and each
-    // one's values are served.
+    // Readings change: at each moment the stores have different samples, and each program
+    // must serve the values of its own store.
     for round in 0..4_u32 {
         nodes.controls.force_value(0, f64::from(20 + 20 * round));
         nodes.controls.force_value(7, f64::from(5 * round));
@@ -65,7 +65,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
                     let served = eventually(metric, PATIENCE, || reader.value(metric));
                     match agrees(store, &served).await {
                         Ok(()) => break,
-                        // A sample that became visible after our query.
+                        // A sample became visible after the query of this test.
                         Err(other) => last = other,
                     }
                 }
@@ -81,7 +81,7 @@ async fn the_same_fleet_is_served_from_each_as_its_own_promql_has_it() {
     }
 }
 
-/// VictoriaMetrics returns a failed scrape as NaN, Prometheus leaves it out. With
+/// VictoriaMetrics returns a failed scrape as NaN, and Prometheus leaves it out. With
 /// both, the previous reading is valid for the configured time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_scrape_ends_no_reading() {
@@ -97,7 +97,7 @@ async fn a_failed_scrape_ends_no_reading() {
     }
     nodes.controls.resume(0);
     let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
-    // Until the gap has left the windows.
+    // Repeats until the gap is outside of the windows.
     for _ in 0..2 * WINDOW {
         for (store, reader) in stores.iter().zip(&readers) {
             for (metric, _) in METRICS {
@@ -140,17 +140,17 @@ async fn await_scraped(store: &Store, after: f64) {
     }
 }
 
-/// While a store does not advance, values stay or end, and none is new. When it
-/// catches up, the delayed samples count as if they had always been visible.
+/// While a store does not advance, values are unchanged or missing, and no value is new.
+/// After that, the delayed samples count as if they had always been visible.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_stood_still_is_read_up() {
+async fn delayed_samples_of_a_stopped_store_count_after_it_resumes() {
     let nodes = exporters().await;
     let [_, store] = stores(&nodes).await;
     let proxy = Proxy::before(&store.url).await;
     let reader = Reader::start(&proxy.url(), "{window: 1m}");
     reader.await_values(&METRICS, |_| true);
     proxy.stop();
-    // Samples from now on were scraped after that.
+    // Samples from now on are scraped after the stop.
     let stopped = crate::kubectl::unix_seconds();
     await_scraped(&store, stopped).await;
     nodes.controls.force_value(0, 80.0);
@@ -184,7 +184,7 @@ async fn a_store_that_stood_still_is_read_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_answers_no_queries_is_told_with_its_remedy() {
+async fn an_address_that_answers_no_queries_is_reported_with_its_remedy() {
     let agent = Store::agent().await;
     let store = Store::victoria_metrics("").await;
     for (url, words) in [

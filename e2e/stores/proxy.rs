@@ -1,6 +1,6 @@
-//! A proxy for a store that can stop the store's time: queries are then answered as
-//! of the moment of the stop, as by a store whose writers hang. It can also hold
-//! queries like a slow store, and counts them.
+//! A proxy for a store that can stop the store's time. Queries are then answered as of the
+//! moment of the stop, as by a store whose writers hang. The proxy can also hold queries,
+//! like a slow store, and counts them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// The proxy's state.
 #[derive(Debug, Default)]
 struct State {
-    /// While it is stopped, the time after which samples are invisible.
+    /// While the proxy is stopped, the time after which samples are invisible.
     stopped: Mutex<Option<f64>>,
     /// Queries with this text are held.
     held: watch::Sender<Option<&'static str>>,
@@ -29,7 +29,7 @@ struct State {
     most: AtomicUsize,
 }
 
-/// A held query, which ends with its connection.
+/// A held query. It ends with its connection.
 struct Holding<'s>(&'s State);
 
 impl Drop for Holding<'_> {
@@ -155,8 +155,8 @@ async fn forward(
     Ok(response)
 }
 
-/// The parameters of a query with a time no later than `stopped`; its range then
-/// starts earlier than requested, never later.
+/// The parameters of a query with a time no later than `stopped`. Its range then starts at
+/// the requested time or earlier.
 fn as_of(query: &str, stopped: Option<f64>) -> String {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {

@@ -102,16 +102,16 @@ impl Reader {
     }
 }
 
-/// F in these tests, in seconds: `gpu.freshness` as it is by default, which is longer
-/// than three scrape intervals.
+/// F in these tests, in seconds: the default of `gpu.freshness`, which is longer than
+/// three scrape intervals.
 pub(crate) const FRESHNESS: u64 = 30;
 
 /// `gpu.step`, in seconds.
 const STEP: i64 = 5;
 
 /// A metric in PromQL, over `window` seconds (docs/numbers.md). `freshness` is F in
-/// seconds. Prometheus 2 includes the left end of a window, the others exclude it:
-/// with a millisecond less, all are the same.
+/// seconds. Prometheus 2 includes the left end of a window, and the other stores exclude
+/// it; both ranges are therefore a millisecond shorter.
 fn expression(metric: &str, window: u64, freshness: u64) -> String {
     let (window, freshness) = (1000 * window - 1, 1000 * freshness - 1);
     let readings =
@@ -131,8 +131,8 @@ fn ends(served: &Served) -> impl Iterator<Item = i64> {
     (newest..=newest + 25).filter(|second| second % STEP == 0)
 }
 
-/// The difference between the served value and the store's own, if the store has one.
-/// The window may end in the future: it is the same number only until readings change.
+/// The difference between the served value and the store's own, if the store has one. The
+/// window may end in the future, so the values are comparable only until readings change.
 pub(crate) async fn difference(store: &Store, served: &Served, freshness: u64) -> Option<f64> {
     let expression = expression(&served.name, served.window, freshness);
     let value = milli(served) as f64 / 1000.0;

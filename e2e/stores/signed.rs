@@ -1,6 +1,6 @@
-//! The program with a store that accepts only requests with Amazon's signature: a proxy
-//! before a real Prometheus computes each signature again from what has arrived, after
-//! Amazon's "Create a signed AWS API request".
+//! The program with a store that accepts only requests with Amazon's signature. A proxy
+//! before a real Prometheus computes each signature again from the received request,
+//! according to Amazon's "Create a signed AWS API request".
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 const TOKEN: &str = "session+token/==";
 const SCOPE: &str = "eu-central-1/aps/aws4_request";
 
-/// What Amazon encodes in a name or a value.
+/// The characters that Amazon encodes in a name or a value.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -12,7 +12,7 @@ pub(super) fn metrics_of(hpa: &Hpa) -> Vec<&Metric> {
     hpa.metrics.iter().filter(of_server).collect()
 }
 
-/// The measure of a built-in metric.
+/// The measure of a built-in metric; `None` for other metrics.
 pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     if let MetricSource::External { .. } = metric.source {
         return external(metric).map(|(measure, _)| measure);
@@ -22,8 +22,8 @@ pub(super) fn measure(metric: &Metric) -> Option<Measure> {
     Some(known.find(|spec| spec.name == name)?.measure)
 }
 
-/// Whether it is an external metric that has a value without pods: one of all GPUs of
-/// the cluster.
+/// Whether it is an external metric over all GPUs of the cluster, which has a value
+/// without pods.
 pub(super) fn is_of_cluster(metric: &Metric) -> bool {
     external(metric).is_some_and(|(_, reach)| reach != Reach::Namespace)
 }
@@ -51,7 +51,7 @@ pub(super) fn is_percentage(metric: &Metric) -> bool {
     }
 }
 
-/// Whether idle GPUs do not lower it.
+/// Whether it is a mean over active GPUs, which idle GPUs do not lower.
 pub(super) fn is_of_active_only(metric: &Metric) -> bool {
     match measure(metric) {
         Some(Measure::OriginalAverage) => true,
@@ -62,7 +62,7 @@ pub(super) fn is_of_active_only(metric: &Metric) -> bool {
     }
 }
 
-/// A setting in the selector.
+/// The value of a setting in the metric's selector.
 pub(super) fn setting<'m>(metric: &'m Metric, key: &str) -> Option<&'m str> {
     let labels = metric.source.selector()?.match_labels.as_ref()?;
     labels.get(key).map(String::as_str)

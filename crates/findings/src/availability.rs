@@ -1,12 +1,12 @@
-//! Why kube-apiserver finds an APIService unavailable, and the remedy. Determined by the
-//! condition's reason, and by its message if kube-apiserver sent the server a request
+//! Remedies for an APIService that kube-apiserver reports as unavailable. They depend on
+//! the condition's reason, or on its message if kube-apiserver sent the server a request
 //! (kube-aggregator `pkg/controllers/status/remote/remote_available_controller.go`).
 
 const PLAIN_HTTP: &str = "the Service forwards to a port that serves plain HTTP: set its targetPort to the port of --secure-port";
 const UNREACHED: &str = "kube-apiserver cannot reach the pods: allow the control plane to reach port 6443 of the nodes (firewall, NetworkPolicy)";
 const CLOSED: &str = "the connection is accepted and then closed: check the log of the server, and any proxy or service mesh in front of it";
 
-/// Texts of Go's network and TLS libraries; the first that occurs counts.
+/// Error texts of Go's network and TLS libraries; the first one in the message applies.
 const BY_MESSAGE: [(&str, &str); 14] = [
     (
         "connection refused",

@@ -13,7 +13,7 @@ const AGGREGATORS: [&str; 11] = [
     "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile", "topk", "bottomk",
 ];
 
-/// The server refuses the file, and does not start with it.
+/// The finding that the server rejects the file and does not start with it.
 #[must_use]
 pub fn refused(object: &str, error: &str) -> Finding {
     let message = format!("is refused: {error}");
@@ -21,8 +21,8 @@ pub fn refused(object: &str, error: &str) -> Finding {
         .with_severity(Severity::Error)
 }
 
-/// Findings about the rules of a file. `faults` are the server's messages about what it
-/// leaves out.
+/// Findings about the rules of a file. `faults` are the server's messages about rules that
+/// it skips.
 #[must_use]
 pub fn check(object: &str, file: &Value, faults: &[String]) -> Vec<Finding> {
     let remedy = "correct what the message names: until then it is skipped, or has no values";
@@ -67,7 +67,7 @@ fn query(object: &str, place: &str, rule: &Value, groups: bool) -> Vec<Finding> 
     found
 }
 
-/// A metric name that does not depend on the series, which an earlier rule already has.
+/// A metric name that an earlier rule has too; names that depend on the series are skipped.
 fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<Finding> {
     let name = |rule: &Value| {
         let name = rule.pointer("/name/as")?.as_str()?;
@@ -83,7 +83,7 @@ fn same_name(object: &str, list: &str, rules: &[Value], index: usize) -> Option<
     Some(Finding::new(&GM601, object, message, remedy))
 }
 
-/// Flags of a container that have no effect here, in the server's own messages.
+/// Flags of a container that have no effect; `sentences` are the server's messages.
 #[must_use]
 pub fn flags(object: &str, sentences: &[String]) -> Vec<Finding> {
     let found = |sentence| Finding::new(&GM602, object, sentence, "remove the flag");

@@ -20,14 +20,14 @@ use gpu_metrics::dcgm::metrics;
 use gpu_metrics::external::ExternalMetrics;
 use gpu_metrics::policy::{Formula, Policy};
 
-/// The largest mean of percentages, thousandths.
+/// The largest mean of percentages, in thousandths.
 const MOST: i64 = 100_000;
 
-/// The default wait before scaling down, seconds.
+/// The default stabilization window for scaling down, in seconds.
 const STABILIZATION: u64 = 300;
 
-/// Settings in the keys of a selector, and the edit distance up to which a key is taken
-/// for one: `node`, a label, is two from `model`.
+/// Keys of a selector that are settings, and the edit distance up to which another key
+/// counts as a misspelling of one. The label `node` is at distance 2 from `model`.
 const RESERVED: [(&str, usize); 4] = [
     ("window", 2),
     ("formula", 2),
@@ -59,8 +59,8 @@ const ANSWERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Names of the metrics served now. An API that another server has (GM101) has none,
-/// since that explains the faults of its metrics.
+/// Names of the metrics served now. `None` stands for an API that another server has:
+/// GM101 explains the faults of its metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedMetrics {
     /// In the custom metrics API, for any kind of object.
@@ -80,7 +80,7 @@ impl ServedMetrics {
     }
 }
 
-/// Whether it requests more than CPU and memory from a metrics server.
+/// Whether an HPA requests metrics other than CPU and memory.
 #[must_use]
 pub fn is_ours(hpa: &Hpa) -> bool {
     !metrics_of(hpa).is_empty()
@@ -91,7 +91,7 @@ pub fn is_ours(hpa: &Hpa) -> bool {
 /// without it the newest is assumed.
 #[must_use]
 pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> Vec<Finding> {
-    // The flags cannot be read by clients.
+    // Clients cannot read the controller's flags: the defaults are assumed.
     let flags = &ControllerFlags::of_version(minor.unwrap_or(NEWEST));
     let object = hpa.to_string();
     let asked = metrics_of(hpa);
@@ -106,7 +106,7 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
     found.extend(never_wakes(&object, hpa, &asked, flags));
     found.extend(several(&object, hpa));
     found.extend(scale_target(&object, hpa));
-    // A known fault explains the missing value.
+    // A missing value that another finding explains is not reported.
     let is_of_other =
         |metric: &&Metric| served.is_some_and(|it| it.sides(&metric.source)[0].is_none());
     if found.iter().all(|it| it.severity < Severity::Error) && !asked.iter().any(is_of_other) {
@@ -246,7 +246,7 @@ fn window(object: &str, metric: &Metric, hpa: &Hpa) -> Option<Finding> {
     })
 }
 
-/// Windows that a server with this configuration, or with an unknown one, refuses.
+/// Findings about windows that the server rejects. Without `longest` its default is assumed.
 #[must_use]
 pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
     let (unless, severity) = match longest {

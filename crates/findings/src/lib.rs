@@ -1,8 +1,8 @@
 //! Faults of a cluster or a file, each with a stable code and a remedy.
 //!
-//! Pure: objects and snapshots in, findings out. `kubectl_gpu_metrics::inspect` reads
-//! the objects, for `check` and for the running server. What a code means stands in
-//! its page under `docs/checks`, which is part of the program.
+//! Checks are pure functions from objects and snapshots to findings.
+//! `kubectl_gpu_metrics::inspect` reads the objects, for `check` and for the running server. The
+//! page of a code under `docs/checks` explains it; the program contains the pages.
 
 mod asked;
 mod availability;
@@ -32,7 +32,7 @@ use codes::Code;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know.
+    /// Information that needs no action.
     Info,
     /// Works, but not as it should, or not for long.
     Warning,
@@ -70,7 +70,7 @@ fn kubectl(subcommand: &str, object: &Value) -> String {
 pub struct Finding {
     /// `GM504`.
     pub code: &'static str,
-    /// Usually the code's own.
+    /// Usually the severity of the code.
     pub severity: Severity,
     /// `Kind namespace/name`, or `File path`.
     pub object: String,
@@ -132,13 +132,13 @@ pub struct Skipped {
     pub reason: String,
     /// The missing right, or another remedy.
     pub remedy: String,
-    /// The codes that are not checked, as far as it is known; not serialized.
+    /// The codes that are not checked, if they are known; not serialized.
     #[serde(skip)]
     pub codes: BTreeSet<&'static str>,
 }
 
 impl Skipped {
-    /// A check of no known code.
+    /// A skipped check without codes.
     pub fn new(
         what: impl Into<String>,
         reason: impl Into<String>,
@@ -165,7 +165,7 @@ impl Skipped {
 /// The findings, and the checks that could not be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What is wrong.
+    /// The faults that were found.
     pub findings: Vec<Finding>,
     /// The checks that could not be made.
     pub skipped: BTreeSet<Skipped>,
@@ -190,7 +190,7 @@ impl Report {
         })
     }
 
-    /// Escapes texts about the cluster and its data, which contain foreign names.
+    /// Escapes names from the cluster and its data, which may contain control characters.
     pub fn make_plain(&mut self) {
         for it in &mut self.findings {
             for text in [&mut it.object, &mut it.message, &mut it.remedy] {

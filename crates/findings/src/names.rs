@@ -1,8 +1,8 @@
-//! Foreign names: suggestions, and how to show them.
+//! Names from the cluster: suggestions for misspelt ones, and lists of them in messages.
 
 use strsim::osa_distance;
 
-/// Most names in a message; further ones are counted.
+/// The largest number of names in a message; further names are only counted.
 const MOST_NAMES: usize = 5;
 
 /// The nearest name, if at most `most` insertions, removals, replacements or swaps of
@@ -20,7 +20,7 @@ pub fn nearest<'n>(
     (best.0 <= most).then_some(best.1)
 }
 
-/// Some names of many.
+/// The first names, and the number of the others.
 pub(crate) fn listed(names: impl IntoIterator<Item: AsRef<str>>) -> String {
     let mut names = names.into_iter();
     let first: Vec<_> = names.by_ref().take(MOST_NAMES).collect();
@@ -31,8 +31,8 @@ pub(crate) fn listed(names: impl IntoIterator<Item: AsRef<str>>) -> String {
     }
 }
 
-/// `; did you mean NAME?`, to end an error, or nothing: a quarter of the letters may be
-/// wrong, and always one.
+/// `; did you mean NAME?` for the end of an error, or nothing. A quarter of the letters
+/// may differ, and at least one.
 pub fn hint<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let meant = nearest(name, known, (name.chars().count() / 4).max(1));
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))

@@ -32,8 +32,8 @@ pub struct ConnectingPods {
     pub labels: LabelMap,
 }
 
-/// The first of the policies of a namespace that keep a client from all of its pods with
-/// these labels; `None`: the client is admitted.
+/// The first policy of a namespace that blocks a client, if policies block it from every
+/// pod with these labels; `None` if the client can reach a pod.
 #[must_use]
 pub fn shut_out<'p>(
     policies: &'p [NetworkPolicy],
@@ -84,7 +84,7 @@ fn lets_in(
     peers.is_empty() || peers.iter().any(is_client)
 }
 
-/// A missing selector selects all; an unreadable one may.
+/// A missing selector selects all labels. An invalid one may, so it is treated alike.
 fn matches(selector: Option<&LabelSelector>, labels: &LabelMap) -> bool {
     let selector = selector.cloned().unwrap_or_default();
     Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::codes::{GM105, GM603};
 
-/// The source of the serving certificate is lost.
+/// The finding that the source of the serving certificate is lost.
 #[must_use]
 pub fn certificate(why: &str, remedy: &str) -> Finding {
     let message =
@@ -15,7 +15,7 @@ pub fn certificate(why: &str, remedy: &str) -> Finding {
     Finding::new(&GM105, "serving certificate", message, remedy)
 }
 
-/// A changed configuration file is refused.
+/// The finding that a changed configuration file is rejected.
 #[must_use]
 pub fn configuration(path: &str, why: &str) -> Finding {
     let message = format!("{why}. The server keeps the current configuration until a restart");

@@ -43,7 +43,7 @@ fn own_hpa(scaled_object: &ScaledObject) -> String {
 /// of replicas.
 pub const PAUSED: &str = "autoscaling.keda.sh/paused";
 
-/// What Go's `strconv.ParseBool`, by which KEDA reads the annotation, takes for false.
+/// Values that Go's `strconv.ParseBool` parses as false; KEDA reads the annotation with it.
 const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
 
 /// Whether annotations pause a ScaledObject: KEDA then deletes its HPA.
@@ -72,8 +72,8 @@ fn scaled(hpa: &Hpa) -> [&str; 3] {
     [&hpa.namespace, &hpa.scaled.kind, &hpa.scaled.name]
 }
 
-/// HPAs that the controller does not scale because of each other, those with the same
-/// target, and those with the target of a ScaledObject.
+/// Findings about HPAs with overlapping selectors, with the same target, or with the
+/// target of a ScaledObject. The controller scales none of them.
 #[must_use]
 pub fn ambiguous(hpas: &[Hpa], scaled_objects: &[ScaledObject]) -> Vec<Finding> {
     let mut by_target: BTreeMap<_, Vec<&Hpa>> = BTreeMap::new();

@@ -19,7 +19,7 @@ const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-name",
 ];
 
-/// Authorities are renewed long before: with so little time left, renewal has stopped.
+/// Seconds. Renewal is due long before: with less time left it has stopped.
 const SOON: i64 = 3 * 24 * 3600;
 
 /// The server that answers for an APIService.
@@ -51,9 +51,9 @@ pub struct Registered {
     pub authorities: Vec<String>,
 }
 
-/// In the subject of the authority of KEDA's operator, which writes it into the APIService
-/// of external metrics, whatever Service that refers to (kedacore/keda
-/// `cmd/operator/main.go`).
+/// Part of the subject of KEDA's authority. KEDA's operator writes this authority into the
+/// APIService of external metrics, whichever Service the APIService refers to
+/// (kedacore/keda `cmd/operator/main.go`).
 const AUTHORITY_OF_KEDA: &str = "O=KEDAORG";
 
 impl Registered {
@@ -108,8 +108,8 @@ fn release(metadata: &ObjectMeta) -> Option<[String; 2]> {
     Some([at?, name?])
 }
 
-/// Marks an object as a release's: an upgrade refuses objects that it did not create
-/// itself.
+/// Marks an object as part of a Helm release. An upgrade rejects objects without these
+/// marks.
 pub(super) fn of_release(metadata: &mut Value, release: Option<&[String; 2]>) {
     if let Some(release) = release {
         metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
@@ -147,7 +147,7 @@ pub fn is_of_other(registered: &Registered, home: Option<&Registered>, pre: bool
 pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     let home = home(all);
     let found = all.iter().flat_map(|it| match &it.object {
-        // Other faults there are the other server's.
+        // Further faults of this APIService concern the other server.
         _ if is_of_other(it, home, pre) => vec![of_other(it, home)],
         _ if pre => Vec::new(),
         Some(_) => own(it, now),
@@ -157,8 +157,8 @@ pub fn check(all: &[Registered], pre: bool, now: Timestamp) -> Vec<Finding> {
     found.collect()
 }
 
-/// Findings about an APIService of resource metrics. They are another server's, unless the
-/// APIService leads to `home`, the Service of this one, or has the label of its objects.
+/// Findings about the APIService of resource metrics. It belongs to another server, unless it
+/// refers to `home`, the Service of this server, or has the label of this server's objects.
 #[must_use]
 pub fn check_resource(
     registered: &Registered,
@@ -238,8 +238,8 @@ fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
     }
 }
 
-/// The command that creates an APIService like another one, with the same `caBundle`: not
-/// every server writes its own.
+/// The command that creates an APIService as a copy of `home`, with its `caBundle`: not
+/// every server writes the bundle itself.
 fn again(name: &str, home: &Registered) -> Option<String> {
     let (version, group) = name.split_once('.')?;
     let spec = APIServiceSpec {
@@ -264,7 +264,7 @@ fn own(registered: &Registered, now: Timestamp) -> Vec<Finding> {
     let left = ends.map(|ends| ends.secs() - now.secs());
     let has_ended = left.is_some_and(|left| left <= 0);
     let mut found = Vec::new();
-    // The expired authority explains why it cannot be verified.
+    // An expired authority explains a failed verification (GM103).
     found.extend(unavailable(registered).filter(|it| !has_ended || it.code != GM103.id));
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     if spec.and_then(|it| it.insecure_skip_tls_verify) == Some(true) {

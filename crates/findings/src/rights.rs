@@ -109,8 +109,8 @@ impl Role {
         Self::Certificates,
     ];
 
-    /// The name of the binding, and of the role unless it is Kubernetes' own; and
-    /// Kubernetes' own role for it.
+    /// The name of the binding, and the built-in role of Kubernetes that it binds. With
+    /// `None` the role has the same name as the binding.
     fn names(self, of: &Installed) -> (String, Option<&'static str>) {
         const READER: &str = "extension-apiserver-authentication-reader";
         let (suffix, built_in) = match self {
@@ -196,7 +196,7 @@ impl Role {
     #[must_use]
     pub fn rights(self, of: &Installed) -> Vec<Right<'_>> {
         if self == Self::Autoscaler {
-            // `*` itself is never requested.
+            // Requests name a metric and never `*`.
             const CUSTOM: &str = "pods/gpu_memory_utilization";
             const EXTERNAL: &str = "gpu_memory_utilization";
             let asked = |verb| {
@@ -267,7 +267,7 @@ impl Role {
         }
     }
 
-    /// The account lacks rights of this role; `None` if it lacks none.
+    /// The finding that the account lacks rights of this role; `None` if `missing` is empty.
     #[must_use]
     pub fn finding(self, of: &Installed, missing: &[Right<'_>]) -> Option<Finding> {
         if missing.is_empty() {
@@ -310,7 +310,7 @@ fn said(missing: &[Right<'_>]) -> String {
         .join("; ")
 }
 
-/// A right to read what checks need.
+/// A right to read objects that checks need.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRight {
     /// The right.

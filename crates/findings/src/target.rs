@@ -1,4 +1,4 @@
-//! What an HPA scales: its pods, other writers of its replicas, the GPUs it takes.
+//! The target of an HPA: its pods, other writers of its replicas, the GPUs that it requests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use super::codes::{GM508, GM511, GM513};
 use ::hpa::Hpa;
 use gpu_metrics::resources::{GpuRequest, GpuResources};
 
-/// Names under which deployment tools write (`metadata.managedFields`). Changes by
-/// kubectl are people's and may be intended.
+/// Names of deployment tools in `metadata.managedFields`. kubectl is not one of them: its
+/// changes are made by hand and may be intended.
 const TOOLS: [&str; 5] = [
     "argocd",
     "kustomize-controller",
@@ -61,8 +61,8 @@ fn owner(pod: &Pod) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Pods that the selector matches and that another workload owns: their values enter the
-/// mean, and they count as its replicas.
+/// Selected pods of other workloads: their values are part of the mean, and they count as
+/// replicas.
 #[must_use]
 pub fn strangers(hpa: &Hpa, pods: &[Pod]) -> Option<Finding> {
     let target = &hpa.scaled;

@@ -19,11 +19,11 @@ pub struct Behavior {
 /// How fast replicas may change in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalingRules {
-    /// Seconds of `stabilizationWindowSeconds`; `None` is the controller's flag.
+    /// `stabilizationWindowSeconds`; `None`: the controller's flag applies.
     pub window: Option<i32>,
     pub(crate) select: Select,
     pub(crate) policies: Vec<ScalingPolicy>,
-    /// `None` is the controller's flag.
+    /// `None`: the controller's flag applies.
     pub(crate) tolerance: Option<f64>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Select {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ScalingPolicy {
-    /// Percent of the replicas at the start of the period; otherwise pods.
+    /// Whether `value` is a percentage of the period's first replicas, or else a number of pods.
     pub(crate) percent: bool,
     pub(crate) value: i32,
     /// Seconds.
@@ -130,8 +130,8 @@ pub(super) fn unknown(place: &str, word: &str, allowed: &str) -> String {
     format!("{place}: {word:?} is not known; {allowed}")
 }
 
-/// `Quantity.AsApproximateFloat64` for the range of tolerances: the controller multiplies
-/// a whole number by a power of ten, which must be reproduced bit for bit.
+/// `Quantity.AsApproximateFloat64` for tolerances. The controller multiplies an integer by
+/// a power of ten; the result is the same to the last bit.
 fn approximate(text: &str) -> Option<f64> {
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     if fraction.len() > 3 {

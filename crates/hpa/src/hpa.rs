@@ -20,7 +20,7 @@ use apimachinery::time::Timestamp;
 /// A valid HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hpa {
-    /// Its namespace, and that of the objects it requests; empty where a manifest has none.
+    /// Its namespace and that of its metrics' objects; empty if a manifest has none.
     pub namespace: String,
     /// `metadata.name`.
     pub name: String,
@@ -32,15 +32,15 @@ pub struct Hpa {
     pub max: i32,
     /// In the order of the specification: the first of equal proposals wins.
     pub metrics: Vec<Metric>,
-    /// `None` chooses the older arithmetic, with limits built in.
+    /// `None`: the controller uses its older arithmetic with built-in limits.
     pub behavior: Option<Behavior>,
     /// What its controller wrote last.
     pub status: HpaStatus,
 }
 
 impl Hpa {
-    /// Whether a metric can have a value without pods: an Object or an External metric,
-    /// as kube-apiserver demands for `minReplicas: 0`.
+    /// Whether a metric is of type Object or External and can have a value without pods.
+    /// kube-apiserver requires one for `minReplicas: 0`.
     #[must_use]
     pub fn has_metric_without_pods(&self) -> bool {
         let mut sources = self.metrics.iter().map(|metric| &metric.source);
@@ -115,8 +115,8 @@ impl HpaStatus {
     }
 }
 
-/// The replicas that were computed. A status begins with a zero: a zero is a computed
-/// number only where scaling works, or is switched off.
+/// `desiredReplicas`, if the controller computed it. A new status contains 0, so 0 counts
+/// only if scaling is active or switched off.
 fn desired(status: &api::HorizontalPodAutoscalerStatus) -> Option<i32> {
     let is_computed = |condition: &api::HorizontalPodAutoscalerCondition| {
         condition.type_ == "ScalingActive"
@@ -249,7 +249,7 @@ impl MetricTarget {
         }
     }
 
-    /// The number of a value that is comparable with this target.
+    /// The number in a metric's status that has the form of this target.
     fn same_form(self, value: &api::MetricValueStatus) -> Option<f64> {
         let quantity = match self {
             Self::Value(_) => value.value.as_ref(),
@@ -271,8 +271,8 @@ impl fmt::Display for MetricTarget {
 }
 
 impl TryFrom<&api::HorizontalPodAutoscaler> for Hpa {
-    /// The invalid field. The API server refuses such objects, but a file may not have
-    /// passed one.
+    /// The invalid field. kube-apiserver rejects such objects, but a manifest in a file
+    /// may be invalid.
     type Error = String;
 
     fn try_from(object: &api::HorizontalPodAutoscaler) -> Result<Self, String> {

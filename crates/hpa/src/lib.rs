@@ -1,9 +1,9 @@
 //! Computes one sync of the HorizontalPodAutoscaler controller, step by step: from its
 //! specification, pods, metrics and memory to the replicas and conditions that it writes.
 //!
-//! The same arithmetic as `pkg/controller/podautoscaler` of Kubernetes 1.33 to 1.37: integers
-//! where it has integers, and the same messages. No clock and no network: one sync is a
-//! function of its [`Situation`].
+//! The arithmetic and the messages are those of `pkg/controller/podautoscaler` of
+//! Kubernetes 1.33 to 1.37, with integers where the controller has integers. One sync is a
+//! pure function of its [`Situation`] and uses no clock and no network.
 
 mod behavior;
 pub mod hpa;
@@ -111,17 +111,17 @@ pub struct TargetScale {
 /// Whether the pods behind the scale can be selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// They can.
+    /// The selector is valid and selects pods of no other autoscaler.
     Clear,
     /// `status.selector` of the scale is empty.
     Missing,
-    /// It cannot be parsed; the reason.
+    /// `status.selector` cannot be parsed; the reason.
     Invalid(String),
     /// Other autoscalers select some of the pods.
     Ambiguous {
         /// The selector.
         selector: String,
-        /// All that select these pods: `team/web`.
+        /// All autoscalers that select these pods, as `namespace/name`.
         autoscalers: Vec<String>,
     },
 }
@@ -137,7 +137,7 @@ pub struct Situation<'a> {
     pub selection: &'a Selection,
     /// The selected pods.
     pub pods: &'a [ScaledPod],
-    /// One for each metric of the specification, in its order.
+    /// One answer for each metric, in the order of the specification.
     pub answers: &'a [MetricsAnswer],
     /// The flags of the controller.
     pub flags: &'a ControllerFlags,

@@ -1,16 +1,16 @@
-//! Manifests of autoscalers as people write them: read as strictly as kubectl and
-//! kube-apiserver do (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`), so that
-//! nothing is concluded from a field that the controller does not read.
+//! Reads manifests of autoscalers as strictly as kubectl and kube-apiserver do
+//! (`k8s.io/kubernetes` `pkg/apis/autoscaling/validation`): a field that the controller
+//! would ignore is an error.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::Value;
 
 use super::Hpa;
 
-/// Parses a document of `autoscaling/v2`, as it is written and as its controller sees it.
+/// Parses a document of `autoscaling/v2`. Returns the object and the controller's view of it.
 ///
 /// # Errors
-/// For everything that kube-apiserver refuses, with its place.
+/// When kube-apiserver rejects the document; the error names the field.
 pub fn read(document: &Value) -> Result<(HorizontalPodAutoscaler, Hpa), String> {
     let read = serde_path_to_error::deserialize(document);
     let object: HorizontalPodAutoscaler = read.map_err(|error| error.to_string())?;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kube_apiserver_takes_is_read() {
+    fn a_manifest_that_kube_apiserver_accepts_is_read() {
         read(&manifest()).unwrap();
     }
 
@@ -103,7 +103,7 @@ TARGET/averageValue "-5" | spec.metrics[0].pods.target.averageValue: "-5" is no 
 "#;
 
     #[test]
-    fn what_kube_apiserver_refuses_is_named_with_its_place() {
+    fn an_error_names_the_field_that_kube_apiserver_rejects() {
         for row in REFUSED.trim().lines() {
             let (change, said) = row.split_once(" | ").unwrap();
             let (at, value) = change.split_once(' ').unwrap();

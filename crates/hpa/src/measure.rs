@@ -37,7 +37,7 @@ enum Filling {
     Requested(i64),
     /// Scaling up: zero.
     Zero,
-    /// The ratio is exactly 1: none.
+    /// The ratio is exactly 1: no substitute.
     Nothing,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct PodsStep {
     pub(crate) mean: Mean,
     /// Set when a pod was missing, or unready while scaling up.
     pub(crate) filled: Option<Filled>,
-    /// The factor of the ratio.
+    /// The number of pods by which the ratio is multiplied.
     multiplied: usize,
     pub(crate) verdict: Verdict,
     pub(crate) replicas: i32,
@@ -68,7 +68,7 @@ pub(crate) struct PodsStep {
 /// The comparison of values with the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measure<'a> {
-    /// Thousandths; with `requests`, percent of them.
+    /// In thousandths, or in percent of `requests` if they are given.
     pub(super) target: i64,
     pub(super) requests: Option<&'a ResourceRequests>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Measure<'a> {
 type Values = BTreeMap<String, i64>;
 
 impl Measure<'_> {
-    /// `None` when nothing can be divided.
+    /// `None` if there is no value, or if the requests are 0.
     fn of(self, values: &Values) -> Option<Mean> {
         let sum = |sum: i64, milli: &i64| sum.wrapping_add(*milli);
         let is_known = |pod: &String| self.requests.is_none_or(|it| it.contains_key(pod));
@@ -116,8 +116,8 @@ impl Measure<'_> {
     }
 }
 
-/// Groups the pods, and sets the values of unready ones aside. The error is in the
-/// controller's words.
+/// Groups the pods. Returns the values without those of unready and ignored pods. The
+/// error is the controller's message.
 pub(super) fn count(
     situation: &Situation<'_>,
     samples: &BTreeMap<String, PodMetric>,

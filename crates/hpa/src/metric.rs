@@ -36,7 +36,7 @@ pub(crate) enum MetricStep {
 pub(crate) struct Invalid {
     /// The reason of `ScalingActive`.
     pub(crate) reason: &'static str,
-    /// Its message, if this is the first such metric and blocks scaling.
+    /// The message of `ScalingActive` if this is the first invalid metric and blocks scaling.
     pub(crate) message: String,
     /// The text of the event `FailedComputeMetricsReplicas`.
     pub(crate) error: String,
@@ -56,7 +56,7 @@ pub struct MetricTrace {
     source: MetricSource,
     target: MetricTarget,
     tolerances: Tolerances,
-    /// The metric in the controller's messages.
+    /// The metric's name in the controller's messages.
     pub name: String,
     pub(crate) outcome: MetricOutcome,
 }
@@ -278,7 +278,7 @@ impl MetricSource {
     fn unread(&self, text: &str, namespace: &str) -> String {
         match self {
             Self::Pods { metric, .. } => format!("unable to get metric {metric}: {text}"),
-            // The controller passes these in the wrong order, and so does its message.
+            // The controller's message has these in the wrong order.
             Self::Object {
                 metric, kind, name, ..
             } => format!("unable to get metric {metric}: {kind} on {namespace} {name}/{text}"),
@@ -294,8 +294,8 @@ impl MetricSource {
 }
 
 impl Metric {
-    /// The controller's name for it in messages, where an object's shared value is called
-    /// external.
+    /// The metric's name in the controller's messages. They call an Object metric of type
+    /// `AverageValue` external.
     fn name(&self) -> String {
         let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
         match &self.source {
@@ -320,7 +320,7 @@ impl Metric {
         }
     }
 
-    /// A failure in the words of the condition and of the event.
+    /// A failure with the messages of its condition and its event.
     fn invalid(&self, cause: String) -> Invalid {
         let is_shared = matches!(self.target, MetricTarget::AverageValue(_));
         let (reason, around) = self.source.around(is_shared);

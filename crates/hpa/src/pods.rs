@@ -17,7 +17,7 @@ use apimachinery::time::Timestamp;
 /// The fields of a pod that the controller reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaledPod {
-    /// Its name, which joins it with its value.
+    /// Its name, by which its value is found.
     pub name: String,
     /// `status.phase`.
     pub phase: ScaledPodPhase,
@@ -27,10 +27,10 @@ pub struct ScaledPod {
     pub started: Option<Timestamp>,
     /// The condition `Ready`.
     pub ready: Option<Readiness>,
-    /// The requests of its containers, in thousandths: containers first, then init
-    /// containers that restart.
+    /// The requests of its containers and then of its restartable init containers, in
+    /// thousandths.
     pub containers: Vec<(String, ResourceRequests)>,
-    /// The request of the whole pod, if it has one.
+    /// The pod-level request, if the pod has one.
     pub whole: Option<ResourceRequests>,
 }
 
@@ -44,7 +44,7 @@ pub enum ScaledPodPhase {
     Pending,
     /// Started.
     Running,
-    /// Completed: still selected, and missing once its value ends.
+    /// Completed: still selected, and missing when it has no value.
     Succeeded,
     /// Failed.
     Failed,
@@ -68,7 +68,7 @@ pub struct PodMetric {
     pub milli: i64,
     /// The time of the value.
     pub at: Timestamp,
-    /// The span of its mean; a minute if the API does not say.
+    /// The window of the mean; one minute if the API does not report it.
     pub window: Duration,
 }
 
@@ -77,14 +77,14 @@ pub struct PodMetric {
 pub(crate) struct Groups {
     /// Pods that count, with their values.
     pub(crate) ready: Vec<String>,
-    /// Pods whose values do not count yet; zero when that slows scaling up.
+    /// Pods whose values do not count yet; they count as 0 when the replicas are to grow.
     pub(crate) unready: Vec<Left>,
     /// Pods without a value, which a conservative one replaces.
     pub(crate) missing: Vec<Left>,
-    /// Pods that do not count, nor do their values.
+    /// Pods that are not counted; their values are ignored.
     pub(crate) ignored: Vec<Left>,
-    /// Values of pods that the selector does not take: they count nevertheless,
-    /// but in a utilization, where their requests are not known.
+    /// Pods that have values but are not selected. Their values count, except in a
+    /// utilization, because their requests are unknown.
     strangers: Vec<String>,
 }
 
@@ -95,14 +95,14 @@ pub(crate) struct Left {
 }
 
 impl ScaledPod {
-    /// Whether it is running and ready: a target of type `Value` multiplies these pods.
+    /// Whether it is running and ready, as a target of type `Value` counts pods.
     pub(crate) fn is_running_and_ready(&self) -> bool {
         self.phase == ScaledPodPhase::Running
             && self.ready.is_some_and(|ready| ready.ready == Some(true))
     }
 
-    /// Its request of a resource, in thousandths. The error is in the controller's words:
-    /// without the request of a container a utilization is undefined.
+    /// Its request for a resource, in thousandths. The error is the controller's message
+    /// about a missing request, without which a utilization is undefined.
     pub(crate) fn request(
         &self,
         resource: &str,
@@ -281,8 +281,8 @@ fn containers(spec: &api::PodSpec) -> Vec<(String, ResourceRequests)> {
     all.collect()
 }
 
-/// The request of the whole pod: its own, or else the sum of its containers', plus the
-/// overhead of its runtime.
+/// The pod-level request, if there is one: for each resource that of the pod, or else the
+/// sum of its containers, plus the overhead of the runtime.
 fn whole(spec: &api::PodSpec) -> Option<ResourceRequests> {
     let own = requests(spec.resources.as_ref()?.requests.as_ref()?);
     if own.is_empty() {

@@ -11,7 +11,7 @@ use super::ratio::to_i32;
 use super::stabilise::{History, PastReplicas};
 use apimachinery::time::Timestamp;
 
-/// Without `behavior`, a step up may reach at least this.
+/// Without `behavior`, a scale-up to this number of replicas is always allowed.
 const FREE_REPLICAS: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,7 +49,7 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// `ScalingLimited` is true.
+    /// Whether the condition `ScalingLimited` is true.
     pub(crate) fn is_limited(&self) -> bool {
         self.replicas != self.stabilised
     }
@@ -76,8 +76,8 @@ impl Limited {
         }
     }
 
-    /// With `behavior`: the rules of the direction, then its bound. The other bound is
-    /// not checked, and unchanged replicas are not checked at all.
+    /// With `behavior`: applies the rules and the bound (`max` or `min`) of the direction.
+    /// An unchanged number is not limited.
     pub(super) fn with_behavior(
         behavior: &Behavior,
         history: &History,
@@ -107,7 +107,7 @@ impl Limited {
             select if (select == Select::Max) == up => limits.max().unwrap_or(i32::MIN),
             _ => limits.min().unwrap_or(i32::MAX),
         };
-        // Earlier events can put the limit on the wrong side.
+        // Earlier events can put the limit on the other side of the current replicas.
         let (rate, why) = if up {
             let rate = rate.max(current);
             limited.replicas = stabilised.min(max).min(rate);

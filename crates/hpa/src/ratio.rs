@@ -45,7 +45,7 @@ pub(super) fn four_decimals(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How far a ratio may be from 1 without effect.
+/// The largest distances of a ratio from 1 that change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tolerances {
     /// Below 1.

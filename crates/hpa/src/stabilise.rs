@@ -19,7 +19,7 @@ pub struct History {
     pub ups: Vec<PastReplicas>,
     /// Replicas removed, kept only with `behavior`.
     pub downs: Vec<PastReplicas>,
-    /// The condition `ScaledToZero`: the controller made the last replica go.
+    /// The condition `ScaledToZero`: the controller removed the last replica.
     pub scaled_to_zero: bool,
 }
 
@@ -62,19 +62,19 @@ pub(crate) struct Stabilised {
     /// Seconds for which a low recommendation keeps replicas low; `None` without
     /// `behavior`.
     up_window_s: Option<u64>,
-    /// The recommendation in that window that is below `proposed`.
+    /// The lowest recommendation in that window, if it is below `proposed`.
     lowest: Option<Earlier>,
     /// Seconds for which a high recommendation keeps replicas high.
     pub(crate) down_window_s: u64,
-    /// The recommendation in that window that is above `proposed`.
+    /// The highest recommendation in that window, if it is above `proposed`.
     pub(crate) highest: Option<Earlier>,
     pub(crate) replicas: i32,
 }
 
 impl Stabilised {
-    /// Without `behavior`: the highest recommendation of the flag's window, both ends
-    /// included. With it: the current replicas, moved at most to the lowest of one window
-    /// and the highest of the other; the windows' starts are excluded.
+    /// Without `behavior`: the highest recommendation in the flag's window, both ends included.
+    /// With `behavior`: the current replicas, limited to the range from the lowest recommendation
+    /// of one window to the highest of the other; the windows exclude their starts.
     pub(super) fn new(
         history: &[PastReplicas],
         behavior: Option<&Behavior>,

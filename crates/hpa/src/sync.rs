@@ -48,7 +48,7 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
     trace
 }
 
-/// Whether metrics are read for a target without replicas.
+/// Whether metrics are read while the target has no replicas.
 fn wakes(situation: &Situation<'_>) -> bool {
     let hpa = situation.hpa;
     if !situation.flags.records_zero() {
@@ -136,8 +136,8 @@ impl Trace {
         Some(error)
     }
 
-    /// The highest proposal of a metric, and that metric. `None` when metrics failed that
-    /// were needed.
+    /// The highest proposal and the name of its metric. `None` if all metrics failed, or
+    /// if one failed and the others propose fewer than the current replicas.
     fn propose(&mut self, scale: &TargetScale, situation: &Situation<'_>) -> Option<(i32, String)> {
         let metrics = &situation.hpa.metrics;
         let tolerances = situation.flags.tolerances(situation.hpa);

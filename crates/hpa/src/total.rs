@@ -15,10 +15,10 @@ use super::{ScaledPod, TargetScale};
 pub(crate) struct TotalStep {
     value: Milli,
     values: usize,
-    /// The replicas by which the target was multiplied: those of the scale target's
-    /// status. `None` for a target of type `Value`.
+    /// `status.replicas` of the scale, by which the target is multiplied. `None` for a
+    /// target of type `Value`.
     shared_by: Option<i32>,
-    /// Value divided by target (and replicas).
+    /// The value divided by the target, and by `shared_by` if set.
     ratio: f64,
     /// Pods running and ready, where they were counted.
     ready: Option<usize>,
@@ -66,8 +66,8 @@ impl TotalStep {
     }
 
     /// A target of type `AverageValue`: the value is divided by the replicas of the
-    /// status, ready or not. `guarded` caps the result at the largest number, as for
-    /// external metrics only.
+    /// status, ready or not. `guarded` caps the result at `i32::MAX`, as the controller
+    /// does for external metrics only.
     pub(super) fn shared(
         (value, values): (i64, usize),
         target: Milli,
@@ -101,7 +101,7 @@ impl TotalStep {
     }
 }
 
-/// Rounded up, at most the largest number.
+/// Rounded up, and at most `i32::MAX`.
 fn capped(exact: f64) -> i32 {
     match exact.ceil() {
         large if large > f64::from(i32::MAX) => i32::MAX,
@@ -109,8 +109,7 @@ fn capped(exact: f64) -> i32 {
     }
 }
 
-/// The sum of external values for a target of type `Value`: capped when it
-/// does not fit.
+/// The sum of values, capped at `i64::MAX`.
 pub(super) fn sum(values: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for value in values {
@@ -123,7 +122,7 @@ pub(super) fn sum(values: &[i64]) -> i64 {
 }
 
 /// The sum for a target of type `AverageValue`. A negative intermediate sum counts as an
-/// overflow, so a negative value reads as the largest.
+/// overflow: the result is then `i64::MAX`.
 pub(super) fn sum_shared(values: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for value in values {

@@ -11,7 +11,7 @@ use super::stabilise::{History, PastReplicas, Stabilised};
 use super::{ControllerFlags, Hpa};
 use apimachinery::time::Timestamp;
 
-/// The condition by which the controller knows that it scaled to zero itself.
+/// The condition in which the controller records that it scaled the target to zero.
 pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 
 /// The longest window or period in a specification.
@@ -23,7 +23,7 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
 pub struct Trace {
     /// `spec.replicas` of the scale; `None` when it could not be read.
     pub current: Option<i32>,
-    /// The replicas alone decided: metrics were not read.
+    /// Why metrics were not read, if the current replicas alone decided the sync.
     pub(crate) shortcut: Option<Shortcut>,
     /// Each metric, in the order of the specification.
     pub metrics: Vec<MetricTrace>,
@@ -115,7 +115,7 @@ impl Trace {
         self.recommend(history, flags, now);
     }
 
-    /// The same for an observer that sees the controller scale.
+    /// Adds only the recommendation, for an observer that records scale changes itself.
     pub fn recommend(&self, history: &mut History, flags: &ControllerFlags, now: Timestamp) {
         let Some(current) = self.current else {
             return;
@@ -135,7 +135,7 @@ impl Trace {
         ] {
             events.retain(|event| event.at >= start);
         }
-        // With an empty memory the next sync would start from the replicas at that time.
+        // An empty memory would make the next sync start from the current replicas.
         if history.recommendations.is_empty() {
             history.recommendations.extend(newest);
         }

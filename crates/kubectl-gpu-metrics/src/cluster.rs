@@ -1,5 +1,4 @@
-//! Access of the commands to a cluster: with the user's own rights, as kubectl has
-//! it.
+//! Access of the commands to a cluster, with the same credentials as kubectl.
 
 use std::path::PathBuf;
 
@@ -28,7 +27,7 @@ pub struct ClusterArgs {
     pub(super) namespace: Option<String>,
 }
 
-/// A cluster as a user sees it.
+/// A cluster, accessed with a user's credentials.
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) client: Client,
@@ -68,7 +67,7 @@ impl Cluster {
     }
 }
 
-/// The minor version of Kubernetes 1 that kube-apiserver says; `None`: it says none.
+/// The minor version of Kubernetes 1 that kube-apiserver reports; `None` if there is none.
 pub(super) async fn minor_version(client: &Client) -> Option<u32> {
     let version: Info = client.object("/version").await.ok()?;
     // A provider may add a plus.
@@ -78,7 +77,7 @@ pub(super) async fn minor_version(client: &Client) -> Option<u32> {
     (version.major == "1").then(|| digits.parse().ok())?
 }
 
-/// A segment of a path, or a value of a query.
+/// Encodes a segment of a path, or a value of a query.
 #[must_use]
 pub(super) fn encode(text: &str) -> String {
     const KEPT: &AsciiSet = &NON_ALPHANUMERIC
@@ -90,7 +89,7 @@ pub(super) fn encode(text: &str) -> String {
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// The part of a path before a resource: of a namespace, or of all.
+/// The part of a path before a resource: `namespaces/NAME/`, or empty for all namespaces.
 pub(super) fn within(namespace: Option<&str>) -> String {
     namespace.map_or_else(String::new, |name| format!("namespaces/{}/", encode(name)))
 }

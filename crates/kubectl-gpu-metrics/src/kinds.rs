@@ -1,4 +1,4 @@
-//! Kinds of objects by any name that kubectl takes.
+//! Kinds of objects by any name that kubectl accepts.
 
 use apimachinery::kinds::{Kind, Kinds};
 use cluster_state::error::CallError;
@@ -48,8 +48,8 @@ pub(super) fn known() -> Kinds {
     Kinds::new(KNOWN.map(kind).to_vec())
 }
 
-/// The kind that a word means: plural, singular, short name or kind, with or without
-/// its group. Kinds that not every cluster has are looked up in discovery.
+/// The kind with this name: plural, singular, short name or kind, with or without its
+/// group. Kinds that not every cluster has are looked up in discovery.
 pub(super) async fn find(cluster: &Cluster, word: &str) -> Result<Kind, Failure> {
     let known = known();
     if let Some(kind) = known.of_request(word) {

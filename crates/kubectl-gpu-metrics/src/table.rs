@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_on_the_right_and_unknown_is_no_text() {
+    fn numbers_and_unknown_values_are_right_aligned() {
         let rows = [["NAME", "GPU%"], ["a", "5"], ["long", "–"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(lines(&rows), ["NAME  GPU%", "a        5", "long     –"]);
     }
 
     #[test]
-    fn a_cell_is_one_line_whatever_a_name_holds() {
+    fn a_cell_is_one_line_for_any_name() {
         let rows = [["NAME", "GPU%"], ["a\nb\u{202e}", "5"]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(

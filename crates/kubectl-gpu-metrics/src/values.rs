@@ -18,7 +18,7 @@ pub(super) const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 /// External metrics of namespaces.
 pub(super) const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces";
 
-/// The use of pods in namespaces.
+/// The resource usage of pods in namespaces.
 pub(super) const RESOURCE: &str = "/apis/metrics.k8s.io/v1beta1/namespaces";
 
 #[derive(Debug, Deserialize)]
@@ -40,17 +40,17 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// What the server says of its data and of its configuration.
+/// The server's findings about its data, and its configuration.
 #[derive(Debug, Deserialize)]
 pub(super) struct FindingList {
     pub(super) items: Vec<FindingItem>,
     pub(super) skipped: Vec<Skipped>,
-    /// Keys and values; empty: the server is older and does not say them.
+    /// Keys and values; empty if the server is too old to report them.
     #[serde(default)]
     pub(super) configuration: Vec<(String, String)>,
 }
 
-/// A finding of the server, of a code that may be unknown here.
+/// A finding of the server, whose code may be unknown here.
 #[derive(Debug, Deserialize)]
 pub(super) struct FindingItem {
     pub(super) code: String,

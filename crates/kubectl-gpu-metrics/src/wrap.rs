@@ -39,14 +39,14 @@ pub(super) fn wrapped(text: &str, hang: usize) -> String {
     out
 }
 
-/// Text for a terminal: control characters in it are escaped, because others may have
-/// written it.
+/// Text for a terminal, with control characters escaped: it may contain text from
+/// elsewhere.
 #[must_use]
 pub fn shown(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints text as [`shown`]. Returns whether its reader is still there.
+/// Prints text as [`shown`]. Returns whether the output is still open.
 pub(super) fn print(text: &str) -> bool {
     writeln!(io::stdout(), "{}", shown(text)).is_ok()
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_break_between_words_and_go_on_under_their_beginning() {
+    fn long_lines_break_between_words_and_continue_with_an_indent() {
         let (a, b) = ("a".repeat(50), "–".repeat(30));
         assert_eq!(
             wrapped(&format!("  {a} {b}"), 2),

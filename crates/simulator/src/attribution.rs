@@ -13,7 +13,7 @@ use apimachinery::time::{Timestamp, millis};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Owner<'a> {
     pub(super) holder: Option<Holder<'a>>,
-    /// Of a line of one process, with `pod_uid`: the process' own part of the value.
+    /// The process' part of the value, 0 to 1, in a line of one process, which has `pod_uid`.
     pub(super) part: Option<f64>,
 }
 
@@ -151,7 +151,7 @@ impl Fleet {
         }
     }
 
-    /// Sharing mode off: one of the sharers, which changes every few seconds.
+    /// Sharing mode off: one of the pods that share the device, drawn again every 10 s.
     fn one_owner(&self, number: usize, at: Timestamp) -> Owner<'_> {
         let tenancies = self.orchestrator.tenancies(number);
         let holding = || tenancies.iter().filter(|tenancy| tenancy.holds(at));

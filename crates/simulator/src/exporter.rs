@@ -62,8 +62,8 @@ impl Exporter {
         self.silent_from.is_some_and(|from| at >= from)
     }
 
-    /// The time of the data that it serves at a time: earlier if a pipeline caches the
-    /// text, and never after it froze.
+    /// The time of the data that it serves at `at`: earlier if a pipeline caches the text,
+    /// and never later than the time at which it froze.
     pub(super) fn visible(&self, machines: &Machines, at: Timestamp) -> Timestamp {
         let at = self.frozen_from.map_or(at, |frozen| at.min(frozen));
         if self.profile_at(machines, at).has_pipeline() {

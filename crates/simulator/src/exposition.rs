@@ -57,8 +57,8 @@ impl Fleet {
         Some(out)
     }
 
-    /// The fields an exporter prints, with their names, in the order of its
-    /// csv; sorted by name where the renderer sorts.
+    /// The fields that an exporter prints, with their names, in the order of its list of
+    /// counters; versions that sort their output sort the fields by name.
     pub(super) fn printed_fields(&self, profile: Profile) -> Vec<(Field, &'static str)> {
         let renamed = self.machines.scenario.exporters.renamed_fields;
         let mut fields: Vec<_> = Field::ALL
@@ -123,7 +123,7 @@ impl Fleet {
     }
 }
 
-/// A process' own part of a value; a sentinel has no parts.
+/// The part of a value that belongs to one process; a sentinel is not split.
 pub(super) fn split(field: Field, value: f64, part: Option<f64>) -> f64 {
     match part {
         Some(part) if part < 1.0 && value < 1e9 && !field.is_float() => (value * part).round(),

@@ -79,9 +79,8 @@ pub struct MigInstance {
     pub id: u32,
 }
 
-/// What can be held by a pod: a whole card or a MIG instance. A card in MIG
-/// mode has a device for itself too (its [`SimulatedDevice::parent`] is set), which no pod
-/// holds.
+/// A device that a pod can hold: a whole card or a MIG instance. A card in MIG mode is a
+/// device too (its [`SimulatedDevice::parent`] is set), but no pod holds it.
 #[derive(Clone, Debug)]
 pub struct SimulatedDevice {
     /// Index of its node.
@@ -115,7 +114,7 @@ impl SimulatedDevice {
         self.since <= at && self.until.is_none_or(|until| at < until)
     }
 
-    /// The share of its card's memory, by compute slices.
+    /// Its share of its card, by compute slices; 1 for a whole card.
     pub(super) fn share(&self) -> f64 {
         let slices = |of: u32| {
             let own = self.mig.map_or("", |mig| mig.profile);

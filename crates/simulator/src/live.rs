@@ -119,7 +119,7 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
     response
 }
 
-/// Serves what `answer` returns on a port of its own; with `None` the connection ends.
+/// Serves the answers of `answer` on a free port; `None` closes the connection.
 async fn listen<A>(answer: A) -> io::Result<(SocketAddr, JoinHandle<()>)>
 where
     A: Fn(&Method, &Uri) -> Option<Response<Full<Bytes>>> + Send + Sync + 'static,
@@ -128,7 +128,7 @@ where
     let address = listener.local_addr()?;
     let answer = Arc::new(answer);
     let task = tokio::spawn(async move {
-        // They end with the task.
+        // The connections end with the task.
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
@@ -146,7 +146,7 @@ where
                     async move { answered.await.ok().flatten().ok_or_else(silent) }
                 });
                 let connection = hyper::server::conn::http1::Builder::new();
-                // An error here means that a client left or the answer is none.
+                // An error means that the client disconnected or that there is no answer.
                 let _ = connection
                     .serve_connection(TokioIo::new(stream), service)
                     .await;

@@ -55,7 +55,7 @@ impl Load {
 
     /// Whether the load is in a burst (or between two gaps).
     fn runs(&self, millis: i64) -> bool {
-        // Seconds of a slot, share of busy slots.
+        // Shortest and longest slot in seconds, share of busy slots.
         let (low, high, share) = match self.class {
             LoadClass::Training => (4.0, 20.0, 0.92),
             LoadClass::DecodeServing => (15.0, 60.0, 0.55),

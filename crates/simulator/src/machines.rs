@@ -133,7 +133,7 @@ impl Machines {
         self.grid(node, at, 11)
     }
 
-    /// The last time at or before `at` on a grid of I with the node's phase.
+    /// The last time at or before `at` on the node's grid, whose step is the exporter interval.
     pub(super) fn grid(&self, node: u32, at: Timestamp, salt: u64) -> Timestamp {
         let interval = millis(self.scenario.exporters.interval).max(1);
         let noise = self.noise.at(salt).at(u64::from(node));

@@ -18,7 +18,7 @@ pub(super) struct PodRecord {
     pub(super) until: Option<Timestamp>,
     /// Until when it is listed as finished.
     pub(super) listed_until: Option<Timestamp>,
-    /// The devices that it holds; one twice for two replicas of it.
+    /// The devices that it holds; a device occurs once for each replica that it holds.
     pub(super) devices: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Tenancy {
 pub(super) struct Orchestrator {
     pub(super) pods: Vec<PodRecord>,
     pub(super) workloads: Workloads,
-    /// Of each device, in the order of time.
+    /// For each device, in the order of time.
     tenancies: Vec<Vec<Tenancy>>,
 }
 
@@ -129,8 +129,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A time-sliced card: the first pod holds its first and last replica, each
-    /// other pod one (docs/exporter.md, "Lines", e); one replica may stay free.
+    /// Divides a time-sliced card: with four replicas or more the first pod holds the first and
+    /// the last replica; each other pod holds one (docs/exporter.md, "Lines", e).
     fn share_out(&mut self, node: u32, device: usize, replicas: u32) {
         if replicas >= 4 {
             let ends = vec![(device, Some(0)), (device, Some(replicas - 1))];

@@ -1,4 +1,4 @@
-//! Changes by a test or a person while exporters run.
+//! Changes while exporters run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Deviations from the scenario at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
-    /// Namespace and name of the pods of devices.
+    /// Namespace and name of the pod of each device; `None`: no pod holds the device.
     pub(super) holders: BTreeMap<usize, Option<[String; 2]>>,
     pub(super) busy: BTreeMap<usize, f64>,
     pub(super) silent: BTreeSet<usize>,
@@ -19,8 +19,8 @@ pub(super) static NONE: Overrides = Overrides {
     silent: BTreeSet::new(),
 };
 
-/// Changes running exporters. A change takes effect at the next scrape; the history of
-/// the scenario stays.
+/// Changes running exporters. A change takes effect at the next scrape; the data of
+/// earlier times does not change.
 #[derive(Debug, Default)]
 pub struct Controls(Mutex<Overrides>);
 

@@ -11,7 +11,7 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A point in the space of noise; deeper points are reached with [`Noise::at`].
+/// A hash from which numbers are drawn; [`Noise::at`] derives the noise of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Noise(u64);
 
@@ -21,14 +21,14 @@ impl Noise {
         Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The point below this one that belongs to `part`.
+    /// The noise of a part of this subject.
     pub const fn at(self, part: u64) -> Self {
         Self(mix(self
             .0
             .wrapping_add(part.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
     }
 
-    /// The point below this one that belongs to a bucket of time.
+    /// The noise of this subject in a time bucket.
     pub const fn at_bucket(self, bucket: i64) -> Self {
         self.at(bucket.cast_unsigned())
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noise_is_a_function_of_its_place_and_looks_uniform() {
+    fn noise_is_a_function_of_its_subject_and_looks_uniform() {
         let noise = Noise::new(7);
         assert_eq!(noise.at(3), noise.at(3));
         assert_ne!(noise.at(3), noise.at(4));

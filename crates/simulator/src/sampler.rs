@@ -95,8 +95,8 @@ impl Fleet {
         sum / (to - from) as f64
     }
 
-    /// The busy percent of a device; for a card in MIG mode, of all instances by their
-    /// share of it.
+    /// The busy percent of a device; for a card in MIG mode, the sum over its instances by
+    /// their share of the card.
     pub(super) fn busy(&self, number: usize, millis: i64) -> f64 {
         let device = &self.machines.devices[number];
         if device.parent {
@@ -148,7 +148,7 @@ impl Fleet {
     }
 }
 
-/// Kernels run whenever memory is busy, and longer.
+/// Percent of the time in which kernels run: longer than the memory is busy.
 fn kernels(busy: f64) -> f64 {
     if busy <= 0.0 {
         0.0

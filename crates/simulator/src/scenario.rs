@@ -40,8 +40,8 @@ pub struct Scenario {
 pub struct Hardware {
     /// Models, dealt to the nodes in turn.
     pub models: Vec<Model>,
-    /// Every n-th card runs in MIG mode, where its model and its exporter's
-    /// generation know MIG.
+    /// Every n-th card runs in MIG mode, if its model and its exporter's generation
+    /// support MIG.
     pub mig_every: u32,
     /// Every n-th card is time-sliced.
     pub shared_every: u32,
@@ -60,7 +60,7 @@ pub struct WorkloadLayers {
     pub namespaces: u32,
     /// Sizes of slots, in GPUs, drawn evenly.
     pub gpus_per_pod: Vec<u32>,
-    /// Load of all pods; `None` deals classes by the kind of workload.
+    /// Load of all pods; `None`: the kind of workload determines it.
     pub load: Option<LoadClass>,
     /// Every n-th slot is not allocated.
     pub free_every: u32,
@@ -91,7 +91,7 @@ pub struct ExporterLayers {
     pub upgrade: Option<(Duration, Profile)>,
     /// The csv uses the names of DCGM 4.6 where the version is ≥ 4.8.3.
     pub renamed_fields: bool,
-    /// Parent lines stand beside the instance lines of MIG cards.
+    /// Whether a MIG card has lines beside those of its instances.
     pub mig_parent_lines: bool,
     /// Rate of MCU = 0 while GPU_UTIL > 0, per reading.
     pub memory_zero_rate: f64,
@@ -100,7 +100,7 @@ pub struct ExporterLayers {
     /// Rate of NaN, per reading; never from versions ≥ 4.8.3, whose renderer
     /// would fail the whole response.
     pub nan_rate: f64,
-    /// Every n-th exporter serves its data of this offset for ever.
+    /// Every n-th exporter freezes: it serves the data of this offset from then on.
     pub frozen: Option<(u32, Duration)>,
     /// Every n-th exporter does not answer from this offset on.
     pub silent: Option<(u32, Duration)>,
@@ -192,7 +192,7 @@ impl Scenario {
     }
 }
 
-/// The one that the `index`-th gets where they are dealt in turn.
+/// The element for the `index`-th subject, if elements are assigned in turn.
 pub(super) fn dealt<T: Copy>(all: &[T], index: usize) -> Option<T> {
     all.get(index % all.len().max(1)).copied()
 }
@@ -202,7 +202,7 @@ pub(super) const fn picks(every: u32, index: u32) -> bool {
     every > 0 && index % every == every - 1
 }
 
-/// How labels arrive in the store.
+/// The form of the labels in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LabelScheme {
     /// Operator with `honorLabels: false`: `exported_pod`.

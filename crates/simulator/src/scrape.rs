@@ -10,8 +10,8 @@ use super::scenario::{LabelScheme, dealt};
 use apimachinery::time::{Timestamp, millis};
 
 impl LabelScheme {
-    /// The labels that service discovery gives a target; words in capitals stand for those
-    /// of its exporter.
+    /// The labels that service discovery gives a target; words in capitals stand for
+    /// values of its exporter.
     const fn target_labels(self) -> &'static str {
         match self {
             Self::HonorFalse | Self::HonorTrue | Self::AzureLowercase | Self::RhoaiRatio => {
@@ -111,8 +111,8 @@ impl ScrapeTarget {
         }
     }
 
-    /// The times in `[from, to]` at which it stores a scrape: without failed scrapes and
-    /// silent exporters.
+    /// The times in `[from, to]` at which it stores a scrape. Failed scrapes and those of
+    /// silent exporters are left out.
     pub(super) fn scrapes<'a>(
         &'a self,
         machines: &'a Machines,

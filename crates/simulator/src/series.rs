@@ -16,7 +16,7 @@ use super::scenario::LabelScheme;
 use super::scrape::ScrapeTarget;
 use apimachinery::time::Timestamp;
 
-/// A series whose labels still point into the fleet.
+/// A series whose labels are borrowed from the fleet.
 pub(super) struct Series<'a> {
     name: &'static str,
     /// `__name__` among them.

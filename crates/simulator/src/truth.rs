@@ -1,4 +1,4 @@
-//! The truth beside the data: the exact state, and how far samples may deviate from it
+//! The true state beside the data, and the bound of the deviation of samples
 //! (docs/exporter.md, "Scenarios").
 
 use std::cmp::Reverse;
@@ -18,10 +18,10 @@ use gpu_metrics::inventory::{
 /// A pod's true mean over a window, and the precision of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrueMean {
-    /// Time average of the mean over the pod's busy devices, 0 when none is busy, which
-    /// `mean-of-instants` estimates. Percent.
+    /// Percent: the time average of the mean over the pod's busy devices, with 0 while
+    /// none is busy. The formula `mean-of-instants` estimates it.
     pub active: f64,
-    /// Deviation of `active`'s integrand over time, percent points.
+    /// Standard deviation over time of the mean that `active` averages, in percentage points.
     pub deviation: f64,
     /// Distinct readings per device within the window.
     pub readings: u32,
@@ -54,7 +54,7 @@ impl Fleet {
     ) -> Option<TrueMean> {
         let alive = |pod: &PodRecord| pod.from < to && pod.until.is_none_or(|until| until > from);
         let mut pods = self.orchestrator.pods.iter();
-        // The later of two pods of one name.
+        // The later of two pods with the same name.
         let record = pods.rfind(|record| {
             record.plan.namespace.as_ref() == namespace
                 && record.plan.name.as_ref() == pod
@@ -163,7 +163,7 @@ impl Fleet {
         nodes
     }
 
-    /// Pods that departed within [`REMEMBERED`], for each name the last first.
+    /// Pods that departed within [`REMEMBERED`]; of several with one name the last comes first.
     fn departed(&self, at: Timestamp) -> Vec<Pod> {
         let records = self.orchestrator.pods.iter();
         let mut departed: Vec<_> = records

@@ -18,7 +18,7 @@ use crate::prometheus::Engine;
 const AUTOSCALERS: usize = 500;
 const SYNC: Duration = Duration::from_secs(15);
 
-/// The time before and during the measurement: two syncs of each autoscaler.
+/// The time before and during the measurement; it includes two syncs of each autoscaler.
 const BEFORE: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(30);
 
@@ -54,7 +54,7 @@ fn deploy(plane: &ControlPlane) {
     });
 }
 
-/// The autoscalers change nothing, so the load is constant.
+/// The autoscalers never scale, so the load is constant.
 fn autoscale(plane: &ControlPlane, metric: &str) {
     let autoscaler = |number| {
         json!({
@@ -104,8 +104,8 @@ struct Reading {
     cpu: Vec<Duration>,
 }
 
-/// A server's histogram of requests, and the labels of lists of pods in it:
-/// discovery is requested all the time.
+/// A server's histogram of requests, and the labels of its series for lists of pods.
+/// Requests for discovery are left out, because they are constant.
 #[derive(Clone, Copy)]
 struct Histogram {
     name: &'static str,
@@ -258,7 +258,7 @@ async fn five_hundred_autoscalers() {
     };
     let authority = Authority::new("bench");
     let identity = authority.server(&["bench.bench.svc", "localhost"]);
-    // Both use a pair of this name in --cert-dir.
+    // Both servers use a key pair of this name in --cert-dir.
     let dir = plane.dir().join("serving");
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("apiserver.crt"), &identity.certificate).unwrap();
@@ -310,7 +310,7 @@ async fn five_hundred_autoscalers() {
     }
 }
 
-/// Directs the group to a server on this machine, whose certificate is of this authority.
+/// Directs the group to a server on this machine, with the authority of its certificate.
 /// The aggregator follows a Service of type ExternalName to `localhost`.
 pub(super) fn register(plane: &ControlPlane, port: u16, authority: &str) {
     let name = json!({"name": "bench"});

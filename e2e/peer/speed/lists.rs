@@ -14,7 +14,7 @@ use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
 use crate::program::eventually;
 
-/// The number of pods, and of those that a selector matches.
+/// The number of all pods, and of those that the selector of short lists matches.
 const PODS: usize = 1_000;
 const FEW: usize = 4;
 
@@ -23,8 +23,8 @@ const NAMESPACE: &str = "crowd";
 const RULE: &str = "busy";
 const GPU: &str = "gpu_memory_utilization";
 
-/// How long one row of the table is measured, in seconds, after one second that is
-/// not.
+/// Seconds for which one row of the table is measured, after one second that is not
+/// measured.
 const SECONDS: u32 = 4;
 
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -60,7 +60,7 @@ fn path(metric: &str, pods: usize) -> String {
     format!("{all}/{metric}?labelSelector={selector}")
 }
 
-/// Loads whose selector numbers continue from one to the next.
+/// Sends loads; the numbers in their selectors continue from one load to the next.
 struct Bench {
     token: String,
     next: u64,

@@ -1,10 +1,11 @@
 //! 50,000 autoscalers for some minutes: `make soak`.
 //!
 //! A real Prometheus scrapes the exporters of 10,000 GPUs, and a real kube-apiserver has
-//! their pods; each second a pod ends, and a new one with its label gets its GPUs, so the
-//! numbers of pods and series stay. The questions come at a constant rate, as the aggregator
-//! of a kube-apiserver passes them on, and are measured from the time at which they are due. Then 200 tenants ask as fast as they can. At the
-//! end the questions go through kube-apiserver, at rising rates.
+//! their pods. Each second a pod ends, and a new one with its label gets its GPUs, so the
+//! numbers of pods and series stay. Requests come at a constant rate, as from the aggregator
+//! of a kube-apiserver, and are measured from the time at which they are due. Then 200
+//! tenants send requests as fast as they can. At the end the requests go through
+//! kube-apiserver, at rising rates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
 const AUTOSCALERS: usize = 50_000;
-/// A sync of 15 s.
+/// Requests per second: each autoscaler sends one in a sync of 15 s.
 const RATE: u32 = 3_333;
-/// One question in so many is of a user, the others are of the HPA controller.
+/// One request in this number is from a user, the others are from the HPA controller.
 const OF_USERS: usize = 20;
 const USERS: usize = 1_000;
 const TENANTS: usize = 200;
@@ -47,7 +48,7 @@ fn minutes() -> u64 {
     set.map_or(10, |it| it.parse().expect("SOAK_MINUTES is a number"))
 }
 
-/// The questions of all autoscalers.
+/// The requests of all autoscalers.
 struct Questions {
     clients: Vec<reqwest::Client>,
     base: String,
@@ -58,7 +59,7 @@ struct Questions {
 /// The heads of [`Outcome::cells`].
 const OUTCOME: [&str; 7] = ["questions", "p50", "p99", "p99.9", "404", "429", "failed"];
 
-/// What came of some questions.
+/// The results of some requests.
 #[derive(Default)]
 struct Outcome {
     took: Vec<Duration>,
@@ -86,7 +87,7 @@ impl Questions {
         }
     }
 
-    /// The question of an autoscaler: its own namespace and selector.
+    /// The request of an autoscaler, with its own namespace and selector.
     fn request(&self, number: usize) -> reqwest::RequestBuilder {
         let autoscaler = number % AUTOSCALERS;
         let (namespace, pod) = &self.pods[autoscaler % self.pods.len()];
@@ -98,7 +99,7 @@ impl Questions {
         client.request(Method::GET, format!("{}{path}", self.base))
     }
 
-    /// The same as the aggregator passes it on.
+    /// The same request as the aggregator forwards it.
     fn passed_on(&self, number: usize) -> reqwest::RequestBuilder {
         let user = match number % OF_USERS {
             0 => format!("user-{}", number / OF_USERS % USERS),
@@ -121,7 +122,7 @@ async fn ask(
     let total = (f64::from(rate) * time.as_secs_f64()) as usize;
     for number in 0..total {
         let due = begun + Duration::from_secs(1) * u32::try_from(number).unwrap() / rate;
-        // The clock of the runtime has milliseconds: those that are due go together.
+        // The runtime's clock counts milliseconds, so several due requests are sent together.
         if due > Instant::now() {
             tokio::time::sleep_until(due.into()).await;
         }
@@ -193,7 +194,7 @@ async fn replace_pods(api: Api, controls: Arc<Controls>, held: Held) {
     }
 }
 
-/// The server's numbers, some of them since another time.
+/// The server's numbers; some are differences from an earlier reading.
 struct Reading {
     queries: f64,
     reviews: f64,
@@ -230,7 +231,7 @@ async fn minute(name: &str, server: &Server, questions: &Questions) {
     row(cells.concat());
 }
 
-/// 200 tenants, each with a question that costs the most, again and again.
+/// 200 tenants, each with a request of the highest cost, again and again.
 fn flood(questions: &Arc<Questions>) -> JoinSet<()> {
     let mut tenants = JoinSet::new();
     for tenant in 0..TENANTS {
@@ -346,7 +347,7 @@ async fn fifty_thousand_autoscalers() {
     through_kube_apiserver(&plane, port, &authority.pem(), pods).await;
 }
 
-/// The same questions of an administrator through kube-apiserver, at rising rates.
+/// The same requests by an administrator through kube-apiserver, at rising rates.
 async fn through_kube_apiserver(
     plane: &ControlPlane,
     port: u16,

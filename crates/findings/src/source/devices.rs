@@ -15,7 +15,7 @@ use gpu_metrics::series::Scheme;
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::targets::JobId;
 
-/// A utilisation: its name, its field, the replacing field on MIG instances, and the
+/// A utilisation: its name; its signals and fields, the second one for MIG instances; the
 /// severity of its absence.
 struct Field {
     name: &'static str,
@@ -39,23 +39,23 @@ const FIELDS: [Field; 2] = [
     },
 ];
 
-/// How long a pod may run before its GPU is reported.
+/// Milliseconds for which a pod may run before a series must name it.
 const GRACE_MS: i64 = 120_000;
 
-/// The combined rows of a device that are reported now.
+/// One device, combined from its rows that are reported now.
 #[derive(Default)]
 struct Device<'s> {
     is_mig: bool,
-    /// A GPU whose MIG instances are reported in its place.
+    /// Whether it is a GPU that has MIG instances.
     has_instances: bool,
-    /// A row names a pod other than the exporter's own.
+    /// Whether a row names a pod other than the exporter's own.
     named: bool,
     holders: BTreeSet<(&'s str, &'s str)>,
     /// The jobs that scrape it.
     jobs: BTreeSet<JobId>,
     /// Whether each of [`FIELDS`] is reported.
     has: [bool; 2],
-    /// When it was last reported.
+    /// When each of [`FIELDS`] was last reported.
     had: [Option<Timestamp>; 2],
 }
 
@@ -69,7 +69,7 @@ struct Fleet {
     /// Devices with several holders, and the most holders of one.
     shared: usize,
     most_holders: usize,
-    /// Devices that several jobs scrape.
+    /// The number of devices that several jobs scrape, by these jobs.
     twice: BTreeMap<BTreeSet<JobId>, usize>,
 }
 
@@ -160,8 +160,8 @@ impl Fleet {
     }
 }
 
-/// GPUs that are reported without a utilisation. If its query fails or was never
-/// answered, the series may exist.
+/// GPUs that are reported without a utilisation. If a query for it fails or was never
+/// answered, the series may exist, and there is no finding.
 fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Option<Finding> {
     let frame = seen.snapshot.frame();
     let is_answered =
@@ -228,7 +228,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     Some(Finding::new(&GM402, GPUS, message, remedy))
 }
 
-/// GPUs that each of several pods has as a whole.
+/// Shared GPUs whose whole value each of several pods has.
 fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
     (is_whole && fleet.shared > 0).then(|| {
@@ -241,7 +241,7 @@ fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
     })
 }
 
-/// GPUs that are reported twice.
+/// GPUs that several jobs scrape.
 fn twice(seen: PolledSource<'_>, fleet: &Fleet) -> Vec<Finding> {
     let found = fleet.twice.iter().map(|(jobs, count)| {
         let names = listed(jobs.iter().map(|job| seen.job(*job)));

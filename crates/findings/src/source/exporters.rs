@@ -1,4 +1,4 @@
-//! The exporters: which are silent, frozen, without a GPU, or slow.
+//! Findings about exporters that are silent, frozen or slow, or report GPUs incompletely.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ use gpu_metrics::targets::{JobId, TargetId};
 /// `DCGM_EXPORTER_INTERVAL`).
 const EXPORTER_MS: i64 = 30_000;
 
-/// How long a change of a unit is reported, milliseconds.
+/// Milliseconds for which a change of a unit is reported.
 const UNIT_CHANGE_MS: i64 = 3_600_000;
 
-/// Most objects without a sum that are counted: each requires reading its GPUs.
+/// The most objects of a kind without a sum that are checked: a check reads all their GPUs.
 const MOST_OBJECTS: usize = 100;
 
 pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
@@ -35,7 +35,7 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     found
 }
 
-/// The slowest targets of each job: readings between two scrapes are lost.
+/// Jobs with a target whose scrape interval is too long: readings between two scrapes are lost.
 fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
     for (_, target) in seen.heard() {
@@ -56,8 +56,8 @@ fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Silent exporters of held GPUs: their pods have no values, and sums with too much
-/// missing are not served.
+/// Silent exporters of held GPUs: the pods have no values, and sums with too many missing
+/// GPUs are not served.
 fn silent(seen: PolledSource<'_>) -> Option<Finding> {
     let silent = seen.snapshot.silent();
     let frame = seen.snapshot.frame();
@@ -108,7 +108,7 @@ fn lost(seen: PolledSource<'_>) -> Option<Finding> {
     })
 }
 
-/// Held GPUs that exporters report without their pods: no values continue without them.
+/// Held GPUs that exporters report without the labels of their pods: they count as missing.
 fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
     let layout = seen.snapshot.layout();
@@ -184,8 +184,7 @@ fn units(seen: PolledSource<'_>) -> Option<Finding> {
     })
 }
 
-/// Nodes that run pods with GPUs and have no exporter: no reading of their GPUs is
-/// expected.
+/// Nodes that run pods with GPUs and have no exporter: values do not include their GPUs.
 fn without_exporter(seen: PolledSource<'_>) -> Option<Finding> {
     let inventory = seen.snapshot.layout().inventory();
     if inventory.authority != InventoryOrigin::Cluster || inventory.exporter_nodes.is_empty() {

@@ -9,12 +9,12 @@ use super::{PROMETHEUS, PolledSource, of_job, span};
 use apimachinery::time::Timestamp;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
 
-/// The usual lateness: a Prometheus that scrapes itself is a poll late; one that receives
-/// remote writes, some seconds more.
+/// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
+/// late by one poll, samples of remote write by some seconds more.
 const LATE_MS: i64 = 20_000;
 
-/// Scrapes of one job are spread over its interval; clocks kept by NTP differ by far less
-/// than this.
+/// Milliseconds by which clocks may differ, beside the scrape interval over which the
+/// scrapes of a job are spread. Clocks that NTP sets differ by far less.
 const CLOCK_MS: i64 = 10_000;
 
 /// Jobs whose samples are late.
@@ -39,8 +39,8 @@ pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Prometheus' clock against the server's, and targets whose times differ from those of
-/// the others of their job.
+/// Findings about the difference of Prometheus' clock from the server's, and about targets
+/// whose times differ from those of other targets of their job.
 pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     let skew_ms = seen.snapshot.at_source(Timestamp::default()).millis();
     let mut found = Vec::new();
@@ -75,8 +75,8 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
     found
 }
 
-/// How far the times of a target are ahead of now, or later than its source's usual ones,
-/// milliseconds.
+/// Milliseconds by which the newest sample of a target is ahead of now, or else by which
+/// its samples are later than usual, with the direction.
 fn distance(seen: PolledSource<'_>, target: &TargetView) -> (&'static str, i64) {
     let now = seen.snapshot.frame().now();
     let ahead_ms = target.newest.millis() - now.millis();

@@ -11,7 +11,7 @@ use crate::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
 
 #[test]
-fn gm507_is_said_of_each_of_two_with_one_target_and_of_what_the_controller_gave_up() {
+fn gm507_is_about_hpas_with_one_target_and_about_ambiguous_selectors() {
     let one = autoscaler(&json!([pods("50")]), &json!({}));
     let mut other = one.clone();
     other.name = "again".to_owned();
@@ -45,7 +45,7 @@ fn gm507_names_the_scaled_object_with_the_same_target() {
     assert!(found[0].message.starts_with(said), "{found:?}");
     assert!(found[1].object.ends_with("keda-hpa-llm"), "{found:?}");
 
-    // The HPA of the ScaledObject is not beside it.
+    // The ScaledObject's own HPA does not conflict with it.
     let taken = json!({"scaleTargetRef": {"kind": "Deployment", "name": "infer"},
         "advanced": {"horizontalPodAutoscalerConfig": {"name": hpas[0].name}}});
     let other = json!({"scaleTargetRef": {"kind": "StatefulSet", "name": "infer"}});
@@ -103,7 +103,7 @@ fn gm508_counts_living_pods_of_others() {
 }
 
 #[test]
-fn gm510_is_about_a_vpa_that_changes_what_an_hpa_goes_by() {
+fn gm510_is_about_a_vpa_that_sets_the_resource_of_an_hpa() {
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
     let hpas = [autoscaler(&json!([cpu]), &json!({}))];
     let vpa = |spec: Value| -> Vpa {
@@ -131,7 +131,7 @@ fn gm510_is_about_a_vpa_that_changes_what_an_hpa_goes_by() {
 }
 
 #[test]
-fn gm511_is_about_tools_and_not_about_people_or_the_controller() {
+fn gm511_is_about_deployment_tools_and_not_about_kubectl_or_the_controller() {
     let hpa = autoscaler(&json!([pods("50")]), &json!({}));
     for (manager, is_found) in [
         ("argocd-controller", true),

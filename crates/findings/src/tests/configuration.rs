@@ -40,7 +40,7 @@ fn the_table_of_rights_is_that_of_the_manifests() {
 }
 
 #[test]
-fn every_verb_of_every_rule_is_asked_for() {
+fn every_verb_of_every_rule_is_a_right() {
     let asked = |installed: &Installed| {
         let rights = Role::SERVER.iter().map(|role| role.rights(installed));
         rights.map(|rights| rights.len()).collect::<Vec<_>>()
@@ -49,13 +49,13 @@ fn every_verb_of_every_rule_is_asked_for() {
     let mut beside = of_manifests();
     beside.others = beside.registered.split_off(2);
     assert_eq!(asked(&beside), [30, 2, 3, 5, 2]);
-    // With a provided certificate it writes none.
+    // With a provided certificate the server writes no `caBundle`.
     beside.secret = None;
     assert_eq!(asked(&beside), [30, 2, 3, 0, 0]);
 }
 
 #[test]
-fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
+fn gm201_and_gm202_name_the_missing_rights_and_the_command_that_grants_them() {
     let installed = Installed {
         service: "gm".to_owned(),
         account: "sa".to_owned(),
@@ -105,7 +105,7 @@ fn gm201_and_gm202_name_what_is_missing_and_what_gives_it() {
 }
 
 #[test]
-fn gm601_is_about_rules_that_are_left_out_or_do_not_mean_what_they_say() {
+fn gm601_is_about_skipped_rules_and_misleading_queries() {
     let rule = |query: &str| json!({"seriesQuery": "a", "metricsQuery": query});
     let named = |name: &str| json!({"name": {"as": name}, "metricsQuery": "<<.Series>>{<<.LabelMatchers>>}"});
     let series = "<<.Series>>{<<.LabelMatchers>>}";

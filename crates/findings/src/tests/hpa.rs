@@ -45,7 +45,7 @@ fn gm501_names_the_metric_that_was_meant() {
             .collect::<Vec<_>>()
             .join("")
     };
-    // Where it is looked for, kind and name | the remedy.
+    // With or without the served names, kind and name of the metric | the remedy.
     for row in [
         "served Pods gpu_memory_utilisation | is gpu_memory_utilization meant?",
         "offline Pods gpu_memory_utilisation | is gpu_memory_utilization meant?",
@@ -133,7 +133,7 @@ fn gm504_begins_where_a_hundred_is_within_the_tolerance() {
         let found = offline(&json!([pods(target)]), &over);
         assert_eq!(found.contains(&"GM504"), is_found, "{target} {over}");
     }
-    // Before 1.35 a tolerance of its own needed a feature gate.
+    // Before 1.35 an autoscaler's own tolerance needs a feature gate.
     let hpa = autoscaler(&json!([pods("95")]), &tolerant("0.05"));
     for (minor, expected) in [(34, &["GM504"][..]), (35, &[]), (37, &[])] {
         let found = codes_of(hpa::check(&hpa, None, Some(minor)));
@@ -172,7 +172,7 @@ fn gm506_compares_the_window_with_the_stabilisation() {
 }
 
 #[test]
-fn gm509_needs_a_metric_that_is_there_without_pods() {
+fn gm509_is_about_hpas_without_a_metric_that_has_a_value_without_pods() {
     let queue = metric("External", "queue_length", &json!({}), &average("10"));
     let zero = json!({"minReplicas": 0});
     assert_eq!(offline(&json!([pods("50")]), &zero), ["GM509"]);
@@ -218,7 +218,7 @@ fn gm512_is_a_note_about_more_than_one_metric() {
 }
 
 #[test]
-fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
+fn gm514_is_a_wrong_version_of_a_known_kind_or_the_message_of_the_controller() {
     let to = |version: &str, kind: &str| json!({"scaleTargetRef": {"apiVersion": version, "kind": kind, "name": "infer"}});
     for (version, kind, is_found) in [
         ("extensions/v1beta1", "Deployment", true),
@@ -236,7 +236,7 @@ fn gm514_is_a_wrong_version_of_a_known_kind_or_what_the_controller_says() {
 }
 
 #[test]
-fn gm515_is_a_value_that_the_controller_does_not_get_for_no_known_reason() {
+fn gm515_is_a_missing_value_that_no_other_finding_explains() {
     let told = |target: &str, reason: &str, message: &str, served: Option<&ServedMetrics>| {
         let condition = json!({"type": "ScalingActive", "status": "False", "reason": reason, "message": message});
         let hpa = failing(&json!([pods(target)]), &json!({}), &condition);

@@ -1,4 +1,4 @@
-//! For each code an object with the fault and one without.
+//! For each code, one object with the fault and one without.
 
 mod around;
 mod configuration;

@@ -51,7 +51,7 @@ fn theirs(answers: AnsweringServer) -> Registered {
 }
 
 #[test]
-fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
+fn gm101_depends_on_the_answering_server_and_is_the_only_finding_there() {
     let ours = [registered(&json!({}), &fine())];
     let check = |of: AnsweringServer, ours: &[Registered], pre| {
         let all = [ours, &[theirs(of)]].concat();
@@ -98,7 +98,7 @@ fn gm101_goes_by_who_answers_and_says_all_that_is_wrong_there() {
 }
 
 #[test]
-fn external_metrics_of_keda_beside_the_server_are_left_to_it() {
+fn external_metrics_of_keda_beside_the_server_need_no_action() {
     let place =
         json!({"service": {"namespace": "keda", "name": "keda-operator-metrics-apiserver"}});
     let taken = |name| Registered {
@@ -126,7 +126,7 @@ fn service(labels: &Value, annotations: &Value) -> Option<Service> {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
+fn an_unreachable_server_is_identified_by_the_label_of_its_service() {
     let label = json!({"app.kubernetes.io/name": "gpu-metrics-apiserver"});
     let down = |labels: &Value| Registered {
         service: service(labels, &json!({})),
@@ -143,7 +143,7 @@ fn a_server_that_does_not_answer_is_known_by_the_label_of_its_service() {
 }
 
 #[test]
-fn gm102_and_gm103_tell_what_is_away_from_what_is_not_trusted() {
+fn gm102_is_an_unreachable_server_and_gm103_an_untrusted_certificate() {
     let insecure = json!({"insecureSkipTLSVerify": true});
     let own = |over: &Value, condition: &Value| {
         registration::check(&[registered(over, condition)], false, NOW)
@@ -224,7 +224,7 @@ fn gm102_is_also_an_apiservice_of_resource_metrics_that_no_server_serves() {
 }
 
 #[test]
-fn gm102_makes_the_one_apiservice_again_that_leads_where_the_server_is() {
+fn gm102_creates_a_missing_apiservice_as_a_copy_of_the_existing_one() {
     let absent = || Registered {
         name: "v1beta1.external.metrics.k8s.io",
         ..Registered::default()
@@ -270,7 +270,7 @@ fn gm102_makes_the_one_apiservice_again_that_leads_where_the_server_is() {
 }
 
 #[test]
-fn gm104_is_an_authority_with_less_than_three_days_and_an_error_without_any() {
+fn gm104_is_an_authority_that_expires_within_three_days_and_an_error_after_that() {
     let x509 = available(
         "False",
         "FailedDiscoveryCheck",

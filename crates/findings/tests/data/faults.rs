@@ -80,12 +80,12 @@ fn running(inventory: &mut Inventory) {
 }
 
 #[test]
-fn nothing_is_found_where_all_is_well() {
+fn correct_data_has_no_finding() {
     let well = with(busy(scene(policy(60))), running);
     assert_eq!(found(well), []);
 }
 
-/// Only power, after `had` readings of the memory utilisation.
+/// Power, and before it `had` readings of the memory utilisation.
 fn power_alone(labels: &str, had: usize) -> Scene {
     let mut scene = scene(policy(60)).signal(POWER, labels, &"300 301 ".repeat(SCRAPES));
     scene = scene.mcu(labels, &"40 ".repeat(had));
@@ -94,7 +94,7 @@ fn power_alone(labels: &str, had: usize) -> Scene {
 }
 
 #[test]
-fn gm401_tells_a_field_that_never_was_from_one_that_went_and_from_mig() {
+fn gm401_distinguishes_a_field_never_reported_from_a_lost_one_and_from_mig() {
     let never = found(power_alone(&labels('A'), 0));
     assert_eq!(codes(&never), ["GM401"]);
     let said = message(&never, "GM401");
@@ -118,7 +118,7 @@ fn gm401_tells_a_field_that_never_was_from_one_that_went_and_from_mig() {
 }
 
 #[test]
-fn gm301_of_one_field_stands_beside_the_others_and_that_one_is_not_missed() {
+fn gm301_about_one_field_replaces_gm401_about_it() {
     let mut scene = power_alone(&labels('A'), 4);
     let snapshot = scene.snapshot();
     let seen = PolledSource {
@@ -141,7 +141,7 @@ fn gm301_of_one_field_stands_beside_the_others_and_that_one_is_not_missed() {
 }
 
 #[test]
-fn gm402_is_about_pods_that_run_and_that_no_series_names() {
+fn gm402_is_about_running_pods_that_no_series_names() {
     let unnamed = |running_since: Option<f64>| {
         let values = "40 41 ".repeat(SCRAPES);
         let scene = scene(policy(60)).mcu("UUID=A job=dcgm instance=i Hostname=node-1", &values);
@@ -178,14 +178,14 @@ fn gm402_is_about_pods_that_run_and_that_no_series_names() {
 }
 
 #[test]
-fn owners_in_exported_pod_are_nothing_wrong() {
+fn owners_in_exported_pod_are_no_fault() {
     let labels = "UUID=A job=dcgm instance=i exported_namespace=n exported_pod=pA";
     let exported = scene(policy(60)).mcu(labels, &"40 41 ".repeat(SCRAPES));
     assert_eq!(found(exported), []);
 }
 
 #[test]
-fn gm405_goes_by_the_scrape_interval() {
+fn gm405_depends_on_the_scrape_interval() {
     let scraped_every = |secs: u64| {
         codes(&found(busy(scene(Policy {
             scrape_interval: Some(Duration::from_secs(secs)),
@@ -221,7 +221,7 @@ fn gm407_names_the_jobs() {
 }
 
 #[test]
-fn gm408_and_gm411_name_silent_exporters_and_what_they_cost() {
+fn gm408_and_gm411_name_silent_exporters_and_the_sums_without_a_value() {
     let silent = scene(policy(60)).mcu(&labels('A'), &"40 41 ".repeat(SCRAPES));
     let found = found(silent.mcu(&labels('B'), "40 41 40 41 40"));
     assert_eq!(codes(&found), ["GM408", "GM411"]);
@@ -235,7 +235,7 @@ fn gm408_and_gm411_name_silent_exporters_and_what_they_cost() {
 }
 
 #[test]
-fn gm409_is_about_power_that_has_stopped_to_move() {
+fn gm409_is_about_power_that_no_longer_changes() {
     let frozen = scene(policy(60)).mcu(&labels('A'), &"80 ".repeat(45));
     let power = format!("300 301 {}", "300 ".repeat(43));
     let found = found(frozen.signal(POWER, &labels('A'), &power));
@@ -243,7 +243,7 @@ fn gm409_is_about_power_that_has_stopped_to_move() {
 }
 
 #[test]
-fn gm410_names_the_gpu_that_is_left_out() {
+fn gm410_names_the_missing_gpu() {
     let of = |gpu| labels(gpu).replace(&format!("instance=i{gpu}"), "instance=i");
     let lost = scene(policy(60)).mcu(&of('A'), "40 41 40 41 40");
     let found = found(lost.mcu(&of('B'), &"40 41 ".repeat(SCRAPES)));
@@ -302,8 +302,8 @@ fn gm410_names_the_node_whose_exporter_has_lost_the_pod_labels() {
     assert!(said.starts_with("exporters on node-1 report"), "{said}");
 }
 
-/// Polls every five seconds. The samples of each line become visible this many
-/// seconds late.
+/// Polls every five seconds. `late` has the seconds after which the samples of each line
+/// become visible.
 fn polled(late: &[f64]) -> (Scene, Snapshot) {
     let lines = |now: f64| -> Vec<Line> {
         let line = |(gpu, late): (usize, &f64)| {

@@ -1,4 +1,4 @@
-//! Results of the controller from its own tests, and properties of all numbers.
+//! Inputs and results of the controller's own tests, and properties that hold for all numbers.
 
 mod policies;
 mod properties;
@@ -81,7 +81,7 @@ struct Case {
 }
 
 impl Case {
-    /// `measure` and `pods` as the rows of the tables have them.
+    /// `measure` and `pods` have the form of the cells in the tables.
     fn new(current: i32, (min, max): (i32, i32), measure: &str, pods: &str) -> Self {
         let (metric, given) = read_measure(measure);
         let (pods, samples) = read_pods(pods);

@@ -1,4 +1,4 @@
-//! Properties of all numbers.
+//! Properties that hold for all numbers.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn text(pods: &[Option<i64>]) -> String {
 
 proptest! {
     #[test]
-    fn what_is_desired_lies_within_the_bounds(
+    fn desired_replicas_lie_within_the_bounds(
         pods in pods(),
         current in 0..40_i32,
         min in 0..10_i32,
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn a_higher_value_never_asks_for_fewer(
+    fn a_higher_value_never_proposes_fewer_replicas(
         values in prop::collection::vec(0_i64..200_000, 1..12),
         index: prop::sample::Index,
         more in 0_i64..100_000,
@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn missing_pods_never_turn_the_direction(pods in pods(), target in 1_i64..200_000) {
+    fn missing_pods_never_reverse_the_direction(pods in pods(), target in 1_i64..200_000) {
         let current = i32::try_from(pods.len()).unwrap();
         let case = Case::new(current, (0, i32::MAX), &format!("pods {target}"), &text(&pods));
         let known: Vec<i64> = pods.iter().flatten().copied().collect();
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn no_numbers_make_it_panic(
+    fn no_number_causes_a_panic(
         values in prop::collection::vec(any::<i64>(), 1..4),
         target in 1_i64..,
         (spec, status) in any::<(i32, i32)>(),

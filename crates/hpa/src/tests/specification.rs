@@ -1,4 +1,4 @@
-//! Specifications and pods as the API has them.
+//! Specifications and pods in the form of the API.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1 as api;
@@ -30,7 +30,7 @@ fn metric(metric: Value) -> Result<Metric, String> {
 }
 
 #[test]
-fn what_is_not_set_has_the_defaults_of_the_api() {
+fn unset_fields_have_the_defaults_of_the_api() {
     let hpa = read(spec(&json!({}))).unwrap();
     assert_eq!((hpa.min, hpa.max), (1, 9));
     assert_eq!(hpa.metrics[0].target, MetricTarget::Utilization(80));
@@ -106,7 +106,7 @@ fn each_kind_of_metric_is_read() {
 }
 
 #[test]
-fn a_status_has_the_value_in_the_form_of_the_target_and_no_zero_that_is_not_computed() {
+fn a_status_has_values_in_the_form_of_the_target_and_only_computed_zeros() {
     let of = |desired: i32, status: &str, reason: &str, current: Value| {
         let condition = json!({"type": "ScalingActive", "status": status, "reason": reason});
         let object = json!({
@@ -137,7 +137,7 @@ fn a_status_has_the_value_in_the_form_of_the_target_and_no_zero_that_is_not_comp
 }
 
 #[test]
-fn what_cannot_be_followed_names_its_place() {
+fn an_error_names_the_invalid_field() {
     let pods = |target: Value| {
         let pods = json!({"metric": {"name": "m"}, "target": target});
         spec(&json!({"metrics": [{"type": "Pods", "pods": pods}]}))

@@ -182,7 +182,7 @@ cpu@c 50 | FailedGetContainerResourceMetric | failed to get c container metric v
 ";
 
 #[test]
-fn a_failed_metric_is_told_in_the_words_of_the_controller() {
+fn a_failed_metric_has_the_messages_of_the_controller() {
     for row in FAILED.trim().lines() {
         let [measure, reason, error, cause] = cells(row);
         let message = cause.replace("FETCH", "unable to fetch metrics from");
@@ -209,7 +209,7 @@ fn a_failed_metric_is_told_in_the_words_of_the_controller() {
 }
 
 #[test]
-fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
+fn an_average_value_is_divided_by_the_replicas_of_the_status() {
     let mut case = Case::new(3, (1, 99), "object /1000 of 6000", "- - -");
     case.scale = Ok(TargetScale {
         spec_replicas: 3,
@@ -221,7 +221,7 @@ fn a_target_of_the_status_divides_by_the_replicas_of_the_status() {
 }
 
 #[test]
-fn memory_holds_what_was_asked_for_and_what_was_done() {
+fn memory_holds_recommendations_and_changes() {
     let mut case = Case::new(2, (1, 99), "pods 10000", "40000 40000");
     case.hpa.behavior = Some(Behavior::default());
     case.history = History::default();
@@ -234,7 +234,7 @@ fn memory_holds_what_was_asked_for_and_what_was_done() {
         .iter()
         .map(|past| past.replicas)
         .collect();
-    // The replicas that it found, then what was asked for.
+    // The current replicas, then the proposal.
     assert_eq!(recommended, [2, 8]);
     assert_eq!((history.ups[0].replicas, history.downs.len()), (4, 0));
 
@@ -247,7 +247,7 @@ fn memory_holds_what_was_asked_for_and_what_was_done() {
     case.history = history.clone();
     let trace = case.sync();
     trace.remember(&mut history, &case.hpa, &case.flags, NOW);
-    // What no window reaches is forgotten, and without behavior no event is kept.
+    // Entries outside of every window are dropped; without behavior no event is kept.
     assert_eq!((history.recommendations.len(), history.ups.len()), (1, 0));
 }
 

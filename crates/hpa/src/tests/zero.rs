@@ -12,7 +12,7 @@ fn case(minor: u32, current: i32, min: i32, measure: &str) -> Case {
 }
 
 #[test]
-fn from_1_36_on_only_what_was_scaled_to_zero_wakes() {
+fn from_1_36_on_only_a_target_that_the_controller_scaled_to_zero_scales_up() {
     for (minor, is_marked, min, wakes) in [
         (33, false, 0, true),
         (35, false, 0, true),
@@ -22,7 +22,7 @@ fn from_1_36_on_only_what_was_scaled_to_zero_wakes() {
         (37, false, 0, false),
         (37, true, 0, true),
         (37, false, 1, false),
-        // The minimum was raised since.
+        // `minReplicas` was raised after the controller scaled to zero.
         (37, true, 1, true),
     ] {
         let mut case = case(minor, 0, min, "object =15000 of 20000");
@@ -57,7 +57,7 @@ fn a_raised_minimum_ends_zero_without_any_load() {
 }
 
 #[test]
-fn every_write_of_the_scale_says_whether_it_was_to_zero() {
+fn every_write_of_the_scale_sets_scaled_to_zero() {
     let to_zero = Some((true, "ScaledToZero"));
     let to_others = Some((false, "NotScaledToZero"));
     for (minor, current, min, measure, expected) in [

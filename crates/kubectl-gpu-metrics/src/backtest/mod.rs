@@ -1,4 +1,4 @@
-//! `backtest`: what an autoscaler would have done with the demand that there was.
+//! `backtest`: the replicas that an autoscaler would have set for the recorded demand.
 
 mod page;
 mod print;
@@ -31,14 +31,13 @@ use super::check::files;
 use super::explain::hpa::{self, a_second_or_more};
 use super::wrap;
 
-/// Two years of scrapes at 15 s.
+/// The largest number of moments: two years of scrapes at 15 s.
 const MOST_MOMENTS: usize = 5_000_000;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The least timeout of a query: a day of the past over many weeks takes long to
-/// read.
+/// The shortest timeout of a query, because reading a day of many series takes long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What an autoscaler would have done with the demand of the last days, beside what
@@ -132,9 +131,9 @@ struct Report {
     ready_after_seconds: f64,
     /// Assumptions, and their sources.
     notes: Vec<String>,
-    /// What makes the figures doubtful.
+    /// Reasons to doubt the figures.
     warnings: Vec<String>,
-    /// The share of the time in which the demand is a lower bound.
+    /// The share of the time in which the demand is a lower bound, 0 to 1.
     censored: f64,
     conservation: Option<Conservation>,
     recorded: Figures,
@@ -165,7 +164,7 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
     if let Some(settings) = &mut config.prometheus {
         settings.timeout = settings.timeout.max(PATIENCE);
     }
-    // It reads `prometheus.url` only.
+    // A backtest reads `prometheus.url` only.
     config.additional.clear();
     let promql = Clients::new(&config)?.promql;
     let mut plans: Vec<(HorizontalPodAutoscaler, Plan)> = Vec::new();
@@ -339,7 +338,7 @@ fn withheld(conservation: Option<&Conservation>, censored: f64) -> Option<String
     broken.map(|it| it.sentence().to_owned())
 }
 
-/// Runs all variants, as many side by side as there are processors.
+/// Runs all variants, as many concurrently as there are processors.
 fn sweep(
     trial: &Trial<'_>,
     object: &HorizontalPodAutoscaler,
@@ -368,7 +367,7 @@ fn sweep(
     Sweep::judge(as_it_is, rows, withheld).with_patch(object, &variants)
 }
 
-/// The time that is asked for, on whole steps.
+/// The requested period on whole steps: its start and its number of moments.
 fn span(args: &BacktestArgs, step: Duration) -> Result<(Timestamp, usize), Failure> {
     let step_ms = millis(step).max(1);
     let to = args.to.unwrap_or_else(clock::now);

@@ -14,7 +14,7 @@ use super::{DAY, Report, print};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Most rows of a table beside a chart, to stay readable.
+/// The largest number of rows of a table beside a chart.
 const MOST_ROWS: i64 = 32;
 
 pub(super) fn html(reports: &[Report]) -> Markup {

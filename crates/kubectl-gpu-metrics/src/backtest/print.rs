@@ -68,7 +68,7 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
             format!("{:.1}", score.gpu_hours),
             minutes(score.overload_minutes),
         ];
-        // The first row is the autoscaler as it is.
+        // The first row is the unchanged autoscaler.
         let mut others = rows.iter_mut().skip(1);
         match others.find(|(_, known, _)| *known == figures) {
             None => rows.push((settings, figures, 0)),

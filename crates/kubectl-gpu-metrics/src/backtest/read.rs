@@ -28,27 +28,27 @@ const MOST_POINTS: usize = 11_000;
 /// The smallest range that is tried when the store refuses larger ones.
 const LEAST_POINTS: usize = 60;
 
-/// The most readings held at a time: 256 MiB. More series make shorter ranges.
+/// The most readings held at a time, 256 MiB. With more series each query covers a shorter range.
 const MOST_CELLS: usize = 1 << 26;
 
-/// Assumed where no data shows how long replicas take to start.
+/// Assumed if no data shows how long replicas take to start.
 const READY_AFTER: Duration = Duration::from_secs(60);
 
-/// Assumed where no data shows the scrape interval.
+/// Assumed if no data shows the scrape interval.
 const STEP: Duration = Duration::from_secs(15);
 
-/// Scrapes are counted over this range; a range may be closed at both ends.
+/// Scrapes are counted over this range, 1 ms short: a range may include both its ends.
 const COUNTED: Duration = Duration::from_millis(599_999);
 
-/// A given step is counted over this many steps: pods may live shorter than
-/// [`COUNTED`].
+/// With `--step` scrapes are counted over this many steps instead, because pods may live
+/// shorter than [`COUNTED`].
 const STEPS_COUNTED: u32 = 40;
 
-/// Number of instants to look at, evenly spread through the past, the last one at its
-/// end.
+/// The number of instants at which scrapes are counted, evenly spread over the period; the
+/// last one is its end.
 const LOOKS: usize = 8;
 
-/// Longer names may be truncated in the names of pods.
+/// Names of workloads beyond this length may be truncated in the names of their pods.
 const WHOLE_NAME: usize = 45;
 
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +108,8 @@ impl Store<'_> {
         )))
     }
 
-    /// Every form in which series name the pods of the workload and of others beside
-    /// it.
+    /// Selectors for each form in which series name the pods of the workload, or of its
+    /// namespace.
     fn selectors(&self, spec: &SignalSpec, plan: &Plan) -> [String; 5] {
         let namespace = quote(&plan.hpa.namespace);
         let pods = match plan.looks_at_namespace() {
@@ -138,16 +138,16 @@ impl Store<'_> {
             .collect()
     }
 
-    /// The scrape interval, from the number of scrapes in some minutes, at a time
-    /// when most of them are stored: some are missing at the ends of the data, in
-    /// gaps, and for pods that came or went. It is the median of the series; a given
-    /// step may be as short as the shortest interval.
+    /// The scrape interval: the median over the series, from the number of scrapes in
+    /// [`COUNTED`]. The instant with most scrapes counts, because scrapes are missing at
+    /// the ends of the data, in gaps, and for pods that start or end. `--step` may be as
+    /// short as the shortest interval.
     async fn step(
         &self,
         selectors: &[String],
         notes: &mut Vec<String>,
     ) -> Result<Duration, Failure> {
-        // A given step needs one series with that many readings.
+        // `--step` needs one series with that many readings.
         let given = self.args.step.map(|step| step * STEPS_COUNTED);
         let counted = given.map_or(COUNTED, |length| length - Duration::from_millis(1));
         let range = format_duration(counted);
@@ -197,7 +197,7 @@ impl Store<'_> {
         }
     }
 
-    /// The pods of the workload by kube-state-metrics; empty where it has no data.
+    /// The pods of the workload according to kube-state-metrics; empty without its data.
     async fn owners(
         &self,
         plan: &Plan,
@@ -372,7 +372,7 @@ impl Store<'_> {
         })
     }
 
-    /// Cuts what is before the first and after the last reading, and refuses a time
+    /// Removes the time before the first and after the last reading, and rejects a period
     /// that is too short.
     fn trim(&self, past: &mut Past) -> Result<(), Failure> {
         let is_known = |moment: &Moment| moment.demand.is_some();

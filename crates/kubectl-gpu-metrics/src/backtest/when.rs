@@ -4,7 +4,7 @@ use apimachinery::duration::parse_duration;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 
-/// Reads `2026-01-02T03:04:05Z` or, ago, `5m`.
+/// Parses a time (`2026-01-02T03:04:05Z`) or a duration before now (`5m`).
 pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
     if let Some(at) = Timestamp::from_date(text) {
         return Ok(at);

@@ -14,7 +14,7 @@ const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
 
-/// The most columns that are distinguishable.
+/// The largest number of columns that can be distinguished.
 const COLUMNS: usize = 440;
 
 const TICKS: f64 = 4.0;
@@ -27,10 +27,10 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<(Timestamp, Option<f64>)>,
 }
 
-/// A chart; the table beside it has all that it shows.
+/// A chart; a table beside it has the same data.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines<'a> {
-    /// The text in place of the picture.
+    /// The alternative text.
     pub(crate) title: &'a str,
     /// The description for screen readers.
     pub(crate) description: &'a str,
@@ -95,7 +95,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The names of the lines, each with a sample of the line.
+    /// The names of the lines, each with a short piece of the line.
     pub(crate) fn legend(&self) -> Markup {
         html! {
             p.legend {
@@ -179,7 +179,7 @@ fn path(line: &Line<'_>, scale: Scale) -> String {
         let [_, low, high, last] = column.get_or_insert([value; 4]);
         (*low, *high, *last) = (low.min(value), high.max(value), value);
     }
-    // With fewer points than columns, each covers the columns up to the next.
+    // With fewer points than columns, each point covers the columns up to the next point.
     let held = COLUMNS / line.points.len().saturating_sub(1).max(1) + 2;
     let mut path = String::new();
     let (mut pen, mut empty) = (None, 0);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_times_break_the_line_and_texts_stay_texts() {
+    fn unknown_values_break_the_line_and_texts_are_escaped() {
         let svg = chart(&[Some(1.0), Some(4.0), None, None, Some(2.0)]);
         assert_eq!(path_of(&svg).matches('M').count(), 2, "{svg}");
         assert!(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_not_there_draws_nothing() {
+    fn nan_and_missing_values_draw_nothing() {
         for values in [
             vec![],
             vec![Some(f64::NAN)],

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_no_zero_and_parts_the_line() {
+    fn a_gap_is_no_zero_and_breaks_the_line() {
         let numbers = [Some(0.0), Some(50.0), None, Some(100.0)];
         let svg = sparkline("busy", &numbers, 100.0).into_string();
         assert_eq!(svg.matches("<polyline").count(), 1, "{svg}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_numbers_and_names_make_no_odd_picture() {
+    fn unusual_numbers_and_names_give_a_valid_picture() {
         for numbers in [
             &[][..],
             &[None],

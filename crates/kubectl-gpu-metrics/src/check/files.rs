@@ -31,7 +31,7 @@ const SECTIONS: [&str; 6] = [
     "prometheus",
 ];
 
-/// Images that take our flags.
+/// Parts of the names of images that accept the server's flags.
 const IMAGES: [&str; 2] = ["prometheus-adapter", "gpu-metrics-apiserver"];
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct File {
     documents: Vec<Value>,
 }
 
-/// Facts of all files that each one is checked against.
+/// Data of all files, against which each file is checked.
 #[derive(Default)]
 struct KnownOf<'f> {
     hpas: Vec<(Hpa, &'f str)>,
@@ -110,8 +110,8 @@ pub(crate) fn autoscalers(
     Ok(found)
 }
 
-/// Checks all files against the names that are served and the minor version of
-/// Kubernetes; HPAs of different files are peers, too.
+/// Checks all files against the served names and the minor version of Kubernetes. HPAs of
+/// different files can conflict too.
 pub(super) fn check(
     files: &[File],
     (served, minor): (Option<&ServedMetrics>, Option<u32>),
@@ -290,8 +290,8 @@ fn is_named(image: &str) -> bool {
     IMAGES.iter().any(|name| image.contains(name))
 }
 
-/// The command line of a Deployment behind the server's Service, whatever its image
-/// is called in a mirror.
+/// The command line of a Deployment behind the server's Service. If no image has a known
+/// name, as in a mirror, all containers count.
 pub(super) fn words_behind(deployment: &Deployment) -> Vec<OsString> {
     let document = serde_json::to_value(deployment).unwrap_or_default();
     let named = words(&document, is_named);

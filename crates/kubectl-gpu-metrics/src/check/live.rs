@@ -1,4 +1,4 @@
-//! A cluster, read with the user's own rights.
+//! Checks of a cluster, with the user's rights.
 
 use std::ffi::OsString;
 
@@ -76,7 +76,7 @@ pub(crate) async fn look_at(
     Ok(look.done())
 }
 
-/// Checks the server that is installed. Returns the resources that are GPUs to it.
+/// Checks the installed server. Returns the resources that it counts as GPUs.
 async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResources, Failure> {
     let mut deployments = Vec::new();
     if let Some(home) = home {
@@ -128,7 +128,7 @@ pub(super) async fn served_for_files(
     }
 }
 
-/// The Deployments that make the pods which the server's Service selects.
+/// The Deployments that create the pods which the server's Service selects.
 async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
     let namespace = &home.server.namespace;
     let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
@@ -178,8 +178,8 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
     look.server_rights(&installed).await;
 }
 
-/// The Secret in which a server with this command line keeps its own certificates;
-/// `None`: certificates are given to it.
+/// The Secret in which a server with this command line keeps its certificates; `None` if
+/// the certificates are provided.
 pub(super) fn secret(words: &[OsString]) -> Option<String> {
     let value = |flag| value(words, flag);
     let is_given = value("--tls-cert-file").or(value("--cert-dir")).is_some();
@@ -187,9 +187,8 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
     (!is_given).then(|| secret.to_owned())
 }
 
-/// Reports the server's findings about its data, asked for through an APIService.
-/// Returns the resources by which pods request GPUs: the default ones, where the server
-/// does not say them.
+/// Reports the server's findings about its data, read through an APIService. Returns the
+/// resources by which pods request GPUs; the defaults if the server does not report them.
 pub(crate) async fn data(
     look: &mut Look<'_>,
     apiservice: Option<&'static str>,
@@ -237,8 +236,8 @@ pub(crate) async fn data(
 /// The first part of the message that GPU data is missing; the cause follows.
 pub(crate) const UNREAD: &str = "GPU data cannot be read";
 
-/// Why GPU data is missing, and the remedy; `None` also where the user may not know
-/// it.
+/// Why GPU data is missing, and the remedy; `None` also if the user may not read the
+/// findings.
 pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
     let mut look = Look::new(&cluster.client);
     data(&mut look, None).await.ok()?;

@@ -23,7 +23,7 @@ use super::wrap::{self, wrapped};
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
 
-/// How often the cluster is asked again with `--wait`.
+/// The time between two checks with `--wait`.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Looks for what is wrong: registration, rights and HPAs of a cluster, or
@@ -190,7 +190,7 @@ fn text(report: &Report) -> String {
         let head = format!("{} {}  {}", mark(it.severity), it.code, place(it));
         let part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
         let mut part = wrapped(&part, 2);
-        // A line break would make it several commands.
+        // Not wrapped: a line break would split the command.
         if let Some(command) = &it.command {
             part.push_str(&format!("    {command}\n"));
         }

@@ -20,14 +20,14 @@ use crate::values::List;
 use super::files::{value, words_behind};
 use super::targets;
 
-// The finding that Prometheus does not answer stands without them.
+// Without these rights the finding that Prometheus does not answer is still reported.
 static READ_NAMESPACES: ReadRight = right("get", "", "v1", "namespaces").checks(&[]);
 static READ_POLICIES: ReadRight =
     right("list", "networking.k8s.io", "v1", "networkpolicies").checks(&[]);
 
 const WHY: &str = " (whether one blocks the server from Prometheus)";
 
-/// How the server reports that Prometheus does not answer.
+/// Parts of the server's messages that Prometheus does not answer.
 const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
 
 /// Names the policy that cuts the server off, in the finding that Prometheus does not

@@ -46,7 +46,7 @@ fn codes_of(report: &Report) -> Vec<&str> {
 }
 
 #[test]
-fn documents_of_all_kinds_are_looked_at_in_one_file_or_several() {
+fn documents_of_all_kinds_are_checked_in_one_file_or_several() {
     let high = HPA.replace("50", "95");
     let again = HPA.replace("name: llm-server, n", "name: again, n");
     let list = format!("kind: List\nitems:\n- {}", HPA.trim().replace('\n', "\n  "));
@@ -84,7 +84,7 @@ fn documents_of_all_kinds_are_looked_at_in_one_file_or_several() {
 }
 
 #[test]
-fn a_window_beyond_the_longest_is_found_by_the_configuration_or_by_its_default() {
+fn a_window_is_compared_with_the_configured_or_the_default_maximum() {
     let selector = "gpu_memory_utilization, selector: {matchLabels: {window: 10m}}";
     let hpa = HPA.replace("gpu_memory_utilization", selector);
     for (texts, severity) in [
@@ -99,7 +99,7 @@ fn a_window_beyond_the_longest_is_found_by_the_configuration_or_by_its_default()
 }
 
 #[test]
-fn what_is_not_looked_at_is_said_and_not_taken_for_well() {
+fn files_without_a_checked_document_are_reported_as_skipped() {
     let old = HPA.replace("autoscaling/v2", "autoscaling/v1");
     for text in ["kind: Secret\nmetadata: {name: a}\n", &old, ""] {
         let report = report(&[text]);
@@ -111,7 +111,7 @@ fn what_is_not_looked_at_is_said_and_not_taken_for_well() {
 }
 
 #[test]
-fn files_that_are_no_yaml_or_not_there_are_named_and_the_others_read() {
+fn invalid_and_missing_files_are_named_and_the_others_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let names = ["nowhere.yaml", "broken.yaml", "well.yaml", "list.yaml"];
     let paths = names.map(|name| dir.path().join(name));
@@ -168,7 +168,7 @@ fn every_format_has_the_findings_and_what_was_skipped() {
     }
 }
 
-/// The report on data, as a server tells it, and the resources that are GPUs.
+/// The report on the data of a server with these findings, and the resources that are GPUs.
 async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     let kube = FakeKube::start().await;
     if let Some(document) = document {
@@ -183,7 +183,7 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
 }
 
 #[tokio::test]
-async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_to_be() {
+async fn findings_of_the_server_are_reported_and_an_older_server_is_named() {
     let item = |code: &str| {
         json!({"code": code, "severity": "warning", "object": "GPUs", "message": "odd", "remedy": "mend",
             "url": "x"})
@@ -211,7 +211,7 @@ async fn what_the_server_finds_is_taken_as_it_is_told_and_an_older_one_is_said_t
 }
 
 #[test]
-fn the_secret_is_known_by_any_name_of_the_image_and_not_taken_from_a_sidecar() {
+fn the_secret_is_found_for_any_image_name_and_not_taken_from_a_sidecar() {
     let secret = |containers: serde_json::Value| {
         let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
         let deployment = serde_json::from_value(json!({"spec": spec})).unwrap();
@@ -231,7 +231,7 @@ fn the_secret_is_known_by_any_name_of_the_image_and_not_taken_from_a_sidecar() {
 }
 
 #[tokio::test]
-async fn rights_that_are_not_looked_at_without_a_server_are_said() {
+async fn rights_that_are_not_checked_without_a_server_are_reported() {
     let kube = FakeKube::start().await;
     let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
     let cluster = Cluster::of(Client::connect(&access).await.unwrap(), Some("team"));
@@ -242,7 +242,7 @@ async fn rights_that_are_not_looked_at_without_a_server_are_said() {
 }
 
 #[test]
-fn each_code_is_in_one_list_of_codes_that_are_looked_at_together() {
+fn each_code_is_in_exactly_one_list_of_codes() {
     // Each of these has a check of its own.
     let alone = ["GM105", "GM201", "GM202", "GM601", "GM602", "GM603"];
     let lists = [

@@ -87,7 +87,7 @@ impl Decision {
     /// One sync now, with the controller's default flags.
     ///
     /// # Errors
-    /// When the autoscaler or what it scales cannot be read.
+    /// When the autoscaler or its target cannot be read.
     pub async fn of(cluster: &Cluster, hpa: (&str, &str)) -> Result<Self, Failure> {
         let flags = FlagArgs::default();
         let reading = Reading::of(cluster, hpa, &flags).await?;
@@ -164,8 +164,8 @@ impl Decision {
     }
 }
 
-/// What the controller's status tells of its memory: that an earlier recommendation
-/// holds the replicas.
+/// The controller's memory as far as its status shows it: whether an earlier
+/// recommendation holds the replicas.
 fn as_written(reading: &Reading, now: Timestamp) -> History {
     let held = ["ScaleDownStabilized", "ScaleUpStabilized"];
     let status = &reading.hpa.status;
@@ -180,7 +180,7 @@ fn as_written(reading: &Reading, now: Timestamp) -> History {
     }
 }
 
-/// The flags that were given; and what cannot be seen outside of the controller.
+/// The given flags, and the assumptions about what only the controller has.
 fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let [given, flags] = flags.written(&reading.flags);
     let flags = format!("flags of kube-controller-manager: {}", flags.join(" "));
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_controller_wrote_stands_beside_only_where_it_differs() {
+    fn conditions_of_the_controller_are_shown_only_if_they_differ() {
         let written = |type_: &str, reason: &str| HorizontalPodAutoscalerCondition {
             type_: type_.to_owned(),
             status: "True".to_owned(),

@@ -1,4 +1,4 @@
-//! `explain metric`: what a metric means and what it is good for.
+//! `explain metric`: the meaning of a metric, and its use.
 
 use std::sync::Arc;
 
@@ -131,7 +131,7 @@ fn of_resource(name: &str, unit: &str) -> String {
     )
 }
 
-/// Metrics of rules and of the configuration are known only to the server.
+/// Only the server has the metrics of rules and of the configuration.
 async fn of_cluster(
     cluster: &ClusterArgs,
     name: &str,

@@ -95,7 +95,7 @@ impl ExplainArgs {
     }
 }
 
-/// Whose value is asked for.
+/// The metric that is explained, and its object.
 pub(super) struct ExplainedMetric<'a> {
     pub(super) metric: &'a str,
     /// Resource, namespace and name; without a resource an external metric.
@@ -143,8 +143,7 @@ fn of_kind<'a>(
 }
 
 impl ExplainedMetric<'_> {
-    /// The metric's own path, so that the right to read a value is the right to its
-    /// explanation.
+    /// The path of the metric itself: the right to read a value includes its explanation.
     pub(super) fn path(&self, selector: Option<&str>) -> String {
         let (path, key) = match &self.of {
             (Some(resource), namespace, name) => {
@@ -163,8 +162,7 @@ impl ExplainedMetric<'_> {
         }
     }
 
-    /// The answer at `path`; where there is no such metric, with one that may be
-    /// meant.
+    /// The answer at `path`. The error about an unknown metric suggests a similar one.
     pub(super) async fn read(&self, cluster: &Cluster, path: &str) -> Result<Explanation, Failure> {
         match cluster.read(path).await {
             Ok(answer) => Ok(answer),

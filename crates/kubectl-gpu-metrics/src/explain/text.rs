@@ -7,7 +7,7 @@ use gpu_metrics::explain::{ExplainedDevice, ExplainedReading, Explanation, Readi
 use crate::table;
 use crate::wrap::wrapped;
 
-/// Up to this many devices are shown instant by instant; more, by their last reading.
+/// Up to this many devices are shown at each instant; of more, only the last reading.
 const IN_COLUMNS: usize = 3;
 
 pub(super) fn of(explanation: &Explanation) -> String {

@@ -32,7 +32,7 @@ pub(crate) struct RegisteredServers {
 /// The Service of the server.
 #[derive(Debug)]
 pub(crate) struct Home {
-    /// Without its account and its Secret, which its Deployment names.
+    /// Without its account and its Secret, which only its Deployment names.
     pub(crate) server: Installed,
     /// The labels of the pods behind it.
     pub(crate) selector: BTreeMap<String, String>,
@@ -127,7 +127,7 @@ impl Look<'_> {
         Ok(read.found())
     }
 
-    /// Identifies the server that answers there. An outage is left to the next read.
+    /// Identifies the server that answers there. An error counts as no server.
     async fn answers(&self, registered: &Registered) -> AnsweringServer {
         if !registered.is_available() {
             return AnsweringServer::NoServer;
@@ -141,8 +141,8 @@ impl Look<'_> {
     }
 }
 
-/// When the last certificate of the bundle ends, and the subjects of all; nothing of a
-/// bundle that cannot be read.
+/// When the last certificate of the bundle expires, and the subjects of all; nothing for a
+/// bundle that cannot be parsed.
 fn authorities(registered: &Registered) -> (Option<Timestamp>, Vec<String>) {
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     let text = spec.and_then(|it| it.ca_bundle.as_ref());

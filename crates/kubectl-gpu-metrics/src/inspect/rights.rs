@@ -1,4 +1,4 @@
-//! What accounts may do, by SubjectAccessReviews.
+//! The rights of accounts, from SubjectAccessReviews.
 
 use futures_util::future::try_join_all;
 
@@ -17,8 +17,8 @@ const ASK_RIGHTS: Right<'static> = right(
     "subjectaccessreviews",
 );
 
-/// The account of the HPA controller where it has none of its own
-/// (`--use-service-account-credentials`).
+/// The account of the HPA controller if kube-controller-manager runs without
+/// `--use-service-account-credentials`.
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
 impl Look<'_> {

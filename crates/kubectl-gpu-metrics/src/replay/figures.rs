@@ -18,7 +18,7 @@ pub(crate) struct Figures {
     pub(crate) cost: Option<f64>,
     /// Minutes in which the demand was at least 95 % of the serving GPUs.
     pub(crate) overload_minutes: f64,
-    /// Replicas missing for the target × minutes.
+    /// The replicas missing for the target, summed over time, in replica-minutes.
     pub(crate) under_provisioned_replica_minutes: f64,
     pub(crate) scale_ups: u32,
     pub(crate) scale_downs: u32,
@@ -110,8 +110,8 @@ const BESIDE_MS: i64 = 120_000;
 /// The least number of changes for a result.
 const LEAST: usize = 3;
 
-/// How the sum of the utilisation followed the replicas: it grew with the replicas to
-/// the power of `alpha`.
+/// How the sum of the utilisation depends on the replicas: it is proportional to their
+/// number to the power of `alpha`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Conservation {
     /// 0: conserved; 1: each replica is as busy as before, whatever their number.
@@ -120,8 +120,8 @@ pub(crate) struct Conservation {
 }
 
 impl Conservation {
-    /// From isolated changes: without another one in the two minutes before, and in
-    /// two minutes after the new replicas serve. `None`: too few.
+    /// Computed from changes between two steady spans of two minutes, one before the
+    /// change and one after the new replicas are ready. `None` if there are too few.
     pub(crate) fn of(past: &Past, ready_after: Duration) -> Option<Self> {
         let step_ms = millis(past.step).max(1);
         let places = |ms: i64| usize::try_from(ms.div_euclid(step_ms)).unwrap_or(0).max(1);

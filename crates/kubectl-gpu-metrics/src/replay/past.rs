@@ -16,7 +16,7 @@ use gpu_metrics::validity::reading;
 
 use super::plan::{MOST_REPLICAS, Plan};
 
-/// Utilisation of a saturated GPU, from which on its demand is unknown.
+/// Utilisation in percent from which a GPU is saturated, and its demand may be higher.
 pub(crate) const SATURATED: f64 = 95.0;
 
 /// The least share of a moment's GPUs that must have a reading, as for sums
@@ -30,7 +30,7 @@ pub(crate) struct Moment {
     /// The workload's pods that held a GPU.
     pub(crate) pods: u32,
     pub(crate) gpus: u32,
-    /// Whether most of them were saturated: the demand was higher.
+    /// Whether more than half of the GPUs were saturated: the demand may have been higher.
     pub(crate) censored: bool,
     /// The ordered replicas, if recorded.
     pub(crate) ordered: Option<i32>,
@@ -167,9 +167,9 @@ pub struct Gather<'p> {
 type DeviceReadings = BTreeMap<(bool, Arc<str>, String), Vec<f32>>;
 
 impl<'p> Gather<'p> {
-    /// An empty past of that many moments of the plan's workload. `pods` are the recorded
-    /// names of its pods; if empty, they are identified by the form of their names.
-    /// `as_ratio` is `gpu.percentAsRatio`.
+    /// An empty past of the plan's workload with this number of moments. `pods` are the
+    /// recorded names of its pods; if empty, pods are identified by the form of their
+    /// names. `as_ratio` is `gpu.percentAsRatio`.
     #[must_use]
     pub fn new(
         plan: &'p Plan,
@@ -229,7 +229,7 @@ impl<'p> Gather<'p> {
                 let place = place.and_then(|it| it.checked_sub(range.start));
                 if let Some(cell) = place.and_then(|it| row.get_mut(it)) {
                     let value = self.percent(sample.value).unwrap_or(f64::NAN) as f32;
-                    // Series of several replicas are one reading: the larger value.
+                    // Series of several Prometheus replicas are one reading: the larger value.
                     *cell = cell.max(value);
                 }
             }
@@ -355,7 +355,7 @@ impl<'p> Gather<'p> {
         let usual = counts.into_iter().max_by_key(|(_, count)| *count);
         let (usual, count) = usual.unwrap_or((1, 0));
         self.past.gpus_per_pod = f64::from(usual);
-        // No pods mean no demand only where no replicas were wanted.
+        // Without pods the demand is 0 only if no replicas were ordered.
         for moment in &mut self.past.moments {
             if moment.pods == 0 && moment.ordered == Some(0) {
                 moment.demand = Some(0.0);

@@ -26,7 +26,7 @@ pub(crate) enum DeviceScope {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PlannedMetric {
     pub(crate) reach: DeviceScope,
-    /// Whether the value is their sum; else it is their mean.
+    /// Whether the value is the sum over the devices; otherwise it is the mean.
     pub(crate) is_sum: bool,
     pub(crate) window: Option<Duration>,
     pub(crate) formula: Option<Formula>,
@@ -55,9 +55,8 @@ const LABELS: &str = "has a label selector, which the recorded data cannot answe
                       formula are supported";
 
 impl Plan {
-    /// Of an autoscaler; `namespace` is the default for manifests without one.
-    /// Metrics of the configuration are of other fields, and none of these can be
-    /// simulated.
+    /// The plan of an autoscaler; `namespace` is the default for manifests without one.
+    /// Metrics of the configuration read other fields and cannot be simulated.
     ///
     /// # Errors
     /// When one of its metrics, or its number of replicas, cannot be simulated.
@@ -182,7 +181,7 @@ fn utilization(measure: &Measure) -> Option<(DeviceValue, bool)> {
         .then_some((*value, *reducer == Reducer::Sum))
 }
 
-/// `None` if the selector has more than settings.
+/// The window and the formula of a selector; `None` if it has other requirements too.
 fn settings(selector: Option<&LabelSelector>) -> Option<(Option<Duration>, Option<Formula>)> {
     let (mut window, mut formula) = (None, None);
     let Some(selector) = selector else {

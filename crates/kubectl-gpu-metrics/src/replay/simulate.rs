@@ -17,7 +17,7 @@ use super::past::{Moment, Past, Tick};
 use super::plan::{DeviceScope, Plan, PlannedMetric};
 use super::window::Windowed;
 
-/// The device of a whole workload or namespace.
+/// The device that stands for a whole workload or namespace.
 const ALL: u32 = 0;
 
 /// The input of a simulation.
@@ -29,7 +29,7 @@ pub struct Trial<'a> {
     pub plan: &'a Plan,
     /// The server's settings.
     pub policy: &'a Policy,
-    /// The controller's flags; its sync period is the distance of two ticks.
+    /// The controller's flags; the sync period is the time between two ticks.
     pub flags: &'a ControllerFlags,
     /// Time from the order of a replica to its first share of the demand.
     pub ready_after: Duration,
@@ -44,8 +44,8 @@ struct Cohort {
     is_ready: bool,
 }
 
-/// The workload under simulation. The newest replicas are removed first, and so are
-/// those that are not ready.
+/// The workload under simulation. The newest replicas are removed first; those that are
+/// not ready are the newest.
 #[derive(Debug, Default)]
 struct Workload {
     cohorts: Vec<Cohort>,
@@ -264,8 +264,8 @@ impl Trial<'_> {
         self.each(|moment| Some((moment.replicas(), moment.pods)))
     }
 
-    /// The replicas that the demand needs at once; `None` where no number of
-    /// replicas meets the targets.
+    /// The replicas that the demand needs, without delay; `None` if no number of replicas
+    /// meets the targets.
     pub(crate) fn clairvoyant(&self) -> Option<Vec<Tick>> {
         let mut last = self.past.moments.first().map_or(0, Moment::replicas);
         let gpus = self.past.gpus_per_pod;

@@ -66,7 +66,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut rows = found.rows.iter();
     let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
     found.notes.extend(elsewhere);
-    // That no GPU is reported does not mean that there is none.
+    // GPUs may exist although none is reported.
     let shown = |count: usize| match (all.len(), is_whole) {
         (0, _) => "–".to_owned(),
         (_, true) => count.to_string(),
@@ -136,11 +136,11 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     })
 }
 
-/// The column of the pods; the GPU's is the first.
+/// The index of the column of the pods.
 const POD: usize = 2;
 
-/// The last columns: autoscalers do not scale nodes, and the window is on the page of
-/// each node.
+/// The number of last columns that nodes do not have: autoscalers do not scale nodes, and
+/// the window is on the page of each node.
 const NOT_OF_NODES: usize = 2;
 
 fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {

@@ -1,9 +1,9 @@
-//! Access to the page: the browser of the user that started it has it. No other user
-//! of the machine and no other site has it.
+//! Access to the page: only the browser of the user that started it, and no other user of
+//! the machine and no other site.
 //!
-//! The address alone protects nothing: every user of the machine reaches it, and
-//! so does every site that the browser shows, by a name that leads here (DNS
-//! rebinding) or by a link.
+//! The address does not protect the page: every user of the machine reaches it, and so
+//! does every site in the browser, through a name that resolves to this address (DNS
+//! rebinding) or through a link.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::query::Query;
 
-/// The site that a request comes from, as browsers tell (W3C Fetch Metadata).
+/// The site that a request comes from, as browsers report it (W3C Fetch Metadata).
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secrets of one page.
@@ -36,8 +36,8 @@ pub(super) struct Guard {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
-    /// The request has a token in its address, and is redirected to the address
-    /// without it: the cookie to set, where the browser has none.
+    /// The request has a token in its address, and is redirected to the address without
+    /// it. The value is the cookie to set, if the browser has none.
     Enter(Option<String>),
     /// 403: the request has another host name, or comes from another site.
     Foreign,
@@ -76,7 +76,7 @@ impl Guard {
         match (query.get("token"), self.is_known(headers)) {
             (None, true) => Verdict::Pass,
             (None, false) => Verdict::Unknown,
-            // In the browser that used it, a used link still opens the page.
+            // A used link still opens the page in the browser that used it.
             (Some(_), true) => Verdict::Enter(None),
             (Some(token), false) => self.exchange(token),
         }
@@ -119,9 +119,9 @@ fn is_of_other_site(headers: &HeaderMap) -> bool {
     !matches!(site, None | Some(b"same-origin" | b"none"))
 }
 
-/// Whether a browser came to the operators' address from another site, or by a
-/// name that anybody may have led there. Addresses and names of the cluster are
-/// not under the control of others.
+/// Whether a request to the operators' address comes from another site, or by a host name
+/// that a third party can make resolve to it. Third parties do not control IP addresses
+/// and the names of the cluster.
 pub(super) fn is_foreign_to_operators(headers: &HeaderMap) -> bool {
     let (host, more) = only(headers, HOST);
     let authority = host.map(Authority::try_from);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_once_and_its_cookie_until_the_end() {
+    fn a_token_is_valid_once_and_its_cookie_until_the_end() {
         let guard = Guard::new(HOST_OF_TESTS.to_owned()).unwrap();
         let host = ("host", HOST_OF_TESTS);
         let url = guard.url();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_come_by_addresses_and_names_of_the_cluster() {
+    fn operators_use_addresses_and_names_of_the_cluster() {
         let foreign = |lines: &[(&'static str, &str)]| is_foreign_to_operators(&headers(lines));
         for host in [
             "127.0.0.1:8080",

@@ -41,7 +41,7 @@ enum State {
 }
 
 impl State {
-    /// The state, in words too. `there` is the number of its pods with a value, if known.
+    /// The state and its description. `there` is the number of its pods with a value, if known.
     fn of(hpa: &HpaCell, there: Option<usize>) -> (Self, String) {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
@@ -148,8 +148,8 @@ async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
     lists.filter_map(std::future::ready).collect().await
 }
 
-/// How many pods of an autoscaler have a value of its metric, or run where the metric
-/// is not of pods; `None`: its pods are not known.
+/// The number of an autoscaler's pods that have a value of its metric, or that run if it
+/// has no Pods metric; `None` if its pods are unknown.
 fn there(
     pods: &[Row],
     (namespace, of, hpa): (&str, &str, &HpaCell),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_an_autoscaler_from_its_target_is_unwell_in_words() {
+    fn an_autoscaler_that_cannot_reach_its_target_has_a_state_that_says_why() {
         let able = ("AbleToScale", "True", "ReadyForNewScale");
         let active = ("ScalingActive", "True", "ValidMetricFound");
         let limited = |reason| ("ScalingLimited", "True", reason);

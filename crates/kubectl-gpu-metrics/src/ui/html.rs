@@ -19,7 +19,7 @@ const NUMBER: &str = "<td class=\"n\">";
 /// Advice for a user without a right to all namespaces.
 const NAMESPACE_HINT: &str = ". At the top of the page, enter a namespace that you may read";
 
-/// Most notes that are shown at once; the others are behind a line that opens.
+/// The largest number of notes shown at once; the others are behind a line that opens.
 const FEW: usize = 3;
 
 /// A whole page: its content, or why that could not be read.
@@ -81,7 +81,7 @@ pub(super) fn document(tab: Tab, ask: &Ask, content: Result<Content, Failure>) -
     (code, Html(page.into_string())).into_response()
 }
 
-/// Why there are no values, announced at once by a screen reader.
+/// Why there are no values; a screen reader announces it at once.
 pub(super) fn alert(said: &Markup) -> Markup {
     html! { div.failure role="alert" { (said) } }
 }

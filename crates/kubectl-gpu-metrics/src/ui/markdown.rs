@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_a_check_is_shown_without_marks_of_its_own() {
+    fn every_page_of_a_check_is_shown_without_markdown_syntax() {
         for code in codes::ALL {
             let html = shown(code.page).into_string();
             assert!(

@@ -48,7 +48,7 @@ use super::{Failure, number};
 use guard::{Guard, Verdict};
 use query::{Query, link};
 
-/// Enough for two browsers.
+/// The most concurrent connections: enough for two browsers.
 const CONNECTIONS: u32 = 32;
 
 /// Headers of every answer: the page loads nothing from other sites, sends nothing to
@@ -113,7 +113,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// Takes a port; 0 takes a free one.
+    /// Binds a port of this machine; 0 selects a free one.
     ///
     /// # Errors
     /// When the port is taken.
@@ -198,9 +198,9 @@ async fn marked(request: Request, next: Next) -> Response {
     response
 }
 
-/// The pages, with the answers to `client`; `name` is that of the cluster. What serves
-/// them adds the headers.
-/// `namespace` is the default where the address names none; `None` means all.
+/// The pages, rendered from the answers to `client`; `name` is the name of the cluster.
+/// `namespace` is the default if the address has none; `None` means all. The caller adds
+/// the headers.
 pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(CONTENT_TYPE, kind)], text) })
@@ -238,7 +238,7 @@ pub fn routes(client: Client, namespace: Option<String>, name: &str) -> Router {
 #[derive(Clone, Debug)]
 struct Source {
     client: Client,
-    /// The default namespace where the address names none; `None` means all.
+    /// The default namespace if the address has none; `None` means all.
     namespace: Option<String>,
     name: Arc<str>,
 }
@@ -372,7 +372,7 @@ impl Tab {
         [WORKLOADS, PODS, HPAS, FINDINGS].contains(&self)
     }
 
-    /// Refresh interval in seconds; 0: the page does not change. Findings cost some
+    /// Refresh interval in seconds; 0: the page does not change. Findings need some
     /// hundred requests.
     fn every(self) -> u32 {
         match self {

@@ -56,7 +56,7 @@ fn cause(rows: &[Row]) -> Option<&str> {
     reasons.next().filter(|_| !is_known)
 }
 
-/// The number of rows, and of those without known GPUs.
+/// The number of rows, and the number of those without known GPUs.
 fn status(rows: &[Row], page: &str, place: &str) -> String {
     let idle = rows.iter().filter_map(|row| row.idle);
     let known = idle.clone().count();
@@ -74,8 +74,8 @@ fn status(rows: &[Row], page: &str, place: &str) -> String {
     }
 }
 
-/// The rows of what was asked for. A user without the right to all
-/// namespaces gets the own one, with a note.
+/// The requested rows. A user without the right to all namespaces gets the rows of the
+/// kubeconfig's namespace, with a note.
 async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure> {
     let everywhere = ask.namespace.is_none();
     let asked = fetch::rows(&TopArgs::all(what, everywhere), &ask.cluster).await;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gpus_do_is_not_told_of_rows_without_a_number() {
+    fn the_status_does_not_count_unknown_rows_as_idle_or_active() {
         let row = |idle| Row {
             idle,
             ..Row::default()

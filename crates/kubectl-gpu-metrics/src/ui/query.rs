@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_linked_is_what_is_read() {
+    fn a_link_is_read_back_unchanged() {
         let (name, metric) = ("a&b=c d/ä\"<", "m");
         let link = link(
             "why",

@@ -22,7 +22,7 @@ use super::html::{cell, headings, name, notes, table, words};
 use super::query::why;
 use super::{Ask, Content};
 
-/// Devices of a node that are read in the same way.
+/// The cells of devices of a node that are read in the same way.
 type Way = [String; 5];
 
 const HEADINGS: [&str; 8] = [

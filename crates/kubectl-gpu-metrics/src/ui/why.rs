@@ -16,7 +16,7 @@ use crate::values::{self, EXTERNALLY};
 use super::html::{cell, headings, table};
 use super::{Ask, Content};
 
-/// Most devices with a column in the table of instants.
+/// The largest number of devices with a column in the table of instants.
 const IN_COLUMNS: usize = 8;
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
@@ -24,7 +24,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let metric = ask.query.word("metric").unwrap_or(MEMORY_UTILIZATION);
     let of = match resource {
         EXTERNALLY => (None, Some(ask.cluster.namespace.as_str()), ""),
-        // Objects without a namespace are asked for without the selected one.
+        // For objects without a namespace, the selected namespace is ignored.
         _ => (
             Some(resource.into()),
             ask.query.word("namespace"),

@@ -11,7 +11,7 @@ use super::*;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// A series as the store has it.
+/// A series as stored by Prometheus.
 struct ScrapedSeries {
     labels: Labels,
     samples: Vec<(Timestamp, f64)>,

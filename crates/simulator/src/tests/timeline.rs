@@ -134,7 +134,7 @@ fn inventories_are_sorted_and_owners_lead_to_their_tops() {
     }
 }
 
-/// Valid, sentinel, NaN, and zero-while-busy shares of MCU.
+/// The shares of valid, sentinel, NaN and zero-while-busy samples of MCU.
 fn shares(scenario: Scenario) -> [f64; 3] {
     let from = after(&scenario, 0);
     let fleet = Fleet::new(scenario);

@@ -92,8 +92,8 @@ async fn read<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<T, F
     read.map_err(|error| failure(&error))
 }
 
-/// The error that the controller gets too. A right that only the user lacks tells nothing
-/// of the controller.
+/// The error, if the controller gets it too. If only the user lacks a right, the
+/// controller's answer is unknown, and the command fails.
 fn told(error: CallError) -> Result<String, Failure> {
     match error {
         CallError::NotFound(said) => Ok(said),
@@ -200,13 +200,13 @@ struct ContainerUse {
     usage: BTreeMap<String, Milli>,
 }
 
-/// The value of a metric, asked for as the controller does.
+/// The value of a metric, requested as the controller does.
 async fn answer(
     (cluster, namespace): (&Cluster, &str),
     selector: &str,
     source: &MetricSource,
 ) -> Result<MetricsAnswer, CallError> {
-    // Without a selector everything is selected.
+    // No selector selects all series.
     let series = Selector::try_from(source.selector().cloned().unwrap_or_default());
     let series = match series {
         Ok(series) => encode(&series.to_string()),
@@ -234,7 +234,7 @@ async fn answer(
             of_values(cluster, &format!("{path}?metricLabelSelector={series}")).await
         }
         MetricSource::External { metric, .. } => {
-            // The controller asks in lower case.
+            // The controller requests names in lower case.
             let metric = encode(&metric.to_lowercase());
             let namespace = encode(namespace);
             let path = format!("{EXTERNAL}/{namespace}/{metric}?labelSelector={series}");

@@ -1,4 +1,4 @@
-//! Demands whose replicas can be computed by hand, and the reading of data and
+//! Demands whose replicas can be computed by hand, and tests of reading data and
 //! manifests.
 
 mod closed_forms;
@@ -23,7 +23,7 @@ const START: Timestamp = Timestamp::from_secs(1_700_000_100);
 /// Time from the order of a replica to its first work.
 const READY_AFTER: Duration = Duration::from_secs(20);
 
-/// A target of half of each GPU of each pod.
+/// A Pods metric with this target, in percent of each GPU.
 fn pods(target: &str) -> Value {
     json!({"type": "Pods", "pods": {
         "metric": {"name": "gpu_memory_utilization"},
@@ -64,8 +64,7 @@ fn past(pods: u32, demand: impl IntoIterator<Item = Option<f64>>) -> Past {
     }
 }
 
-/// Windows of four readings, four seconds: at a sync they contain only the current
-/// load.
+/// The window of four readings, four seconds: at a sync it contains only the current load.
 static SETTINGS: LazyLock<(Policy, ControllerFlags)> = LazyLock::new(|| {
     let policy = Policy {
         window: Some(Duration::from_secs(4)),
@@ -97,7 +96,7 @@ fn sizes(ticks: &[Tick]) -> Vec<(u64, i32)> {
         .collect()
 }
 
-/// At a price of 2 for a GPU hour.
+/// The figures at a price of 2 for a GPU hour.
 fn measure(plan: &Plan, past: &Past, ticks: &[Tick]) -> Figures {
     trial(plan, past).figures(ticks, Some(2.0))
 }

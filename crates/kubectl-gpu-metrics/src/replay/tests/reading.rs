@@ -21,7 +21,7 @@ fn gather<'p>(plan: &'p Plan, pods: &[&str]) -> Gather<'p> {
     Gather::new(plan, pods, (Unit::Percent, None), (START, STEP), 4)
 }
 
-/// Rows of `pod uuid: 10 20 · 30`, a reading each step.
+/// Gathers rows of a pod, a UUID and readings (`10 20 · 30`), one each step; `·` is none.
 fn gathered(rows: &[(&str, &str, &str)]) -> (Past, Option<(Duration, usize)>) {
     let texts = rows.iter().map(|(pod, uuid, _)| {
         json!({"UUID": uuid, "exported_namespace": "team", "exported_pod": pod}).to_string()
@@ -80,20 +80,20 @@ fn demand_is_the_sum_over_the_workloads_gpus_and_others_are_the_rest() {
 }
 
 #[test]
-fn a_gap_within_a_pods_life_is_no_idleness() {
+fn a_gap_in_the_readings_of_a_pod_is_no_idleness() {
     let rows = [
         ("infer-a-b", "GPU-1", "50 · 50 50"),
         ("infer-a-c", "GPU-2", "50 50 50 ·"),
     ];
     let (past, _) = gathered(&rows);
     let known: Vec<bool> = past.moments.iter().map(|it| it.demand.is_some()).collect();
-    // At 1, half of the GPUs have no reading; at 3, one is gone.
+    // At 1, half of the GPUs have no reading; at 3, one pod has ended.
     assert_eq!(known, [true, false, true, true]);
     assert_eq!(past.moments[3].demand, Some(0.5));
 }
 
 #[test]
-fn pods_are_told_by_who_recorded_their_owners_or_by_their_names() {
+fn pods_are_identified_by_recorded_owners_or_by_their_names() {
     let mut plan = plan(&pods("50"), &Value::Null);
     for (kind, pod, owned) in [
         ("Deployment", "infer-5d4f8c9b7-abcde", true),
@@ -116,7 +116,7 @@ fn pods_are_told_by_who_recorded_their_owners_or_by_their_names() {
 /// Eight GPUs of demand on 4, 8, 4 and 8 pods: α is 0. As many GPUs of demand as
 /// pods: α is 1.
 #[test]
-fn conservation_is_read_off_changes_of_the_replicas() {
+fn conservation_is_computed_from_changes_of_the_replicas() {
     let stretches = [4_u32, 8, 4, 8];
     let past = |demand: fn(u32) -> f64| {
         let moment = |pods: u32| Moment {
@@ -141,9 +141,9 @@ fn conservation_is_read_off_changes_of_the_replicas() {
     assert_eq!(Conservation::of(&nothing_changed, STEP), None);
 }
 
-/// An unsaturated GPU has 1 for each 10 requests, so 30 requests are 3 GPUs.
+/// A GPU of demand is 10 requests, so 30 requests are 3 GPUs.
 #[test]
-fn another_measure_stands_in_where_gpus_were_at_their_limit() {
+fn another_measure_replaces_the_demand_of_saturated_gpus() {
     let mut past = past(2, [Some(1.0), Some(2.0), Some(2.0)]);
     for moment in &mut past.moments[1..] {
         moment.censored = true;
@@ -156,7 +156,7 @@ fn another_measure_stands_in_where_gpus_were_at_their_limit() {
 }
 
 #[test]
-fn what_the_past_cannot_tell_is_refused_with_its_place() {
+fn metrics_that_cannot_be_simulated_are_refused_with_their_place() {
     let of = |metric: Value| {
         let hpa = Hpa::try_from(&object(&metric, &Value::Null)).unwrap();
         Plan::read(hpa, "default")

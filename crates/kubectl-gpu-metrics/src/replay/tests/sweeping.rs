@@ -24,7 +24,7 @@ fn row(fit: (f64, f64), score: (f64, f64)) -> VariantFigures {
 }
 
 #[test]
-fn the_cheapest_that_is_no_worse_is_recommended_if_it_stays_so() {
+fn the_cheapest_variant_without_more_overload_is_recommended_if_confirmed() {
     let as_it_is = row((100.0, 10.0), (50.0, 5.0));
     let judge = |rows: Vec<VariantFigures>| Sweep::judge(as_it_is.clone(), rows, None);
     let dear = row((90.0, 0.0), (45.0, 0.0));
@@ -35,7 +35,7 @@ fn the_cheapest_that_is_no_worse_is_recommended_if_it_stays_so() {
     assert_eq!(sweep.best, Some(1));
     let front: Vec<bool> = sweep.rows.iter().map(|row| row.is_on_front).collect();
     assert_eq!(front, [true, true, true, false]);
-    // Best on two thirds, not confirmed by the last.
+    // The best on the first two thirds, which the last third does not confirm.
     let lucky = row((60.0, 9.0), (30.0, 6.0));
     let said = judge(vec![dear.clone(), lucky]).none_because.unwrap();
     assert!(
