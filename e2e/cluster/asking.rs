@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum Reply {
     /// 200 with this body.
     Body(String),
     /// Another status with this body.
@@ -27,7 +27,7 @@ pub(super) enum Came {
     Lost(String),
 }
 
-impl Came {
+impl Reply {
     /// Its error in one line; equal errors have equal lines.
     pub(super) fn trouble(&self) -> Option<String> {
         match self {
@@ -53,12 +53,12 @@ impl Came {
 
 /// A server, and the client's identity.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct ApiClient {
     client: reqwest::Client,
     base: String,
 }
 
-impl Way {
+impl ApiClient {
     /// To kube-apiserver, as in a kubeconfig.
     pub(super) fn of(kubeconfig: &Path) -> Self {
         let config = read(kubeconfig);
@@ -76,7 +76,7 @@ impl Way {
 
     /// Directly to a server on this machine, without verifying its certificate, and
     /// with or without a client certificate.
-    pub(super) fn straight(port: u16, identity: Option<Identity>) -> Self {
+    pub(super) fn direct(port: u16, identity: Option<Identity>) -> Self {
         let mut client = builder().tls_danger_accept_invalid_certs(true);
         if let Some(identity) = identity {
             client = client.identity(identity);
@@ -87,7 +87,7 @@ impl Way {
         }
     }
 
-    /// Like [`Way::straight`], as a front proxy that passes on requests of a user of
+    /// Like [`ApiClient::direct`], as a front proxy that passes on requests of a user of
     /// this group.
     pub(super) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
         let names = ["x-remote-user", "x-remote-group"].map(HeaderName::from_static);
@@ -103,25 +103,25 @@ impl Way {
     }
 
     /// Repeats a request until `wanted` returns a value, and returns that value.
-    pub(super) async fn until<T>(&self, path: &str, wanted: impl Fn(&Came) -> Option<T>) -> T {
+    pub(super) async fn until<T>(&self, path: &str, wanted: impl Fn(&Reply) -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
-            let came = self.get(path).await;
-            if let Some(found) = wanted(&came) {
+            let reply = self.get(path).await;
+            if let Some(found) = wanted(&reply) {
                 return found;
             }
-            assert!(begun.elapsed() < PATIENCE, "{path}: {came:?}");
+            assert!(begun.elapsed() < PATIENCE, "{path}: {reply:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Repeats a request until the answer has this code.
     pub(super) async fn until_code(&self, path: &str, code: u16) {
-        self.until(path, |came| (came.code() == Some(code)).then_some(()))
+        self.until(path, |reply| (reply.code() == Some(code)).then_some(()))
             .await;
     }
 
-    pub(super) async fn get(&self, path: &str) -> Came {
+    pub(super) async fn get(&self, path: &str) -> Reply {
         let request = self.client.get(format!("{}{path}", self.base));
         let read = async {
             let answer = request.send().await?;
@@ -129,9 +129,9 @@ impl Way {
             Ok((code, answer.text().await?))
         };
         match read.await {
-            Ok((200, body)) => Came::Body(body),
-            Ok((code, body)) => Came::Status(code, body),
-            Err(error) => Came::Lost(chain(&error)),
+            Ok((200, body)) => Reply::Body(body),
+            Ok((code, body)) => Reply::Status(code, body),
+            Err(error) => Reply::Lost(chain(&error)),
         }
     }
 }

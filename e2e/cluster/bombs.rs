@@ -24,7 +24,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::asking::{Way, identity_of};
+use super::asking::{ApiClient, identity_of};
 use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
@@ -76,19 +76,19 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     ];
     let server = Server::start(&plane, &url, &flags.each_ref().map(String::as_str));
     let identity = identity_of(plane.kubeconfig());
-    let way = Way::straight(listening(&server.program), Some(identity));
+    let api_client = ApiClient::direct(listening(&server.program), Some(identity));
     eventually("the fleet", PATIENCE, || {
         let found = server.metric("series")?;
         let all = found >= SERIES as f64;
         all.then_some(()).ok_or(format!("{found}"))
     });
-    way.until_code(VALUE, 200).await;
+    api_client.until_code(VALUE, 200).await;
     let before = server.status("VmRSS:");
 
     store.armed.store(true, Ordering::Relaxed);
     let mut users = JoinSet::new();
     for user in 0..ASKING {
-        users.spawn(ask_for_ever(way.clone(), user));
+        users.spawn(ask_for_ever(api_client.clone(), user));
     }
     eventually("bombs of all kinds on all queries", 2 * PATIENCE, || {
         let served = store.served.lock().unwrap().clone();
@@ -103,7 +103,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     assert!(peak < limit, "{peak} MiB of {limit}: {served:?}");
 
     store.armed.store(false, Ordering::Relaxed);
-    way.until_code(VALUE, 200).await;
+    api_client.until_code(VALUE, 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
         (well >= 1.0).then_some(()).ok_or("not well".to_owned())
@@ -121,11 +121,11 @@ fn limit_mib() -> u64 {
 }
 
 /// Each request needs a separate query.
-async fn ask_for_ever(way: Way, user: usize) {
+async fn ask_for_ever(api_client: ApiClient, user: usize) {
     for number in 0.. {
         let path = format!("{VALUE}?metricLabelSelector=user%3Du{user}-{number}");
-        let came = way.get(&path).await;
-        assert!(came.code().is_some_and(|code| code >= 429), "{came:?}");
+        let reply = api_client.get(&path).await;
+        assert!(reply.code().is_some_and(|code| code >= 429), "{reply:?}");
     }
 }
 

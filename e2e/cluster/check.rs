@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::asking::{Came, Way, identity_of};
+use super::asking::{ApiClient, Reply, identity_of};
 use super::install::manifest;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, on_pods};
@@ -208,18 +208,18 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     for pod in lab.gpus.holders() {
         assert!(!said.contains(&pod), "{said}");
     }
-    let way = Way::straight(lab.port, Some(identity_of(&admin)));
+    let api_client = ApiClient::direct(lab.port, Some(identity_of(&admin)));
     let wanted = [
         r#"gpu_metrics_apiserver_findings{code="GM408",severity="error"} 1.0"#,
         r#"gpu_metrics_apiserver_findings{code="GM504",severity="error"} 1.0"#,
         r#"gpu_metrics_apiserver_findings{code="GM507",severity="error"} 0.0"#,
     ];
-    let all = |came: &Came| match came {
-        Came::Body(metrics) => wanted
+    let all = |reply: &Reply| match reply {
+        Reply::Body(metrics) => wanted
             .iter()
             .all(|line| metrics.contains(line))
             .then_some(()),
         _ => None,
     };
-    way.until("/metrics", all).await;
+    api_client.until("/metrics", all).await;
 }

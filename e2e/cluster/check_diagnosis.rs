@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::asking::{Came, Way, identity_of};
+use super::asking::{ApiClient, Reply, identity_of};
 use super::check::check;
 use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::manual::run;
@@ -94,8 +94,8 @@ async fn a_refused_configuration(lab: &Lab) {
     lab.write_config("gpu: {window: soon}\n");
     let file = format!("File {}", lab.config().display());
     await_found(lab, "GM603", &file, "config.yaml:1:");
-    let way = Way::straight(lab.port, Some(identity_of(lab.plane.kubeconfig())));
-    let Came::Body(metrics) = way.get("/metrics").await else {
+    let api_client = ApiClient::direct(lab.port, Some(identity_of(lab.plane.kubeconfig())));
+    let Reply::Body(metrics) = api_client.get("/metrics").await else {
         panic!("no metrics");
     };
     let counted = r#"gpu_metrics_apiserver_findings{code="GM603",severity="error"} 1.0"#;
@@ -291,7 +291,7 @@ fn no_inventory(lab: &mut Lab) {
 async fn no_reviews(lab: &Lab) {
     unbind(lab, "auth-delegator");
     // The autoscalers continue.
-    let ready = Way::straight(lab.port, None);
+    let ready = ApiClient::direct(lab.port, None);
     await_ready(&ready, "[-]reviews failed: reason withheld").await;
     await_found(lab, "GM201", &account(), "may not");
     let words = format!("ClusterRoleBinding {NAME}:auth-delegator is missing");
@@ -301,10 +301,10 @@ async fn no_reviews(lab: &Lab) {
 }
 
 /// Waits until `/readyz` has this line.
-async fn await_ready(way: &Way, line: &str) {
-    let has = |came: &Came| match came {
-        Came::Body(said) | Came::Status(_, said) => said.contains(line).then_some(()),
-        Came::Lost(_) => None,
+async fn await_ready(api_client: &ApiClient, line: &str) {
+    let has = |reply: &Reply| match reply {
+        Reply::Body(said) | Reply::Status(_, said) => said.contains(line).then_some(()),
+        Reply::Lost(_) => None,
     };
-    way.until("/readyz?verbose", has).await;
+    api_client.until("/readyz?verbose", has).await;
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::asking::{Came, Way, connected_to, identity_of};
+use super::asking::{ApiClient, Reply, connected_to, identity_of};
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
 use crate::program::eventually;
@@ -51,16 +51,16 @@ async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
     let lab = Lab::start().await;
     lab.deploy(1);
     lab.gpus.work(50);
-    let who = reader(&lab);
+    let api_client = reader(&lab);
     let path = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}"
     );
-    await_value(&who, &path, "50").await;
+    await_value(&api_client, &path, "50").await;
     let server = lab.server.as_ref().unwrap();
     let before = server.resident_kib();
     let mut left = Vec::new();
     for turn in 1..=TURNS {
-        let (crowd, ours, its_own) = gather(&lab, &who, &path).await;
+        let (crowd, ours, its_own) = gather(&lab, &api_client, &path).await;
         let [slowest, slowest_own] = [&ours, &its_own].map(|took| *took.iter().max().unwrap());
         let crowded = server.resident_kib();
         drop(crowd);
@@ -115,7 +115,11 @@ struct Crowd {
 
 /// Connects a crowd. Returns the durations of the requests through kube-apiserver
 /// meanwhile, and of requests that kube-apiserver answered itself.
-async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<Duration>) {
+async fn gather(
+    lab: &Lab,
+    api_client: &ApiClient,
+    path: &str,
+) -> (Crowd, Vec<Duration>, Vec<Duration>) {
     let port = lab.port;
     let tls = [b"http/1.1".as_slice(), b"h2"].map(|protocol| tls(lab, protocol));
     let mut idle = Vec::new();
@@ -134,21 +138,21 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
         let first = Arc::clone(&first);
         busy.spawn(async move {
             // A separate connection.
-            let way = Way::straight(port, Some(identity));
+            let api_client = ApiClient::direct(port, Some(identity));
             let turn = first.acquire().await.unwrap();
-            assert_answered(&way.get(&path).await);
+            assert_answered(&api_client.get(&path).await);
             drop(turn);
             for _ in 0..4 {
-                assert_answered(&way.get(&path).await);
+                assert_answered(&api_client.get(&path).await);
             }
         });
     }
     let (mut ours, mut its_own) = (Vec::new(), Vec::new());
     while !busy.is_empty() || ours.len() < 50 {
         // Both requests run at the same time and on the same cores.
-        let (came, own) = tokio::join!(timed(who, path), timed(who, ITS_OWN));
-        assert_answered(&came.0);
-        ours.push(came.1);
+        let (reply, own) = tokio::join!(timed(api_client, path), timed(api_client, ITS_OWN));
+        assert_answered(&reply.0);
+        ours.push(reply.1);
         its_own.push(own.1);
         while let Some(ended) = busy.try_join_next() {
             ended.unwrap();
@@ -163,16 +167,16 @@ async fn gather(lab: &Lab, who: &Way, path: &str) -> (Crowd, Vec<Duration>, Vec<
 }
 
 /// The result, and how long it took.
-async fn timed(who: &Way, path: &str) -> (Came, Duration) {
+async fn timed(api_client: &ApiClient, path: &str) -> (Reply, Duration) {
     let begun = Instant::now();
-    let came = who.get(path).await;
-    (came, begun.elapsed())
+    let reply = api_client.get(path).await;
+    (reply, begun.elapsed())
 }
 
 /// Values, or the message that there are none: when a crowd and all else share two
 /// cores, a scrape may take longer than readings are valid.
-fn assert_answered(came: &Came) {
-    assert!(matches!(came.code(), Some(200 | 404)), "{came:?}");
+fn assert_answered(reply: &Reply) {
+    assert!(matches!(reply.code(), Some(200 | 404)), "{reply:?}");
 }
 
 async fn connect(port: u16) -> TcpStream {

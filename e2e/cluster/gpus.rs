@@ -9,7 +9,7 @@ use serde_json::Value;
 use simulator::live::Controls;
 use tokio::task::JoinHandle;
 
-use super::asking::{Came, Way};
+use super::asking::{ApiClient, Reply};
 use super::lab::{APP, TEAM};
 
 /// Whether pods with this name prefix hold a GPU depends on the end of their names.
@@ -77,8 +77,8 @@ impl Places {
 }
 
 impl Gpus {
-    /// `way` leads to kube-apiserver: a kubectl for each read would take a third of a core.
-    pub(super) fn start(way: Way, controls: Arc<Controls>, places: Places) -> Self {
+    /// `api_client` sends to kube-apiserver: a kubectl for each read would take a third of a core.
+    pub(super) fn start(api_client: ApiClient, controls: Arc<Controls>, places: Places) -> Self {
         let work = Arc::new(Mutex::new(Work::First(0, 0)));
         let held: Arc<Mutex<BTreeMap<usize, String>>> = Arc::default();
         let task = {
@@ -86,7 +86,7 @@ impl Gpus {
             let controls = Arc::clone(&controls);
             tokio::spawn(async move {
                 loop {
-                    if let Some(pods) = pods(&way).await {
+                    if let Some(pods) = pods(&api_client).await {
                         hand_out(&mut held.lock().unwrap(), &pods, &controls, places);
                     }
                     let work = *work.lock().unwrap();
@@ -158,9 +158,9 @@ fn share_out(work: Work, held: &BTreeMap<usize, String>, controls: &Controls, pl
 }
 
 /// The service's running pods; `None` while kube-apiserver does not answer.
-async fn pods(way: &Way) -> Option<Vec<String>> {
+async fn pods(api_client: &ApiClient) -> Option<Vec<String>> {
     let path = format!("/api/v1/namespaces/{TEAM}/pods?labelSelector=app%3D{APP}");
-    let Came::Body(said) = way.get(&path).await else {
+    let Reply::Body(said) = api_client.get(&path).await else {
         return None;
     };
     let list: Value = serde_json::from_str(&said).ok()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::asking::Way;
+use super::asking::ApiClient;
 use super::gpus::{Gpus, Places};
 use super::install;
 use super::workload::{autoscaler, deployment};
@@ -77,7 +77,7 @@ impl Lab {
         let mut lab = Self {
             server: None,
             port: free_port(),
-            gpus: Gpus::start(Way::of(plane.kubeconfig()), controls, places),
+            gpus: Gpus::start(ApiClient::of(plane.kubeconfig()), controls, places),
             account: plane.service_account_kubeconfig(HOME, NAME),
             plane,
             prometheus,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::asking::{Came, Way, identity_of};
+use super::asking::{ApiClient, Reply, identity_of};
 use super::lab::TEAM;
 use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
 
@@ -36,7 +36,7 @@ async fn prometheus_is_away(scene: &mut Scene) {
     // The load of the GPUs changes during the outage.
     scene.lab.gpus.work(AFTER);
     tokio::time::sleep(AWAY).await;
-    let ready = Way::straight(scene.lab.port, None).get("/readyz").await;
+    let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
     assert_eq!(
         ready.code(),
         Some(200),
@@ -84,7 +84,7 @@ async fn prometheus_is_away(scene: &mut Scene) {
 async fn kube_apiserver_restarts(scene: &Scene) {
     let from = scene.trickle.now();
     scene.lab.plane.stop_apiserver();
-    let ready = Way::straight(scene.lab.port, None).get("/readyz").await;
+    let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
     assert_eq!(ready.code(), Some(200), "what is known is kept: {ready:?}");
     scene.lab.plane.start_apiserver();
     let back = scene.trickle.now();
@@ -103,8 +103,8 @@ async fn kube_apiserver_restarts(scene: &Scene) {
 /// own rules yet does not reach the server.
 async fn refusals(scene: &Scene) -> String {
     let admin = identity_of(scene.lab.plane.kubeconfig());
-    let way = Way::straight(scene.lab.port, Some(admin));
-    let Came::Body(metrics) = way.get("/metrics").await else {
+    let api_client = ApiClient::direct(scene.lab.port, Some(admin));
+    let Reply::Body(metrics) = api_client.get("/metrics").await else {
         panic!("no metrics");
     };
     let counted = |line: &&str| line.contains("_requests_refused") && !line.ends_with(" 0.0");
@@ -156,7 +156,7 @@ async fn kube_apiserver_stops_for_minutes_and_restarts_with_older_objects() {
     let from = scene.trickle.now();
     scene.lab.plane.restore_objects();
     tokio::time::sleep(MINUTES).await;
-    let ready = Way::straight(scene.lab.port, None).get("/readyz").await;
+    let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
     assert_eq!(ready.code(), Some(200), "what is known is kept: {ready:?}");
     scene.lab.plane.start_apiserver();
     scene.await_percent(scene.trickle.now(), BEFORE);

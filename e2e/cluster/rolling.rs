@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::asking::{Came, Way, connected_to};
+use super::asking::{ApiClient, Reply, connected_to};
 use super::lab::{APISERVICES, APP, Lab, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
 use crate::program::{Program, eventually};
@@ -35,12 +35,12 @@ async fn s101_a_rolling_update_under_load_loses_no_request() {
     let mut lab = Lab::start().await;
     lab.deploy(1);
     lab.gpus.work(50);
-    let who = reader(&lab);
+    let api_client = reader(&lab);
     let path = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}"
     );
-    await_value(&who, &path, "50").await;
-    let load = Load::start(&who, &path);
+    await_value(&api_client, &path, "50").await;
+    let load = Load::start(&api_client, &path);
     for (first, flags) in [
         (First::Switch, &[][..]),
         (First::Signal, &["--disable-http2"]),
@@ -100,8 +100,8 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Load) {
 }
 
 async fn await_ready(port: u16, replica: &Program) {
-    let way = Way::straight(port, None);
-    way.until_code("/readyz?verbose", 200).await;
+    let api_client = ApiClient::direct(port, None);
+    api_client.until_code("/readyz?verbose", 200).await;
     println!(
         "a new replica is ready {:.1?} after its start",
         replica.age()
@@ -121,12 +121,12 @@ fn switch(lab: &Lab, port: u16) {
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
-    lost: Arc<Mutex<Vec<(Duration, Came)>>>,
+    lost: Arc<Mutex<Vec<(Duration, Reply)>>>,
     clients: JoinSet<()>,
 }
 
 impl Load {
-    fn start(who: &Way, path: &str) -> Self {
+    fn start(api_client: &ApiClient, path: &str) -> Self {
         let mut load = Self {
             stop: Arc::default(),
             answered: Arc::default(),
@@ -135,16 +135,16 @@ impl Load {
         };
         let begun = Instant::now();
         for _ in 0..CLIENTS {
-            let (who, path) = (who.clone(), path.to_owned());
+            let (api_client, path) = (api_client.clone(), path.to_owned());
             let (stop, answered) = (Arc::clone(&load.stop), Arc::clone(&load.answered));
             let lost = Arc::clone(&load.lost);
             load.clients.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
-                    match who.get(&path).await {
-                        Came::Body(body) if body.contains("\"value\":\"50\"") => {
+                    match api_client.get(&path).await {
+                        Reply::Body(body) if body.contains("\"value\":\"50\"") => {
                             answered.fetch_add(1, Ordering::Relaxed);
                         }
-                        came => lost.lock().unwrap().push((begun.elapsed(), came)),
+                        reply => lost.lock().unwrap().push((begun.elapsed(), reply)),
                     }
                     // All programs of the test share two cores.
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -158,7 +158,7 @@ impl Load {
         self.answered.load(Ordering::Relaxed)
     }
 
-    async fn end(self) -> (u64, Vec<(Duration, Came)>) {
+    async fn end(self) -> (u64, Vec<(Duration, Reply)>) {
         self.stop.store(true, Ordering::Relaxed);
         self.clients.join_all().await;
         let lost = std::mem::take(&mut *self.lost.lock().unwrap());

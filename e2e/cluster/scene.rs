@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::asking::{Came, Way};
+use super::asking::{ApiClient, Reply};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
 use crate::live::scene::{FRESH, milli};
@@ -37,7 +37,7 @@ pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
     /// A client with only the right to read metrics.
-    pub(super) reader: Way,
+    pub(super) reader: ApiClient,
     pods: BTreeSet<String>,
     /// The time since which values are those of the load: means over a window in which the
     /// GPUs were not held yet have to grow first.
@@ -52,14 +52,14 @@ impl Scene {
         lab.deploy(REPLICAS);
         lab.gpus.work(percent);
         let reader = reader(&lab);
-        let admin = Way::of(lab.plane.kubeconfig());
+        let admin = ApiClient::of(lab.plane.kubeconfig());
         let asked = |(name, path): (&'static str, String)| Subject {
             name,
             path,
             every: EVERY,
             judge: some_values,
         };
-        let mut subjects: Vec<(Way, Subject)> = paths()
+        let mut subjects: Vec<(ApiClient, Subject)> = paths()
             .into_iter()
             .map(|question| (reader.clone(), asked(question)))
             .collect();
@@ -116,8 +116,8 @@ impl Scene {
     /// Waits until the server has measured the usual delay of its data. That takes a
     /// minute if a slow machine scrapes irregularly.
     async fn await_ready(&self) {
-        let way = Way::straight(self.lab.port, None);
-        way.until_code("/readyz?verbose", 200).await;
+        let api_client = ApiClient::direct(self.lab.port, None);
+        api_client.until_code("/readyz?verbose", 200).await;
     }
 
     /// Waits until the last answer to each request is good.
@@ -198,7 +198,7 @@ fn paths() -> [(&'static str, String); 3] {
 }
 
 /// A client with only the right to read metrics.
-pub(super) fn reader(lab: &Lab) -> Way {
+pub(super) fn reader(lab: &Lab) -> ApiClient {
     let group = "metrics-readers";
     let rule = json!({
         "apiGroups": ["custom.metrics.k8s.io", "external.metrics.k8s.io"],
@@ -213,17 +213,17 @@ pub(super) fn reader(lab: &Lab) -> Way {
         group,
         &json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}),
     ));
-    Way::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
+    ApiClient::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 
 /// Waits until a path has this value.
-pub(super) async fn await_value(way: &Way, path: &str, value: &str) {
+pub(super) async fn await_value(api_client: &ApiClient, path: &str, value: &str) {
     let wanted = format!("\"value\":\"{value}\"");
-    let has = |came: &Came| match came {
-        Came::Body(body) => body.contains(&wanted).then_some(()),
+    let has = |reply: &Reply| match reply {
+        Reply::Body(body) => body.contains(&wanted).then_some(()),
         _ => None,
     };
-    way.until(path, has).await;
+    api_client.until(path, has).await;
 }
 
 /// Binds a ClusterRole to a subject.

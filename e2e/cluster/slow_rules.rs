@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::asking::{Way, identity, identity_of};
+use super::asking::{ApiClient, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
@@ -72,9 +72,9 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     await_value(&reader, &gpu_metric(), "20").await;
     await_value(&reader, &rule_metric("instance!=1"), "1").await;
     proxy.hold(QUERY);
-    let ways: Vec<Way> = (0..4).map(|_| mallory(&lab)).collect();
-    let asked = [reader, ways[0].clone()].into_iter().zip(GPUS);
-    let trickle = Trickle::start(asked.map(|(way, name)| (way, gpu_subject(name))));
+    let api_clients: Vec<ApiClient> = (0..4).map(|_| mallory(&lab)).collect();
+    let asked = [reader, api_clients[0].clone()].into_iter().zip(GPUS);
+    let trickle = Trickle::start(asked.map(|(api_client, name)| (api_client, gpu_subject(name))));
     let scaler = Autoscaler::start(&lab, 4, &on_pods("gpu_memory_utilization", "50"));
     scaler.await_seen("20");
     let server = lab.server.as_ref().unwrap();
@@ -84,7 +84,7 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     cancel(&lab).await;
     await_holding(&proxy, MOST / 2);
     assert_eq!(proxy.holding(), (MOST / 2, MOST / 2));
-    let flood = Flood::start(&ways);
+    let flood = Flood::start(&api_clients);
     await_holding(&proxy, MOST);
 
     (0..BESIDE).for_each(|place| autoscale_on_rule(&lab, place));
@@ -190,14 +190,17 @@ fn conditions(lab: &Lab, words: &str) -> usize {
 
 /// Cancels requests of one user through kube-apiserver; each has a separate query.
 async fn cancel(lab: &Lab) {
-    let way = Way::of(&lab.plane.user_kubeconfig("eve", Some(GROUP)));
+    let api_client = ApiClient::of(&lab.plane.user_kubeconfig("eve", Some(GROUP)));
     let mut left = 0..CANCELLED;
     while !left.is_empty() {
         let mut requests = JoinSet::new();
         for place in left.by_ref().take(AT_A_TIME) {
-            let (way, path) = (way.clone(), rule_metric(&format!("cancelled!={place}")));
+            let (api_client, path) = (
+                api_client.clone(),
+                rule_metric(&format!("cancelled!={place}")),
+            );
             requests.spawn(async move {
-                let _ = tokio::time::timeout(CANCELLED_AFTER, way.get(&path)).await;
+                let _ = tokio::time::timeout(CANCELLED_AFTER, api_client.get(&path)).await;
             });
         }
         requests.join_all().await;
@@ -206,10 +209,10 @@ async fn cancel(lab: &Lab) {
 
 /// A user's requests directly from a front proxy, so that kube-apiserver's fairness
 /// does not limit them.
-fn mallory(lab: &Lab) -> Way {
+fn mallory(lab: &Lab) -> ApiClient {
     let (certificate, key) = lab.plane.front_proxy_client();
     let proxy = identity((&certificate, &key));
-    Way::proxied(lab.port, proxy, "mallory", GROUP)
+    ApiClient::proxied(lab.port, proxy, "mallory", GROUP)
 }
 
 /// Constant concurrent requests: half of them for the same query, the others each for
@@ -220,17 +223,19 @@ struct Flood {
 }
 
 impl Flood {
-    fn start(ways: &[Way]) -> Self {
+    fn start(api_clients: &[ApiClient]) -> Self {
         let asked: Arc<AtomicUsize> = Arc::default();
         let mut requests = JoinSet::new();
-        for (place, way) in (0..HELD).zip(ways.iter().cycle()) {
-            let (way, asked) = (way.clone(), Arc::clone(&asked));
+        for (place, api_client) in (0..HELD).zip(api_clients.iter().cycle()) {
+            let (api_client, asked) = (api_client.clone(), Arc::clone(&asked));
             requests.spawn(async move {
                 loop {
                     let own = asked.fetch_add(1, Ordering::Relaxed);
                     let query = if place % 2 == 0 { 0 } else { own };
-                    let came = way.get(&rule_metric(&format!("held!={query}"))).await;
-                    assert!(matches!(came.code(), Some(503 | 504)), "{came:?}");
+                    let reply = api_client
+                        .get(&rule_metric(&format!("held!={query}")))
+                        .await;
+                    assert!(matches!(reply.code(), Some(503 | 504)), "{reply:?}");
                     tokio::time::sleep(PAUSE).await;
                 }
             });
@@ -250,7 +255,7 @@ impl Flood {
 
 /// Asserts that the server is ready and counts its refusals.
 async fn assert_unharmed(lab: &Lab) {
-    let admin = Way::straight(lab.port, Some(identity_of(lab.plane.kubeconfig())));
+    let admin = ApiClient::direct(lab.port, Some(identity_of(lab.plane.kubeconfig())));
     let ready = admin.get("/readyz?verbose").await;
     assert_eq!(ready.code(), Some(200), "{ready:?}");
     let metrics = format!("{:?}", admin.get("/metrics").await);

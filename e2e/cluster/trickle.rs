@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::asking::{Came, Way};
+use super::asking::{ApiClient, Reply};
 use super::lab::APISERVICES;
 use crate::kubectl::{Served, read, unix_seconds};
 
@@ -51,16 +51,16 @@ pub(super) struct Trickle {
 }
 
 impl Trickle {
-    pub(super) fn start(subjects: impl IntoIterator<Item = (Way, Subject)>) -> Self {
+    pub(super) fn start(subjects: impl IntoIterator<Item = (ApiClient, Subject)>) -> Self {
         let begun = Instant::now();
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let tasks = subjects.into_iter().map(|(way, subject)| {
+        let tasks = subjects.into_iter().map(|(api_client, subject)| {
             let seen = Arc::clone(&seen);
             tokio::spawn(async move {
                 let mut turns = tokio::time::interval(subject.every);
                 loop {
                     turns.tick().await;
-                    let next = ask(&way, &subject, begun).await;
+                    let next = ask(&api_client, &subject, begun).await;
                     seen.lock().unwrap().push(next);
                 }
             })
@@ -131,13 +131,13 @@ impl Drop for Trickle {
     }
 }
 
-async fn ask(way: &Way, subject: &Subject, begun: Instant) -> Seen {
+async fn ask(api_client: &ApiClient, subject: &Subject, begun: Instant) -> Seen {
     let (at, unix) = (begun.elapsed(), unix_seconds());
-    let came = way.get(&subject.path).await;
-    let trouble = came.trouble();
-    let body = match came {
-        Came::Body(body) => body,
-        Came::Status(..) | Came::Lost(_) => String::new(),
+    let reply = api_client.get(&subject.path).await;
+    let trouble = reply.trouble();
+    let body = match reply {
+        Reply::Body(body) => body,
+        Reply::Status(..) | Reply::Lost(_) => String::new(),
     };
     Seen {
         subject: subject.name,

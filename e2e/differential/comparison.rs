@@ -10,7 +10,7 @@ use gpu_metrics::policy::{Formula, Measure, MetricSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of, takes_formula};
 
 use super::promql::{Dialect, View};
-use super::sayable::{Named, Sayable, some_went};
+use super::promql_scope::{Named, PromqlScope, some_went};
 use super::stage::{AHEAD, LATE, Stage};
 use super::tally::Tally;
 
@@ -262,13 +262,13 @@ impl<'a> Comparison<'a> {
                 true => self.snapshot.cluster_group(),
                 false => object.group,
             };
-            let of = Sayable::new(self.snapshot, &group, asked, self.dialect.fresh_ms);
+            let of = PromqlScope::new(self.snapshot, &group, asked, self.dialect.fresh_ms);
             let Some(of) = of else {
                 continue;
             };
             self.check_window(question, &of);
             let window = (of.last, of.instants);
-            if of.is_beyond || !self.disagreeing(window).await.is_disjoint(&of.devices) {
+            if of.is_not_computable || !self.disagreeing(window).await.is_disjoint(&of.devices) {
                 tally.beyond_promql += usize::from(object.value.is_some());
             } else if object.value.is_some() || of.is_silent {
                 windows.entry(window).or_default().push(object);
@@ -278,7 +278,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Checks a window against docs/numbers.md, "Rules": L is one of the sources'.
-    fn check_window(&self, question: &Question<'_>, of: &Sayable) {
+    fn check_window(&self, question: &Question<'_>, of: &PromqlScope) {
         let step_ms = self.dialect.step_ms;
         let scrape_ms = millis(self.stage.fleet.scenario().scrape.interval);
         let asked_ms = millis(question.window).max(4 * scrape_ms);

@@ -4,7 +4,7 @@
 mod comparison;
 mod explained;
 mod promql;
-mod sayable;
+mod promql_scope;
 mod stage;
 mod tally;
 

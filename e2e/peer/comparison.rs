@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::pair::Came;
+use super::pair::Reply;
 
 /// The differences of two answers: `place: theirs | ours`.
-pub(super) fn differences(theirs: &Came, ours: &Came) -> Vec<String> {
+pub(super) fn differences(theirs: &Reply, ours: &Reply) -> Vec<String> {
     let mut found = Vec::new();
     if theirs.code == 404 && theirs.body.contains("\"paths\":") {
         found.push(format!(
@@ -22,7 +22,7 @@ pub(super) fn differences(theirs: &Came, ours: &Came) -> Vec<String> {
             _ => found.push(format!("body: {:?} | {:?}", theirs.body, ours.body)),
         }
     } else {
-        let told = |came: &Came| format!("{} {}", came.code, excerpt(&came.body));
+        let told = |reply: &Reply| format!("{} {}", reply.code, excerpt(&reply.body));
         found.push(format!("status: {} | {}", told(theirs), told(ours)));
     }
     found

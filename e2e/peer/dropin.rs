@@ -322,8 +322,8 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
     ours.await_answer(&of_node, |said| said.contains(r#""value":"2""#))
         .await;
     let of_deployment = path.replace("pods/*", "deployments.apps/infer");
-    let came = ours.ask(&Method::GET, &of_deployment).await;
-    assert_eq!(came.code, 404, "{}", came.body);
+    let reply = ours.ask(&Method::GET, &of_deployment).await;
+    assert_eq!(reply.code, 404, "{}", reply.body);
     assert_quiet(&mut ours).await;
     assert_eq!(rules_for(&ours.log(), "replicasets"), 1, "{}", ours.log());
     follow(&plane, "rollout undo");

@@ -43,7 +43,7 @@ pub(super) const DOCUMENTS: &[&str] = &[
 
 /// The result of a request: the status and the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Came {
+pub(super) struct Reply {
     pub(super) code: u16,
     pub(super) body: String,
 }
@@ -184,11 +184,11 @@ fn last_words(log: &str) -> String {
 }
 
 impl Side {
-    pub(super) async fn ask(&self, method: &Method, path: &str) -> Came {
+    pub(super) async fn ask(&self, method: &Method, path: &str) -> Reply {
         let url = format!("https://127.0.0.1:{}{path}", self.port);
         let request = self.client.request(method.clone(), url);
         match request.send().await {
-            Ok(answer) => Came {
+            Ok(answer) => Reply {
                 code: answer.status().as_u16(),
                 body: answer.text().await.unwrap(),
             },
@@ -200,11 +200,11 @@ impl Side {
     pub(super) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         let begun = Instant::now();
         loop {
-            let came = self.ask(&Method::GET, path).await;
-            if came.code == 200 && wanted(&came.body) {
+            let reply = self.ask(&Method::GET, path).await;
+            if reply.code == 200 && wanted(&reply.body) {
                 return;
             }
-            assert!(begun.elapsed() < START, "{path}: {came:?}\n{}", self.log());
+            assert!(begun.elapsed() < START, "{path}: {reply:?}\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -232,8 +232,8 @@ impl Side {
 
     /// The names that discovery lists for a group's version.
     pub(super) async fn listed(&self, document: &str) -> Vec<(String, bool)> {
-        let came = self.ask(&Method::GET, document).await;
-        let document: Value = serde_json::from_str(&came.body).unwrap_or_default();
+        let reply = self.ask(&Method::GET, document).await;
+        let document: Value = serde_json::from_str(&reply.body).unwrap_or_default();
         let resources = document["resources"]
             .as_array()
             .cloned()

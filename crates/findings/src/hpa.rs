@@ -103,7 +103,7 @@ pub fn check(hpa: &Hpa, served: Option<&ServedMetrics>, minor: Option<u32>) -> V
         found.extend(target(&object, metric, flags.tolerances(hpa).up));
         found.extend(window(&object, metric, hpa));
     }
-    found.extend(never_wakes(&object, hpa, &asked, flags));
+    found.extend(never_scales_up_from_zero(&object, hpa, &asked, flags));
     found.extend(several(&object, hpa));
     found.extend(scale_target(&object, hpa));
     // A missing value that another finding explains is not reported.
@@ -269,7 +269,7 @@ pub fn too_long(hpa: &Hpa, longest: Option<Duration>) -> Vec<Finding> {
     found.collect()
 }
 
-fn never_wakes(
+fn never_scales_up_from_zero(
     object: &str,
     hpa: &Hpa,
     asked: &[&Metric],

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Situation;
 use super::pods::{Groups, PodMetric, ResourceRequests, group};
 use super::printed::counted;
-use super::ratio::{Milli, Tolerances, Verdict, four_decimals};
+use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals};
 
 /// The sum of the pods' values, compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -30,7 +30,7 @@ pub(crate) struct Mean {
 /// The substitute for missing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Filling {
+enum Substitute {
     /// Scaling down: as if each pod were exactly at the target.
     Target,
     /// Scaling down: this percent of the pod's request.
@@ -44,9 +44,9 @@ enum Filling {
 /// The second mean, with missing and unready pods.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Filled {
+pub(crate) struct SubstitutedMean {
     missing: usize,
-    missing_as: Filling,
+    missing_as: Substitute,
     unready_as_zero: usize,
     mean: Mean,
 }
@@ -58,10 +58,10 @@ pub(crate) struct PodsStep {
     /// The mean of the pods that answered, which kubectl shows.
     pub(crate) mean: Mean,
     /// Set when a pod was missing, or unready while scaling up.
-    pub(crate) filled: Option<Filled>,
+    pub(crate) filled: Option<SubstitutedMean>,
     /// The number of pods by which the ratio is multiplied.
     multiplied: usize,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: ReplicaDecision,
     pub(crate) replicas: i32,
 }
 
@@ -105,14 +105,14 @@ impl Measure<'_> {
     }
 
     /// The substitute for a missing pod while scaling down.
-    fn careful(self, pod: &str) -> (Filling, i64) {
+    fn conservative(self, pod: &str) -> (Substitute, i64) {
         let Some(requests) = self.requests else {
-            return (Filling::Target, self.target);
+            return (Substitute::Target, self.target);
         };
         let percent = self.target.max(100);
         let request = requests.get(pod).copied().unwrap_or(0);
         let value = request.wrapping_mul(percent) / 100;
-        (Filling::Requested(percent), value)
+        (Substitute::Requested(percent), value)
     }
 }
 
@@ -160,26 +160,26 @@ impl PodsStep {
         let with_unready = !groups.unready.is_empty() && ratio > 1.0;
         let (mut filled, mut second, mut multiplied) = (None, ratio, groups.ready.len());
         if with_unready || !groups.missing.is_empty() {
-            let missing_as = fill(&mut values, &groups, measure, ratio);
+            let missing_as = substitute(&mut values, &groups, measure, ratio);
             let unready = groups.unready.iter().filter(|_| with_unready);
             values.extend(unready.clone().map(|left| (left.pod.clone(), 0)));
             let mean = measure.of(&values).ok_or_else(nothing)?;
             (second, multiplied) = (mean.ratio, values.len());
-            filled = Some(Filled {
+            filled = Some(SubstitutedMean {
                 missing: groups.missing.len(),
                 missing_as,
                 unready_as_zero: unready.count(),
                 mean,
             });
         }
-        let (scaled, computed) = Verdict::scaled(second * multiplied as f64);
+        let (scaled, computed) = ReplicaDecision::scaled(second * multiplied as f64);
         let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
         let is_against =
             (second < 1.0 && computed > current) || (second > 1.0 && computed < current);
         let (verdict, replicas) = match filled {
-            _ if tolerances.hold(second) => (Verdict::WithinTolerance, current),
-            Some(_) if turns => (Verdict::DirectionChanged, current),
-            Some(_) if is_against => (Verdict::RoundedAgainst { computed }, current),
+            _ if tolerances.hold(second) => (ReplicaDecision::WithinTolerance, current),
+            Some(_) if turns => (ReplicaDecision::DirectionChanged, current),
+            Some(_) if is_against => (ReplicaDecision::RoundedAgainst { computed }, current),
             _ => (scaled, computed),
         };
         Ok(Self {
@@ -194,20 +194,25 @@ impl PodsStep {
 }
 
 /// Substitutes a conservative value for each missing one.
-fn fill(values: &mut Values, groups: &Groups, measure: Measure<'_>, ratio: f64) -> Filling {
-    let mut filling = Filling::Nothing;
+fn substitute(
+    values: &mut Values,
+    groups: &Groups,
+    measure: Measure<'_>,
+    ratio: f64,
+) -> Substitute {
+    let mut counted_as = Substitute::Nothing;
     for left in &groups.missing {
         let (as_what, value) = if ratio < 1.0 {
-            measure.careful(&left.pod)
+            measure.conservative(&left.pod)
         } else if ratio > 1.0 {
-            (Filling::Zero, 0)
+            (Substitute::Zero, 0)
         } else {
             break;
         };
-        filling = as_what;
+        counted_as = as_what;
         values.insert(left.pod.clone(), value);
     }
-    filling
+    counted_as
 }
 
 impl fmt::Display for Mean {
@@ -224,19 +229,19 @@ impl fmt::Display for Mean {
     }
 }
 
-impl fmt::Display for Filled {
+impl fmt::Display for SubstitutedMean {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.missing;
         match self.missing_as {
-            Filling::Target => write!(f, "{missing} missing count as exactly the target: ")?,
-            Filling::Requested(percent) => {
+            Substitute::Target => write!(f, "{missing} missing count as exactly the target: ")?,
+            Substitute::Requested(percent) => {
                 write!(
                     f,
                     "{missing} missing count as {percent} % of their requests: "
                 )?;
             }
-            Filling::Zero => write!(f, "{missing} missing count as 0: ")?,
-            Filling::Nothing => {}
+            Substitute::Zero => write!(f, "{missing} missing count as 0: ")?,
+            Substitute::Nothing => {}
         }
         if self.unready_as_zero > 0 {
             write!(f, "{} not ready count as 0: ", self.unready_as_zero)?;

@@ -78,18 +78,18 @@ pub(crate) struct Groups {
     /// Pods that count, with their values.
     pub(crate) ready: Vec<String>,
     /// Pods whose values do not count yet; they count as 0 when the replicas are to grow.
-    pub(crate) unready: Vec<Left>,
+    pub(crate) unready: Vec<UncountedPod>,
     /// Pods without a value, which a conservative one replaces.
-    pub(crate) missing: Vec<Left>,
+    pub(crate) missing: Vec<UncountedPod>,
     /// Pods that are not counted; their values are ignored.
-    pub(crate) ignored: Vec<Left>,
+    pub(crate) ignored: Vec<UncountedPod>,
     /// Pods that have values but are not selected. Their values count, except in a
     /// utilization, because their requests are unknown.
     strangers: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Left {
+pub(crate) struct UncountedPod {
     pub(crate) pod: String,
     why: &'static str,
 }
@@ -168,7 +168,7 @@ pub(crate) fn group(
 ) -> Groups {
     let mut groups = Groups::default();
     for pod in pods {
-        let left = |why| Left {
+        let left = |why| UncountedPod {
             pod: pod.name.clone(),
             why,
         };

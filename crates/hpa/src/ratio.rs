@@ -85,7 +85,7 @@ pub(crate) fn to_i64(value: f64) -> i64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-pub(crate) enum Verdict {
+pub(crate) enum ReplicaDecision {
     /// Within tolerance of the target: replicas stay.
     WithinTolerance,
     /// With substitutes for the missing pods, the ratio changes direction: replicas stay.
@@ -96,7 +96,7 @@ pub(crate) enum Verdict {
     Scaled { exact: f64 },
 }
 
-impl Verdict {
+impl ReplicaDecision {
     /// The ratio rounded up, and the result.
     pub(super) fn scaled(exact: f64) -> (Self, i32) {
         (Self::Scaled { exact }, to_i32(exact.ceil()))

@@ -3,7 +3,7 @@
 use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
 use super::stabilise::{PastReplicas, Stabilised};
-use super::trace::{Hold, HpaCondition, Proposal, SCALED_TO_ZERO, Shortcut, Trace};
+use super::trace::{HpaCondition, Proposal, SCALED_TO_ZERO, ScalingLimit, Shortcut, Trace};
 use super::{Selection, Situation, TargetScale};
 
 pub(super) fn sync(situation: &Situation<'_>) -> Trace {
@@ -15,7 +15,7 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
                 format!("the HPA controller was unable to get the target's current scale: {text}");
             trace.set("AbleToScale", false, "FailedGetScale", message);
             trace.error = Some(text.to_owned());
-            trace.held_by.push(Hold::NoScale);
+            trace.held_by.push(ScalingLimit::NoScale);
             return trace;
         }
     };
@@ -23,14 +23,14 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
     let message = "the HPA controller was able to get the target's current scale";
     trace.set("AbleToScale", true, "SucceededGetScale", message);
     let (current, hpa) = (scale.spec_replicas, situation.hpa);
-    if current == 0 && !wakes(situation) {
+    if current == 0 && !scales_up_from_zero(situation) {
         let message = "scaling is disabled since the replica count of the target is zero";
         trace.set("ScalingActive", false, "ScalingDisabled", message);
         trace.shortcut = Some(match hpa.min {
             0 => Shortcut::ZeroByOthers,
             _ => Shortcut::Disabled,
         });
-        trace.held_by.push(Hold::Disabled);
+        trace.held_by.push(ScalingLimit::Disabled);
         trace.desired = Some(0);
     } else if current > hpa.max {
         trace.shortcut = Some(Shortcut::AboveMaximum);
@@ -40,7 +40,7 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
         trace.rescaled(hpa.min, "Current number of replicas below Spec.MinReplicas");
     } else if let Some(text) = trace.unselectable(situation) {
         trace.error = Some(text);
-        trace.held_by.push(Hold::Selector);
+        trace.held_by.push(ScalingLimit::Selector);
     } else if let Some((proposed, name)) = trace.propose(scale, situation) {
         trace.normalize(current, proposed, &name, situation);
     }
@@ -49,7 +49,7 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
 }
 
 /// Whether metrics are read while the target has no replicas.
-fn wakes(situation: &Situation<'_>) -> bool {
+fn scales_up_from_zero(situation: &Situation<'_>) -> bool {
     let hpa = situation.hpa;
     if !situation.flags.records_zero() {
         return hpa.min == 0;
@@ -167,7 +167,7 @@ impl Trace {
             ));
             if some >= all || replicas < scale.spec_replicas {
                 self.set("ScalingActive", false, first.reason, &*first.message);
-                self.held_by.push(Hold::FailedMetrics);
+                self.held_by.push(ScalingLimit::FailedMetrics);
                 return None;
             }
         }
@@ -230,13 +230,13 @@ impl Trace {
             limited.message,
         );
         if stabilised.replicas != stabilised.proposed {
-            self.held_by.push(Hold::Stabilisation);
+            self.held_by.push(ScalingLimit::Stabilisation);
         }
         if limited.is_limited() {
             self.held_by.push(match limited.reason {
-                "TooManyReplicas" => Hold::Maximum,
-                "TooFewReplicas" => Hold::Minimum,
-                _ => Hold::Rate,
+                "TooManyReplicas" => ScalingLimit::Maximum,
+                "TooFewReplicas" => ScalingLimit::Minimum,
+                _ => ScalingLimit::Rate,
             });
         }
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::NO_PODS;
 use super::printed::counted;
-use super::ratio::{Milli, Tolerances, Verdict, four_decimals, to_i32, to_i64};
+use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals, to_i32, to_i64};
 use super::{ScaledPod, TargetScale};
 
 /// A value of an object, or a sum of external values, compared with the target.
@@ -24,7 +24,7 @@ pub(crate) struct TotalStep {
     ready: Option<usize>,
     /// The value that kubectl shows: the value, or the value for each replica.
     pub(crate) shown: Milli,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: ReplicaDecision,
     pub(crate) replicas: i32,
 }
 
@@ -50,18 +50,22 @@ impl TotalStep {
             replicas,
         };
         if scale.spec_replicas == 0 {
-            let (verdict, replicas) = Verdict::scaled(ratio);
+            let (verdict, replicas) = ReplicaDecision::scaled(ratio);
             return Ok(step(None, verdict, replicas));
         }
         if tolerances.hold(ratio) {
-            return Ok(step(None, Verdict::WithinTolerance, scale.spec_replicas));
+            return Ok(step(
+                None,
+                ReplicaDecision::WithinTolerance,
+                scale.spec_replicas,
+            ));
         }
         if pods.is_empty() {
             return Err(format!("unable to calculate ready pods: {NO_PODS}"));
         }
         let ready = pods.iter().filter(|pod| pod.is_running_and_ready()).count();
         let exact = ratio * ready as f64;
-        let (verdict, _) = Verdict::scaled(exact);
+        let (verdict, _) = ReplicaDecision::scaled(exact);
         Ok(step(Some(ready), verdict, capped(exact)))
     }
 
@@ -78,8 +82,8 @@ impl TotalStep {
         let (total, target) = (value as f64, target.0 as f64);
         let ratio = total / (target * f64::from(replicas));
         let exact = total / target;
-        let (verdict, proposed) = match Verdict::scaled(exact) {
-            _ if tolerances.hold(ratio) => (Verdict::WithinTolerance, replicas),
+        let (verdict, proposed) = match ReplicaDecision::scaled(exact) {
+            _ if tolerances.hold(ratio) => (ReplicaDecision::WithinTolerance, replicas),
             (verdict, _) if guarded => (verdict, capped(exact)),
             scaled => scaled,
         };

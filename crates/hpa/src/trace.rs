@@ -39,7 +39,7 @@ pub struct Trace {
     /// The failure that the controller reports, whether it scaled or not.
     pub(crate) error: Option<String>,
     /// What keeps replicas from the metrics' proposal.
-    pub(crate) held_by: Vec<Hold>,
+    pub(crate) held_by: Vec<ScalingLimit>,
 }
 
 /// Why metrics were not read.
@@ -67,7 +67,7 @@ pub(crate) struct Proposal {
 /// A limit between the proposal and the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Hold {
+pub(crate) enum ScalingLimit {
     NoScale,
     Selector,
     Disabled,
@@ -157,7 +157,7 @@ impl Trace {
                 counted(proposal.replicas, "replica")
             ));
         }
-        if self.held_by.contains(&Hold::FailedMetrics) {
+        if self.held_by.contains(&ScalingLimit::FailedMetrics) {
             let usable = |metric: &MetricTrace| matches!(metric.outcome, MetricOutcome::Asks(_));
             let why = if self.metrics.iter().any(usable) {
                 "a metric that fails forbids scaling down: nothing is changed"

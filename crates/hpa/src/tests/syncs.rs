@@ -3,7 +3,7 @@
 
 use super::super::behavior::Behavior;
 use super::super::metric::{MetricOutcome, MetricStep};
-use super::super::trace::{Hold, Shortcut};
+use super::super::trace::{ScalingLimit, Shortcut};
 use super::{
     Case, History, MetricsAnswer, NOW, ScaledPodPhase, Selection, TargetScale, ago, cells,
     condition, past, policies,
@@ -81,12 +81,12 @@ fn rules_of_behavior_take_the_place_of_the_built_in_limits() {
     let trace = case.sync();
     assert_eq!(trace.desired, Some(24));
     assert_eq!(condition(&trace, "ScalingLimited"), (true, "ScaleUpLimit"));
-    assert_eq!(trace.held_by, [Hold::Rate]);
+    assert_eq!(trace.held_by, [ScalingLimit::Rate]);
 
     case.hpa.max = 20;
     let trace = case.sync();
     assert_eq!(trace.desired, Some(20));
-    assert_eq!(trace.held_by, [Hold::Maximum]);
+    assert_eq!(trace.held_by, [ScalingLimit::Maximum]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn each_unusable_selector_has_its_condition() {
         assert_eq!(trace.desired, None);
         assert_eq!(condition(&trace, "ScalingActive"), (false, reason));
         assert_eq!(trace.conditions[1].message, message);
-        assert_eq!(trace.held_by, [Hold::Selector]);
+        assert_eq!(trace.held_by, [ScalingLimit::Selector]);
     }
 }
 
@@ -199,7 +199,7 @@ fn a_failed_metric_has_the_messages_of_the_controller() {
             trace.error.clone().unwrap(),
             format!("invalid metrics (1 invalid out of 1), first error is: {error}: {message}")
         );
-        assert_eq!(trace.held_by, [Hold::FailedMetrics]);
+        assert_eq!(trace.held_by, [ScalingLimit::FailedMetrics]);
         let last = trace.sentences().pop();
         assert_eq!(
             last.as_deref(),

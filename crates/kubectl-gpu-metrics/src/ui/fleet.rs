@@ -20,7 +20,7 @@ pub(super) async fn nodes(ask: &Ask) -> Result<Found, Failure> {
 
 /// The state of a GPU, as its square shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
+enum GpuState {
     Active,
     Idle,
     Held,
@@ -28,7 +28,7 @@ enum Does {
     Unknown,
 }
 
-impl Does {
+impl GpuState {
     /// Each with its class, its letter and its name.
     const ALL: [(Self, &str, &str, &str); 5] = [
         (Self::Active, "active", "A", "held and active"),
@@ -49,9 +49,9 @@ impl Does {
     }
 }
 
-/// The number of GPUs in each of the states of [`Does::ALL`].
+/// The number of GPUs in each of the states of [`GpuState::ALL`].
 fn counts(gpus: &[&Gpu]) -> [usize; 5] {
-    Does::ALL.map(|(does, ..)| gpus.iter().filter(|gpu| Does::of(gpu) == does).count())
+    GpuState::ALL.map(|(does, ..)| gpus.iter().filter(|gpu| GpuState::of(gpu) == does).count())
 }
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
@@ -155,14 +155,14 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
         @if !cells.is_empty() {
             (table("Nodes: means over the window, GPUs at the newest instant", &headings, &cells))
             ul.legend {
-                @for (does, _, _, words) in Does::ALL { li { (square(does)) " " (words) } }
+                @for (does, _, _, words) in GpuState::ALL { li { (square(does)) " " (words) } }
             }
         }
     }
 }
 
-fn square(of: Does) -> Markup {
-    let shown = Does::ALL.iter().find(|(does, ..)| *does == of);
+fn square(of: GpuState) -> Markup {
+    let shown = GpuState::ALL.iter().find(|(does, ..)| *does == of);
     html! {
         @if let Some((_, class, letter, _)) = shown {
             span class={ "gpu " (class) } aria-hidden="true" { (letter) }
@@ -174,7 +174,7 @@ fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
     cells[0] = name(&row.name, &why("nodes", "", &row.name));
-    let words = Does::ALL
+    let words = GpuState::ALL
         .iter()
         .zip(counts(gpus))
         .filter(|(_, count)| *count > 0);
@@ -183,7 +183,7 @@ fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let squares = html! {
         td {
             @if gpus.is_empty() { "–" } @else {
-                span.gpus role="img" aria-label=(words) { @for gpu in gpus { (square(Does::of(gpu))) } }
+                span.gpus role="img" aria-label=(words) { @for gpu in gpus { (square(GpuState::of(gpu))) } }
             }
         }
     };

@@ -34,7 +34,7 @@ pub(super) struct Guard {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Admission {
     Pass,
     /// The request has a token in its address, and is redirected to the address without
     /// it. The value is the cookie to set, if the browser has none.
@@ -64,20 +64,20 @@ impl Guard {
         format!("http://{}/?token={token}", self.host)
     }
 
-    pub(super) fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Verdict {
+    pub(super) fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Admission {
         let only = |name: HeaderName| only(headers, name);
         let origin = format!("http://{}", self.host);
         let is_ours = only(HOST) == (Some(self.host.as_bytes()), false)
             && [(None, false), (Some(origin.as_bytes()), false)].contains(&only(ORIGIN));
         if !is_ours || is_of_other_site(headers) {
-            return Verdict::Foreign;
+            return Admission::Foreign;
         }
         let query = Query::of(uri);
         match (query.get("token"), self.is_known(headers)) {
-            (None, true) => Verdict::Pass,
-            (None, false) => Verdict::Unknown,
+            (None, true) => Admission::Pass,
+            (None, false) => Admission::Unknown,
             // A used link still opens the page in the browser that used it.
-            (Some(_), true) => Verdict::Enter(None),
+            (Some(_), true) => Admission::Enter(None),
             (Some(token), false) => self.exchange(token),
         }
     }
@@ -93,17 +93,17 @@ impl Guard {
         values.any(|it| is_same(it, &self.session))
     }
 
-    fn exchange(&self, token: &str) -> Verdict {
+    fn exchange(&self, token: &str) -> Admission {
         let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         match known.as_deref() {
             Some(good) if is_same(token.as_bytes(), good) => {
                 *known = None;
                 let (name, session) = (&self.cookie, &self.session);
-                Verdict::Enter(Some(format!(
+                Admission::Enter(Some(format!(
                     "{name}={session}; HttpOnly; SameSite=Strict; Path=/"
                 )))
             }
-            _ => Verdict::Unknown,
+            _ => Admission::Unknown,
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         headers
     }
 
-    fn judged(guard: &Guard, path: &str, lines: &[(&'static str, &str)]) -> Verdict {
+    fn judged(guard: &Guard, path: &str, lines: &[(&'static str, &str)]) -> Admission {
         guard.judge(&path.parse().unwrap(), &headers(lines))
     }
 
@@ -176,19 +176,19 @@ mod tests {
         let path = url.strip_prefix("http://127.0.0.1:4040").unwrap();
         let wrong = "/?token=0123456789abcdef";
         let with = |path: &str, cookie: &str| judged(&guard, path, &[host, ("cookie", cookie)]);
-        assert_eq!(judged(&guard, wrong, &[host]), Verdict::Unknown);
-        let Verdict::Enter(Some(cookie)) = judged(&guard, path, &[host]) else {
+        assert_eq!(judged(&guard, wrong, &[host]), Admission::Unknown);
+        let Admission::Enter(Some(cookie)) = judged(&guard, path, &[host]) else {
             panic!("the token was refused");
         };
         assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/"));
-        assert_eq!(judged(&guard, path, &[host]), Verdict::Unknown);
-        assert_eq!(judged(&guard, "/?token=", &[host]), Verdict::Unknown);
+        assert_eq!(judged(&guard, path, &[host]), Admission::Unknown);
+        assert_eq!(judged(&guard, "/?token=", &[host]), Admission::Unknown);
         let (session, _) = cookie.split_once(';').unwrap();
         for path in [path, wrong] {
-            assert_eq!(with(path, session), Verdict::Enter(None));
+            assert_eq!(with(path, session), Admission::Enter(None));
         }
         for line in [session, &format!("a=b; {session}; c=d")] {
-            assert_eq!(with("/", line), Verdict::Pass);
+            assert_eq!(with("/", line), Admission::Pass);
         }
         for line in [
             "",
@@ -197,7 +197,7 @@ mod tests {
             &format!("x{session}"),
             &session[..session.len() - 1],
         ] {
-            assert_eq!(with("/", line), Verdict::Unknown);
+            assert_eq!(with("/", line), Admission::Unknown);
         }
         assert_ne!(Guard::new(String::new()).unwrap().session, guard.session);
     }
@@ -241,10 +241,10 @@ mod tests {
             judged(&guard, "/", &all)
         };
         let host = ("host", HOST_OF_TESTS);
-        assert_eq!(with(&[host]), Verdict::Pass);
+        assert_eq!(with(&[host]), Admission::Pass);
         assert_eq!(
             with(&[host, ("origin", "http://127.0.0.1:4040")]),
-            Verdict::Pass
+            Admission::Pass
         );
         for lines in [
             &[][..],
@@ -261,12 +261,12 @@ mod tests {
             &[host, ("sec-fetch-site", "cross-site")],
             &[host, ("sec-fetch-site", "same-site")],
         ] {
-            assert_eq!(with(lines), Verdict::Foreign, "{lines:?}");
+            assert_eq!(with(lines), Admission::Foreign, "{lines:?}");
         }
         let url = guard.url();
         let (_, path) = url.split_once(HOST_OF_TESTS).unwrap();
         let foreign = [("host", "evil.example:4040")];
-        assert_eq!(judged(&guard, path, &foreign), Verdict::Foreign);
+        assert_eq!(judged(&guard, path, &foreign), Admission::Foreign);
         assert_eq!(guard.url(), url, "a foreign request used the token up");
     }
 }

@@ -33,11 +33,11 @@ const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCA
 enum State {
     Stuck,
     /// It wants more replicas than its maximum.
-    Pinned,
+    AtMaximum,
     /// Some of its replicas have no pod with a value.
     Missing,
-    Unsaid,
-    Well,
+    NoCondition,
+    Healthy,
 }
 
 impl State {
@@ -68,19 +68,19 @@ impl State {
         let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
         let (state, words) = match (limited.as_deref(), short) {
             _ if hpa.conditions.is_empty() => {
-                (Self::Unsaid, "the controller has set no condition yet")
+                (Self::NoCondition, "the controller has set no condition yet")
             }
             (Some("TooManyReplicas"), _) => {
                 let words = format!("wants more than its maximum of {}", hpa.max);
-                return (Self::Pinned, words);
+                return (Self::AtMaximum, words);
             }
             (_, Some((there, replicas))) => {
                 let words = format!("{there} of {replicas} pods have a value");
                 return (Self::Missing, words);
             }
-            (Some("TooFewReplicas"), _) => (Self::Well, "at its minimum"),
-            (Some(_), _) => (Self::Well, "scales as fast as its policies allow"),
-            (None, _) => (Self::Well, "able to scale"),
+            (Some("TooFewReplicas"), _) => (Self::Healthy, "at its minimum"),
+            (Some(_), _) => (Self::Healthy, "scales as fast as its policies allow"),
+            (None, _) => (Self::Healthy, "able to scale"),
         };
         (state, words.to_owned())
     }
@@ -104,7 +104,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         }));
     }
     all.sort_by_key(|((state, _), namespace, _, hpa)| (*state, *namespace, &*hpa.name));
-    let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Well;
+    let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Healthy;
     let unwell = all.iter().filter(is_unwell).count();
     let whose = match &ask.namespace {
         Some(namespace) => format!("namespace {namespace}"),
@@ -175,7 +175,7 @@ fn row(((state, words), namespace, of, hpa): &Shown<'_>) -> Vec<Markup> {
         others => format!("{metric} +{others}"),
     };
     let (class, mark) = match state {
-        State::Well => ("words well", "✓"),
+        State::Healthy => ("words well", "✓"),
         _ => ("words unwell", "×"),
     };
     vec![
@@ -274,7 +274,7 @@ mod tests {
             (state(&[], None), "the controller has set no condition yet"),
         ];
         for ((state, told), words) in &unwell {
-            assert_ne!(*state, State::Well, "{words}");
+            assert_ne!(*state, State::Healthy, "{words}");
             assert_eq!(told, words);
         }
         for ((state, told), words) in [
@@ -285,8 +285,8 @@ mod tests {
                 "at its minimum",
             ),
         ] {
-            assert!(unwell.iter().all(|((it, _), _)| *it < State::Well));
-            assert_eq!((state, told.as_str()), (State::Well, words));
+            assert!(unwell.iter().all(|((it, _), _)| *it < State::Healthy));
+            assert_eq!((state, told.as_str()), (State::Healthy, words));
         }
     }
 }

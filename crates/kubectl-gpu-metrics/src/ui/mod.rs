@@ -45,7 +45,7 @@ use super::signals::Signals;
 use super::top::What;
 use super::wrap::print;
 use super::{Failure, number};
-use guard::{Guard, Verdict};
+use guard::{Admission, Guard};
 use query::{Query, link};
 
 /// The most concurrent connections: enough for two browsers.
@@ -177,13 +177,13 @@ async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) 
         return (StatusCode::UNAUTHORIZED, LOCKED).into_response();
     }
     match guard.judge(request.uri(), request.headers()) {
-        Verdict::Pass => next.run(request).await,
-        Verdict::Enter(cookie) => {
+        Admission::Pass => next.run(request).await,
+        Admission::Enter(cookie) => {
             let cookie = cookie.map(|it| [(SET_COOKIE, it)]);
             (cookie, Redirect::to("./")).into_response()
         }
-        Verdict::Foreign => (StatusCode::FORBIDDEN, FOREIGN).into_response(),
-        Verdict::Unknown => (StatusCode::UNAUTHORIZED, LOCKED).into_response(),
+        Admission::Foreign => (StatusCode::FORBIDDEN, FOREIGN).into_response(),
+        Admission::Unknown => (StatusCode::UNAUTHORIZED, LOCKED).into_response(),
     }
 }
 

@@ -14,7 +14,7 @@ use gpu_metrics::snapshot::Snapshot;
 pub(super) type Named = (String, String);
 
 /// The facts about a group that decide whether a query can compute its number.
-pub(super) struct Sayable {
+pub(super) struct PromqlScope {
     /// The last instant of its window, as a number on the grid.
     pub(super) last: i64,
     pub(super) instants: i64,
@@ -24,10 +24,10 @@ pub(super) struct Sayable {
     /// Whether no device has a reading in the window.
     pub(super) is_silent: bool,
     /// Whether no query can compute its number.
-    pub(super) is_beyond: bool,
+    pub(super) is_not_computable: bool,
 }
 
-impl Sayable {
+impl PromqlScope {
     /// `None` if the group's targets have no samples. `fresh_ms` is the F of the query.
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -51,7 +51,7 @@ impl Sayable {
             window_ms: reasons.span.window_ms,
             devices: rows().map(named).collect(),
             is_silent: reasons.instants.iter().all(|it| it.answering == 0),
-            is_beyond: misses(&metric.measure, &reasons)
+            is_not_computable: misses(&metric.measure, &reasons)
                 || is_in_parts(&metric.measure, &reasons)
                 || reasons.devices.iter().any(|it| it.fresh_ms != fresh_ms)
                 || rows().any(|row| is_replaced(snapshot, row))
