@@ -81,7 +81,8 @@ pub enum ActivityCondition {
 /// Which devices count as active.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Activity {
-    /// For each metric, its own value is above 0. For the counts, memory utilisation.
+    /// For a utilisation or a single signal, the metric's own value is above 0. For
+    /// memory, power and counts, the memory utilisation is.
     #[default]
     OwnValueAboveZero,
     /// At least one condition holds.
@@ -198,7 +199,7 @@ pub struct Policy {
     /// The least share of a group's expected devices that must answer for a sum or a
     /// count, both by number and by their last values.
     pub min_devices: f64,
-    /// The least F, for which a reading is valid.
+    /// The least F: how long a reading is valid.
     pub freshness: Duration,
     /// The scrape interval S.
     pub scrape_interval: Option<Duration>,
