@@ -43,8 +43,7 @@ pub struct ExternalMetrics {
 }
 
 impl ExternalMetrics {
-    /// The external metrics of these configured metrics. An empty list means that GPU
-    /// metrics are off.
+    /// The external metrics of these metrics. An empty list means that GPU metrics are off.
     #[must_use]
     pub fn new(metrics: Arc<[MetricSpec]>) -> Self {
         let mean = |(name, value): (&str, DeviceValue)| MetricSpec {

@@ -57,8 +57,7 @@ impl Frame {
         }
     }
 
-    /// Whether the query of a signal was ever answered. Until then it is unknown which
-    /// devices have the signal.
+    /// Whether the query of a signal was ever answered; if not, any device may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {
         self.answered.get(signal.index()).copied().unwrap_or(true)

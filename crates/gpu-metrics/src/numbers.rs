@@ -14,8 +14,7 @@ const UNITS: [f64; 2] = [1e3, 1e6];
 pub(super) enum Numbers {
     /// Whole numbers from 0 to 254. `u8::MAX` stands for NaN.
     Small(Vec<u8>),
-    /// Fixed-point numbers: each is the value times the second field. `u32::MAX` stands
-    /// for NaN.
+    /// Fixed-point numbers: the value times the second field. `u32::MAX` stands for NaN.
     Fixed(Vec<u32>, f64),
     /// Any numbers.
     Exact(Vec<f64>),
@@ -142,8 +141,7 @@ fn fixed(value: f64, parts: f64) -> Option<u32> {
     is_same(of_fixed(number, parts), value).then_some(number)
 }
 
-/// A division is rounded to the nearest number, as parsing of decimal text is, so both
-/// give the same number.
+/// The quotient is rounded to the nearest number, as the parser of decimal text does.
 #[inline]
 fn of_fixed(number: u32, parts: f64) -> f64 {
     match number {

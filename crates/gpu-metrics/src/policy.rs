@@ -81,8 +81,7 @@ pub enum ActivityCondition {
 /// Which devices count as active.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Activity {
-    /// For a utilisation or a single signal, the metric's own value is above 0. For
-    /// memory, power and counts, the memory utilisation is.
+    /// The metric's own value is above 0; for memory, power and counts, memory utilisation is.
     #[default]
     OwnValueAboveZero,
     /// At least one condition holds.

@@ -27,8 +27,7 @@ enum Kind {
     Bool,
     List,
     Map,
-    /// A key that a map may lack, or one of several types. It may be the output of an
-    /// action or a condition, but not an argument of `print`.
+    /// A key that a map may lack, or one of several types: only for output or conditions.
     Unknown,
 }
 

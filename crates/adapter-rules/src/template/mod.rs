@@ -101,8 +101,7 @@ fn unread(text: &str, error: gotmpl::TemplateError) -> TemplateError {
     }
 }
 
-/// The function `index`: for a missing key of a map it returns the empty string, which is
-/// the zero value of the map in Go.
+/// `index`: for a missing key of a map it returns the empty string, the zero value in Go.
 fn index(arguments: &[Value]) -> gotmpl::Result<Value> {
     let [value, key] = arguments else {
         let message = "index takes a value and a key".to_owned();

@@ -159,8 +159,7 @@ impl Evaluator<'_> {
         !replaced && newest.is_some_and(left_out)
     }
 
-    /// When the readings of a row's target last changed, if the target is frozen; otherwise
-    /// the time of the row's newest sample.
+    /// Since when a row's target is frozen; otherwise the time of the row's newest sample.
     fn last_alive(&self, facts: &RowFacts) -> Option<Timestamp> {
         let frozen = self.target(facts).and_then(|target| target.frozen_since);
         frozen.or_else(|| self.frame.heard(facts.id).map(|heard| heard.newest))

@@ -77,8 +77,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Whether a live pod holds a device, by one of its rows. Other devices are never
-    /// missing.
+    /// Whether a live pod holds a device by one of its rows. Others are never missing.
     pub(super) fn may_be_missing(&self, rows: &[RowId]) -> bool {
         let mut facts = self.layout.facts_of(rows);
         facts.any(|facts| facts.standing == Standing::Held)
@@ -249,7 +248,7 @@ impl Evaluator<'_> {
     /// Whether a pod no longer holds a device that is reported without it: since then, as
     /// many other devices as the pod requests have named it. An exporter may name a
     /// recreated pod at a device of its predecessor. If the number is unknown (0), this
-    /// device named the pod before its start, and another, newer one first named it after.
+    /// device must have named the pod before its start, and a newer one only after it.
     pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
         let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
             return false;

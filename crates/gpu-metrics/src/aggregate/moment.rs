@@ -51,9 +51,9 @@ impl<'a> Moment<'a> {
         layout.facts_of(layout.device_rows(facts.device))
     }
 
-    /// A device's reading for a group: the newest of its rows' readings, and the larger
-    /// of equally new ones. Readings from before their pod ended take precedence. Shares
-    /// of processes are added.
+    /// A device's reading for a group: among the rows' readings from before their pod ended,
+    /// or else all, the newest, and the larger of equally new ones. Shares of processes are
+    /// added.
     fn best(&self, rows: &[RowId], value: DeviceValue, one_pod: bool) -> Option<ShownReading<'a>> {
         let mut best: Option<ShownReading<'_>> = None;
         let may_be_part = matches!(

@@ -126,7 +126,7 @@ pub(super) struct Tally {
 /// A group's number at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
-    /// The measure does not apply: no answering device is held.
+    /// The measure covers held devices, and no answering device is held.
     NotMeant,
     /// Too few devices answered.
     Undefined,

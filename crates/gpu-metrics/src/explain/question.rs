@@ -18,7 +18,7 @@ pub struct Question<'a> {
     pub formula: Formula,
     /// `pods ml/train-0`.
     pub of: &'a str,
-    /// How the group's series are selected. It also decides which pods may be named.
+    /// How the group's series are selected. This also decides which pods may be named.
     pub selected: Selected<'a>,
     /// The label conditions of the metric selector; `None`: no query can express them.
     pub labels: Option<&'a [LabelMatcher]>,

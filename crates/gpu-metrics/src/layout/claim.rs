@@ -176,8 +176,7 @@ fn host(instance: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Whether a row belongs to this cluster: its pod is known, and on the node that the row
-/// names.
+/// Whether a row is of this cluster: its pod is known, and on the node that the row names.
 fn proof(sited: &Sited<'_>) -> Proof {
     if sited.owner.is_none() {
         return Proof::None;

@@ -123,8 +123,7 @@ impl Pipeline {
     /// whole past that is needed, later only to new samples and those that may arrive late.
     ///
     /// # Panics
-    /// If `of` is not below the number of Prometheus servers. The other functions with a
-    /// [`PrometheusId`] also panic then.
+    /// If there is no such Prometheus server. Other functions with a [`PrometheusId`] do too.
     #[must_use]
     pub fn range(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> Duration {
         self.reads_of(of).range(signal, now, self.store.targets())
@@ -191,8 +190,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a batch that answers a query over a part of [`Pipeline::range`] or of the
-    /// devices.
+    /// Takes a batch that answers a query over a part of the range or of the devices.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let of = batch.prometheus;
         self.start_over_if_set_back(of, now);

@@ -13,8 +13,7 @@ pub(super) const ASSUMED_MS: i64 = 15_000;
 /// How many scrape intervals a sample is valid for.
 const INTERVALS: i64 = 3;
 
-/// A target that is later than its source by more than this has a wrong clock or a slow
-/// agent.
+/// A target that is later than its source by more has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
 
 /// The most lateness that is waited for.

@@ -51,8 +51,7 @@ where
     }
 }
 
-/// The text of a path. It ends before a key with characters that are unusual in names,
-/// because such a key may be a credential.
+/// The text of a path, up to a key with unusual characters, which may be a credential.
 fn key(path: &Path) -> String {
     let is_name = |name: &str| {
         let mut letters = name.chars();
