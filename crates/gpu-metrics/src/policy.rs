@@ -183,7 +183,7 @@ pub enum Shared {
 pub struct Policy {
     /// The default window.
     pub window: Option<Duration>,
-    /// The longest window an HPA may ask for; bounds memory.
+    /// The longest window that an HPA may request. It bounds memory.
     pub max_window: Duration,
     /// The time between instants.
     pub step: Duration,

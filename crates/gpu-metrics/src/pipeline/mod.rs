@@ -123,7 +123,7 @@ impl Pipeline {
     /// whole past that is needed, later only to new samples and those that may arrive late.
     ///
     /// # Panics
-    /// If there is no such Prometheus server. Other functions with a [`PrometheusId`] do too.
+    /// If there is no such Prometheus server. All functions with a [`PrometheusId`] panic then.
     #[must_use]
     pub fn range(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> Duration {
         self.reads_of(of).range(signal, now, self.store.targets())

@@ -176,7 +176,7 @@ fn devices_that_differ_three_times_in_a_row_are_targets_of_their_own() {
     let a = targets.divide(whole, (&device("A"), at(0)), at(5));
     let b = targets.divide(whole, (&device("B"), at(3)), at(5));
     assert_ne!(a, b);
-    // A later series of a device gets that device's target, another device its own.
+    // A later series of a device gets that device's target; another device gets a new one.
     assert_eq!(targets.register(0, &series("", None, "A")), a);
     let c = targets.register(0, &series("", None, "C"));
     assert!(c != a && c != b);
