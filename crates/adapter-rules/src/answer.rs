@@ -30,6 +30,6 @@ pub enum Answer {
     Vector(Vec<VectorSample>),
     /// A number without labels.
     Scalar(f64, Timestamp),
-    /// A type that no metric can be made of: `matrix`, `string`.
+    /// A type that cannot become a metric: `matrix`, `string`.
     Other(String),
 }

@@ -64,7 +64,7 @@ impl ResourceLabels {
         let captures = pattern.captures(label.as_bytes())?;
         let captured = |name| std::str::from_utf8(captures.name(name)?.as_bytes()).ok();
         let (group, resource) = (captured("group").unwrap_or(""), captured("resource")?);
-        // The template wrote dots and dashes of a group as underscores.
+        // The template writes dots and dashes of a group as underscores.
         kinds.find(group, resource).or_else(|| {
             let is_it = |kind: &&Kind| sanitized(&kind.group) == group;
             kinds.iter().filter(is_it).find(|kind| {
@@ -74,8 +74,8 @@ impl ResourceLabels {
         })
     }
 
-    /// The label that names objects of a kind. Of several overrides it is the first one
-    /// among `on`, the labels of the series, or otherwise the first.
+    /// The label that names objects of a kind. If several overrides name the kind, the first
+    /// whose label is in `on`, the labels of the series, applies, or else the first.
     pub(crate) fn label(
         &self,
         kind: &Kind,

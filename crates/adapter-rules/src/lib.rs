@@ -9,10 +9,10 @@
 //!
 //! [`raw`] is the file's text, [`rule`] the parsed rule, [`registry`] the metrics that
 //! result from the series of Prometheus and the kinds of the cluster. [`query`] builds
-//! the queries to Prometheus, [`resource`] those for the resource metrics API. Templates
-//! of rules are rendered by the crate `gotmpl`, after a check that refuses what Go renders
-//! otherwise. No clock, no I/O. Upstream: kubernetes-sigs/prometheus-adapter, `pkg/config` and `pkg/naming`;
-//! docs/rules.md lists the differences.
+//! the queries to Prometheus, [`resource`] those for the resource metrics API. The crate
+//! `gotmpl` renders the templates of rules, after a check that refuses templates which Go
+//! would render differently. No clock, no I/O. Upstream: kubernetes-sigs/prometheus-adapter,
+//! `pkg/config` and `pkg/naming`; docs/rules.md lists the differences.
 
 pub mod answer;
 pub mod labels;

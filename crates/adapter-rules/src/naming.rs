@@ -26,8 +26,8 @@ impl Naming {
         Some(Self { matches, pattern })
     }
 
-    /// The metric's name. `None`: the series is not named, or by an empty name,
-    /// which no request could name.
+    /// The metric's name. `None`: the series does not match, or the name would be empty,
+    /// so that no request could contain it.
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let mut name = Vec::new();
         let captures = self.matches.captures(series.as_bytes())?;
@@ -36,11 +36,11 @@ impl Naming {
     }
 }
 
-/// Parses a regular expression of Go (RE2). The message names what is valid in Go and
-/// unsupported here, or has another meaning.
+/// Parses a regular expression of Go (RE2). The error also reports constructs that are
+/// valid in Go, but unsupported here or with another meaning.
 ///
-/// `\w`, `\d`, `\s` and `\b` are ASCII's, as in Go. The matched names are ASCII too;
-/// classes of other characters are accepted at their full cost.
+/// `\w`, `\d`, `\s` and `\b` match ASCII only, as in Go. An expression with classes of
+/// other characters is built with Unicode: for names, which are ASCII, it matches the same.
 pub(super) fn regex(text: &str) -> Result<Regex, String> {
     if let Some(remedy) = read_otherwise(text) {
         return Err(format!("{text:?}: {remedy}"));
@@ -49,7 +49,7 @@ pub(super) fn regex(text: &str) -> Result<Regex, String> {
     build(false).or_else(|_| build(true)).map_err(|error| {
         let reason = match error {
             regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            // The last line has the reason, the others a drawing.
+            // The last line has the reason. The others show the place in the expression.
             error => {
                 let text = error.to_string();
                 let last = text.lines().last().unwrap_or_default();
@@ -64,7 +64,7 @@ pub(super) fn regex(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// The part of an expression that Go reads differently, with a remedy.
+/// The remedy for a part of an expression that Go reads differently, if there is one.
 fn read_otherwise(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     let follows = |at: usize, what: &str| {

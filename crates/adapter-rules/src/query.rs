@@ -1,8 +1,8 @@
 //! Builds the query to Prometheus for a metric: matchers, and the filled-in template.
 //! Upstream: prometheus-adapter `pkg/naming/metrics_query.go`.
 //!
-//! Names and values are quoted for PromQL, and inside its regular expressions also for
-//! those, so that no request changes a query.
+//! Names and values are quoted for PromQL, and in regular expressions also for RE2, so
+//! that a request cannot change the structure of a query.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ fn fields(
 /// Parses the template of a query.
 ///
 /// # Errors
-/// When it is no template, or no request can fill it in; with line and column.
+/// When it is no template, or no request can fill it in. The error has line and column.
 pub(crate) fn template(text: &str) -> Result<Template, TemplateError> {
     Template::parse(text, &fields("", &[], &BTreeMap::new(), &[]))
 }

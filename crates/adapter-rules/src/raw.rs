@@ -1,6 +1,6 @@
-//! Rules as the file has them, without their meaning.
+//! Rules as they are in the file, not yet interpreted.
 //!
-//! An unknown key costs its rule, not the file: it is kept beside the known ones.
+//! Unknown keys are kept, so that such a key makes only its rule unusable, not the file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,8 +13,8 @@ use serde_saphyr::Spanned;
 /// A scalar with its place in the file.
 pub type Text = Spanned<String>;
 
-/// A message about a value, which may show the value. It does not if the value comes from
-/// an alias: elsewhere in the file it may be a credential.
+/// A message about a value. `message` may show the value, and is therefore replaced if the
+/// value comes from an alias: elsewhere in the file it may be a credential.
 pub fn without_alias<T>(value: &Spanned<T>, message: String) -> String {
     match value.referenced == value.defined {
         true => message,
@@ -173,7 +173,7 @@ impl<'de, T: Deserialize<'de> + Keys> Visitor<'de> for CheckedVisitor<T> {
     }
 }
 
-/// The known keys of a mapping; the others are set aside.
+/// The known keys of a mapping; the others are collected in `unknown`.
 struct KnownKeys<A> {
     map: A,
     keys: &'static [&'static str],

@@ -12,8 +12,8 @@ use super::rule::Rule;
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
 
-/// The stored part of series: those that differ only in the values of their labels are
-/// one.
+/// The stored part of a series. Series that differ only in the values of their labels have
+/// one shape.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
     /// The metric's name in Prometheus.
@@ -54,14 +54,14 @@ pub struct Registry {
     pub external: BTreeMap<Arc<str>, External>,
 }
 
-/// Series without a usable name: PromQL needs quotes for them.
+/// Whether PromQL accepts the name of a series without quotes.
 fn is_plain(name: &str) -> bool {
     is_label(&name.replace(':', "_"))
 }
 
 impl Registry {
-    /// Adds the metrics of `rules`; each rule has the shapes of its series in Prometheus'
-    /// order. The last rule wins, then the last series.
+    /// Adds the metrics of `rules`. `series` has the shapes of each rule's series in the order
+    /// of Prometheus. If names are equal, the last rule wins, then the last series.
     pub fn add_custom(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
         for (metric, shape, external) in metrics(rules, series, kinds) {
             let labels = &rules[external.rule].labels;
@@ -85,7 +85,7 @@ impl Registry {
         }
     }
 
-    /// The same for `externalRules`.
+    /// Adds the metrics of `externalRules` in the same way.
     pub fn add_external(&mut self, rules: &[Rule], series: &[Arc<[Shape]>], kinds: &Kinds) {
         let metrics = metrics(rules, series, kinds);
         self.external
@@ -93,7 +93,7 @@ impl Registry {
     }
 }
 
-/// The metric of each series, with the series and its metric without an object.
+/// For each series with a metric: the metric's name, the series, and the external metric.
 fn metrics<'r>(
     rules: &'r [Rule],
     series: &'r [Arc<[Shape]>],

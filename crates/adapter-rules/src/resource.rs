@@ -58,7 +58,7 @@ fn kinds() -> [Kind; 3] {
 }
 
 impl ResourceRules {
-    /// Kinds that no label names, so that requests for them have no answer.
+    /// A fault for each kind that no label names, so that requests for it have no answer.
     #[must_use]
     pub fn unlabelled(&self) -> Vec<RuleFault> {
         let of = |rule: &ResourceRule| {

@@ -1,5 +1,5 @@
-//! Parsed rules: whatever does not depend on a request has been checked. A rule with a
-//! fault is left out; the others are kept.
+//! Parsed rules. Everything that does not depend on a request has been checked. A rule
+//! with a fault is left out; the others are kept.
 
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
@@ -15,28 +15,28 @@ use regex::bytes::Regex;
 pub struct Rule {
     /// Its key: `rules[3]`.
     pub place: String,
-    /// Selects the series; Prometheus reads it.
+    /// The selector of the series, in PromQL.
     pub series_query: String,
     /// Which labels name objects.
     pub labels: ResourceLabels,
-    /// Whether its metric of pods is one of the workloads that own the pods, too. Not as
-    /// upstream: for rules that are not a user's.
+    /// Whether its metric of pods is also a metric of the workloads that own the pods.
+    /// Upstream has no such setting. Rules of the file do not set it.
     pub of_workloads: bool,
-    /// Matchers in each query, besides those of the request. A user writes them into
-    /// `metricsQuery`.
+    /// Matchers in each query, besides those of the request. Empty for rules of the file,
+    /// which have further matchers in `metricsQuery`.
     pub matchers: Vec<String>,
     /// Whether an external metric covers only series of its namespace.
     pub(crate) namespaced: bool,
     /// The query for the metric's values. `None`: the rule has no usable query, so the
     /// metric is listed and has no values, as upstream.
     pub(super) query: Option<Template>,
-    /// Expressions that the name of a series matches, or does not match.
+    /// Regular expressions, each with whether the name of a series must match it.
     filters: Vec<(Regex, bool)>,
     naming: Naming,
 }
 
 impl Rule {
-    /// The metric's name for a series. `None`: the series is not the rule's.
+    /// The metric's name for a series. `None`: the rule does not cover the series.
     pub(crate) fn metric(&self, series: &str) -> Option<String> {
         let mut filters = self.filters.iter();
         let is_kept = filters.all(|(regex, wanted)| regex.is_match(series.as_bytes()) == *wanted);
@@ -49,12 +49,12 @@ impl Rule {
 pub struct Rules {
     /// The usable ones, in the file's order: a later one wins.
     pub usable: Vec<Rule>,
-    /// One for each unusable rule, and for each fault that costs a rule its values.
+    /// The faults of the unusable rules, and those that leave a usable rule without values.
     pub faults: Vec<RuleFault>,
 }
 
 impl Rules {
-    /// Parses `rules` or `externalRules`, which `list` names.
+    /// Parses a list of rules, whose key is `list`: `rules` or `externalRules`.
     #[must_use]
     pub fn resolve(list: &str, raw: &[Checked<raw::RuleEntry>]) -> Self {
         let mut rules = Self::default();
@@ -71,7 +71,7 @@ impl ResourceRules {
     /// Parses `resourceRules`.
     ///
     /// # Errors
-    /// All faults; then none of the rules is used.
+    /// All faults. None of the rules is used then.
     pub fn resolve(raw: &Checked<raw::ResourceRulesEntry>) -> Result<Self, Vec<RuleFault>> {
         let mut reader = Reader::new("resourceRules".to_owned());
         reader.unknown("", &raw.unknown);

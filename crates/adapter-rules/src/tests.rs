@@ -1,4 +1,4 @@
-//! Facts about prometheus-adapter's rules, most of them from its own tests
+//! Properties of prometheus-adapter's rules, most of them from its tests
 //! (`pkg/naming/*_test.go`, `pkg/custom-provider/series_registry_test.go`).
 
 mod queries;

@@ -1,7 +1,7 @@
-//! Whether something works, and why and since when not.
+//! Whether an operation works, and if not, why and since when.
 //!
-//! The code that tries sets its condition after each attempt, and writes a line of the log
-//! only when the state has changed. Health checks, metrics and findings read the state.
+//! The code of the operation sets its condition after each attempt, and logs a line only
+//! when the state has changed. Health checks, metrics and findings read the state.
 //!
 //! ```
 //! use apimachinery::condition::{Condition, State};
@@ -64,8 +64,8 @@ impl<R: PartialEq, T: Copy> Condition<R, T> {
     }
 
     /// Records an attempt at the time `now`: why it failed, or `None` if it succeeded.
-    /// Returns the former state where the failure begins, ends, or has another reason:
-    /// then there is something to log.
+    /// Returns the former state if the failure begins, ends, or changes its reason: such
+    /// a change should be logged.
     pub fn set(&mut self, reason: Option<R>, now: T) -> Option<State<R, T>> {
         if self.0.reason() == reason.as_ref() {
             return None;

@@ -22,15 +22,15 @@ const UNITS: [(&str, u64); 11] = [
     ("y", 365 * DAY),
 ];
 
-/// How many of them are printed, from the longest to milliseconds.
+/// How many of these units [`format_duration`] prints: from years to milliseconds.
 const PRINTED: usize = 7;
 
 /// Parses a duration as Go's `time.ParseDuration` does, except negative ones, and with
 /// Prometheus' `d`, `w` and `y`.
 ///
 /// # Errors
-/// When the text is empty, negative, lacks a number or a unit, or is longer than
-/// Go can hold: 292 years; what to write instead.
+/// When the text is empty, negative, lacks a number or a unit, or is longer than Go can
+/// hold (292 years). The error says what to write instead.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let nanos = nanos(text.strip_prefix('+').unwrap_or(text));
     nanos.map(Duration::from_nanos).ok_or_else(|| {
@@ -164,7 +164,7 @@ mod tests {
 
     /// `table.tsv` is the output of `table.go`.
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_parse_as_go_parses_them() {
         let table = include_str!("duration/table.tsv");
         for line in table.lines() {
             let (text, nanos) = line.split_once('\t').unwrap();
@@ -175,7 +175,7 @@ mod tests {
             } else if text.contains(['d', 'w', 'y']) {
                 assert!(parsed.is_some(), "{text:?} is of Prometheus");
             } else {
-                // An input that Go refused has no number.
+                // For an input that Go refuses, the table has no number.
                 assert_eq!(parsed, nanos.parse().ok(), "{text:?}");
             }
         }

@@ -22,7 +22,7 @@ impl FieldSelector {
     /// Parses the text form. Empty text matches everything.
     ///
     /// # Errors
-    /// When it does not follow the grammar, or names another field; the message.
+    /// When it does not follow the grammar, or names another field. The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         let terms = text.split(',').filter(|term| !term.is_empty());
         terms.map(requirement).collect::<Result<_, _>>().map(Self)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_namespaces_are_selected_by() {
+    fn selectors_match_names_and_namespaces() {
         for (text, chosen) in [
             ("", true),
             ("metadata.name=a", true),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_selector_is_refused() {
+    fn invalid_field_selectors_are_refused() {
         for text in [
             "metadata.name",
             "status.phase=Running",

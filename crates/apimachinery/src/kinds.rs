@@ -61,10 +61,10 @@ impl Kinds {
         self.0.iter()
     }
 
-    /// The kind of a group and a resource: plural, singular or short name in any case.
-    /// Without a group it is the first in order; if no group has this whole name, it is
-    /// the first group with this prefix. As upstream's `DefaultRESTMapper.ResourcesFor`
-    /// (kubernetes/apimachinery, pkg/api/meta/restmapper.go), which has no short names.
+    /// The kind of a group and a resource: plural, singular or short name in any case. An
+    /// empty group matches all groups. If no group has this name, the first group with this
+    /// prefix matches. As `DefaultRESTMapper.ResourcesFor` (kubernetes/apimachinery,
+    /// pkg/api/meta/restmapper.go), which has no short names.
     #[must_use]
     pub fn find(&self, group: &str, resource: &str) -> Option<&Kind> {
         let resource = resource.to_lowercase();

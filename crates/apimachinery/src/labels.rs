@@ -26,9 +26,9 @@ impl Labels {
         Self(map.into_iter().collect())
     }
 
-    /// A label set from the text of a JSON object of strings, the form in which a
-    /// [`Batch`](https://prometheus.io/docs/prometheus/latest/querying/api/) carries it;
-    /// the later of two pairs with one name wins.
+    /// A label set from the text of a JSON object of strings, as the
+    /// [Prometheus API](https://prometheus.io/docs/prometheus/latest/querying/api/) returns
+    /// it; the later of two pairs with one name wins.
     ///
     /// # Errors
     /// When the text is no JSON object, or a value is no string.
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_labels_with_one_name_the_last_stands() {
+    fn the_last_of_two_labels_with_one_name_counts() {
         let labels = Labels::from_json(r#"{"pod":"a","pod":"b"}"#).unwrap();
         assert_eq!(labels.get("pod"), Some("b"));
         assert_eq!(labels.iter().count(), 1);
     }
 
     #[test]
-    fn what_is_no_object_of_strings_is_refused() {
+    fn texts_other_than_an_object_of_strings_are_refused() {
         for text in [
             "",
             "[]",

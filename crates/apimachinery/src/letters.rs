@@ -1,4 +1,4 @@
-//! Escapes foreign text for a terminal or a log.
+//! Escapes external text for a terminal or a log.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether it is a control character of either table, has no width, separates lines, or
-/// is for bidirectional text.
+/// Whether it is a control character (C0 or C1), has no width, separates lines, or is
+/// for bidirectional text.
 fn moves(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_a_cursor_or_turns_the_writing_is_escaped() {
+    fn control_and_bidirectional_characters_are_escaped() {
         assert_eq!(
             escaped("a\u{1b}[2J\nb\u{9b}c\u{202e}d\u{2028}é"),
             r"a\u001b[2J\u000ab\u009bc\u202ed\u2028é"
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_text_of_json_says_the_same() {
+    fn escaped_json_parses_to_the_same_value() {
         let said = "\"a\u{202e}\u{7f}\"";
         let read = |text: &str| serde_json::from_str::<String>(text).unwrap();
         assert_eq!(read(&escaped(said)), read(said));

@@ -1,8 +1,8 @@
 //! Value types of the APIs of Kubernetes and Prometheus: time, durations,
 //! quantities, label sets, selectors, kinds of objects, conditions.
 //!
-//! Every other crate of the workspace uses them. The crate knows no metric and no
-//! GPU. It does no I/O and reads no clock: a time is an argument.
+//! Every other crate of the workspace uses them. The crate is independent of metrics and
+//! GPUs. It does no I/O and reads no clock: a time is an argument.
 //!
 //! ```
 //! use apimachinery::duration::parse_duration;

@@ -1,6 +1,6 @@
 //! Texts within PromQL: strings, regular expressions (RE2) within them, and matchers.
 
-/// A text as a double-quoted string of PromQL, whose escapes are those of JSON and others.
+/// A text as a double-quoted string of PromQL, which accepts the escapes of JSON.
 #[must_use]
 pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()

@@ -17,8 +17,8 @@ pub fn milli_from_f64(value: f64) -> Option<i64> {
     if !value.is_finite() || value.abs() > MAX_MAGNITUDE {
         return None;
     }
-    // In range by the test above: 9.2e15 thousandths are below 2^63. `round` is a call on
-    // the oldest x86-64, and the encoder's costliest.
+    // The test above keeps it in range: 9200000000000000000 is below 2^63. Baseline x86-64
+    // has no instruction for `round`; its call would be the encoder's most expensive one.
     let exact = value * 1000.0;
     let whole = exact as i64;
     let fraction = exact - whole as f64;

@@ -10,7 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of a label's name (without its prefix) or value.
+/// The most bytes of a label's name (without its prefix) or value.
 pub const MAX_NAME: usize = parse::MAX_NAME;
 
 /// One requirement of a selector.
@@ -60,7 +60,7 @@ impl Selector {
     ///
     /// # Errors
     /// When the text does not follow the grammar or is over a limit
-    /// (8 KiB, 64 requirements, 256 values in total); the message.
+    /// (8 KiB, 64 requirements, 256 values in total). The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::parse(text).map(|requirements| Self { requirements })
     }

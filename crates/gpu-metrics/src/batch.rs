@@ -18,7 +18,7 @@ pub struct Sample {
 }
 
 /// Identifies a series within one process: a 128-bit hash over the text of its label set.
-/// Keyed, because clients choose label values.
+/// The hash is keyed, because clients choose label values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesKey(pub u128);
 
@@ -36,7 +36,7 @@ pub struct PrometheusId(pub u8);
 pub struct Batch {
     /// The signal that the query selected.
     pub signal: SignalId,
-    /// The Prometheus that answers; unless it is set, the first.
+    /// The Prometheus that answered; by default the first.
     pub prometheus: PrometheusId,
     text: Bytes,
     series: Vec<Entry>,
@@ -57,7 +57,7 @@ pub struct BatchSeries<'a> {
     pub key: SeriesKey,
     /// The label set as the text of a JSON object of strings.
     pub labels: &'a str,
-    /// The samples, oldest first as the engine gave them (not guaranteed).
+    /// The samples in the order of the answer: usually, but not always, the oldest first.
     pub samples: &'a [Sample],
 }
 
@@ -101,8 +101,8 @@ impl Batch {
         }
     }
 
-    /// Starts a series; the samples pushed from here on are its own.
-    /// `labels` is a byte range of `text` that holds valid UTF-8.
+    /// Starts a series: the samples pushed next belong to it. `labels` is a byte range of
+    /// `text` that holds valid UTF-8.
     pub fn begin_series(&mut self, key: SeriesKey, labels: Range<usize>) {
         self.series.push(Entry {
             key,
@@ -119,7 +119,7 @@ impl Batch {
         }
     }
 
-    /// Removes what was added after the batch held so many series and samples.
+    /// Shortens the batch to these numbers of series and samples.
     pub fn truncate(&mut self, (series, samples): (usize, usize)) {
         self.series.truncate(series);
         self.samples.truncate(samples);

@@ -1,4 +1,4 @@
-//! Several clusters in one store: tells which rows are another cluster's.
+//! Several clusters in one store: which rows belong to another cluster.
 //!
 //! A row names its cluster as `cluster=prod`, with commas between several labels. Names
 //! of namespaces and pods repeat across clusters: a row of another cluster must not be
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_proven_nothing_is_foreign() {
+    fn without_proof_no_row_is_foreign() {
         let rows = [
             ("cluster=east", Proof::None),
             ("cluster=west", Proof::Strange),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_of_pods_that_happens_to_be_called_so_makes_nothing_foreign() {
+    fn a_pod_label_named_cluster_makes_no_row_foreign() {
         let rows = [
             ("cluster=ray-a", Proof::Ours),
             ("cluster=ray-b", Proof::Ours),

@@ -11,7 +11,7 @@ pub const CLUSTER_PREFIX: &str = "cluster_";
 
 /// Metric names in NVIDIA's recipes and in its validator's check (NVIDIA/aicr
 /// `recipes/components/prometheus-adapter/values.yaml`,
-/// `validators/conformance/pod_autoscaling_check.go`), and the averaged values.
+/// `validators/conformance/pod_autoscaling_check.go`), each with the value it averages.
 const FLEET: [(&str, DeviceValue); 3] = [
     ("dcgm_gpu_memory_used", DeviceValue::MemoryUsed),
     ("dcgm_gpu_power_usage", DeviceValue::PowerUsage),
@@ -43,7 +43,7 @@ pub struct ExternalMetrics {
 }
 
 impl ExternalMetrics {
-    /// Those of the configured metrics. None at all means that GPU metrics are off.
+    /// The external metrics of these metrics. An empty list means that GPU metrics are off.
     #[must_use]
     pub fn new(metrics: Arc<[MetricSpec]>) -> Self {
         let mean = |(name, value): (&str, DeviceValue)| MetricSpec {

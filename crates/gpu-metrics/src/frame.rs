@@ -31,7 +31,7 @@ pub struct Frame {
     now: Timestamp,
     step_ms: i64,
     signals: Vec<Columns>,
-    /// Whether each signal was ever answered; an unlisted one was.
+    /// By signal: whether its query was ever answered. A signal without an entry was.
     answered: Vec<bool>,
     view: Arc<View>,
     heard: Arc<[Heard]>,
@@ -57,7 +57,7 @@ impl Frame {
         }
     }
 
-    /// Whether a signal was ever answered: else a device without it may have it.
+    /// Whether the query of a signal was ever answered; if not, any device may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {
         self.answered.get(signal.index()).copied().unwrap_or(true)
@@ -81,7 +81,7 @@ impl Frame {
         instant_from(at, self.step_ms)
     }
 
-    /// The reading of a row that counts at an instant, held for `hold_ms`.
+    /// The reading of a row that counts at an instant: the newest, younger than `hold_ms`.
     #[inline]
     pub(crate) fn reading(
         &self,
@@ -94,8 +94,8 @@ impl Frame {
         columns.reading(row, (instant, self.step_ms), hold_ms)
     }
 
-    /// The rows with a sample of any signal after the instant before this one and not
-    /// after it: a bit for each row.
+    /// The rows with a sample of any signal after the previous instant and not after this
+    /// one: a bit for each row.
     pub(crate) fn sampled(&self, instant: i64) -> Vec<u64> {
         let mut rows = vec![0; self.heard.len().div_ceil(WORD)];
         for columns in &self.signals {

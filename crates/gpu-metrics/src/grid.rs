@@ -148,12 +148,12 @@ impl Column {
     }
 }
 
-/// Whether a row has one series of a signal.
+/// Whether a row has one or several series of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// The only one: its last sample counts, even one that is no reading.
+    /// One series: its last sample counts, even one that is no reading.
     Alone,
-    /// One of several: a reading takes precedence over a sibling's sample that is none.
+    /// Several series: a reading takes precedence over a sample that is no reading.
     Shared,
 }
 
@@ -163,8 +163,8 @@ pub struct Columns {
     /// Index of the first column: its instant divided by the step.
     first: i64,
     columns: VecDeque<Column>,
-    /// The last reading of rows without one in the columns, for devices that have been
-    /// silent for long.
+    /// The last reading of each row without a reading in the columns: its device has been
+    /// silent for a long time.
     last: Arc<HashMap<RowId, Reading>>,
 }
 
@@ -246,7 +246,7 @@ impl Columns {
         if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
             let ended = sample.value.is_nan();
             let stands = match (value.is_nan(), ended) {
-                // With siblings, a reading takes precedence over a sample that is none.
+                // With several series, a reading takes precedence over a sample that is none.
                 (false, true) if feed == Feed::Shared || known_age == age => true,
                 (true, false) if feed == Feed::Shared || known_age == age => false,
                 _ => known_age < age || (known_age == age && (ended || value >= sample.value)),
@@ -292,7 +292,7 @@ impl Columns {
         }
     }
 
-    /// Keeps a reading as the last of a row that has none as new.
+    /// Keeps a reading as the last one of a row, if it is newer than the row's others.
     pub(crate) fn keep_last(&mut self, row: RowId, last: Reading, step_ms: i64) {
         let known = self.last_reading(row, self.first + self.len(), step_ms);
         if known.is_none_or(|known| known.at < last.at) {
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stands_whatever_the_order_and_a_reading_against_a_sibling_without() {
+    fn the_newest_sample_counts_and_with_several_series_the_newest_reading() {
         for order in [[(2, 1.0), (9, 2.0)], [(9, 2.0), (2, 1.0)]] {
             assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(2.0));
         }
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(at(&equal, 1, 45), Some(3.0));
     }
 
-    /// Rows of several words and blocks, put in any order, forgotten in another.
+    /// Rows of several words and blocks, stored in one order and removed in another.
     #[test]
     fn each_row_has_its_own_sample() {
         let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];

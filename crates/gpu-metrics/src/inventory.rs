@@ -93,8 +93,8 @@ pub struct Pod {
     /// When its containers started; `None` while none runs. Readings of its GPUs are
     /// expected from a short time after.
     pub running_since: Option<Timestamp>,
-    /// When it ended, if it has. Readings from then on are not its own, whatever labels
-    /// the exporter writes (docs/attribution.md, "Pods").
+    /// When it ended, if it has. Readings from then on do not belong to the pod, whatever
+    /// labels the exporter writes (docs/attribution.md, "Pods").
     pub ended: Option<Timestamp>,
     /// How many GPU devices (whole GPUs, MIG instances) it requests for itself.
     pub gpus: u32,
@@ -162,7 +162,7 @@ pub struct ExporterPod {
     pub address: Option<Arc<str>>,
 }
 
-/// Whether the inventory is from the cluster or a guess.
+/// Whether the inventory comes from the cluster or is derived from the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InventoryOrigin {
     /// From watches (or the simulator): a pod that is not listed does not exist and is
@@ -184,8 +184,8 @@ pub struct Inventory {
     pub listed: Option<Timestamp>,
     /// Pods, sorted by namespace and name, each pair once.
     pub pods: Vec<Pod>,
-    /// Departed pods, in their last state, while readings of theirs may count. Sorted by
-    /// namespace and name, and by departure, the last first.
+    /// Departed pods in their last state, kept while their readings may count. Sorted by
+    /// namespace, name and departure, the latest first.
     pub departed: Vec<Pod>,
     /// Nodes with an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
@@ -213,7 +213,7 @@ impl Inventory {
             .map(|index| &self.pods[index])
     }
 
-    /// The departed pods of that name, the last first.
+    /// The departed pods of that name, the latest first.
     pub(crate) fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());

@@ -6,15 +6,15 @@
 /// How many numbers a full list grows by: doubling would leave a third of it empty.
 const GROWTH: usize = 32;
 
-/// In which units numbers of four bytes are stored, as parts of one.
+/// The factors of [`Numbers::Fixed`], smallest first.
 const UNITS: [f64; 2] = [1e3, 1e6];
 
-/// Numbers; NaN stands for none.
+/// A list of numbers, any of which may be NaN.
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
-    /// Whole numbers below 255, which is NaN.
+    /// Whole numbers from 0 to 254. `u8::MAX` stands for NaN.
     Small(Vec<u8>),
-    /// Multiples of a part of one, of which one has the given number; the largest is NaN.
+    /// Fixed-point numbers: the value times the second field. `u32::MAX` stands for NaN.
     Fixed(Vec<u32>, f64),
     /// Any numbers.
     Exact(Vec<f64>),
@@ -109,7 +109,7 @@ impl Numbers {
     }
 }
 
-/// Inserts into a list that grows by little.
+/// Inserts into a list. A full list grows by [`GROWTH`] elements.
 pub(super) fn insert<T>(list: &mut Vec<T>, place: usize, item: T) {
     if list.len() == list.capacity() {
         list.reserve_exact(GROWTH);
@@ -117,7 +117,7 @@ pub(super) fn insert<T>(list: &mut Vec<T>, place: usize, item: T) {
     list.insert(place, item);
 }
 
-/// The stored form of a number that has one.
+/// A number as one byte; `None`: one byte does not hold it exactly.
 #[inline]
 fn small(value: f64) -> Option<u8> {
     let number = if value.is_nan() { u8::MAX } else { value as u8 };
@@ -141,7 +141,7 @@ fn fixed(value: f64, parts: f64) -> Option<u32> {
     is_same(of_fixed(number, parts), value).then_some(number)
 }
 
-/// A quotient is the number next to it, as the number that a text of digits stands for.
+/// The quotient is rounded to the nearest number, as the parser of decimal text does.
 #[inline]
 fn of_fixed(number: u32, parts: f64) -> f64 {
     match number {

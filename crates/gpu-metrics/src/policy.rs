@@ -81,7 +81,7 @@ pub enum ActivityCondition {
 /// Which devices count as active.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Activity {
-    /// For each metric, its own value is above 0. For the counts, memory utilisation.
+    /// The metric's own value is above 0; for memory, power and counts, memory utilisation is.
     #[default]
     OwnValueAboveZero,
     /// At least one condition holds.
@@ -183,7 +183,7 @@ pub enum Shared {
 pub struct Policy {
     /// The default window.
     pub window: Option<Duration>,
-    /// The longest window an HPA may ask for; bounds memory.
+    /// The longest window that an HPA may request. It bounds memory.
     pub max_window: Duration,
     /// The time between instants.
     pub step: Duration,
@@ -198,7 +198,7 @@ pub struct Policy {
     /// The least share of a group's expected devices that must answer for a sum or a
     /// count, both by number and by their last values.
     pub min_devices: f64,
-    /// The least F, for which a reading is valid.
+    /// The least F: how long a reading is valid.
     pub freshness: Duration,
     /// The scrape interval S.
     pub scrape_interval: Option<Duration>,

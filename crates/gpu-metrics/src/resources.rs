@@ -22,7 +22,7 @@ const DEFAULT: [&str; 10] = [
 ];
 
 /// Parts of a resource's name which show that several pods share a device, or that the
-/// amount is memory, cores or hundredths of one.
+/// amount is memory, cores or a percentage.
 const SHARES: [&str; 7] = [
     "shared", "vgpu", "mem", "core", "percent", "ratio", "priority",
 ];
@@ -38,7 +38,7 @@ const SHARING: [&str; 4] = [
 /// The meaning of an amount of a GPU resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Amount {
-    /// A number of devices that the pod has for itself.
+    /// A number of devices that no other pod holds.
     Devices,
     /// Parts of devices that other pods may hold too.
     Share,
@@ -54,7 +54,7 @@ pub struct GpuRequest<'a> {
 }
 
 impl<'a> GpuRequest<'a> {
-    /// Whether it is of no GPU.
+    /// Whether it contains no GPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty() && !self.has_share
@@ -107,8 +107,8 @@ impl GpuResources {
         Self(text.split(", ").map(str::to_owned).collect())
     }
 
-    /// The GPUs among amounts: names of resources and quantities. Of a resource that
-    /// stands several times, as in limits and requests, the largest amount counts.
+    /// The GPUs among amounts: names of resources and quantities. If a resource appears
+    /// several times, as in limits and requests, the largest amount counts.
     pub fn among<'a>(
         &self,
         amounts: impl IntoIterator<Item = (&'a str, Cow<'a, str>)>,
@@ -159,7 +159,7 @@ impl GpuResources {
         together
     }
 
-    /// The names as text; of the default ones only NVIDIA's.
+    /// The names as text; the default ones are abbreviated to `nvidia.com/gpu`.
     #[must_use]
     pub fn words(&self) -> String {
         match *self == Self::default() {
@@ -192,7 +192,7 @@ impl fmt::Display for GpuResources {
     }
 }
 
-/// The whole devices of a quantity; a part of a device is one.
+/// The number of devices of a quantity, rounded up.
 fn devices(quantity: &str) -> u32 {
     let milli = parse_milli(quantity).unwrap_or(0).max(0);
     u32::try_from(milli.unsigned_abs().div_ceil(1000)).unwrap_or(u32::MAX)
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_told_from_shares_and_from_what_is_no_gpu() {
+    fn devices_shares_and_other_resources_are_distinguished() {
         let resources = GpuResources::default();
         for name in [
             "nvidia.com/gpu",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_written_are_read_again() {
+    fn names_as_text_are_parsed_to_the_same_names() {
         for resources in [
             GpuResources::default(),
             GpuResources::new(vec!["example.com/t4".into()]),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_of_one_resource_each_and_the_larger_of_limits_and_requests() {
+    fn the_larger_of_limits_and_requests_counts_for_each_resource() {
         let amounts = |list: &'static str| {
             let pairs = list.split_whitespace();
             let pairs: Vec<_> = pairs.filter_map(|pair| pair.split_once('=')).collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_given_stand_alone() {
+    fn configured_names_replace_the_default_ones() {
         let resources =
             GpuResources::new(vec!["example.com/a100*".into(), "example.com/t4".into()]);
         assert_eq!(

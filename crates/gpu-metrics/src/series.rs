@@ -1,4 +1,4 @@
-//! A series with its labels read: its signal, device and owner.
+//! A series with parsed labels: its signal, device and owner.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use apimachinery::labels::Labels;
 /// Labels that hold the GPU's model (docs/exporter.md, "Labels").
 pub const MODEL_LABELS: [&str; 2] = ["modelName", "model_name"];
 
-/// A GPU or a MIG instance of one. Ordered by its text, so every replica adds devices in
-/// the same order.
+/// A GPU or a MIG instance of one. Ordered by its text, so that every replica sums the
+/// readings of devices in the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
     /// The GPU's UUID; a MIG instance carries its parent's.
@@ -88,8 +88,8 @@ pub struct NodeName {
     pub name: Arc<str>,
 }
 
-/// What the labels of a series tell besides its device and owner. The signals of a device
-/// mostly tell the same, so they share one copy.
+/// What the labels of a series contain besides its device and owner. It is mostly equal
+/// for all series of a device, so they share one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// How the owner was read.
@@ -104,14 +104,14 @@ pub struct Told {
     /// The cluster that the labels name: `cluster=prod`, with commas between several
     /// labels.
     pub cluster: Option<Arc<str>>,
-    /// Whether the labels are those of one process' share of the device; it is one if the
-    /// target also writes a line of the device itself.
+    /// Whether the labels are those of one process' share of the device. The value is a
+    /// share only if the target also reports the device itself.
     pub per_process: bool,
     /// All labels but the name.
     pub labels: Labels,
 }
 
-/// A series with its labels read.
+/// A series with parsed labels.
 #[derive(Clone, Debug)]
 pub struct SeriesInfo {
     /// Which signal it reports.
@@ -124,13 +124,13 @@ pub struct SeriesInfo {
     pub owner: Option<Owner>,
     /// The scrape job; intervals and units are determined per job.
     pub job: Arc<str>,
-    /// The Prometheus that has it.
+    /// The Prometheus that returned it.
     pub prometheus: PrometheusId,
     /// The source: the job and the external labels, as one text.
     pub source: Arc<str>,
     /// The scrape target; together with the source it identifies the target.
     pub instance: Arc<str>,
-    /// What else the labels tell.
+    /// What else the labels contain.
     pub told: Arc<Told>,
 }
 

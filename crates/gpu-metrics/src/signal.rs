@@ -30,7 +30,7 @@ impl SignalId {
         self.0 as usize
     }
 
-    /// Its unit; of a configured field [`Unit::Plain`], whatever was configured.
+    /// Its unit. Configured fields have [`Unit::Plain`] here, whatever unit is configured.
     pub(crate) const fn unit(self) -> Unit {
         match self {
             Self::MEM_COPY_UTIL | Self::GPU_UTIL => Unit::Percent,
@@ -42,11 +42,11 @@ impl SignalId {
     }
 }
 
-/// The valid raw values of a signal; other values are no samples (docs/numbers.md,
-/// "Readings and whose they are"). Validity is a range test, never an equality.
+/// The unit of a signal, and its valid raw values. Other values are no readings
+/// (docs/numbers.md, "Readings and whose they are").
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
-    /// Valid iff 0 ≤ v ≤ 100. A job that rescaled it to 0–1 is detected.
+    /// Valid iff 0 ≤ v ≤ 100. A job that rescales it to 0–1 is detected.
     Percent,
     /// Valid iff 0 ≤ v ≤ 1.2, then clamped to 1 and served as percent.
     Ratio,

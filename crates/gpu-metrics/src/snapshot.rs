@@ -23,7 +23,7 @@ struct KindValues {
 }
 
 impl KindValues {
-    /// Keeps the values of a family of metrics: all of an object, then those of the next.
+    /// Stores the values of a family of metrics, which `values` lists object by object.
     fn keep(&mut self, family: &[usize], groups: &KindGroups<'_>, values: &[Option<Value>]) {
         for (place, metric) in family.iter().enumerate() {
             let of_metric = values.iter().skip(place).step_by(family.len());
@@ -36,8 +36,8 @@ impl KindValues {
     }
 }
 
-/// A kind's objects as groups, in the order of their first rows, in which their readings
-/// are in memory.
+/// A kind's objects as groups, in the order of their first rows, which is the order of
+/// their readings in memory.
 struct KindGroups<'s> {
     groups: Vec<Spanned<'s>>,
     /// The place of each in the layout's table.
@@ -168,7 +168,7 @@ impl Snapshot {
             .collect()
     }
 
-    /// The metrics' indices, grouped by those that read the same rows.
+    /// The indices of the metrics, grouped into families that read the same rows.
     fn families(&self) -> Vec<Vec<usize>> {
         let mut families: Vec<(Lens, Formula, Vec<usize>)> = Vec::new();
         for (index, metric) in self.metrics.iter().enumerate() {
@@ -298,7 +298,7 @@ impl Snapshot {
         }
     }
 
-    /// The same, read from a source whose clock is ahead of ours by so much.
+    /// The snapshot of a source whose clock is ahead of the local clock by `skew_ms`.
     #[must_use]
     pub fn with_skew(self, skew_ms: i64) -> Self {
         Self { skew_ms, ..self }
@@ -376,8 +376,8 @@ fn is_pods(table: &KindTable) -> bool {
     table.kind.resource.as_ref() == "pods"
 }
 
-/// Formulas other than the default concern the mean of active devices; sums, counts and
-/// amounts are always averaged over the instants.
+/// Formulas other than the default apply only to the mean over active devices. All other
+/// measures are averaged over the instants.
 fn formula_for(measure: &Measure, wanted: Formula) -> Formula {
     if takes_formula(measure) {
         wanted

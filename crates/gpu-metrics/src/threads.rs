@@ -10,7 +10,7 @@ const FEW_ROWS: usize = 4_096;
 /// How many rows a thread takes at a time.
 const CHUNK: usize = 1_024;
 
-/// How many threads work on so many rows.
+/// The number of threads for a number of rows.
 pub(crate) fn for_rows(rows: usize) -> usize {
     match rows {
         FEW_ROWS.. => available_parallelism().map_or(1, usize::from),

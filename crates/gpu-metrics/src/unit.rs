@@ -6,7 +6,7 @@
 
 use apimachinery::time::Timestamp;
 
-/// Values from one to this show nothing: a ratio may be slightly above one.
+/// Values from 1 to this one show no unit: a ratio may be slightly above 1.
 pub(crate) const RATIO_MAX: f64 = 1.2;
 
 /// The unit in which utilisation arrives.
@@ -19,7 +19,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The unit that a single value shows.
+    /// The unit that a single value shows; `None`: the value fits both units, or neither.
     pub(crate) fn of(value: f64) -> Option<Self> {
         let is_fraction = value > 0.0 && value < 1.0;
         let is_percent = value > RATIO_MAX && value <= 100.0;
@@ -65,17 +65,17 @@ impl UnitEvidence {
     }
 }
 
-/// So many scrapes at least must show the contrary: the time between two glitches of
-/// an idle exporter shows nothing.
+/// The least number of scrapes that must show the other unit before the verdict changes:
+/// the scrapes of an idle exporter between two glitches show no unit.
 const CONTRARY_SCRAPES: u32 = 4;
 
-/// What is known of the unit of one exporter and signal.
+/// The detected unit of one exporter and signal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scales {
     verdict: Option<Scale>,
-    /// Since when scrapes show the contrary of what is in force, and how many.
+    /// The first scrape that contradicts the unit in force, and the number of such scrapes.
     contrary: Option<(Timestamp, u32)>,
-    /// When the verdict last became another.
+    /// When the unit in force last changed.
     changed: Option<Timestamp>,
 }
 
@@ -85,7 +85,7 @@ impl Scales {
         self.verdict
     }
 
-    /// When the verdict last changed.
+    /// When the unit in force last changed.
     pub(crate) const fn changed(&self) -> Option<Timestamp> {
         self.changed
     }
@@ -95,9 +95,9 @@ impl Scales {
         self.contrary.is_some()
     }
 
-    /// Takes what the scrape at `at` shows. `of_job` holds before there is a
-    /// verdict. What is in force stays until the contrary has been shown for
-    /// `throughout_ms`, by several scrapes.
+    /// Records the unit that the scrape at `at` shows. The unit of the job, `of_job`, is in
+    /// force until there is a verdict. The unit in force changes after several scrapes over
+    /// at least `throughout_ms` have shown only the other unit.
     pub(crate) fn take(
         &mut self,
         shown: Scale,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contrary_throughout_the_longest_window_changes_it() {
+    fn the_other_unit_throughout_a_window_changes_the_verdict() {
         let until = |secs: i64| {
             let percents = (0..=secs / 15).map(|place| (600 + 15 * place, Scale::Percent));
             after(std::iter::once((0, Scale::Ratio)).chain(percents), None).verdict()
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_of_the_job_holds_until_the_contrary_was_shown_for_as_long() {
+    fn the_unit_of_the_job_is_in_force_until_there_is_a_verdict() {
         let first = after([(0, Scale::Percent)], Some(Scale::Ratio));
         assert_eq!((first.verdict(), first.is_doubted()), (None, true));
         let own = after([(0, Scale::Ratio)], Some(Scale::Ratio));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentinels_and_what_is_no_number_are_no_samples() {
+    fn sentinels_and_values_that_are_no_numbers_are_no_readings() {
         let bad = [
             2_147_483_632.0,
             9_223_372_036_854_775_794.0,

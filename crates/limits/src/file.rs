@@ -51,7 +51,7 @@ pub async fn secret(path: &Path) -> Result<String, String> {
 }
 
 /// Runs work that blocks, such as reading files, outside of the threads that serve
-/// requests. The error says in words that it took too long.
+/// requests. The error is a message: the work failed or took too long.
 pub async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_regular_file_is_read_through_a_link_and_nothing_else_is() {
+    fn only_regular_files_are_read_also_through_links() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("file"), "text").unwrap();

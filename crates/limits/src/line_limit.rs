@@ -1,7 +1,7 @@
 //! A limit for log lines that clients or changing objects can cause.
 //!
-//! A line costs a client little, so a number of lines of each kind is written in a
-//! period, usually a second. At its end, one line says how many were left out.
+//! A line costs a client little, so only some lines of each kind are written in a period,
+//! usually a second. At its end, one line reports how many were left out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

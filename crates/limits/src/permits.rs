@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_permit_that_gets_free_is_the_first_waiting_requests() {
+    async fn a_released_permit_goes_to_the_first_waiting_request() {
         let permits = Permits::new(2);
         let held = permits.try_take("one");
         let other = permits.take("other", SECOND).await;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_forgotten_with_the_last_permit() {
+    fn a_user_is_removed_with_the_last_permit() {
         let permits = Permits::new(4);
         for user in 0..1000 {
             drop(permits.try_take(&user.to_string()));

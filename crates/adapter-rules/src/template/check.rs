@@ -1,8 +1,8 @@
 //! The types of a template's values.
 //!
-//! gotmpl has a map of fields where Go has a struct, and finds unknown names and
-//! unsuitable arguments when it renders them, if at all. Here they are found when the
-//! rule is read, in any branch.
+//! gotmpl has a map of fields where Go has a struct. It detects unknown names and
+//! unsuitable arguments only when it renders them, or never. This check detects them in
+//! all branches when the rule is parsed.
 
 use gotmpl::Value;
 use gotmpl::parse::{BranchNode, CommandNode, Expr, ListNode, Node, Number, Parser, PipeNode};
@@ -11,7 +11,7 @@ use gotmpl::parse::{Pos, SmolStr};
 use super::syntax::{CLOSE, OPEN};
 use super::{TemplateError, unread};
 
-/// The functions that render as Go's.
+/// The functions that render as in Go.
 const FUNCTIONS: &[&str] = &[
     "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "print",
     "printf", "println",
@@ -27,12 +27,12 @@ enum Kind {
     Bool,
     List,
     Map,
-    /// A key that a map may lack, or one of several types: to print, or as a condition.
+    /// A key that a map may lack, or one of several types: only for output or conditions.
     Unknown,
 }
 
 impl Kind {
-    /// Whether `print` takes it.
+    /// Whether `print` accepts it.
     const fn is_printable(&self) -> bool {
         !matches!(self, Self::Top | Self::Unknown)
     }
@@ -48,7 +48,7 @@ struct Checker<'a> {
 
 /// Checks the types.
 pub(super) fn check(text: &str, fields: &Value) -> Result<(), TemplateError> {
-    // gotmpl ends without a word at an `else` that it does not expect.
+    // gotmpl stops without an error at an unexpected `else`: then the mark is missing.
     let marked = format!("{text} <<0>>");
     let parsed = Parser::new(&marked, OPEN, CLOSE).and_then(Parser::parse);
     let (list, _) = parsed.map_err(|error| unread(text, error))?;
@@ -90,7 +90,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// `if` or `with`; `inner` is the dot of its body.
+    /// `if` or `with`; `inner` returns the type of the dot in its body.
     fn branch(
         &mut self,
         branch: &BranchNode,
@@ -118,12 +118,12 @@ impl Checker<'_> {
         }
         let mut names = branch.pipe.decl.iter();
         if let Some(name) = names.find(|name| self.variable(branch.pos, name).is_ok()) {
-            // In the `else` Go gives it the list, gotmpl its former value.
+            // In the `else` branch it has the list in Go, and its former value in gotmpl.
             let message = format!("{name} is declared already: write another name");
             return self.fault(branch.pos, message);
         }
         let declared = self.variables.len();
-        // One variable is the element, the first of two is its key.
+        // A single variable is the element; the first of two is its key.
         let kinds = [Kind::Text, key];
         let names = branch.pipe.decl.iter().rev().cloned();
         self.variables.extend(names.zip(kinds));
@@ -133,7 +133,7 @@ impl Checker<'_> {
         otherwise.try_for_each(|list| self.list(list, dot))
     }
 
-    /// The type of a pipeline, which its variable has from here on.
+    /// The type of a pipeline. A variable that it declares has this type from here on.
     fn pipeline(&mut self, pipeline: &PipeNode, dot: Kind) -> Result<Kind, TemplateError> {
         let kind = self.commands(pipeline, dot)?;
         match pipeline.decl.as_slice() {
@@ -260,7 +260,7 @@ fn result(name: &str, first: Option<&Expr>, arguments: &[Kind]) -> Result<Kind, 
     }
 }
 
-/// Whether all values are of one type, and of one that the function compares.
+/// Whether all values have one type, which the function can compare.
 fn is_comparable(function: &str, first: Kind, rest: &[Kind]) -> bool {
     let is_known = match first {
         Kind::Text | Kind::Number => true,
@@ -275,7 +275,7 @@ fn is_comparable(function: &str, first: Kind, rest: &[Kind]) -> bool {
     is_known && count.contains(&rest.len()) && rest.iter().all(|kind| *kind == first)
 }
 
-/// Whether it is a text with as many verbs as values, each one for its type.
+/// Whether the format is a string with one verb for each value, suitable for its type.
 fn is_format(format: Option<&Expr>, values: &[Kind]) -> bool {
     let Some(Expr::String(_, format)) = format else {
         return false;

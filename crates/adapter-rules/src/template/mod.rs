@@ -1,9 +1,9 @@
 //! Go's text/template as rules use it, with the delimiters `<<` and `>>`.
 //!
 //! The crate `gotmpl` parses and renders. It accepts some texts that Go refuses, and
-//! prints some values otherwise. Other bytes are another query. When a rule is read,
-//! [`syntax`] and [`check`] therefore refuse everything but a part of the language that
-//! renders to the same bytes in both. Upstream: Go's src/text/template/doc.go.
+//! prints some values differently, which would change the query. When a rule is parsed,
+//! [`syntax`] and [`check`] therefore accept only a part of the language that renders to
+//! the same bytes in both. Upstream: Go's src/text/template/doc.go.
 
 mod check;
 mod syntax;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use gotmpl::Value;
 
-/// The longest query; Prometheus refuses such queries too.
+/// The most bytes of a query; Prometheus refuses such long queries too.
 const MAX_OUTPUT: usize = 1 << 20;
 
 /// The most passes of `range` in a rendering.
 const MAX_PASSES: u64 = 1_000_000;
 
-/// A template that renders as Go's.
+/// A template that renders as in Go.
 #[derive(Clone)]
 pub(crate) struct Template(Arc<gotmpl::Template>);
 
@@ -51,11 +51,11 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Parses a template for `fields`, of which the values stand for their types.
+    /// Parses a template for `fields`, whose values are only examples of their types.
     ///
     /// # Errors
-    /// When Go would refuse it, a field does not exist, or it is outside of the part of
-    /// the language that is known here.
+    /// When Go would refuse it, a field does not exist, or it uses a part of the language
+    /// that is not supported here.
     pub(crate) fn parse(text: &str, fields: &Value) -> Result<Self, TemplateError> {
         syntax::check(text)?;
         check::check(text, fields)?;
@@ -87,7 +87,7 @@ impl fmt::Debug for Template {
     }
 }
 
-/// What gotmpl refuses in a text.
+/// Converts an error of gotmpl in a text.
 fn unread(text: &str, error: gotmpl::TemplateError) -> TemplateError {
     use gotmpl::TemplateError::{Lex, Parse};
     match error {
@@ -101,7 +101,7 @@ fn unread(text: &str, error: gotmpl::TemplateError) -> TemplateError {
     }
 }
 
-/// A map's missing key is the empty text, as the zero value of Go's maps.
+/// `index`: for a missing key of a map it returns the empty string, the zero value in Go.
 fn index(arguments: &[Value]) -> gotmpl::Result<Value> {
     let [value, key] = arguments else {
         let message = "index takes a value and a key".to_owned();
@@ -117,7 +117,7 @@ fn index(arguments: &[Value]) -> gotmpl::Result<Value> {
 #[derive(Debug, Default)]
 struct Query {
     text: String,
-    /// Why it ends here.
+    /// Why rendering stopped.
     fault: Option<&'static str>,
 }
 

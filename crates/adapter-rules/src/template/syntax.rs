@@ -1,8 +1,8 @@
 //! The actions that a template may have, and their nesting.
 //!
-//! gotmpl takes an `end` too many for the end of the text, and the end of the text for
-//! each `end` that is missing. It asks for no spaces between words, reads numbers and
-//! escapes of its own, and trims the spaces of all scripts. All these are refused here.
+//! gotmpl treats a surplus `end` as the end of the text, and the end of the text as each
+//! missing `end`. It requires no spaces between words, accepts other numbers and escapes
+//! than Go, and trims all Unicode white space. This check refuses all of these.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 50;
 pub(super) const FORM: &str = "this action is not supported: write spaces between the words, strings as \"a\" \
                     and whole numbers";
 
-/// Go's spaces.
+/// The white space of Go's templates.
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// An action or a comment at the beginning of a text. A capture is its keyword.
@@ -87,9 +87,9 @@ pub(super) fn check(text: &str) -> Result<(), TemplateError> {
     }
 }
 
-/// Opens or closes blocks as the keyword does.
+/// Opens or closes a block, depending on the keyword.
 fn nest<'t>(open: &mut Vec<Block<'t>>, keyword: &'t str, at: usize) -> Result<(), &'static str> {
-    // In an `else` Go leaves this range, gotmpl the one around it.
+    // `break` in the `else` of a range leaves this range in Go, the outer one in gotmpl.
     let mut ranges = open.iter().filter(|block| block.keyword == "range");
     let is_in_range = ranges.next_back().is_some_and(|block| !block.has_else);
     let is_else_if = match (keyword, open.last_mut()) {

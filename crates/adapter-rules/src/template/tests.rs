@@ -17,7 +17,7 @@ fn fields(matchers: &str, values: &[(&str, &str)], series: &str, groups: &[&str]
     }
 }
 
-/// Those of a request for the pods `a` and `b`.
+/// The fields of a request for the pods `a` and `b`.
 fn request() -> Value {
     let values = [("namespace", "default"), ("pod", "a|b")];
     let matchers = r#"namespace="default",pod=~"a|b""#;
@@ -113,9 +113,9 @@ fn renders_as_go_does() {
     }
 }
 
-/// Texts that Go refuses, those that gotmpl renders otherwise, and what nothing uses.
+/// Texts that Go refuses, texts that gotmpl renders differently, and unsupported actions.
 #[test]
-fn what_would_render_otherwise_is_refused_with_its_place() {
+fn templates_that_may_render_differently_are_refused_with_the_place() {
     for (template, place, message) in [
         ("a\n <<.Series", (2, 2), "<< without >>: close the action"),
         ("a<<end>>b", (1, 2), "end or else without if, range or with"),
@@ -261,7 +261,7 @@ fn what_would_render_otherwise_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_depends_on_the_request_is_refused_when_it_is_rendered() {
+fn faults_that_depend_on_the_request_are_reported_when_rendering() {
     for (template, expected) in [
         (
             "a<<.LabelValuesByName.nope>>",

@@ -52,7 +52,7 @@ series <<.Series>> ; ; ; ; ; series foo
 "#;
 
 #[test]
-fn upstream_s_tables() {
+fn the_tables_of_upstream_give_the_same_queries() {
     for row in ROWS.lines().filter(|row| !row.is_empty()) {
         let fields: Vec<&str> = row.split(';').map(str::trim).collect();
         let words = |field: &'static str| field.split_whitespace().collect::<Vec<_>>();
@@ -123,7 +123,7 @@ fn s092_no_name_changes_a_query() {
 }
 
 #[test]
-fn an_empty_query_is_none() {
+fn an_empty_query_is_refused() {
     let empty = query("<<if false>>x<<end>>", "", None, None, &[]);
     assert_eq!(
         empty,
@@ -134,9 +134,9 @@ fn an_empty_query_is_none() {
 }
 
 proptest::proptest! {
-    /// For any request, it sets only the matchers that it may set.
+    /// For any request, the query has only the matchers that belong to the request.
     #[test]
-    fn matchers_stay_matchers(name in "[a-zA-Z0-9.:_-]{1,20}", other in "\\PC{1,20}", value in "[a-z.]{0,9}") {
+    fn no_name_or_value_adds_a_matcher(name in "[a-zA-Z0-9.:_-]{1,20}", other in "\\PC{1,20}", value in "[a-z.]{0,9}") {
         let selector = format!("k in ({value},x)");
         if Selector::parse(&selector).is_ok() {
             let query = query("<<.LabelMatchers>>", &selector, Some("n"), Some(&[&name, "y"]), &[])

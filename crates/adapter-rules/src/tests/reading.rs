@@ -86,7 +86,7 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
 }
 
 #[test]
-fn an_expression_that_go_reads_in_another_way_is_refused_with_what_to_write() {
+fn an_expression_that_go_reads_differently_is_refused_with_a_remedy() {
     for (expression, remedy) in [
         (r"\Qa.b\E", "escape the characters one by one"),
         (r"a\07", r"write \x07"),
@@ -118,7 +118,7 @@ fn an_expression_that_go_reads_in_another_way_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn an_expression_that_both_read_alike_is_taken() {
+fn an_expression_that_go_reads_the_same_way_is_accepted() {
     for expression in [
         r"^[[:alpha:]_][[:word:]]*$",
         r"[]a]",
@@ -139,7 +139,7 @@ fn an_expression_that_both_read_alike_is_taken() {
 }
 
 #[test]
-fn classes_of_characters_are_those_of_go() {
+fn character_classes_match_as_in_go() {
     for expression in [r"^\w$", r"^[\w-]$", r"^\D\b$"] {
         let rules = rules(&format!(
             "- {{seriesQuery: up, metricsQuery: up, seriesFilters: [{{is: '{expression}'}}]}}"
@@ -154,7 +154,7 @@ fn classes_of_characters_are_those_of_go() {
 
 /// Upstream lists such a metric and answers 404 for it.
 #[test]
-fn a_rule_without_a_query_is_listed_and_said() {
+fn a_rule_without_a_query_is_listed_and_reported() {
     let rules = rules("- {seriesQuery: up}");
     assert_eq!(rules.usable.len(), 1);
     assert!(rules.usable[0].query.is_none());

@@ -173,7 +173,7 @@ fn the_last_rule_wins_then_the_last_series() {
 }
 
 #[test]
-fn an_external_metric_is_of_its_namespace_unless_the_rule_says_otherwise() {
+fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
     let rules = rules(
         "- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
          - {seriesQuery: b, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
@@ -194,7 +194,7 @@ fn an_external_metric_is_of_its_namespace_unless_the_rule_says_otherwise() {
     );
 }
 
-/// Prometheus 3 allows any text as a name: one could close the query.
+/// Prometheus 3 allows any text as a name: such a name could end the query.
 #[test]
 fn a_series_whose_name_needs_quotes_is_no_metric() {
     let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");

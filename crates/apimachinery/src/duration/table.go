@@ -1,6 +1,6 @@
-// Prints what Go's time.ParseDuration makes of texts: the text, quoted, and its nanoseconds or `refused`.
+// Prints each text, quoted, and the nanoseconds that Go's time.ParseDuration returns, or `refused`.
 //
-//	go run src/core/duration/table.go > src/core/duration/table.tsv
+//	go run crates/apimachinery/src/duration/table.go > crates/apimachinery/src/duration/table.tsv
 package main
 
 import (

@@ -32,7 +32,7 @@ pub enum Absence {
         devices: usize,
         /// Devices of the group.
         of: usize,
-        /// When the last of them still changed.
+        /// When a reading of one of them last changed.
         since: Timestamp,
     },
     /// GPUs that the group's pods request were never seen.
@@ -141,8 +141,8 @@ impl Evaluator<'_> {
         left.then_some(Absence::HandedOver { since })
     }
 
-    /// Whether the target of a row's device answers for others, and has not for
-    /// it for longer than a window, whichever pod holds it.
+    /// Whether the target of a row's device reports other devices, but has not reported
+    /// this one for longer than a window, whichever pod holds it.
     pub(crate) fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
         let Some((facts, target)) = self
             .layout
@@ -159,13 +159,13 @@ impl Evaluator<'_> {
         !replaced && newest.is_some_and(left_out)
     }
 
-    /// The newest sample of a row before its target froze.
+    /// Since when a row's target is frozen; otherwise the time of the row's newest sample.
     fn last_alive(&self, facts: &RowFacts) -> Option<Timestamp> {
         let frozen = self.target(facts).and_then(|target| target.frozen_since);
         frozen.or_else(|| self.frame.heard(facts.id).map(|heard| heard.newest))
     }
 
-    /// The number of devices that rows, in the order of their devices, are of.
+    /// The number of devices of these rows, which are in the order of their devices.
     fn devices(&self, rows: &[RowId]) -> usize {
         rows.chunk_by(|a, b| self.layout.is_one_device(*a, *b))
             .count()

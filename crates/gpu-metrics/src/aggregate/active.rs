@@ -1,4 +1,4 @@
-//! Which devices are active: conditions on readings, where unknown is not "no".
+//! Which devices are active: conditions on readings, each true, false or unknown.
 
 use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
@@ -8,7 +8,7 @@ use super::moment::{Moment, signals_of};
 use apimachinery::time::millis;
 
 impl Moment<'_> {
-    /// Whether the policy makes a device active, if that is known. One decisive condition
+    /// Whether a device is active by the policy; `None`: unknown. One decisive condition
     /// is enough.
     #[inline]
     fn is_active(
@@ -68,9 +68,9 @@ impl Moment<'_> {
         active
     }
 
-    /// Whether a device's value is above a threshold. Not known where it had one
-    /// and has none now, or where the field was not read; a device that never had
-    /// it is not above.
+    /// Whether a device's value is above a threshold. `None`: the device had the value
+    /// before and has none now, or no query of the field was answered. A device that never
+    /// had the value is not above.
     fn is_above(&self, facts: &RowFacts, value: DeviceValue, threshold: f64) -> Option<bool> {
         if let Some(reading) = self.device_reading(facts, value) {
             return Some(reading.value > threshold * ratio_scale(value));
@@ -83,7 +83,7 @@ impl Moment<'_> {
     }
 }
 
-/// The outcome of the first decisive condition; without one, `None` if any is unknown.
+/// `decisive` if a condition has this outcome; otherwise `None` if one is unknown.
 fn decide(conditions: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
     let mut open = false;
     for holds in conditions {

@@ -1,7 +1,7 @@
-//! At which instants the reading of a device may differ from the one an instant before.
+//! At which instants the reading of a device may differ from that at the previous instant.
 //!
-//! At S = 15 and a step of 5 two of three instants repeat the one before, so rows and
-//! groups of one exporter are read at every third instant only.
+//! At S = 15 s and a step of 5 s, two of three instants repeat the previous one, so rows
+//! and groups of one exporter are read at every third instant only.
 
 use super::super::frame::Frame;
 use super::super::grid::{RowId, WORD};
@@ -9,13 +9,13 @@ use super::super::layout::{Layout, RowFacts};
 use super::super::policy::Policy;
 use super::RowTarget;
 
-/// A bit for each row and instant: whether its reading may have changed. A reading may
-/// change at each instant that it does not cover.
+/// A bit for each row and instant: whether the row's reading may have changed. At an
+/// instant without a bit, each reading may have changed.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     first: i64,
     instants: usize,
-    /// Whole words for each row.
+    /// Row by row, a whole number of words for each.
     bits: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Changes {
         let Ok(instants) = usize::try_from(last - first + 1) else {
             return Self::default();
         };
-        // A device stays active for a time after its readings say so: nothing is covered.
+        // A device stays active for a time after its last active reading: no bits are kept.
         if !policy.hold.is_zero() {
             return Self::default();
         }
@@ -83,7 +83,7 @@ impl Changes {
             let mut bits = 0;
             for row in rows {
                 bits |= self.of_row(*row).get(word).copied().unwrap_or(all);
-                // Rows of many exporters soon have all.
+                // The rows of many exporters soon set every bit.
                 if bits == all {
                     break;
                 }
@@ -106,8 +106,7 @@ impl Changes {
         to.extend((first..=last).filter(|instant| *instant == first || may_change(*instant)));
     }
 
-    /// Adds what changes for other rows of the device: which row counts is
-    /// decided between them.
+    /// Adds the changes of other rows of the device, because they decide which row counts.
     fn of_devices(mut self, layout: &Layout) -> Self {
         let (own, words) = (self.clone(), self.words());
         for facts in layout.facts().flatten() {
@@ -115,7 +114,7 @@ impl Changes {
             let Some(bits) = self.bits.get_mut(start..start + words) else {
                 continue;
             };
-            // Which device has the place is decided by time.
+            // Which device has the place depends on the time.
             if facts.shares_place {
                 bits.fill(u64::MAX);
             }

@@ -20,7 +20,7 @@ pub(super) struct Fold {
     /// counted.
     values: f64,
     counted_values: f64,
-    /// All readings that counted, and their weights.
+    /// The weighted sum of all readings that counted, and the sum of their weights.
     sum: f64,
     weight: f64,
     /// The newest sample used.

@@ -1,8 +1,8 @@
 //! Devices of a group that should answer and do not.
 //!
 //! When half of the exporters become silent, half of a sum is missing, and an autoscaler
-//! would scale down because of an outage. So a group knows which devices to expect, and
-//! the last readings of the silent ones.
+//! would scale down because of an outage. So the evaluation of a group includes the
+//! devices to expect, and the last readings of the silent ones.
 
 use super::super::grid::Reading;
 use super::super::inventory::InventoryOrigin;
@@ -15,7 +15,7 @@ use super::tally::Tallies;
 use super::{Evaluator, Group, Lens, MeasureRequest, RowId, Span};
 use apimachinery::time::Timestamp;
 
-/// How long after its containers started a pod's GPUs may be without samples,
+/// How long a pod's GPUs may be without samples after its containers started,
 /// milliseconds.
 const GRACE_MS: i64 = 60_000;
 
@@ -35,7 +35,7 @@ pub(super) enum Silent {
     /// Its target has reported other devices for longer than a window, but not this one,
     /// with or without its pod.
     Lost,
-    /// It is missing; its last reading and that reading's weight, if they are kept.
+    /// It is missing. The field is its last reading and that reading's weight, if kept.
     Missed(Option<(Reading, f64)>),
 }
 
@@ -77,7 +77,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Whether a live pod holds a device by one of its rows; others are never missing.
+    /// Whether a live pod holds a device by one of its rows. Others are never missing.
     pub(super) fn may_be_missing(&self, rows: &[RowId]) -> bool {
         let mut facts = self.layout.facts_of(rows);
         facts.any(|facts| facts.standing == Standing::Held)
@@ -107,8 +107,8 @@ impl Evaluator<'_> {
     }
 
     /// The state of a device without a reading. It is lost only if it is lost for each of
-    /// its live pods: exporters that name one pod for a device name pods that share it in
-    /// turn.
+    /// its live pods: an exporter that names one pod for each device names the pods that
+    /// share a device by turns.
     pub(super) fn silent(
         &self,
         now: &Moment<'_>,
@@ -150,7 +150,7 @@ impl Evaluator<'_> {
         let first = self.frame.heard(facts.id).map(|heard| heard.first);
         let since = newest.map(|(at, _)| at).or(first);
         let since = since.unwrap_or(Timestamp::MIN);
-        // Another field shows nothing: its queries may answer while those of this one fail.
+        // Other fields are ignored: their queries may succeed while those of this one fail.
         let newest_of = |row| match newest {
             Some((_, field)) => last_of(row, field),
             None => fields().filter_map(|field| last_of(row, field)).max(),
@@ -163,8 +163,8 @@ impl Evaluator<'_> {
     }
 
     /// Whether an exporter reports other devices of the node and has not reported this
-    /// one for longer than a window. One with a frozen exporter is reported, though
-    /// without readings. `newest_of` is when a row was reported last.
+    /// one for longer than a window. A device with a frozen exporter is reported, though
+    /// without readings. `newest_of` returns when a row was last reported.
     pub(super) fn is_left_out(
         &self,
         facts: &RowFacts,
@@ -212,7 +212,7 @@ impl Evaluator<'_> {
         heard || facts.running_since.is_some_and(grown)
     }
 
-    /// Whether all samples of a row belong to an earlier pod of the name.
+    /// Whether all samples of a row belong to an earlier pod of the same name.
     pub(super) fn is_of_predecessor(&self, facts: &RowFacts) -> bool {
         let heard = self.frame.heard(facts.id);
         heard.is_some_and(|heard| heard.newest < facts.started)
@@ -225,8 +225,8 @@ impl Evaluator<'_> {
         (!self.is_let_go(facts)).then_some(newest)
     }
 
-    /// When a device was last reported without the pod of a row, if it was since it
-    /// named that.
+    /// When a device was last reported without a pod, if that is newer than the last sample
+    /// of a row with a pod.
     fn newer_without_pod(&self, facts: &RowFacts) -> Option<Timestamp> {
         let named = self.frame.heard(facts.id)?.newest;
         let unnamed = self.unnamed(facts);
@@ -234,8 +234,8 @@ impl Evaluator<'_> {
         heard.max().filter(|newest| *newest > named)
     }
 
-    /// The rows of a device without a pod, if a live pod holds it. Rows of processes come
-    /// and go beside a row without a pod, so they do not count.
+    /// The rows of a device without a pod, if `facts` is a row of a live pod. There are
+    /// none for the row of a process, which comes and goes beside a row without a pod.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == InventoryOrigin::Cluster;
         let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
@@ -245,10 +245,10 @@ impl Evaluator<'_> {
         rows.filter(move |row| may_be && row.standing == Standing::Unheld)
     }
 
-    /// Whether a pod has let go of a device that is reported without it: as many as it
-    /// asks for have named it since. An exporter may name a pod that was made again at a
-    /// device of the one before. Where the number is unknown, that one named it before
-    /// its start, and another first after it.
+    /// Whether a pod no longer holds a device that is reported without it: since then, as
+    /// many other devices as the pod requests have named it. An exporter may name a
+    /// recreated pod at a device of its predecessor. If the number is unknown (0), this
+    /// device must have named the pod before its start, and a newer one only after it.
     pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
         let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
             return false;
@@ -278,8 +278,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Whether another device has taken the place of a row's behind the same
-    /// exporter up to an instant: it was first heard after this one was last.
+    /// Whether another device has replaced a row's device behind the same exporter up to an
+    /// instant: its first sample is newer than the last sample of the row's device.
     pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
         let heard = |device: u32| {
             let rows = self.layout.device_rows(device).iter();

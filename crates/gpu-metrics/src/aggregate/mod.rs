@@ -40,7 +40,7 @@ pub struct Group<'g> {
     pub rows: &'g [RowId],
     /// GPUs of the group that were never seen.
     pub unseen: &'g [Unseen],
-    /// Earlier readings do not belong to the group.
+    /// When the group's object was created. Earlier readings do not belong to the group.
     pub created: Timestamp,
     /// Whether a reading counts only while a pod held the device.
     pub of_pods: bool,
@@ -220,7 +220,7 @@ pub struct Seen {
     pub value: f64,
     /// The time of its sample.
     pub at: Timestamp,
-    /// Its weight in a mean; for a share in percent, the whole.
+    /// Its weight in a mean; for memory in percent, the whole memory in MiB.
     pub weight: f64,
     /// Whether it is active; `None`: the reading that decides this is missing.
     pub active: Option<bool>,
@@ -256,7 +256,7 @@ impl Seen {
 /// All rows' readings of a measure.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// Where the readings of each row begin, and the end.
+    /// The index of the first reading of each row, and the number of all readings.
     starts: Vec<usize>,
     /// Row by row, each with the instant from which it counts.
     readings: Vec<(i64, Seen)>,
@@ -273,9 +273,9 @@ impl Sight {
     }
 }
 
-/// What shows a device for a measure: the first of these that has a reading;
-/// and whether it matters which devices are active. Measures with the same lens read the
-/// same rows.
+/// The device values that a measure reads, of which the first with a reading counts, and
+/// whether the measure depends on which devices are active. Measures with the same lens
+/// read the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lens {
     shown_by: [Option<DeviceValue>; 3],

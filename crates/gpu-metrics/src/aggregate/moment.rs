@@ -12,7 +12,7 @@ use apimachinery::time::Timestamp;
 #[derive(Clone, Copy, Debug)]
 struct ShownReading<'a> {
     reading: Reading,
-    /// Its weight in a mean; for a share in percent, the whole.
+    /// Its weight in a mean; for memory in percent, the whole memory in MiB.
     weight: f64,
     /// The row of the reading.
     facts: &'a RowFacts,
@@ -51,8 +51,9 @@ impl<'a> Moment<'a> {
         layout.facts_of(layout.device_rows(facts.device))
     }
 
-    /// A device's reading for a group: the newest of its rows' readings, and the larger
-    /// of equally new ones. Shares of processes are added.
+    /// A device's reading for a group: among the rows' readings from before their pod ended,
+    /// or else all, the newest, and the larger of equally new ones. Shares of processes are
+    /// added.
     fn best(&self, rows: &[RowId], value: DeviceValue, one_pod: bool) -> Option<ShownReading<'a>> {
         let mut best: Option<ShownReading<'_>> = None;
         let may_be_part = matches!(
@@ -90,9 +91,9 @@ impl<'a> Moment<'a> {
         (!self.is_shadowed(best.facts, value)).then_some(best)
     }
 
-    /// Whether a reading is one process' share: then the exporter also writes a line of
-    /// the device itself. Older exporters repeat the device's value under the same
-    /// labels, without that line.
+    /// Whether a reading is one process' share: the exporter also writes a line of the
+    /// device itself. Older exporters repeat the device's value under the same labels,
+    /// without that line.
     fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
         let mut lines = self.lines(facts);
         facts.row.told.per_process
@@ -103,8 +104,8 @@ impl<'a> Moment<'a> {
             })
     }
 
-    /// The sum of all processes' shares among the rows, as new as `reading`; the device's
-    /// own line, if the rows have it, is used instead.
+    /// The sum of the processes' shares among the rows that are as new as `reading`. If the
+    /// rows include the device's own line, its value is used instead.
     fn sum_of_processes(&self, rows: &[RowId], value: DeviceValue, reading: Reading) -> f64 {
         let as_new = self.of.layout.facts_of(rows).filter_map(|facts| {
             let own = self.reading(facts, value)?;
@@ -272,7 +273,7 @@ impl<'a> Moment<'a> {
         self.weighed(facts, value).map(|(reading, _)| reading)
     }
 
-    /// That reading and its weight in a mean: equal, by slices, or the whole of a share.
+    /// A row's reading of a device value, and its weight in a mean.
     fn weighed(&self, facts: &RowFacts, value: DeviceValue) -> Option<(Reading, f64)> {
         if value == DeviceValue::MemoryUsedPercent {
             let (used, whole) = self.framebuffer(facts)?;
@@ -296,8 +297,8 @@ impl<'a> Moment<'a> {
         shown.or(signals[0])
     }
 
-    /// MiB in use and in all: used + free + reserved. An exporter that never reported the
-    /// reserved part has none. The whole is the device's, even if the used part is one
+    /// The MiB in use, and the whole: used + free + reserved. The reserved part is 0 if the
+    /// device never reported it. The whole is the device's, even if the part in use is one
     /// process' share.
     fn framebuffer(&self, facts: &RowFacts) -> Option<(Reading, f64)> {
         let used = self.signal(SignalId::FB_USED, facts)?;

@@ -21,7 +21,7 @@ use apimachinery::time::{Timestamp, millis};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadingOutcome {
-    /// It entered the number.
+    /// It is part of the group's number.
     Counted,
     /// The device was idle, and the metric covers active ones.
     Idle,
@@ -91,7 +91,7 @@ pub struct DeviceReasons<'a> {
 pub struct IdleSince {
     /// The time of the first sample that shows it, in RFC 3339.
     pub since: String,
-    /// Whether it may have been idle earlier, of which no readings are kept.
+    /// Whether it may have been idle even earlier: older readings are missing.
     pub or_longer: bool,
 }
 

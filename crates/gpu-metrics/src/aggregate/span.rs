@@ -17,11 +17,11 @@ const READINGS: i64 = 4;
 /// has weight as soon as it is read, milliseconds.
 const AHEAD_MS: i64 = 15_000;
 
-/// A value is served while the last part of its window of this length, in milliseconds,
-/// has a defined instant.
+/// A value is served while one of the instants in the last part of its window is defined.
+/// The length of this part, milliseconds.
 const SERVED_MS: i64 = 30_000;
 
-/// A value is also served while one of this many last instants is defined.
+/// A value is also served while one of this many last instants of its window is defined.
 const SERVED_INSTANTS: i64 = 2;
 
 /// The instants of a group.
@@ -84,7 +84,7 @@ impl Evaluator<'_> {
         slowest
     }
 
-    /// Whether a window by the row's target alone may contain a sample of the row.
+    /// Whether the window for the row's target alone may contain a sample of the row.
     fn is_in_reach(&self, row: RowId, asked_ms: Option<i64>, target: &TargetView) -> bool {
         let window_ms = window_ms(self.policy, asked_ms, target.scrape_ms);
         let lag_ms = self.frame.view().lag_ms(target);

@@ -13,10 +13,10 @@ const SHARE_OF_MEANS: f64 = 0.5;
 /// at their last readings.
 const CHANGE_OF_MEANS: f64 = 0.1;
 
-/// The same in points, for a percent.
+/// The least such bound in percentage points, for values in percent.
 const POINTS: f64 = 2.0;
 
-/// Keeps rounding from deciding whether nine of ten answered.
+/// A tolerance: rounding must not decide whether nine of ten devices are enough.
 const ROUNDING: f64 = 1e-9;
 
 /// The devices that answered at an instant, for every measure.
@@ -51,9 +51,9 @@ impl Answers {
 /// utilisation is neither active nor idle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
-    /// `None`: held or not.
+    /// Whether a device must be held; `None`: either.
     held: Option<bool>,
-    /// `None`: active or not.
+    /// Whether a device must be active; `None`: either.
     active: Option<bool>,
     /// Whether a value of 0 counts.
     zeros: bool,
@@ -126,7 +126,7 @@ pub(super) struct Tally {
 /// A group's number at an instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
-    /// The measure does not concern the group: it holds no device.
+    /// The measure covers held devices, and no answering device is held.
     NotMeant,
     /// Too few devices answered.
     Undefined,
@@ -172,7 +172,7 @@ pub(super) struct Window<'a> {
     asks: &'a [MeasureRequest],
     /// The instants at which a reading may change, in the order of time.
     instants: Vec<i64>,
-    /// A tally for each of these instants, and spare ones.
+    /// A tally for each of these instants, and spare ones for reuse.
     tallies: Vec<Tallies>,
 }
 
@@ -316,8 +316,8 @@ impl Tally {
         few(missing, share) && little
     }
 
-    /// Whether a number other than a sum changes little with the missing devices at their
-    /// last readings.
+    /// Whether a number other than a sum changes little if the missing devices are added
+    /// with their last readings.
     fn is_near(&mut self, answers: &Answers, measure: &Measure) -> bool {
         if self.missing.is_empty() {
             return true;
@@ -386,7 +386,7 @@ impl Evaluator<'_> {
         self.changes
             .instants(group.rows, ends, &mut window.instants);
         let misses = self.add_up(window, sight, (group, span));
-        // Whether a device is missing goes by the time.
+        // Whether a device is missing depends on the time, not only on readings.
         if misses || !group.unseen.is_empty() {
             self.fill_each(window, sight, (group, span));
         }

@@ -13,8 +13,8 @@ use crate::store::{Applied, SeriesId, Store};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// The most series, more than any fleet has: five hundred thousand GPUs with eight
-/// signals. A source that invents series must not exhaust the node's memory.
+/// The most series: enough for five hundred thousand GPUs with eight signals. A source
+/// that invents series must not exhaust the node's memory.
 const MOST_SERIES: usize = 4_000_000;
 
 /// The most series of one device and owner: two jobs and two replicas have a hundred.
@@ -53,13 +53,13 @@ fn of_signal(key: SeriesKey, signal: SignalId) -> SeriesKey {
 pub struct Intake {
     signals: Vec<SignalSpec>,
     exporter: ExporterIdentity,
-    /// Signals of whole GPUs that are kept although they serve only MIG.
+    /// Profiling signals that are kept for whole GPUs too, not only for MIG instances.
     needed_whole: HashSet<SignalId>,
     known: Known,
     texts: HashSet<Arc<str>>,
     poll: u32,
-    /// How many whole GPUs lacked a utilisation in percent at the last sweep, of memory
-    /// and of GPUs.
+    /// For each of [`PERCENTS`], the number of whole GPUs that did not report it at the
+    /// last sweep.
     lacking: [usize; 2],
 }
 
@@ -247,7 +247,7 @@ impl Intake {
 
     /// Removes series that the store removed, and ignored series that ended.
     pub(crate) fn sweep(&mut self, gone: &HashSet<SeriesId>, store: &Store) {
-        // Devices without percents any more need series that were superfluous before.
+        // Devices that no longer report percents need series that were superfluous before.
         let lacking = PERCENTS.map(|signal| store.lacking(signal));
         let more = lacking != self.lacking;
         self.lacking = lacking;

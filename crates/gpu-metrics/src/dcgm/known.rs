@@ -10,8 +10,8 @@ use crate::store::SeriesId;
 pub(super) enum State {
     /// Its samples go to the store.
     Stored(SeriesId),
-    /// It is not needed, or nothing identifies its device. Remembered, so that
-    /// its labels are not read at every poll.
+    /// It is not needed, or nothing identifies its device. The key is kept so that its
+    /// labels are not read at every poll.
     Ignored {
         /// The poll that saw it last.
         seen: u32,
@@ -21,12 +21,12 @@ pub(super) enum State {
 }
 
 /// The keys in the order in which they were first seen. Most answers have that order, so
-/// a key is mostly the one after the key asked for before, in memory too.
+/// a key mostly follows the key of the previous lookup, in memory too.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// By the halves of their keys: numbers of 16 bytes would be aligned to 16.
+    /// The keys are stored as two halves, because a `u128` is aligned to 16 bytes.
     states: IndexMap<[u64; 2], State>,
-    /// The place after the one found last.
+    /// The index after the entry found last.
     next: usize,
 }
 

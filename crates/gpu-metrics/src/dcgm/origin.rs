@@ -20,9 +20,9 @@ const CLUSTER: [&str; 9] = [
     "tenant_id",
 ];
 
-/// Labels that the writer of a series adds to all it writes, beside those that
-/// name the cluster: with the job they identify the scraper. Common names of
-/// pod labels (`env`, `app`) are not among them: an exporter may write those.
+/// Labels that the writer of a series adds to all its series, besides those that name
+/// the cluster. With the job they identify the scraper. Common names of pod labels
+/// (`env`, `app`) are not among them, because an exporter may write those.
 const WRITER: [&str; 11] = [
     "prometheus",
     "prometheus_replica",

@@ -1,7 +1,7 @@
 //! Label names: every spelling by which a DCGM series names its device and its owner.
 //!
-//! Decided per series, never per cluster: one Prometheus can hold all schemes at once
-//! (docs/attribution.md, "Pods").
+//! The scheme is decided per series, never per cluster: one Prometheus can hold all
+//! schemes at once (docs/attribution.md, "Pods").
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ const NODE: [&str; 8] = [
 const PROOF: [&str; 3] = ["vgpu", "dra_claim_name", "dra_device_name"];
 
 /// The UID of the pod, which the exporter writes beside the pod's name. It proves a bare
-/// name, unless that is the exporter's: scrape configurations may add the target's UID
-/// under the same name.
+/// owner, unless this looks like the exporter: scrape configurations may add the UID of
+/// the target under the same label name.
 const POD_UID: &str = "pod_uid";
 
 /// How exporters' containers and pods are recognised.
@@ -42,8 +42,7 @@ const POD_UID: &str = "pod_uid";
 pub struct ExporterIdentity {
     /// Container names of exporters.
     pub containers: Vec<String>,
-    /// Namespaces that exporters run in; with a pod name that contains
-    /// `dcgm-exporter`.
+    /// Namespaces in which a pod whose name contains `dcgm-exporter` is an exporter.
     pub namespaces: Vec<String>,
 }
 
@@ -195,7 +194,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_four_schemes_are_told_apart_per_series() {
+    fn the_four_schemes_are_distinguished_per_series() {
         let mut exported = EXPORTER.to_vec();
         exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
         assert_eq!(
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_known_by_uuid_in_every_spelling() {
+    fn devices_are_identified_by_uuid_in_every_spelling() {
         for name in ["UUID", "uuid", "gpu_uuid", "Uuid"] {
             let device = device(&labels(&[(name, "GPU-1")])).unwrap();
             assert_eq!(&*device.uuid, "GPU-1", "{name}");
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_is_the_hostname_before_the_target() {
+    fn the_hostname_precedes_the_instance_as_a_node_name() {
         let all = labels(&[("hostname", "gpu-node-1"), ("instance", "10.0.0.1:9400")]);
         let found = nodes(&all);
         let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();

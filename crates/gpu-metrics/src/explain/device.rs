@@ -13,7 +13,7 @@ use apimachinery::time::Timestamp;
 use super::question::{Question, Selected, field};
 use super::{ExplainedDevice, ExplainedReading, seconds};
 
-/// The device, as far as the user may know of it.
+/// Describes a device, limited to what the user may see.
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
@@ -29,13 +29,13 @@ pub(super) fn describe(
     };
     let newest = device.rows.iter().copied().max_by_key(until);
     let row = newest.map(|facts| &facts.row);
-    // Holders from before the window are left out. The last holder of a silent
-    // device is known.
+    // Holders from before the window are left out, except the last holder of a silent
+    // device.
     let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
     let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
     let rows = device.rows.iter().filter(|facts| until(facts) > begin);
     let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
-    // A later sample than this means that another holder has replaced it.
+    // A holder whose newest sample is F or more before this one is no longer current.
     let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
     let holders = holders(device, layout, |facts| until(&facts) > latest);
     ExplainedDevice {
@@ -83,14 +83,14 @@ pub(super) fn describe(
     }
 }
 
-/// The pods that a reader of the value may know by name.
+/// The pods that may be named to the reader: those in the namespace of the request.
 fn named<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> BTreeSet<String> {
     let asked = selected.namespace();
     let named = owners.filter(|owner| asked == Some(&owner.namespace));
     named.map(pod).collect()
 }
 
-/// The current holders of the device, in any group.
+/// The current holders of the device, including those outside the group.
 fn holders(
     device: &DeviceReasons<'_>,
     layout: &Layout,

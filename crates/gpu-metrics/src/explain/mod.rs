@@ -79,7 +79,7 @@ pub struct ExplainedValue {
     pub timestamp: String,
     /// How old that sample is, seconds.
     pub age_seconds: f64,
-    /// Until when the value is served; `None`: it is asked anew each time.
+    /// Until when the value is served; `None`: it is queried for each request.
     pub served_until: Option<String>,
     /// The length of the window, seconds; 0 where a query determines it.
     pub window_seconds: u32,
@@ -137,7 +137,7 @@ pub struct ExplainedDevice {
     pub silent_since: Option<String>,
     /// Since when its exporter's readings have not changed.
     pub frozen_since: Option<String>,
-    /// Since when it has been held and not in use; only for metrics of use.
+    /// Since when it has been held and idle; only for metrics that depend on activity.
     pub idle: Option<IdleSince>,
     /// Its reading at each instant, in the order of the instants.
     pub readings: Vec<ExplainedReading>,

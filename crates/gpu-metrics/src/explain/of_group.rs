@@ -166,8 +166,8 @@ fn notes(
     notes
 }
 
-/// The fields that a metric is read from; those after a slash are for MIG instances, and
-/// for targets without percents of whole GPUs.
+/// The fields that a metric is read from. The field after a slash is for MIG instances,
+/// and for whole GPUs that do not report the field in percent.
 #[must_use]
 pub fn fields_of(measure: &Measure) -> Vec<String> {
     let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";

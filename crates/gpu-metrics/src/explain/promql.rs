@@ -128,8 +128,8 @@ fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
     ))
 }
 
-/// Whether a short query computes the same: no MIG instances, no parts of processes, one
-/// way of naming pods.
+/// Whether a short query computes the same number: there are no MIG instances, no shares
+/// of processes, and one scheme of owner labels.
 fn is_plain(reasons: &Reasons<'_>) -> bool {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let held = || rows().filter(|facts| facts.standing.was_held());
@@ -181,7 +181,7 @@ fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
     Some(LEFT_OUT.to_owned())
 }
 
-/// Each device once.
+/// One reading for each device: the largest.
 fn each(fresh: &str) -> String {
     format!("max by (UUID, GPU_I_ID) (\n    {fresh})")
 }
@@ -213,7 +213,7 @@ fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
             format!("100 * clamp_max({series} >= 0 <= 1.2, 1)")
         }
         Unit::Watts => format!("{series} >= 0 < 1e6"),
-        // A field of a configured signal is not known here.
+        // `Plain` does not occur: `field` returns no names of configured signals.
         Unit::Mebibytes | Unit::Plain => format!("{series} >= 0 < 1e8"),
     };
     let fresh = seconds(fresh_ms);

@@ -1,4 +1,4 @@
-//! What is asked to be explained.
+//! The value to explain, and how its series are selected.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub struct Question<'a> {
     pub formula: Formula,
     /// `pods ml/train-0`.
     pub of: &'a str,
-    /// Which series are the group's. A user who may read them may see their pods.
+    /// How the group's series are selected. This also decides which pods may be named.
     pub selected: Selected<'a>,
     /// The label conditions of the metric selector; `None`: no query can express them.
     pub labels: Option<&'a [LabelMatcher]>,
@@ -48,7 +48,7 @@ pub enum Selected<'a> {
     Namespace(&'a str),
     /// The group's devices.
     Devices,
-    /// Everything.
+    /// All series.
     All,
 }
 

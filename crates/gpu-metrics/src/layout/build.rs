@@ -32,7 +32,7 @@ impl Layout {
         let device = |row: &Sited<'_>| layout.rank(row.id).device;
         let facts = threads::map_rows(&rows, |row| claims.facts(row, device(row), mig_weight));
         let mut building = Building::new(&inventory, pods);
-        // In the order of the rows, in which they are in memory.
+        // In the order of the rows, which is their order in memory.
         for (sited, (facts, pod)) in rows.iter().zip(facts) {
             building.place(sited, &facts, pod, &claims.exporters);
             if facts.standing == Standing::Held && sited.newest < facts.started {
@@ -55,7 +55,7 @@ impl Layout {
         layout
     }
 
-    /// A layout with the ranks of the devices of `rows`, which are in their order.
+    /// A layout with the ranks of the devices of `rows`, which are in the order of devices.
     fn of_devices(rows: &[Sorted<'_, '_>]) -> Self {
         let slots = rows.iter().map(|(_, row)| row.id.0 as usize + 1).max();
         let slots = slots.unwrap_or(0);
@@ -86,7 +86,7 @@ impl Layout {
         layout
     }
 
-    /// A whole GPU is sorted right before its own instances.
+    /// Finds the MIG instances of each GPU: a whole GPU is sorted right before its instances.
     fn find_instances(&mut self) {
         let mut whole: Option<&RowFacts> = None;
         for rows in self.devices.all() {

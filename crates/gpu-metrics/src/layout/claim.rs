@@ -1,4 +1,4 @@
-//! Decides the owner of a device: a row's claim against the cluster's objects.
+//! Decides the owner of a device: checks a row's claim against the cluster's objects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl<'a> Claims<'a> {
         names.map(Into::into).collect()
     }
 
-    /// The nodes of other clusters whose series name none.
+    /// The nodes of other clusters whose series name no cluster.
     pub(super) fn foreign_nodes(&self) -> Vec<Arc<str>> {
         self.strangers.nodes()
     }
@@ -124,7 +124,7 @@ impl<'a> Claims<'a> {
         };
         if elsewhere(pod) {
             let before = predecessor(row, pod, sited.newest, inventory, elsewhere);
-            // A wrong name of the node contradicts no proof, but an earlier pod there does.
+            // A wrong node name does not refute a proof, but an earlier pod on that node does.
             if !row.told.proven || before.1.is_some() {
                 return before;
             }
@@ -135,8 +135,8 @@ impl<'a> Claims<'a> {
         (Standing::Held, Some(pod))
     }
 
-    /// The time from which readings of a row count for no pod: its pod had ended, or
-    /// would be known if it were live.
+    /// The time from which readings of a row count for no pod: its pod had ended, or the
+    /// inventory would list it if it were live.
     fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
         let ended = match (standing, pod) {
             (Standing::Gone, Some(pod)) => pod.ended,
@@ -148,9 +148,9 @@ impl<'a> Claims<'a> {
 
     /// Whether the pod that a bare label names holds the GPU. With `honor_labels: true` the
     /// label holds the exporter's own pod where a GPU is not allocated; without the
-    /// exporter's Kubernetes mapping it does so everywhere. At most one of several pods on
-    /// a target can be the target itself, except a DaemonSet's pods, which may be it one
-    /// after another.
+    /// exporter's Kubernetes mapping it does so everywhere. If bare labels of a target name
+    /// several pods, at most one of these is the exporter, except pods of a DaemonSet, which
+    /// replace each other.
     fn is_holder(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> bool {
         if pod.requests_gpu() || row.told.proven {
             return true;
@@ -176,7 +176,7 @@ fn host(instance: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Whether a row is this cluster's: its pod is known, and on the node that the row names.
+/// Whether a row is of this cluster: its pod is known, and on the node that the row names.
 fn proof(sited: &Sited<'_>) -> Proof {
     if sited.owner.is_none() {
         return Proof::None;
@@ -191,8 +191,8 @@ fn proof(sited: &Sited<'_>) -> Proof {
     }
 }
 
-/// A row on another node than the pod of its name: an earlier pod's of that name, by the
-/// departed pods or the times, otherwise a contradiction.
+/// The standing of a row on another node than its pod: the row belongs to an earlier pod
+/// of the same name, by the departed pods or by the times, or else is a conflict.
 fn predecessor<'a>(
     row: &DeviceRow,
     pod: &Pod,

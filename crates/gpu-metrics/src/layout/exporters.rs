@@ -6,9 +6,9 @@ use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 use super::sited::Sited;
 
-/// Pods behind targets: a series that names its GPU's pod in `exported_pod` names the
-/// exporter's in `pod`. This holds for its own target only, so a series cannot declare
-/// another target's workload an exporter.
+/// The exporter pods of targets: a series that names its GPU's pod in `exported_pod` names
+/// the exporter's pod in `pod`. This applies to its own target only, so that a series
+/// cannot declare another target's workload an exporter.
 #[derive(Debug, Default)]
 pub(super) struct Exporters<'a> {
     targets: HashSet<(TargetId, &'a str)>,

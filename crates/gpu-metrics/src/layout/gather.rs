@@ -35,7 +35,7 @@ pub(super) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// `pods` is how many pods are numbered.
+    /// `pods` is the number of pods that have a number.
     pub(super) fn new(inventory: &'a Inventory, pods: usize) -> Self {
         let none = |objects| std::iter::repeat_with(|| None).take(objects).collect();
         Self {

@@ -2,7 +2,7 @@
 //! as a whole.
 //!
 //! Rebuilt only when a row or the inventory changes. Members are in the order of their
-//! devices, so every replica adds in the same order.
+//! devices, so that every replica sums readings in the same order.
 
 mod build;
 mod claim;
@@ -35,9 +35,9 @@ pub enum Standing {
     /// The pod is finished, terminating or no longer known: its past readings count for
     /// groups (workload, namespace, node, cluster), not for any pod.
     Gone,
-    /// The pod runs on another node than the series says: the reading counts for no pod.
+    /// The pod runs on another node than the series names: the reading counts for no pod.
     Conflict,
-    /// The series is another cluster's, whose pods may have the names of local ones.
+    /// The series belongs to another cluster, whose pods may have the names of local ones.
     Foreign,
 }
 
@@ -72,8 +72,8 @@ pub struct RowFacts {
     pub ended: Timestamp,
     /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
-    /// How many devices its pod asks for, where more name it; 0 where it asks by a claim
-    /// or for a share, and several name it.
+    /// The number of devices that its pod requests, if more devices name the pod. 0: the
+    /// number is unknown (a resource claim or a share), and several devices name the pod.
     pub more_than: Option<u32>,
     /// Weight in means.
     pub weight: f64,
@@ -113,10 +113,10 @@ pub struct Object {
     pub labels: Labels,
     /// Its rows, in the order of their devices.
     pub members: Vec<RowId>,
-    /// When it was created; earlier readings are not its own.
+    /// When it was created; earlier readings do not belong to it.
     pub created: Timestamp,
-    /// Whether only its pods' readings are its own; a node also has those of unheld
-    /// devices.
+    /// Whether only readings of its pods count. A node also has the readings of devices
+    /// that no pod holds.
     pub of_pods: bool,
     /// GPUs that its live pods request and that were never seen.
     pub unseen: Vec<Unseen>,
@@ -129,7 +129,7 @@ pub struct Unseen {
     pub since: Timestamp,
     /// How many.
     pub count: u32,
-    /// Whether several pods may share them: then there are fewer.
+    /// Whether several pods may share them, so that there may be fewer.
     pub shared: bool,
 }
 
@@ -211,10 +211,10 @@ pub struct Layout {
     devices: Devices,
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
     instances: HashMap<u32, Vec<u32>>,
-    /// Ranks of the other devices that have had a device's place.
+    /// By rank of a device, the ranks of other devices that have had its place.
     rivals: HashMap<u32, Vec<u32>>,
-    /// Rows without a sample since the start of their pod, which is given: an earlier pod
-    /// of the name held the device.
+    /// Rows without a sample since the start of their pod, which is the value: an earlier
+    /// pod of the same name held the device.
     of_predecessors: HashMap<RowId, Timestamp>,
     inventory: Arc<Inventory>,
     node_names: NodeNames,
@@ -239,8 +239,8 @@ impl Layout {
             && facts.is_some_and(|facts| facts.standing == Standing::Held)
     }
 
-    /// Whether a pod has been seen at a device that only an earlier pod of the name had
-    /// held when this was built. `newest` gives the time of a row's newest sample.
+    /// Whether a row of an earlier pod has since had a sample of the live pod of the same
+    /// name. `newest` returns the time of a row's newest sample.
     pub(crate) fn is_outdated(&self, newest: impl Fn(RowId) -> Timestamp) -> bool {
         let mut rows = self.of_predecessors.iter();
         rows.any(|(row, started)| newest(*row) >= *started)
@@ -309,7 +309,7 @@ impl Layout {
         &self.cluster_unseen
     }
 
-    /// The nodes of the series that name a pod which does not hold their devices.
+    /// The nodes of series that name a pod which does not, or no longer, hold their devices.
     #[must_use]
     pub fn nodes_of_claims(&self, namespace: &str, pod: &str) -> BTreeSet<&str> {
         let rows = self.facts.iter().flatten();
@@ -334,8 +334,8 @@ impl Layout {
         name.map(AsRef::as_ref)
     }
 
-    /// The rows of other devices of a row's node that one of its exporters reports. An
-    /// exporter without names of nodes may stand for several.
+    /// The rows of other devices on a row's node that one of the row's targets reports. A
+    /// target without node names may stand for several exporters.
     pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
         let name = self.node_of(&of.row);
         let node = name.and_then(|name| self.object("nodes", None, name));

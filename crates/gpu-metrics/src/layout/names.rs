@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_named_by_what_made_them() {
+    fn workloads_are_found_by_the_names_of_their_pods() {
         let kinds = [
             ("deployments.apps", "web"),
             ("replicasets.apps", "web-7c9f8d6b5"),

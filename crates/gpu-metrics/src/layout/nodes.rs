@@ -22,7 +22,7 @@ const REPLICAS: &str = "nvidia.com/gpu.replicas";
 /// The unambiguous names of the cluster's Nodes.
 #[derive(Clone, Debug, Default)]
 pub struct NodeNames {
-    /// The Node of each name; `None`: several have it.
+    /// The Node of each name; `None`: several Nodes have the name.
     nodes: HashMap<Arc<str>, Option<Arc<str>>>,
 }
 
@@ -62,8 +62,8 @@ impl NodeNames {
         }
     }
 
-    /// The Node that a label names. A fully qualified name is that of the Node whose name
-    /// is its first part; two different domains are two hosts.
+    /// The Node that a label names. A fully qualified name matches the Node whose name is
+    /// its first part. Two names with different domains are two hosts.
     pub(crate) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
         if let Some(known) = self.nodes.get(name) {
             return known.as_ref();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_qualified_names_are_those_of_one_node() {
+    fn short_and_qualified_names_match_the_same_node() {
         let known = names(&[("a", "a"), ("b.dc1.local", "b.dc1.local")], &[]);
         for (name, node) in [
             ("a", Some("a")),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_addresses_are_names_of_their_node() {
+    fn host_names_and_addresses_match_their_node() {
         let known = names(
             &[("i-0a1", "ip-10-0-0-1.ec2.internal"), ("i-0a2", "i-0a2")],
             &[("10.0.0.1", "i-0a1"), ("fd00::2", "i-0a2")],
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_several_nodes_is_that_of_none() {
+    fn a_name_that_matches_several_nodes_matches_none() {
         let known = names(
             &[("a.dc1", "gpu"), ("a.dc2", "gpu"), ("b", "a.dc1")],
             &[("10.0.0.1", "b"), ("10.0.0.1", "a.dc1")],

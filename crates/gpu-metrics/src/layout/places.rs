@@ -25,8 +25,8 @@ fn places<'a>(row: &Sited<'a>) -> impl Iterator<Item = Place<'a>> {
 }
 
 impl Layout {
-    /// Finds pods that more devices name than they ask for: they have let go of some.
-    /// `objects` has the object of each pod of the inventory, if it has rows.
+    /// Finds pods that more devices name than the pods request: they no longer hold some of
+    /// these. `objects` has the object of each pod of the inventory, if it has rows.
     pub(super) fn find_surplus(&mut self, inventory: &Inventory, objects: &[Option<Object>]) {
         for (pod, object) in inventory.pods.iter().zip(objects) {
             let Some(object) = object.as_ref().filter(|_| pod.requests_gpu()) else {
@@ -47,11 +47,11 @@ impl Layout {
         self.rank(one).device == self.rank(other).device
     }
 
-    /// Finds devices that share a place. Their readings tell which one came later.
+    /// Finds devices that share a place. The times of their samples show which one is newer.
     pub(super) fn find_rivals(&mut self, rows: &[Sited<'_>]) {
         let places = |row| places(row).map(|place| (place, self.rank(row.id).device));
         let mut all: Vec<(Place<'_>, u32)> = rows.iter().flat_map(places).collect();
-        // Rows of a target are mostly in the order of their places: then this is quick.
+        // Rows of a target are mostly in the order of their places, so the sort is quick.
         all.sort();
         all.dedup();
         let places = all.chunk_by(|(one, _), (other, _)| one == other);

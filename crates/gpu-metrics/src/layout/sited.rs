@@ -15,8 +15,8 @@ use apimachinery::time::Timestamp;
 /// Exporters' label for the index of a GPU on its node.
 const INDEX: &str = "gpu";
 
-/// A row with the results of lookups. Rows are far apart in memory, so what is read
-/// several times is here.
+/// A row with the results of lookups. Rows are far apart in memory, so the fields that are
+/// read several times are copied here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sited<'a> {
     pub(super) id: RowId,
@@ -29,7 +29,7 @@ pub(super) struct Sited<'a> {
     pub(super) cluster: Option<&'a str>,
     /// Whether the labels of its pod are bare.
     pub(super) is_bare: bool,
-    /// The exporter's pod, where its labels tell it from the owner.
+    /// The exporter's pod, where the labels distinguish it from the owner.
     pub(super) exporter: Option<&'a str>,
     /// The index of its GPU on the node.
     pub(super) index: Option<&'a str>,
@@ -112,8 +112,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A row with the first bytes of its device's name as a number. Most devices differ in
-/// them, and numbers are compared without a look at the names.
+/// A row with the first 16 bytes of its device's UUID as a number. Most devices differ in
+/// them, so that a comparison mostly does not read the UUIDs.
 pub(super) type Sorted<'s, 'a> = (u128, &'s Sited<'a>);
 
 /// Rows in the order of their devices.
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings_of_names_are_in_the_order_of_the_names() {
+    fn beginnings_are_in_the_order_of_the_uuids() {
         let names = [
             "",
             "GPU",

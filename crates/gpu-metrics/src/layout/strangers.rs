@@ -1,7 +1,7 @@
 //! Exporters of another cluster whose series name no cluster.
 //!
-//! Clusters that are set up alike have the same names of namespaces and pods, so a store
-//! of two clusters has two devices where a pod holds one. The node distinguishes them:
+//! Similar clusters have the same names of namespaces and pods, so that in a store with
+//! two clusters, two devices name a pod that holds one. The node distinguishes them:
 //! docs/attribution.md, "Clusters".
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -56,8 +56,8 @@ impl<'a> Strangers<'a> {
         }
         let rows: Vec<Sited<'a>> = rows.iter().map(|(_, row)| **row).collect();
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
-        // A device that has ever named a Node of the cluster is the cluster's: its label
-        // was renamed.
+        // A device that has ever named a Node of the cluster belongs to the cluster: its
+        // label was renamed.
         let is_unknown = |rows: &&[Sited<'_>]| rows.iter().all(|row| row.node.is_none());
         let mut unknown = devices().filter(is_unknown).flatten().peekable();
         if unknown.peek().is_none() {
@@ -75,7 +75,7 @@ impl<'a> Strangers<'a> {
         strangers
     }
 
-    /// Whether a row is another cluster's.
+    /// Whether a row belongs to another cluster.
     pub(super) fn include(&self, row: &Sited<'_>) -> bool {
         if self.exporters.is_empty() || row.node.is_some() {
             return false;
@@ -105,7 +105,7 @@ impl<'a> Reported<'a> {
         };
         for rows in devices {
             let newest = rows.iter().max_by_key(|row| row.newest);
-            // If a device's label was renamed, its older rows show nothing.
+            // Only the newest row counts, because a device's label may have been renamed.
             let Some((newest, node)) = newest.and_then(|newest| Some((newest, newest.node?)))
             else {
                 continue;
@@ -137,7 +137,7 @@ impl<'a> Reported<'a> {
         }
     }
 
-    /// Whether a row that names no Node of the cluster cannot be the cluster's.
+    /// Whether a row that names no Node of the cluster cannot belong to the cluster.
     fn contradicts(&self, row: &Sited<'_>, inventory: &Inventory) -> bool {
         let Some(owner) = row.owner else {
             return false;

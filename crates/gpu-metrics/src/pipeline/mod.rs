@@ -62,7 +62,7 @@ pub struct Pipeline {
     signals: Vec<SignalId>,
     intake: Intake,
     store: Store,
-    /// Those of each Prometheus.
+    /// What was read of each Prometheus, by its id.
     reads: Vec<Reads>,
     notices: Notices,
     /// When the first samples were taken in.
@@ -119,12 +119,12 @@ impl Pipeline {
         }
     }
 
-    /// How far back from `now` the next query of a signal must reach: as far as a start
-    /// reads at first, later only to new samples and those that may arrive late.
-    #[must_use]
+    /// How far back from `now` the next query of a signal must reach: at a start over the
+    /// whole past that is needed, later only to new samples and those that may arrive late.
     ///
     /// # Panics
-    /// If there are not so many Prometheus servers, as all functions with their number.
+    /// If there is no such Prometheus server. All functions with a [`PrometheusId`] panic then.
+    #[must_use]
     pub fn range(&self, of: PrometheusId, signal: SignalId, now: Timestamp) -> Duration {
         self.reads_of(of).range(signal, now, self.store.targets())
     }
@@ -168,8 +168,8 @@ impl Pipeline {
         report
     }
 
-    /// Records that [`Pipeline::range`] of a signal at `now` was read whole, with so many
-    /// new samples.
+    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read. `news` is
+    /// the number of new samples.
     pub fn answered(&mut self, of: (PrometheusId, SignalId), news: u64, now: Timestamp) {
         let (prometheus, signal) = of;
         let of_all = !self.is_of_mig_alone(prometheus, signal, now);
@@ -179,7 +179,7 @@ impl Pipeline {
         reads.answered(signal, (now, news > 0, has_series), of_all);
     }
 
-    /// Forgets all samples if the clock was set back: they are of the future, and
+    /// Removes all samples if the clock was set back, because they lie in the future. Then
     /// [`Pipeline::range`] is that of a start again.
     pub fn start_over_if_set_back(&mut self, of: PrometheusId, now: Timestamp) {
         if now.millis() + BACK_MS < self.reads_of(of).latest().millis() {
@@ -190,7 +190,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a batch that answers a query over a part of that range or of the devices.
+    /// Takes a batch that answers a query over a part of the range or of the devices.
     pub fn take_part(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let of = batch.prometheus;
         self.start_over_if_set_back(of, now);
@@ -247,8 +247,8 @@ impl Pipeline {
         &self.store
     }
 
-    /// Ends a round of queries to a Prometheus: measures its targets, and from where the
-    /// next round must read.
+    /// Ends a round of queries to a Prometheus: measures its targets, and sets the time from
+    /// which the next round must read.
     pub fn end_round(&mut self, of: PrometheusId) {
         let reads = &mut self.reads[usize::from(of.0)];
         let latest = reads.latest();
@@ -261,8 +261,8 @@ impl Pipeline {
     /// Computes the values to serve from `now` on.
     pub fn publish(&mut self, inventory: &Arc<Inventory>, now: Timestamp) -> Snapshot {
         self.store.advance(now);
-        // All replicas sweep at the same times, because a removed series is no longer
-        // missed. The first layout shows which rows live pods hold.
+        // All replicas sweep at the same times, because a removed series no longer counts
+        // as missing. The first layout shows which rows live pods hold.
         let is_due = now.millis().div_euclid(SWEEP_MS) != self.swept.millis().div_euclid(SWEEP_MS);
         if is_due && self.layout_of.is_some() {
             self.swept = now;

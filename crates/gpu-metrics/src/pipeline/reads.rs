@@ -63,7 +63,7 @@ impl Reads {
             Some(until) => now.millis() - until.min(self.from).millis() + fresh_ms,
             None => self.back_ms,
         };
-        // A past too large to query must not block new samples.
+        // A range that is too large to query must not block new samples.
         let granted_ms = wanted_ms.min(self.back_ms) >> read.refusals.min(16);
         // A clock set back must not shrink the range to nothing.
         let range_ms = granted_ms.clamp(fresh_ms.min(self.back_ms), self.back_ms);
@@ -86,7 +86,7 @@ impl Reads {
         self.latest
     }
 
-    /// A query of this evaluation time was answered.
+    /// Records that a query with this evaluation time was answered.
     pub(super) fn asked(&mut self, now: Timestamp) {
         self.latest = now;
     }
@@ -102,8 +102,8 @@ impl Reads {
         read.is_some_and(|read| read.answered)
     }
 
-    /// Records the answer to a query that reached a time, whether it had a new sample and
-    /// the signal has series, and when it covered all devices.
+    /// Records an answer: the query's evaluation time, whether it had a new sample, whether
+    /// the signal has series, and the time if the query covered all devices.
     pub(super) fn answered(
         &mut self,
         signal: SignalId,
@@ -111,8 +111,8 @@ impl Reads {
         of_all: Option<Timestamp>,
     ) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
-            // Without a new sample the signal was read no further: once the store
-            // continues, reading resumes where it stopped.
+            // Without a new sample `until` stays: once the store continues, reading
+            // resumes there.
             let stopped = !has_news && has_series && read.has_news;
             let until = (!stopped).then_some(now);
             *read = Read {

@@ -18,7 +18,7 @@ const FUTURE_MS: i64 = 120_000;
 struct How {
     unit: Unit,
     scale: Scale,
-    /// When the target stood still: samples between these times do not count.
+    /// When the target was frozen: samples between these times do not count.
     stood: (Timestamp, Timestamp),
 }
 

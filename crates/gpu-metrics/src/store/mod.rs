@@ -1,14 +1,14 @@
 //! All samples of the retained past, updated by batches.
 //!
-//! A *series* is Prometheus'; a *row* is a device as held by one owner. Several series
-//! may feed one row (replicas, second jobs, sharing): the newest reading counts, and the
-//! larger of equally new ones. Each sample is written once, into the cell of the first
-//! instant that is not before it. The reader decides how long it counts from there,
-//! because that depends on the target's current scrape interval and lateness.
+//! A *series* is one of Prometheus; a *row* is a device as held by one owner. Several
+//! series may feed one row (replicas, second jobs, sharing): the newest reading counts, and
+//! the larger of equally new ones. Each sample is written once, into the cell of the first
+//! instant that is not before it. How long it counts from there is decided when it is read,
+//! because this depends on the target's current scrape interval and lateness.
 //!
-//! Memory: a sample takes some four to eight bytes while it is kept, by its digits, so
-//! with S = 15 s and five minutes some 110 to 220 bytes a device and signal, besides some
-//! 80 bytes of bookkeeping a series and the labels (once a row).
+//! Memory: a kept sample takes some four to eight bytes, depending on its digits. With
+//! S = 15 s and a window of five minutes these are some 110 to 220 bytes for each device and
+//! signal. A series takes some 80 bytes more. The labels are stored once for each row.
 //!
 //! Known series need no allocation per sample.
 
@@ -46,8 +46,8 @@ pub struct DeviceRow {
     pub device: Device,
     /// The pod the series name.
     pub owner: Option<Owner>,
-    /// What its newest series tell. Of several that are read at once: all node names, the
-    /// smallest set of labels, and the cluster that all name.
+    /// What the labels of its newest series contain. Of several series that are still read:
+    /// all node names, the smallest set of labels, and the cluster that all name.
     pub told: Arc<Told>,
     /// The targets that feed it, each once.
     pub targets: Vec<TargetId>,
@@ -106,7 +106,7 @@ pub struct Applied {
     pub repeated: u64,
     /// New, but no reading: sentinel, not a number, out of range.
     pub invalid: u64,
-    /// Older than anything retained.
+    /// Further back than [`StoreSettings::back_ms`].
     pub too_old: u64,
     /// In the future.
     pub future: u64,
@@ -137,7 +137,7 @@ pub struct Store {
     rows: Vec<Option<Arc<DeviceRow>>>,
     heard: Vec<Heard>,
     free_rows: Vec<RowId>,
-    /// The rows by their device and owner, which are in the rows.
+    /// Finds a row by its device and owner, which are stored in the row.
     row_ids: HashTable<RowId>,
     hasher: RandomState,
     series: Vec<Option<Series>>,
@@ -147,11 +147,11 @@ pub struct Store {
     signals: Vec<Columns>,
     /// How many series each signal has.
     series_of: Vec<SeriesCount>,
-    /// Earlier samples are not kept.
+    /// Samples up to this time are not kept.
     oldest: Timestamp,
-    /// The time since which a heard series has a sample.
+    /// A series with a sample since this time counts as heard.
     recent: Timestamp,
-    /// Counts changes of the set of rows.
+    /// Counts changes of the set of rows and of their labels.
     generation: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Combines the labels of a row's series. Only series that are still read count, in any
-//! order: an exporter's upgrade that renames a label ends one series and begins another
-//! (docs/attribution.md, "Labels").
+//! Combines the labels of a row's series. Only series that are still read count, because
+//! an upgrade of an exporter that renames a label ends one series and begins another
+//! (docs/attribution.md, "Labels"). The order of the series does not matter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{DeviceRow, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 impl Store {
-    /// What a new series tells: a sibling's copy if it is equal.
+    /// The label contents of a new series: a sibling's copy if it is equal.
     pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
         let siblings = self.siblings(info).iter();
         let siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
@@ -21,7 +21,7 @@ impl Store {
         Arc::clone(same.unwrap_or(&info.told))
     }
 
-    /// Records a series' first sample: its facts may change the row.
+    /// Records a series' first sample: from then on its labels count for the row.
     pub(super) fn began(&mut self, id: SeriesId) {
         let Some(Some(series)) = self.series.get(id.0 as usize) else {
             return;
@@ -36,8 +36,8 @@ impl Store {
 }
 
 impl DeviceRow {
-    /// Combines the facts of those of these series that are still read; returns whether
-    /// the row changed.
+    /// Combines the label contents of those of the row's series that are still read.
+    /// Returns whether the row changed.
     pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
         let siblings = self.series.iter();
         let siblings = siblings.filter_map(|id| series.get(id.0 as usize)?.as_ref());
@@ -58,7 +58,7 @@ impl DeviceRow {
                 told.push(&series.told);
             }
         }
-        // True for a window after sharing ended too: the readings before are parts.
+        // Also true after sharing ended, while older readings, which are shares, are kept.
         let per_process = siblings.iter().any(|series| series.told.per_process);
         let told = combined(&told, per_process);
         let changed = told != self.told || fed_by != self.targets;
@@ -67,7 +67,7 @@ impl DeviceRow {
     }
 }
 
-/// What several series of a row tell together.
+/// The combined label contents of several series of a row.
 fn combined(all: &[&Arc<Told>], per_process: bool) -> Arc<Told> {
     if let [one] = all
         && one.per_process == per_process
@@ -86,9 +86,9 @@ fn combined(all: &[&Arc<Told>], per_process: bool) -> Arc<Told> {
     })
 }
 
-/// The series of a row that are still read. Of one signal and target only the newest is
-/// read: either the same scrape has both series, or one has ended. Scrapes of two targets
-/// differ in time, so a series of another target has ended only F behind the newest.
+/// The series of a row that are still read. Of one signal and target these are the series
+/// of the newest scrape: the others have ended. Scrapes of two targets differ in time, so a
+/// series of another target has ended only if it is at least F behind the newest.
 fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Series> {
     let mut newest: HashMap<(SignalId, TargetId), Timestamp> = HashMap::new();
     for series in siblings {
@@ -106,7 +106,7 @@ fn still_read<'s>(siblings: &'s [&'s Series], targets: &Targets) -> Vec<&'s Seri
     siblings.iter().filter(is_read).copied().collect()
 }
 
-/// The value in which all agree.
+/// The common value; `None`: the values differ, or one is absent.
 fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<Arc<str>> {
     let first = values.next()??;
     values
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_name_of_a_node_comes_first_whatever_the_order() {
+    fn the_best_name_of_a_node_comes_first_in_any_order_of_series() {
         let one = series(SignalId::GPU_UTIL, &[(0, "z-node"), (8, "10.0.0.1")], "");
         let other = series(SignalId::FB_USED, &[(3, "b-node"), (8, "a-node")], "");
         let third = series(SignalId::FB_FREE, &[(2, "a-node")], "");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_series_said_that_is_gone_is_forgotten() {
+    fn label_contents_of_an_ended_series_are_removed() {
         let mut store = store();
         let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
         Arc::make_mut(&mut old.told).proven = true;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_series_of_a_target_says_the_labels() {
+    fn the_newest_series_of_a_target_determines_the_labels() {
         let mut store = store();
         let renamed = |label: &str, signal| series(signal, &[(0, "node")], label);
         let old = store.register(&renamed("b", SignalId::GPU_UTIL));
@@ -281,8 +281,8 @@ mod tests {
             assert_eq!(label(&store).as_deref(), Some("b"));
             let next = Timestamp::from_millis(NOW.millis() + 15_000);
             store.apply(new, &sample(next), next);
-            // The smaller set of those read at once: the other signal's series has no
-            // sample yet.
+            // Of the series that are still read, the smallest label set counts: the new
+            // series of the other signal has no sample yet.
             let expected = ["b", "c"][place];
             assert_eq!(label(&store).as_deref(), Some(expected));
         }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_targets_one_says_the_labels_while_both_are_read() {
+    fn one_of_two_targets_determines_the_labels_while_both_are_read() {
         let mut store = store();
         let of = |label: &str, instance: &str| {
             let mut info = series(SignalId::GPU_UTIL, &[(0, "node")], label);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn series_that_say_the_same_share_one_copy() {
+    fn series_with_equal_label_contents_share_one_copy() {
         let mut store = store();
         for signal in [SignalId::GPU_UTIL, SignalId::FB_USED, SignalId::FB_FREE] {
             store.register(&series(signal, &[(0, "node")], "a"));

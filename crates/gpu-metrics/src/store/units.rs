@@ -86,7 +86,7 @@ impl Store {
         found
     }
 
-    /// The unit in force of each target that has one.
+    /// The unit in force of each target.
     fn scales_of(&self, signal: SignalId) -> Vec<(TargetId, Scale)> {
         let targets = self.targets.iter();
         targets

@@ -18,7 +18,7 @@ use apimachinery::time::Timestamp;
 /// apart than this, in milliseconds, have several exporters.
 const ONE_SCRAPE_MS: i64 = 1_000;
 
-/// One of this many series of a target may be older than the others.
+/// At most one in this many series of a target may be older than the others.
 const SOME: u32 = 10;
 
 /// The series of a target in a round. An exporter omits a series now and then, and a poll
@@ -31,7 +31,7 @@ struct News {
     same: u32,
     /// Series whose newest sample is older.
     older: u32,
-    /// Series without a sample in a round in which others had one.
+    /// Series with a sample again, after a round in which only others had one.
     returned: u32,
 }
 
@@ -71,7 +71,7 @@ impl Store {
         &self.jobs
     }
 
-    /// Whether the device of a series was recently reported with another signal.
+    /// Whether the device and owner of a series recently had a sample of `signal`.
     pub(crate) fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
         let siblings = self.siblings(info).iter();
         let mut siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
@@ -140,8 +140,8 @@ impl Store {
         self.generation
     }
 
-    /// How far back samples are kept, milliseconds: the longest window of the latest
-    /// source, and the look-back of its first instant.
+    /// How far back samples are kept, milliseconds: the longest window of the source with
+    /// the largest L, and the look-back of its first instant.
     fn retain_ms(&self) -> i64 {
         let look_back_ms = self.targets.longest_fresh_ms() + self.settings.step_ms;
         self.settings.window_ms + look_back_ms + self.targets.longest_lag_ms()
@@ -167,7 +167,7 @@ impl Store {
 
     /// Makes each device a target of its own if one name stands for several exporters.
     fn divide_targets(&mut self, of: PrometheusId, now: Timestamp) {
-        // By series: a row that several targets feed has the times of all.
+        // By series, not by row: a row has the times of all targets that feed it.
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
@@ -209,9 +209,9 @@ impl Store {
         self.generation += 1;
     }
 
-    /// Removes unchanging readings once a target is known to be frozen: another exporter
-    /// of the same device may send readings that change. The first of them stays as the
-    /// last reading of its row: columns do not reach back to it.
+    /// Removes the unchanging readings of newly frozen targets: another exporter of the
+    /// same device may send readings that change. The first of them stays as the last
+    /// reading of its row, because the columns do not reach back to it.
     fn forget_frozen(&mut self) {
         let frozen: BTreeMap<TargetId, Timestamp> = self.targets.newly_frozen().collect();
         if frozen.is_empty() {
@@ -237,8 +237,8 @@ impl Store {
     }
 
     /// Removes series whose newest sample is older than anything kept, and rows without
-    /// series. A row that a live pod holds keeps the newest of each signal. Returns the
-    /// removed series.
+    /// series. A row that a live pod holds keeps the newest series of each signal. Returns
+    /// the removed series.
     pub(crate) fn sweep(
         &mut self,
         now: Timestamp,
@@ -325,7 +325,7 @@ impl Store {
             .collect()
     }
 
-    /// An immutable view of all readings; `answered` tells which signals were ever
+    /// An immutable view of all readings. `answered`: whether each signal was ever
     /// answered.
     pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
         Frame::new(

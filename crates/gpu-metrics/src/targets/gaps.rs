@@ -9,7 +9,7 @@ const GAPS: usize = 20;
 /// The unit of a gap, milliseconds.
 const UNIT_MS: i64 = 10;
 
-/// A longer gap is an outage, not an interval; the most that 16 bits hold.
+/// A longer gap is an outage, not an interval. In units of [`UNIT_MS`] it fits 16 bits.
 const GAP_MAX_MS: i64 = 655_000;
 
 /// The newest sample of a target and up to twenty gaps before it.
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_series_that_reaches_furthest_back_tells_most() {
+    fn the_series_with_the_most_samples_determines_the_interval() {
         let samples: Vec<Sample> = every(60.0, 15).map(sample).collect();
         let mut gaps = Gaps::default();
         gaps.take(&samples[14..]);

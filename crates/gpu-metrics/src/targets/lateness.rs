@@ -7,13 +7,13 @@ use super::{JobId, PrometheusId, Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 /// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
-/// `deployment/values.yaml`), assumed while none of a job is known.
+/// `deployment/values.yaml`), assumed while no interval of a job is known.
 pub(super) const ASSUMED_MS: i64 = 15_000;
 
 /// How many scrape intervals a sample is valid for.
 const INTERVALS: i64 = 3;
 
-/// The lateness beyond its source's at which a target has a wrong clock or a slow agent.
+/// A target that is later than its source by more has a wrong clock or a slow agent.
 const OWN_LATENESS_MS: i64 = 10_000;
 
 /// The most lateness that is waited for.
@@ -93,8 +93,8 @@ impl Targets {
     }
 
     /// Sets L of every source: the median lateness of the targets that were read within
-    /// F. Without any, L stays. Before one is measured, it is the lower quartile of the
-    /// ages of their newest samples.
+    /// F. Without any, L stays. Before any lateness is measured, L is the lower quartile of
+    /// the ages of the newest samples.
     fn set_lags(&mut self, now: Timestamp) {
         let mut of_sources = vec![[Vec::new(), Vec::new()]; self.sources.len()];
         let mut ages = vec![Vec::new(); self.sources.len()];
@@ -124,13 +124,13 @@ impl Targets {
         known.unwrap_or(ASSUMED_MS)
     }
 
-    /// F without the target's own lateness.
+    /// F without the target's own lateness, milliseconds.
     fn believed_ms(&self, target: &Target) -> i64 {
         let intervals_ms = INTERVALS * self.scrape_ms(target);
         intervals_ms.max(self.settings.fresh_ms)
     }
 
-    /// How much later a target is than its source, where that is more than chance.
+    /// How much later a target is than its source; 0 up to [`OWN_LATENESS_MS`].
     pub(super) fn own_lateness_ms(&self, target: &Target) -> i64 {
         let lag_ms = self.sources[usize::from(target.source)].lag_ms;
         let own_ms = target.lateness.ms().map_or(0, |late_ms| late_ms - lag_ms);

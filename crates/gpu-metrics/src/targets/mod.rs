@@ -1,13 +1,13 @@
 //! Sources and targets: how often and how late each is scraped, and which are silent.
 //!
-//! A *source* is a scrape job of a Prometheus, with its external labels. A *target* is one exporter of a
-//! source, identified by `instance` and by the node that its series name: many stores
-//! keep one of the two for all exporters, or none. If the samples of devices under one
-//! such name have different times, each device is a target of its own
+//! A *source* is a scrape job of a Prometheus, with its external labels. A *target* is one
+//! exporter of a source, identified by `instance` and by the node that its series name. In
+//! many stores one of the two is the same for all exporters, or both are. If the samples of
+//! devices under one such name have different times, each device is a target of its own
 //! ([`Targets::divide`]).
 //!
-//! Scrape interval, lateness and the validity of a reading are the target's; the usual
-//! lateness is the source's (docs/numbers.md).
+//! Each target has a scrape interval (S), a lateness, and a validity of its readings (F);
+//! each source has a usual lateness (L). See docs/numbers.md.
 
 mod gaps;
 mod lateness;
@@ -32,8 +32,8 @@ use lateness::Lateness;
 pub use movement::Movement;
 pub use view::{SourceView, TargetView, View};
 
-/// Rounds in a row with series of one name sampled at different times, after which each
-/// of its devices is a target of its own.
+/// After this many rounds in a row in which the series of one name have different sample
+/// times, each device under the name becomes a target of its own.
 const DIFFERENT_SCRAPES: u8 = 3;
 
 /// Index of a target.
@@ -58,7 +58,7 @@ struct Name {
     source: u16,
     instance: Arc<str>,
     node: Option<Arc<str>>,
-    /// The device, if its name stands for several exporters.
+    /// The device, if the name without it stands for several exporters.
     device: Option<Device>,
 }
 
@@ -256,8 +256,8 @@ impl Targets {
         target.different >= DIFFERENT_SCRAPES && target.name.device.is_none()
     }
 
-    /// Makes each device of a target a target of its own: returns the one of a device,
-    /// whose series then leaves the divided one.
+    /// Moves a series of a device from a divided target to the device's own target, and
+    /// returns this target.
     ///
     /// `newest` is the newest sample of the device, which was read at `now`.
     pub fn divide(
@@ -345,7 +345,7 @@ impl Targets {
         self.target_mut(id).map(|target| &mut target.movement)
     }
 
-    /// Since when no reading of a target has changed, if it should have.
+    /// Since when no reading of a target has changed, if one should have.
     pub(crate) fn frozen_since(&self, id: TargetId) -> Option<Timestamp> {
         self.target(id)?.frozen_since(self.settings)
     }

@@ -12,16 +12,16 @@ pub(crate) const FROZEN_MS: i64 = 600_000;
 /// changes, though a GPU is busy.
 #[derive(Clone, Copy, Debug)]
 pub struct Movement {
-    /// Any reading.
+    /// When any reading last changed.
     any: Timestamp,
-    /// The power of a GPU, which normally changes with every reading; one that has never
-    /// changed proves nothing.
+    /// When the power of a GPU last changed. Power normally changes with every reading; if it
+    /// has never changed, the target does not count as frozen.
     power: Timestamp,
-    /// The newest sample of power: without one it is not known whether power moves.
+    /// The newest sample of power: without one it is unknown whether power changes.
     power_read: Timestamp,
     /// The newest reading of a GPU that is busy.
     busy: Timestamp,
-    /// The last time in which it was frozen: when a reading changed before, and after.
+    /// The last frozen period: from the last changed reading before it to the first after.
     pub(super) stood: (Timestamp, Timestamp),
 }
 
@@ -46,7 +46,7 @@ impl Movement {
         }
     }
 
-    /// Records that a frozen target moves again.
+    /// Records that a target, frozen since `since`, has a changed reading at `at`.
     pub(crate) fn thawed(&mut self, since: Timestamp, at: Timestamp) {
         self.stood = (since, at);
     }

@@ -61,7 +61,7 @@ impl Targets {
         scales.verdict() != before
     }
 
-    /// Counts the units of a signal in the targets of each job again.
+    /// Determines the unit of a signal in most targets of each job again.
     pub(crate) fn count_scales(&mut self, signal: SignalId) {
         // The number of targets in percent minus those in ratios.
         let mut counts: HashMap<JobId, i64> = HashMap::new();

@@ -94,7 +94,7 @@ fn the_lag_is_the_median_of_the_middle_lateness_of_each_target() {
     assert_eq!(fleet.lag(), 22);
 }
 
-/// Of five targets three end, and later the two that are a minute late.
+/// Three of five targets end, and later the other two, which are a minute late.
 #[test]
 fn the_lag_stays_when_no_target_is_heard() {
     let mut fleet = Fleet::new(5);
@@ -111,7 +111,7 @@ fn the_lag_stays_when_no_target_is_heard() {
 }
 
 #[test]
-fn until_lateness_is_measured_the_ages_of_what_is_there_stand_for_it() {
+fn before_lateness_is_measured_the_lag_is_the_lower_quartile_of_ages() {
     let mut fleet = Fleet::new(8);
     fleet.read(&[0, 1, 2, 3, 4, 5, 6, 7], 20);
     assert_eq!(fleet.lag(), 14);
@@ -131,7 +131,7 @@ fn a_target_with_a_wrong_clock_has_its_lateness_added() {
 }
 
 #[test]
-fn a_target_is_silent_once_nothing_came_for_f() {
+fn a_target_is_silent_after_f_without_a_sample() {
     let mut fleet = Fleet::new(2);
     for round in 0..4 {
         fleet.read(&[15 * round, 15 * round], 15 * round + 2);
@@ -144,7 +144,7 @@ fn a_target_is_silent_once_nothing_came_for_f() {
 }
 
 #[test]
-fn targets_are_told_apart_by_instance_and_node() {
+fn targets_are_distinguished_by_instance_and_node() {
     let mut targets = Targets::default();
     let ids = [
         targets.register(0, &series("one", Some("n1"), "A")),
@@ -176,7 +176,7 @@ fn devices_that_differ_three_times_in_a_row_are_targets_of_their_own() {
     let a = targets.divide(whole, (&device("A"), at(0)), at(5));
     let b = targets.divide(whole, (&device("B"), at(3)), at(5));
     assert_ne!(a, b);
-    // A later series of a device gets that device's target, another device its own.
+    // A later series of a device gets that device's target; another device gets a new one.
     assert_eq!(targets.register(0, &series("", None, "A")), a);
     let c = targets.register(0, &series("", None, "C"));
     assert!(c != a && c != b);

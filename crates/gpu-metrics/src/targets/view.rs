@@ -16,13 +16,13 @@ pub struct TargetView {
     pub scrape_ms: i64,
     /// F, milliseconds, including its own lateness.
     pub fresh_ms: i64,
-    /// How much later it is than its source, if that is more than chance, milliseconds.
+    /// How much later it is than its source, milliseconds; 0 for a small difference.
     pub own_lateness_ms: i64,
     /// Its newest sample.
     pub newest: Timestamp,
     /// Whether it is silent: no sample for F, or frozen readings.
     pub silent: bool,
-    /// Whether it was heard within F and a minute.
+    /// Whether it had a sample within F and a minute.
     pub heard_lately: bool,
     /// Since when no reading has changed though some should have: the readings are
     /// unknown from then on.

@@ -34,7 +34,7 @@ impl Answers {
         metrics.find(|(_, metric)| metric.name == name)
     }
 
-    /// An object with its kind's place and its own: `pods n/p`, `nodes x`.
+    /// The index of an object's kind, its own index, and the object: `pods n/p`, `nodes x`.
     fn object(&self, object: &str) -> Option<(usize, usize, &Object)> {
         let (resource, namespace, name) = parts(object)?;
         let (kind, table) = self.snapshot.layout().table(resource)?;

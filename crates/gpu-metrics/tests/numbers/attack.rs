@@ -1,4 +1,4 @@
-//! Plausible data for which the rules serve a wrong number.
+//! Plausible data for which simple rules would serve a wrong number.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use gpu_metrics::policy::Policy;
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
 
-/// The pod of a StatefulSet is deleted and made again on its node, and gets another
-/// GPU. The exporter names pods as it read them up to half a minute ago: for one scrape
-/// it names the new pod at the GPU of the old one.
+/// The pod of a StatefulSet is recreated on its node, and gets another GPU. The exporter
+/// names pods as it read them up to half a minute ago: for one scrape it names the new pod
+/// at the GPU of the old one.
 #[test]
-fn a_pod_that_was_made_again_holds_no_gpu_of_the_one_before_it() {
+fn a_recreated_pod_does_not_hold_the_gpu_of_its_predecessor() {
     let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
     let held = |uuid: &str| device(uuid) + " exported_namespace=n exported_pod=p";
     let after = |value: &str| format!("· · · {}", format!("{value} ").repeat(27));
@@ -32,8 +32,8 @@ fn a_pod_that_was_made_again_holds_no_gpu_of_the_one_before_it() {
     close(answers.external("n", "cluster_gpu_held_count"), 1.0);
 }
 
-/// The pod of a StatefulSet is made again, and its exporter reports none of the GPUs of
-/// the new one. `later` is what it reports of the GPU of the old one.
+/// The pod of a StatefulSet is recreated, and the exporter does not report the GPU of the
+/// new pod. `later`: the later values of the GPU of the old pod.
 fn made_again(later: &str, running: Option<f64>) -> Answers {
     let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
     let held = |uuid: &str, pod: &str| device(uuid) + " exported_namespace=n exported_pod=" + pod;
@@ -48,7 +48,7 @@ fn made_again(later: &str, running: Option<f64>) -> Answers {
 }
 
 #[test]
-fn a_pod_that_was_made_again_is_not_seen_at_the_gpu_of_the_one_before_it() {
+fn a_recreated_pod_is_not_seen_at_the_gpu_of_its_predecessor() {
     let idle = format!("· · · {}", "0 ".repeat(17));
     for later in ["", &idle] {
         let answers = made_again(later, Some(52.0));
@@ -63,9 +63,9 @@ fn a_pod_that_was_made_again_is_not_seen_at_the_gpu_of_the_one_before_it() {
     }
 }
 
-/// The same with GPUs by resource claims, on the node of the old one and on another.
+/// The same with GPUs by resource claims, on the node of the old pod and on another.
 #[test]
-fn a_pod_that_was_made_again_holds_no_gpu_of_the_claim_before_its_own() {
+fn a_recreated_pod_does_not_hold_the_gpu_of_the_former_claim() {
     let device =
         |uuid: &str, node: &str| format!("UUID={uuid} job=d instance={node} Hostname={node}");
     let held = |uuid: &str, node: &str| {
@@ -97,7 +97,7 @@ fn a_pod_that_was_made_again_holds_no_gpu_of_the_claim_before_its_own() {
 }
 
 #[test]
-fn a_pod_that_was_made_again_is_seen_when_it_gets_the_gpu_of_the_one_before_it() {
+fn a_recreated_pod_is_seen_if_it_gets_the_gpu_of_its_predecessor() {
     let labels = |pod: &str| format!("UUID={pod} Hostname=node-1 namespace=n pod={pod}");
     let line = |pod: &str, value, from| line(&labels(pod), value, (15.0, 5.0), (from, 600.0));
     let mut lines = [line("p", 80.0, -300.0), line("q", 40.0, -300.0)];

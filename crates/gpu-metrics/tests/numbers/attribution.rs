@@ -16,8 +16,8 @@ fn foreign(scene: &mut Scene) -> Vec<String> {
     nodes.map(ToString::to_string).collect()
 }
 
-/// Pod p on node-1 with the GPU A, and a node of another cluster with GPUs of a pod
-/// of that name, of an unknown pod, and of none. p requests this many GPUs.
+/// Pod p, which requests `gpus` GPUs, on node-1 with the GPU A, and a node of another
+/// cluster with GPUs of a pod of the same name, of an unknown pod, and of no pod.
 fn two_clusters(job: &str, gpus: u32) -> Scene {
     let other = |uuid: &str, pod: &str| {
         format!("UUID={uuid} job={job} instance=b Hostname=other-1 namespace=n {pod}")
@@ -46,7 +46,7 @@ fn a_pod_that_lives_on_a_reported_node_has_no_gpu_on_an_unknown_one() {
 }
 
 #[test]
-fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
+fn a_pod_has_no_more_gpus_elsewhere_than_it_requests() {
     let mut scene = two_clusters("e", 1);
     assert_eq!(foreign(&mut scene), ["other-1"]);
     let answers = scene.answers();
@@ -57,7 +57,7 @@ fn a_pod_has_no_more_gpus_elsewhere_than_it_asks_for() {
 }
 
 #[test]
-fn where_gpus_are_shared_a_request_is_no_number_of_them() {
+fn a_request_for_shared_gpus_does_not_limit_their_number() {
     let sharing = [("nvidia.com/gpu.sharing-strategy", "time-slicing")];
     let mut scene = two_clusters("e", 1).with(|inventory| {
         inventory.nodes[0].labels = Labels::from_pairs(sharing);
@@ -66,7 +66,7 @@ fn where_gpus_are_shared_a_request_is_no_number_of_them() {
 }
 
 #[test]
-fn where_nodes_are_not_listed_nothing_is_foreign() {
+fn without_listed_nodes_no_device_is_foreign() {
     let mut scene = two_clusters("d", 1).with(|inventory| inventory.nodes.clear());
     assert!(foreign(&mut scene).is_empty());
 }
@@ -91,7 +91,7 @@ fn two_nodes(names: [&str; 2]) -> Scene {
 }
 
 #[test]
-fn a_node_that_is_called_otherwise_makes_no_device_foreign() {
+fn a_node_with_another_name_makes_no_device_foreign() {
     for names in [
         ["node-1", "node-2"],
         ["renamed", "node-2"],
@@ -127,7 +127,7 @@ fn devices_stay_when_an_upgrade_renames_the_node() {
 }
 
 #[test]
-fn a_node_has_what_is_reported_under_any_of_its_names() {
+fn a_node_has_the_devices_reported_under_any_of_its_names() {
     for host in ["node-1", "node-1.dc.local", "gpu-host", "10.0.0.7"] {
         let labels = format!("UUID=A job=d instance=a Hostname={host}");
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
@@ -140,7 +140,7 @@ fn a_node_has_what_is_reported_under_any_of_its_names() {
     }
 }
 
-/// Whether the pod p, which requests no GPU, holds the one that names it in a bare label.
+/// Whether the pod p, which requests no GPU, holds the GPU whose bare labels name it.
 fn holds(instance: &str, more: &str, change: impl FnOnce(&mut Inventory)) -> bool {
     let labels = format!("UUID=A job=d instance={instance} namespace=n pod=p {more}");
     let scene = Scene::new(policy(60))
@@ -200,8 +200,8 @@ fn of_several_bare_pods_on_a_target_all_but_exporters_hold_their_gpus() {
     }));
 }
 
-/// Pod p with the GPU A at 80 until second 20, q with B at 20. The label of p remains
-/// after its end.
+/// Pod p has the GPU A at 80, and q has B at 20. p ends at second 25, but its labels
+/// remain on the series.
 fn ended(departed: bool) -> Scene {
     let held =
         |uuid: &str, pod: &str| format!("UUID={uuid} job=d instance=i namespace=n pod={pod}");
@@ -242,7 +242,7 @@ fn readings_from_after_a_pods_end_count_for_no_pod() {
 /// The next pod holds the GPU, and the exporter still names the previous pod now and
 /// then.
 #[test]
-fn the_name_of_a_pod_that_ended_hides_the_next_ones_readings_from_no_group() {
+fn the_name_of_an_ended_pod_hides_no_readings_of_the_next_pod() {
     let held = |pod: &str| format!("UUID=A job=d instance=i namespace=n pod={pod}");
     let scene = Scene::new(policy(60))
         .cluster(&[("n/p", None), ("n/q", None)])
@@ -295,7 +295,7 @@ fn with_a_stranger(listed: Option<f64>) -> Scene {
 }
 
 #[test]
-fn a_pod_that_was_never_there_counts_for_nothing() {
+fn a_pod_that_never_existed_does_not_count() {
     let (without, with) = (46.875, 474.0 / 9.0);
     for (listed, value) in [
         (None, with),
@@ -336,7 +336,7 @@ fn without_labels(scrapes: usize) -> Scene {
 }
 
 #[test]
-fn a_device_whose_labels_went_is_missing_and_not_lost() {
+fn a_device_that_lost_its_labels_is_missing_and_not_lost() {
     for scrapes in [5, 8, 13, 20] {
         let mut scene = without_labels(scrapes);
         let answers = scene.answers();
@@ -352,7 +352,7 @@ fn a_device_whose_labels_went_is_missing_and_not_lost() {
 }
 
 #[test]
-fn a_free_device_and_lines_of_processes_have_no_labels_to_lose() {
+fn a_free_device_and_lines_of_processes_count_as_without_lost_labels() {
     let device = "UUID=A gpu=0 job=d instance=i Hostname=node-1";
     let process = format!("{device} namespace=n pod=p pod_uid=u vgpu=0");
     let mut scene = Scene::new(policy(60))
@@ -363,7 +363,7 @@ fn a_free_device_and_lines_of_processes_have_no_labels_to_lose() {
 }
 
 #[test]
-fn the_name_of_a_model_is_the_newest_series() {
+fn the_model_of_a_device_is_that_of_its_newest_series() {
     let labels = |model: &str| {
         format!("UUID=A job=d instance=i modelName={model} exported_namespace=n exported_pod=p")
     };

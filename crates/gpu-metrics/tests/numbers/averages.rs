@@ -1,4 +1,4 @@
-//! Cases of docs/numbers.md beside its small ones: the original's value, MIG, label
+//! Cases of docs/numbers.md besides the small ones: the original's value, MIG, label
 //! schemes, predicates, and the autoscaler's result.
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use gpu_metrics::policy::{
 use gpu_metrics::signal::SignalId;
 
 #[test]
-fn the_original_takes_the_non_zero_of_the_whole_cluster() {
-    // Two of three are active, then one, then none. Each instant of 5 s has the last
-    // scrape.
+fn the_original_averages_the_non_zero_readings_of_the_whole_cluster() {
+    // Two of three GPUs are active, then one, then none. The original takes the last
+    // scrape every 5 s.
     let scene = || {
         Scene::new(policy(60))
             .mcu("UUID=A namespace=n pod=p", "80 80 0 0 80")
@@ -169,11 +169,11 @@ fn all_schemes_in_one_store() {
 /// The idle GPU under `honor_labels: true` (docs/exporter.md, "After the
 /// scrape").
 #[test]
-fn an_unheld_gpu_is_never_booked_on_the_exporter() {
+fn an_unheld_gpu_is_never_attributed_to_the_exporter() {
     let idle = "UUID=B namespace=monitoring pod=gpu-exp-9xk2f container=main instance=i:9400 job=j";
     let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
                 instance=i:9400 job=j";
-    // Known by a series of the same exporter that names another pod.
+    // The exporter is recognised by another of its series, which names another pod.
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
         .mcu(held, "30 30 30 30");
@@ -181,7 +181,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
         scene.answers().flagship("pods monitoring/gpu-exp-9xk2f"),
         None
     );
-    // Known by the cluster: the pod requested no GPU.
+    // The exporter is recognised by its pod, which requests no GPU.
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
         .cluster(&[("monitoring/gpu-exp-9xk2f", None)]);
@@ -195,7 +195,7 @@ fn an_unheld_gpu_is_never_booked_on_the_exporter() {
 }
 
 #[test]
-fn a_pod_on_another_node_than_its_series_say_is_nobodys() {
+fn a_reading_from_another_node_than_its_pods_counts_for_no_object() {
     let mut scene = Scene::new(policy(50))
         .mcu(
             "UUID=A exported_namespace=n exported_pod=p Hostname=node-2",
@@ -314,7 +314,7 @@ fn hold_keeps_a_flickering_device_in_the_mean() {
 }
 
 #[test]
-fn a_split_share_is_the_devices_value_by_its_holders() {
+fn a_split_share_is_the_devices_value_divided_by_its_holders() {
     let settings = Policy {
         shared: Shared::Split,
         ..policy(50)
@@ -328,7 +328,7 @@ fn a_split_share_is_the_devices_value_by_its_holders() {
 }
 
 #[test]
-fn the_part_of_a_process_is_not_split_again() {
+fn the_share_of_a_process_is_not_split_again() {
     let settings = Policy {
         shared: Shared::Split,
         ..policy(50)
@@ -367,7 +367,7 @@ fn a_job_that_sends_ratios_is_served_in_percent() {
 }
 
 #[test]
-fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
+fn values_end_fifteen_seconds_after_the_last_instant_with_a_reading() {
     let mut scene = Scene::new(policy(120)).mcu("UUID=A namespace=n pod=p", "60 60 60 60 60");
     let last = 65.0;
     // The last instant with the reading is 105, and until second 120 it is one of the
@@ -385,7 +385,7 @@ fn values_end_f_and_fifteen_seconds_after_the_last_sample() {
 }
 
 #[test]
-fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
+fn the_original_has_no_zeros_before_the_first_reading() {
     let mut scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40");
     let answers = scene.answers();
     close(answers.external("n", "avg_GPU_utilization"), 40.0);
@@ -396,7 +396,7 @@ fn what_was_before_the_first_reading_is_no_zero_in_the_original_either() {
 /// Power is that of the board, and is repeated on every instance (docs/exporter.md,
 /// "MIG").
 #[test]
-fn a_board_draws_its_power_once_however_many_instances_it_has() {
+fn the_power_of_a_board_counts_once_for_all_its_instances() {
     let mut scene = Scene::new(policy(50));
     for instance in 1..8 {
         let labels =

@@ -17,7 +17,7 @@ fn of_pod(explanation: &Explanation) -> Vec<(ReadingOutcome, Option<f64>)> {
 }
 
 #[test]
-fn each_instant_tells_what_became_of_the_device() {
+fn each_instant_has_the_outcome_of_the_device() {
     let labels = "UUID=A modelName=H100 Hostname=node-1 exported_namespace=n exported_pod=p";
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     let answers = scene.mcu(labels, "80 0 60 40").answers();
@@ -42,7 +42,7 @@ fn each_instant_tells_what_became_of_the_device() {
 }
 
 #[test]
-fn what_decides_about_activity_and_is_missing_is_named() {
+fn a_missing_reading_that_decides_activity_is_noted() {
     let policy = Policy {
         activity: gpu_metrics::policy::Activity::Any(vec![
             gpu_metrics::policy::ActivityCondition::Above(
@@ -79,7 +79,7 @@ fn what_decides_about_activity_and_is_missing_is_named() {
 }
 
 #[test]
-fn a_device_stands_on_the_node_that_the_cluster_knows() {
+fn the_node_of_the_pod_precedes_an_unknown_name_in_the_series() {
     let labels = "UUID=A Hostname=10.0.0.7 exported_namespace=n exported_pod=p";
     for (node, told) in [(Some("node-1"), "node-1"), (None, "10.0.0.7")] {
         let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
@@ -92,7 +92,7 @@ fn a_device_stands_on_the_node_that_the_cluster_knows() {
 }
 
 #[test]
-fn since_when_a_device_is_idle_is_told_beyond_the_window() {
+fn the_idle_time_of_a_device_reaches_beyond_the_window() {
     let labels = "UUID=A exported_namespace=n exported_pod=p";
     for (values, after_secs, or_longer) in [
         ("80 40 0 0 0 0 0 0", Some(30), false),
@@ -120,7 +120,7 @@ fn since_when_a_device_is_idle_is_told_beyond_the_window() {
 }
 
 #[test]
-fn what_is_held_is_shown_by_no_reading() {
+fn a_count_of_held_devices_shows_no_readings() {
     let labels = "UUID=A exported_namespace=n exported_pod=p";
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     let answers = scene.mcu(labels, "80 0 60 40").answers();
@@ -135,10 +135,10 @@ fn what_is_held_is_shown_by_no_reading() {
 }
 
 #[test]
-fn a_device_that_went_to_another_pod_is_named_with_those_of_the_window() {
+fn a_device_names_the_pods_that_held_it_in_the_window() {
     let of =
         |pod: &str| format!("UUID=A job=dcgm instance=i exported_namespace=n exported_pod={pod}");
-    // At the end of the window, and as long as a reading is valid.
+    // One scrape after the change both pods are named, and after six only the new one.
     for (after, pods) in [(1, &["n/p", "n/q"][..]), (6, &["n/q"][..])] {
         let scene = Scene::new(policy(60)).cluster(&[("n/p", None), ("n/q", None)]);
         let values = "· ".repeat(6) + &"30 ".repeat(after);

@@ -1,4 +1,4 @@
-//! Exporters whose readings stand still, and move again.
+//! Exporters whose readings stop changing, and change again.
 
 use super::answers::Answers;
 use super::polled::{Line, line};
@@ -9,14 +9,14 @@ use gpu_metrics::signal::SignalId;
 
 const MEAN: &str = "gpu_memory_utilization";
 
-/// When the first exporter freezes, and moves again.
+/// The period in which the first exporter is frozen, seconds.
 const STILL: (f64, f64) = (60.0, 1500.0);
 
 fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} Hostname=h{gpu} namespace=n pod=p{gpu}")
 }
 
-/// Two GPUs of two exporters. The first is at `busy`, and at 10 once it moves again.
+/// Two GPUs of two exporters. The first is at `busy`, and at 10 after it was frozen.
 fn two(busy: f64, look: impl FnMut(i32, &Answers)) {
     let line = |gpu, value| line(&labels(gpu), value, (15.0, 5.0), (-300.0, 2000.0));
     let mut power: Vec<Line> = vec![line(0, 300.0), line(1, 300.0)];
@@ -43,7 +43,7 @@ fn two(busy: f64, look: impl FnMut(i32, &Answers)) {
 }
 
 #[test]
-fn a_mean_misses_a_frozen_gpu_with_its_last_reading() {
+fn a_frozen_gpu_is_missing_from_a_mean_with_its_last_reading() {
     two(90.0, |now, answers| {
         let mean = answers.of("namespaces n", MEAN);
         match now {
@@ -52,7 +52,7 @@ fn a_mean_misses_a_frozen_gpu_with_its_last_reading() {
             _ => {}
         }
     });
-    // 10.5 is near enough to 10.
+    // With the frozen reading the mean would be 10.5, which is near enough to 10.
     two(11.0, |now, answers| {
         let mean = answers.of("namespaces n", MEAN);
         if (700..1500).contains(&now) {
@@ -62,7 +62,7 @@ fn a_mean_misses_a_frozen_gpu_with_its_last_reading() {
 }
 
 #[test]
-fn what_stood_still_does_not_come_back_when_the_exporter_moves() {
+fn frozen_readings_stay_invalid_when_the_exporter_recovers() {
     let mut served = 0;
     two(90.0, |now, answers| {
         let value = answers.flagship("pods n/p0");

@@ -12,10 +12,10 @@ const MCU: SignalId = SignalId::MEM_COPY_UTIL;
 const MEAN: &str = "gpu_memory_utilization";
 const SUM: &str = "gpu_memory_utilization_sum";
 
-/// The time of all samples in these tests.
+/// A period with all samples of these tests, seconds.
 const ALWAYS: (f64, f64) = (-600.0, 5000.0);
 
-/// Values that tell their time: a minute is one percent.
+/// Values that show their time: each minute adds one percent.
 fn dated(number: usize) -> Line {
     let (labels, mut samples) = line(&pod(number, "a"), 0.0, (15.0, 1.0), ALWAYS);
     for sample in &mut samples {
@@ -26,7 +26,7 @@ fn dated(number: usize) -> Line {
 }
 
 #[test]
-fn a_job_in_ratios_leaves_alone_what_another_said_in_percents() {
+fn a_job_in_ratios_does_not_change_the_readings_of_a_job_in_percents() {
     let device = |job: &str| format!("UUID=A gpu=0 job={job} instance=i namespace=n pod=p");
     let mut scene = Scene::new(policy(60))
         .mcu(&device("percent"), "46 46 46 46 46 46 46 46")
@@ -36,7 +36,7 @@ fn a_job_in_ratios_leaves_alone_what_another_said_in_percents() {
 }
 
 #[test]
-fn a_percent_above_a_ratio_that_is_set_is_no_hundred_percent() {
+fn with_configured_ratios_a_percent_is_no_reading() {
     let ratios = Policy {
         percent_as_ratio: Some(true),
         ..policy(60)
@@ -84,12 +84,12 @@ fn a_sample_of_the_far_future_moves_no_window() {
         });
         polls.collect::<Vec<_>>()
     };
-    // Equal once the extra samples are forgotten; until then the value is missing.
+    // Equal once the extra samples are removed; until then the value is missing.
     assert_eq!(run(false)[80..], run(true)[80..]);
 }
 
 #[test]
-fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
+fn a_store_that_returns_more_than_the_range_silences_no_target() {
     let lines: Vec<Line> = (0..3).map(dated).collect();
     let mut scene = detected(None);
     for place in 0..60 {
@@ -113,7 +113,7 @@ fn a_store_that_gives_more_than_it_is_asked_for_silences_nobody() {
 }
 
 #[test]
-fn of_one_device_no_more_is_taken_than_anybody_says() {
+fn the_number_of_series_of_one_device_is_limited() {
     let text = |number: usize| {
         json(&format!(
             "UUID=G gpu=0 job=dcgm instance=i namespace=n pod=p trace={number}"
@@ -198,7 +198,7 @@ fn a_gpu_that_was_replaced_twice_counts_once() {
 }
 
 #[test]
-fn a_new_row_has_nothing_of_the_one_whose_place_it_takes() {
+fn a_row_that_reuses_an_id_has_no_samples_of_the_former_row() {
     let labels = |uuid: &str, job: &str, namespace: &str| {
         format!("UUID={uuid} gpu=0 job={job} instance={uuid} namespace={namespace} pod={uuid}")
     };
@@ -235,7 +235,7 @@ fn a_clock_set_back_by_less_than_two_minutes_stops_no_window() {
 }
 
 #[test]
-fn an_exporter_whose_power_nobody_reads_any_more_is_not_frozen() {
+fn an_exporter_whose_power_is_no_longer_read_is_not_frozen() {
     let labels = "UUID=G0 gpu=0 job=dcgm instance=i0 namespace=n pod=p0";
     let power: String = (0..20).map(|watt| format!("{} ", 100 + watt)).collect();
     let (busy, power) = (samples(&"50 ".repeat(80)), samples(&power));
@@ -255,7 +255,7 @@ fn an_exporter_whose_power_nobody_reads_any_more_is_not_frozen() {
 }
 
 #[test]
-fn profiling_fields_take_over_where_a_target_loses_the_only_percent_it_had() {
+fn profiling_fields_replace_a_percent_field_that_a_target_loses() {
     let labels = pod(0, "a");
     let of = |value, until| vec![line(&labels, value, (15.0, 1.0), (-600.0, until))];
     let signals = [

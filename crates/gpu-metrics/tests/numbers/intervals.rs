@@ -76,7 +76,7 @@ fn a_longer_scrape_interval_is_noticed() {
 }
 
 #[test]
-fn an_exporter_without_gaps_goes_by_its_job() {
+fn an_exporter_without_gaps_has_the_interval_of_its_job() {
     let mut scene = started(60);
     let sample = [Sample {
         at: at(0.0),
@@ -89,7 +89,7 @@ fn an_exporter_without_gaps_goes_by_its_job() {
 }
 
 #[test]
-fn jobs_that_ended_are_forgotten() {
+fn ended_jobs_are_removed() {
     let mut scene = started(15);
     for job in 0..300 {
         let now = i64::from(job) * 700;
@@ -101,7 +101,7 @@ fn jobs_that_ended_are_forgotten() {
 }
 
 #[test]
-fn a_range_that_is_refused_is_asked_for_in_half() {
+fn a_refused_range_is_halved() {
     let mut scene = detected();
     let whole = scene.pipeline.range(PrometheusId(0), MCU, ZERO);
     assert_eq!(whole, Duration::from_secs(1200));
@@ -124,7 +124,7 @@ fn a_range_that_is_refused_is_asked_for_in_half() {
 }
 
 #[test]
-fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
+fn after_an_outage_the_range_is_at_most_that_of_a_start() {
     let mut scene = started(15);
     let after = |secs: f64| scene.pipeline.range(PrometheusId(0), MCU, at(secs));
     // Two minutes more, once a minute: unknown targets may be late.
@@ -138,7 +138,7 @@ fn what_an_outage_left_is_read_as_far_back_as_a_start_reads() {
 }
 
 #[test]
-fn absurd_sample_times_stretch_no_freshness() {
+fn absurd_sample_times_change_no_interval_and_no_range() {
     let mut scene = started(15);
     for year in 1..50 {
         let sample = Sample {
@@ -177,7 +177,7 @@ fn an_equal_reading_of_a_replica_survives_an_invalid_sample() {
 }
 
 #[test]
-fn a_label_text_without_a_name_may_stand_for_two_signals() {
+fn a_label_text_without_a_name_may_be_that_of_two_signals() {
     let mut scene = detected();
     let text = json(POD);
     for (signal, value) in [(MCU, 40.0), (SignalId::GPU_UTIL, 70.0)] {
@@ -195,7 +195,7 @@ fn a_label_text_without_a_name_may_stand_for_two_signals() {
 
 /// A device that no pod holds is one row for both jobs, with the times of both.
 #[test]
-fn devices_that_another_job_scrapes_too_are_not_scraped_apart() {
+fn a_device_that_two_jobs_scrape_does_not_divide_a_target() {
     let mut scene = detected();
     for from in (0..75).step_by(15) {
         let now = at(f64::from(from + 10));

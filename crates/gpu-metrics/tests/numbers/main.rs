@@ -1,5 +1,5 @@
-//! Values of series, through the whole pipeline: rows worked out by hand, hostile
-//! data, and the simulated worlds of docs/weather.md.
+//! Values of series, through the whole pipeline: rows computed by hand, hostile data, and
+//! the simulated worlds of docs/weather.md.
 
 #![allow(
     clippy::unwrap_used,

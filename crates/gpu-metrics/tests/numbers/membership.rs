@@ -47,7 +47,7 @@ fn a_workload_that_was_scaled_down_keeps_its_past() {
 }
 
 #[test]
-fn a_group_that_was_made_anew_inherits_nothing() {
+fn a_recreated_group_has_no_readings_of_its_predecessor() {
     let mut scene = scaled_down(true);
     let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.workloads[0].created = Some(at(55.0));
@@ -58,7 +58,7 @@ fn a_group_that_was_made_anew_inherits_nothing() {
 }
 
 #[test]
-fn what_was_deleted_has_no_values() {
+fn a_deleted_namespace_has_no_values() {
     let mut scene = scaled_down(true);
     let inventory = Arc::make_mut(&mut scene.inventory);
     inventory.namespaces.clear();
@@ -105,7 +105,7 @@ fn shares_of_processes_are_added_up_for_groups_and_kept_apart_for_pods() {
 /// Exporters 4.4.0 to 4.5.2 with pods' UIDs (docs/exporter.md): the same labels,
 /// but no line for the device itself.
 #[test]
-fn what_older_exporters_repeat_in_lines_of_processes_is_not_added_up() {
+fn values_that_older_exporters_repeat_for_processes_are_not_added_up() {
     let line = |pod: &str| {
         format!("UUID=A gpu=0 job=d instance=i namespace=n pod={pod} pod_uid=u-{pod} vgpu=0")
     };
@@ -159,7 +159,7 @@ fn lines_of_processes_that_ended_long_ago_hide_no_lost_label() {
 }
 
 #[test]
-fn a_row_of_another_cluster_is_not_booked_on_a_pod_of_the_same_name() {
+fn a_row_of_another_cluster_is_not_attributed_to_a_pod_of_the_same_name() {
     let series = |cluster: &str, uuid: &str, host: &str| {
         format!(
             "UUID={uuid} job=d instance={uuid} cluster={cluster} Hostname={host} namespace=n pod=p"

@@ -1,6 +1,5 @@
-//! A pair of Prometheus that scrape the same exporters at different times. One is
-//! queried at a time; switching to the other, once or again and again, must not show
-//! in the values.
+//! A pair of Prometheus servers that scrape the same exporters at different times. One is
+//! queried at a time. A switch to the other, once or repeatedly, must not change values.
 
 use super::answers::Answers;
 use super::polled::{Line, detected, line, pod, poll, with_cluster};
@@ -32,7 +31,7 @@ fn every(scrape: f64) -> f64 {
     (scrape / 3.0).clamp(1.0, 5.0)
 }
 
-/// Polls as the engine does. `asked` selects the Prometheus by the number of the poll
+/// Polls as the server does. `asked` selects the Prometheus by the number of the poll
 /// (`None`: neither answers). Returns where a value changed.
 fn moved(
     scrape: f64,
@@ -79,7 +78,7 @@ fn still(look: impl Fn(f64, f64) -> Vec<String>) {
 }
 
 #[test]
-fn a_change_to_the_other_one_for_good_is_seen_in_no_value() {
+fn a_permanent_switch_changes_no_value() {
     still(|scrape, share| {
         let one = of(scrape, 0.0, LONG_AGO);
         let other = of(scrape, share * scrape, LONG_AGO);
@@ -92,7 +91,7 @@ fn a_change_to_the_other_one_for_good_is_seen_in_no_value() {
 }
 
 #[test]
-fn changes_at_every_poll_are_seen_in_no_value() {
+fn repeated_switches_change_no_value() {
     still(|scrape, share| {
         let one = of(scrape, 0.0, LONG_AGO);
         let other = of(scrape, share * scrape, LONG_AGO);
@@ -105,7 +104,7 @@ fn changes_at_every_poll_are_seen_in_no_value() {
 
 /// Polls time out before the switch, so nothing is read meanwhile.
 #[test]
-fn polls_that_nobody_answers_before_a_change_are_seen_in_no_value() {
+fn unanswered_polls_before_a_switch_change_no_value() {
     for scrape in [15.0, 30.0] {
         for share in SHARES {
             let one = of(scrape, 0.0, LONG_AGO);
@@ -118,9 +117,9 @@ fn polls_that_nobody_answers_before_a_change_are_seen_in_no_value() {
     }
 }
 
-/// The other one was restarted without its data, and has only a few scrapes.
+/// The other server was restarted without its data, and has only a few scrapes.
 #[test]
-fn one_that_has_little_of_the_past_is_enough_for_who_knows_it() {
+fn a_switch_to_a_server_with_little_history_changes_no_value() {
     still(|scrape, share| {
         let one = of(scrape, 0.0, LONG_AGO);
         let other = of(scrape, share * scrape, 10.0 * scrape);

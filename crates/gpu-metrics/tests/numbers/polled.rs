@@ -1,4 +1,4 @@
-//! Series that are polled as the engine does, rather than read at once.
+//! Series that are read poll by poll, as the server does, rather than at once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -70,7 +70,7 @@ fn values(scene: &mut Scene, now: Timestamp) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// The order of arrival of samples that are each up to 20 s late.
+/// The samples in the order of arrival, each delayed by one of `delays`, milliseconds.
 fn arrival(mut stream: Vec<(usize, Sample)>, delays: &[i64]) -> Vec<(usize, Sample)> {
     stream.sort_by_key(|(device, sample)| (sample.at, *device));
     let delay = |index: usize| {
@@ -93,8 +93,8 @@ proptest! {
         let in_order = arrival(stream.clone(), &[]);
         let late = arrival(stream, &delays);
         let (mut one, mut other) = (values(&mut fed(&in_order), now), values(&mut fed(&late), now));
-        // The original's value is left out: it uses samples as they arrive, and
-        // ignores one that is overtaken.
+        // The original's value is left out: it uses samples as they arrive, and ignores
+        // a sample that arrives after a newer one.
         one.pop();
         other.pop();
         prop_assert_eq!(one, other);
@@ -110,11 +110,11 @@ proptest! {
     }
 
     #[test]
-    fn a_late_starter_agrees(stream in stream()) {
+    fn a_pipeline_that_starts_late_has_the_same_values(stream in stream()) {
         let mut sorted = stream;
         sorted.sort_by_key(|(device, sample)| (sample.at, *device));
         let now = at(300.0);
-        // It reads what a start reads, in one piece for each series.
+        // It reads the range of a start, at once for each series.
         let from = Timestamp::from_millis(now.millis() - 1_200_000);
         let mut late = Scene::new(policy(120));
         for device in 0..5 {
@@ -141,8 +141,8 @@ proptest! {
     }
 }
 
-/// A clock set back by years must cost neither memory nor the values that come
-/// after it.
+/// After a clock was set back by years, memory must stay bounded and values must be
+/// served again.
 #[test]
 fn a_clock_set_back_by_years_starts_over() {
     let mut scene = fed(&[(

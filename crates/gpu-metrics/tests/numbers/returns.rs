@@ -16,7 +16,7 @@ fn labels(gpu: usize) -> String {
 /// The instants without it are undefined. Without a cluster, its samples before and
 /// afterwards show that its pod was there.
 #[test]
-fn a_device_that_is_heard_again_was_missing_before() {
+fn a_device_that_returns_was_missing_before() {
     let mut scene = Scene::new(policy(120))
         .mcu(&labels(0), &"40 ".repeat(12))
         .mcu(&labels(1), "40 40 40 40 · · · · · · 40 40");
@@ -65,7 +65,7 @@ fn a_target_that_becomes_later_by_more_than_f_is_missing_until_its_samples_come(
 }
 
 #[test]
-fn what_an_empty_answer_left_out_is_asked_for_again() {
+fn after_empty_answers_the_range_reaches_back_to_the_last_sample() {
     let (signal, other) = (SignalId::MEM_COPY_UTIL, SignalId::FB_USED);
     let mut scene = Scene::new(policy(60)).mcu(&labels(0), "40 40 40 40");
     let all = samples(&"1 ".repeat(21));

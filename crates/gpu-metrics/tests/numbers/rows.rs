@@ -29,7 +29,7 @@ fn handed_over() -> Scene {
 }
 
 #[test]
-fn row_b_a_gpu_handed_over_counts_for_whom_its_labels_name() {
+fn row_b_a_gpu_handed_over_counts_for_the_pod_that_its_labels_name() {
     let mut scene = handed_over().cluster(&[("n/new", None)]);
     let answers = scene.answers();
     close(answers.flagship("pods n/new"), 10.0);

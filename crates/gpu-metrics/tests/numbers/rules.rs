@@ -36,7 +36,7 @@ fn by_hand(silent: usize) -> Scene {
 }
 
 #[test]
-fn the_example_of_the_manual_comes_out_as_worked_by_hand() {
+fn the_example_of_the_manual_has_the_values_computed_by_hand() {
     // 12:00:31.
     let now = at(331.0);
     let answers = Answers::new(by_hand(1).snapshot_at(now));
@@ -57,7 +57,7 @@ fn the_example_of_the_manual_comes_out_as_worked_by_hand() {
     assert_eq!(window.lag_seconds, 2.0);
 }
 
-/// A job that sends ratios, and the value of one GPU in one scrape.
+/// A job that sends ratios; the first GPU has the value `glitch` in one scrape.
 fn ratios(glitch: f64) -> Vec<Line> {
     let line = |gpu| line(&labels(gpu), 0.8, (15.0, 5.0), (-900.0, 900.0));
     let mut lines: Vec<Line> = (0..4).map(line).collect();
@@ -78,7 +78,7 @@ fn one_glitch_is_one_sample_that_is_no_reading() {
             let now = f64::from(now);
             let first = Answers::new(poll(&mut early, &lines, now));
             assert_eq!(first.flagship("pods n/p1"), Some(80.0), "{glitch} at {now}");
-            // The value in its place is unknown until the next scrape.
+            // The value of the GPU with the glitch may be unknown until the next scrape.
             let of_it = first.flagship("pods n/p0");
             assert!(
                 of_it.is_none_or(|it| (80.0..=95.0).contains(&it)),
@@ -97,7 +97,7 @@ fn one_glitch_is_one_sample_that_is_no_reading() {
 }
 
 #[test]
-fn another_unit_is_taken_once_it_was_sent_throughout_the_longest_window() {
+fn another_unit_is_accepted_after_the_longest_window() {
     let changed = |gpu| {
         let (labels, mut samples) = line(&labels(gpu), 0.8, (15.0, 5.0), (-900.0, 900.0));
         let after = samples.iter_mut().filter(|sample| sample.at > at(60.0));
@@ -120,7 +120,7 @@ fn another_unit_is_taken_once_it_was_sent_throughout_the_longest_window() {
     assert!(notices.iter().any(told), "{notices:?}");
 }
 
-/// Polls all wanted signals, and passes on the pods' values after each poll.
+/// Polls all wanted signals, and passes the answers after each poll to `look`.
 pub(super) fn watch_signals(
     scene: &mut Scene,
     signals: &[(SignalId, Vec<Line>)],
@@ -139,7 +139,7 @@ pub(super) fn watch_signals(
 }
 
 #[test]
-fn profiling_fields_take_over_within_a_minute_where_percents_vanish() {
+fn profiling_fields_replace_vanished_percents_within_a_minute() {
     let line = |gpu, value, until| line(&labels(gpu), value, (15.0, 5.0), (-900.0, until));
     let both = |value, until| vec![line(0, value, until), line(1, value, 900.0)];
     let signals = [
@@ -155,7 +155,7 @@ fn profiling_fields_take_over_within_a_minute_where_percents_vanish() {
         }
         assert_eq!(answers.flagship("pods n/p1"), Some(50.0), "at {now}");
     });
-    // F after the last percentage, and up to a minute until the field is looked for.
+    // F after the last percentage, and up to a minute until the other field is queried.
     assert!(
         absent.iter().all(|now| (60..180).contains(now)),
         "{absent:?}"

@@ -1,4 +1,4 @@
-//! A stage for series written as in docs/numbers.md, "Small cases": one value a scrape.
+//! Scenes: a pipeline, a cluster, and series written as in docs/numbers.md, "Small cases".
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -31,11 +31,11 @@ pub(super) fn at(secs: f64) -> Timestamp {
     Timestamp::from_millis(ZERO.millis() + (secs * 1000.0) as i64)
 }
 
-/// How long after an instant the rows are scraped: each sample counts first at the
-/// next one.
+/// Seconds from an instant to the scrape of the rows: each sample counts from the next
+/// instant on.
 const AFTER: f64 = 5.0;
 
-/// Settings with a given scrape interval, and a step of the same length.
+/// A policy with this window, the interval [`SCRAPE`], and a step of the same length.
 pub(super) fn policy(window_secs: u64) -> Policy {
     Policy {
         window: Some(Duration::from_secs(window_secs)),
@@ -79,7 +79,7 @@ pub(super) fn json(labels: &str) -> String {
     serde_json::to_string(&pairs).unwrap()
 }
 
-/// `50 50 · SENT NaN` as samples, one a scrape from shortly after time zero.
+/// `50 50 · SENT NaN` as samples, one for each scrape; `·` is a scrape without a sample.
 pub(super) fn samples(values: &str) -> Vec<Sample> {
     let step = SCRAPE.as_secs_f64();
     let value = |text: &str| match text {
@@ -107,7 +107,7 @@ impl Scene {
         Self::polled_from(1, policy, metrics)
     }
 
-    /// A scene of so many Prometheus servers.
+    /// A scene with this number of Prometheus servers.
     pub(super) fn polled_from(servers: u8, policy: Policy, metrics: Vec<MetricSpec>) -> Self {
         Self {
             pipeline: Pipeline::new(Settings {
@@ -149,7 +149,7 @@ impl Scene {
         self.feed_from(PrometheusId(0), signal, labels, (samples, now));
     }
 
-    /// Adds a series of a Prometheus, read at a time.
+    /// Adds a series of a Prometheus, read at `now`.
     pub(super) fn feed_from(
         &mut self,
         of: PrometheusId,

@@ -18,7 +18,7 @@ fn scene() -> Scene {
     Scene::polled_from(2, policy(60), metrics::built_in())
 }
 
-/// Its evaluation time is fixed while others are polled on.
+/// The evaluation time of a round is fixed, while rounds of other servers continue.
 #[test]
 fn a_round_of_minutes_leaves_the_samples_of_other_servers() {
     let mut scene = scene();
@@ -28,7 +28,7 @@ fn a_round_of_minutes_leaves_the_samples_of_other_servers() {
     scene.feed_from(FAR, MCU, &labels(1), (of_early, at(150.0)));
     let snapshot = scene.snapshot_at(at(601.0));
     assert_eq!(snapshot.cluster_value(0).map(|it| it.value), Some(40.0));
-    // A clock that was set back ends the samples of all.
+    // If a clock was set back, the samples of all servers are removed.
     scene.feed_from(NEAR, MCU, &labels(0), (of_early, at(150.0)));
     let snapshot = scene.snapshot_at(at(601.0));
     assert_eq!(snapshot.cluster_value(0), None);
@@ -56,7 +56,7 @@ fn each_server_has_its_own_lateness() {
 }
 
 #[test]
-fn a_server_without_a_signal_that_others_have_is_not_read_back_for_it() {
+fn an_empty_answer_of_one_server_shortens_its_next_range() {
     let mut scene = scene();
     let all = samples(&"40 ".repeat(5));
     let whole = scene.pipeline.range(FAR, MCU, at(60.0));

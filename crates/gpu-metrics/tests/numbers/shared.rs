@@ -18,7 +18,7 @@ fn a_line_without_a_pod_beside_a_process_line_frees_no_device() {
 }
 
 #[test]
-fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
+fn an_instance_shadows_its_gpu_before_its_pod_was_recreated() {
     let mut scene = Scene::new(policy(60)).cluster(&[("n/p", Some(30.0))]);
     let instance = "UUID=A GPU_I_ID=1 GPU_I_PROFILE=1g.10gb Hostname=node-1 namespace=n pod=p";
     scene = scene
@@ -33,7 +33,7 @@ fn an_instance_speaks_for_its_card_before_its_pod_was_created_again() {
     close(answers.external("n", "cluster_gpu_memory_used"), 100.0);
 }
 
-/// Only for the same target (docs/attribution.md, "Pods").
+/// A series identifies the exporter of its own target only (docs/attribution.md, "Pods").
 #[test]
 fn a_series_declares_no_other_targets_workload_an_exporter() {
     let mut scene = Scene::new(policy(60))

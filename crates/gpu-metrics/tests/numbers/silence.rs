@@ -31,7 +31,7 @@ fn outage(silent: usize) -> Scene {
 }
 
 #[test]
-fn a_sum_of_which_half_has_not_answered_is_not_served_and_says_so() {
+fn a_sum_without_half_of_its_devices_is_absent_with_a_reason() {
     let answers = outage(5).answers();
     let silent = Absence::Silent {
         devices: 5,
@@ -67,20 +67,20 @@ fn with_unseen(mut scene: Scene, gpus: u32, change: impl FnOnce(&mut Inventory))
 }
 
 #[test]
-fn gpus_of_running_pods_that_were_never_seen_are_missed() {
+fn gpus_of_running_pods_that_were_never_seen_are_missing() {
     let answers = with_unseen(outage(0), 2, |_| ()).answers();
     assert_eq!(answers.of("deployments.apps n/d", SUM), None);
     let unseen = Absence::Unseen { devices: 2, of: 12 };
     assert_eq!(answers.absence("deployments.apps n/d", SUM), unseen);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 12.0);
-    // One that has only just begun to run is not missed yet.
+    // GPUs of a pod that has just started are not missing yet.
     let young = |inventory: &mut Inventory| inventory.pods[10].running_since = Some(at(150.0));
     let answers = with_unseen(outage(0), 2, young).answers();
     close(answers.of("deployments.apps n/d", SUM), 400.0);
 }
 
-/// 10 × 40, and one that counts with 40: 40 of 440 is less than a tenth. With the
-/// first at 90 it counts with 90, of 540.
+/// Beside ten GPUs at 40 it counts with 40: 40 of 440 is less than a tenth. With the
+/// first GPU at 90 it counts with 90: 90 of 540 is more.
 #[test]
 fn a_gpu_that_was_never_read_counts_with_the_largest_reading_of_its_group() {
     let sum = |first: &str| {
@@ -93,7 +93,7 @@ fn a_gpu_that_was_never_read_counts_with_the_largest_reading_of_its_group() {
 }
 
 #[test]
-fn a_request_says_nothing_where_gpus_are_shared_or_no_exporter_is() {
+fn a_request_does_not_count_where_gpus_are_shared_or_there_is_no_exporter() {
     let held = |change: fn(&mut Inventory)| {
         let answers = with_unseen(outage(0), 2, change).answers();
         answers.of("deployments.apps n/d", "gpu_held_count")
@@ -109,7 +109,7 @@ fn a_request_says_nothing_where_gpus_are_shared_or_no_exporter_is() {
 }
 
 #[test]
-fn a_missing_gpu_counts_among_active_and_idle_ones_as_it_was_read_last() {
+fn a_missing_gpu_counts_as_active_or_idle_by_its_last_reading() {
     let of = |answers: &Answers, metric| answers.of("deployments.apps n/d", metric);
     // The first has no samples after second 60.
     let one_away = |first: &str, other: &str| {
@@ -119,11 +119,11 @@ fn a_missing_gpu_counts_among_active_and_idle_ones_as_it_was_read_last() {
         };
         ten(values).answers()
     };
-    // One of ten active ones, and none of the idle ones.
+    // One of ten active GPUs is missing, and no idle one.
     let busy = one_away("40 ", "40 ");
     close(of(&busy, "gpu_active_count"), 9.0);
     close(of(&busy, "gpu_idle_count"), 0.0);
-    // The only active one.
+    // The only active GPU is missing.
     let alone = one_away("40 ", "0 ");
     assert_eq!(of(&alone, "gpu_active_count"), None);
     close(of(&alone, "gpu_idle_count"), 9.0);
@@ -166,7 +166,7 @@ fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
 /// Two nodes with two GPUs each. The exporter of the first is silent from second 65 to
 /// 200, and from 185 on the query of utilisation fails.
 #[test]
-fn a_field_that_is_not_read_loses_no_device() {
+fn a_field_whose_query_fails_makes_no_device_lost() {
     let pods = ["n/p0", "n/p1", "n/p2", "n/p3"].map(|pod| (pod, None));
     let mut scene = Scene::new(policy(60)).cluster(&pods);
     let inventory = Arc::make_mut(&mut scene.inventory);
@@ -195,7 +195,7 @@ fn a_field_that_is_not_read_loses_no_device() {
     assert_eq!(answers.of("namespaces n", SUM), None);
 }
 
-/// The others of its node have the field, and none has a profiling field.
+/// The other devices of its node have the field, and none has a profiling field.
 #[test]
 fn a_device_that_never_had_the_field_is_lost_beside_others_that_have_it() {
     let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
@@ -223,7 +223,7 @@ fn devices_without_percents_are_shown_by_profiling_fields() {
 }
 
 #[test]
-fn a_device_shows_at_an_instant_what_it_has_then() {
+fn the_field_of_a_device_is_chosen_at_each_instant() {
     let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
     let mut scene = Scene::new(policy(60)).mcu(labels, "80 80 80").signal(
         SignalId::DRAM_ACTIVE,
@@ -234,7 +234,7 @@ fn a_device_shows_at_an_instant_what_it_has_then() {
 }
 
 #[test]
-fn a_store_that_brings_nothing_new_is_named() {
+fn a_store_without_new_samples_is_reported() {
     let mut scene = outage(0);
     let late = at(180.0) + Duration::from_secs(120);
     let answers = Answers::new(scene.snapshot_at(late));
@@ -246,7 +246,7 @@ fn a_store_that_brings_nothing_new_is_named() {
 }
 
 #[test]
-fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them() {
+fn profiling_fields_are_queried_for_mig_alone_if_no_whole_gpu_needs_them() {
     let dram = SignalId::DRAM_ACTIVE;
     let mig = "UUID=A GPU_I_ID=1 namespace=n pod=p";
     let mut scene = Scene::new(policy(60)).mcu("UUID=B namespace=n pod=q", "40 40 40 40");
@@ -263,7 +263,7 @@ fn profiling_fields_are_asked_for_of_mig_instances_where_no_whole_gpu_needs_them
             .pipeline
             .is_of_mig_alone(PrometheusId(0), dram, at(60.0))
     );
-    // At intervals it is checked whether a whole GPU needs them too.
+    // Every ten minutes a query of all devices checks whether a whole GPU needs them too.
     scene.feed_at(dram, mig, &[], at(600.0));
     assert!(
         !scene
@@ -289,7 +289,7 @@ fn without_the_first_gpu() -> Scene {
 }
 
 #[test]
-fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
+fn a_gpu_that_its_exporter_no_longer_reports_is_lost_and_reported() {
     let mut scene = without_the_first_gpu();
     let snapshot = scene.snapshot();
     let lost: Vec<&str> = snapshot
@@ -310,7 +310,7 @@ fn a_gpu_that_its_exporter_reports_no_more_is_lost_and_said() {
 
 /// An exporter that reports one pod for each GPU names the sharing pods in turn.
 #[test]
-fn a_gpu_that_is_shared_is_lost_only_if_it_is_for_each_of_its_pods() {
+fn a_shared_gpu_is_lost_only_if_it_is_lost_for_each_of_its_pods() {
     let labels =
         |gpu: char, pod: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{pod}");
     let later = "· · · · · 30 30 30 30 · · · · · · · · 30 30";
@@ -335,7 +335,7 @@ fn a_gpu_that_is_reported_for_another_pod_is_not_lost() {
 }
 
 #[test]
-fn an_exporter_whose_readings_stand_still_is_frozen_and_not_also_silent() {
+fn an_exporter_with_unchanging_readings_is_frozen_and_not_silent() {
     let card = (SignalId::MEM_COPY_UTIL, labels(0), "80 ");
     let instance = format!("{} GPU_I_ID=1 GPU_I_PROFILE=1g.10gb", labels(0));
     let instance = (SignalId::DRAM_ACTIVE, instance, "0.8 ");

@@ -1,5 +1,5 @@
-//! What stands still stays: constant data give one value at every poll, or
-//! none, whatever the intervals of the targets, and whichever exporter falls silent.
+//! Constant data give the same value at every poll, or none, with any intervals of the
+//! targets, and whichever exporter falls silent.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::scene::{Scene, at};
 const MEAN: &str = "cluster_gpu_memory_utilization";
 const SUM: &str = "cluster_gpu_memory_utilization_sum";
 
-/// Polls as often as the engine does, and passes on the answers after each poll.
+/// Polls every `every` seconds, and passes the answers after each poll to `look`.
 fn watch(
     scene: &mut Scene,
     lines: &[Line],
@@ -25,8 +25,8 @@ fn watch(
     }
 }
 
-/// Nine targets at 10 whose interval sets the grid, and five at 80 with a shorter
-/// interval.
+/// Nine targets at 10 with the scrape interval `slow`, and five at 80 with the interval
+/// `quick`.
 fn mixed(quick: f64, slow: f64, phase: f64, jobs: [&str; 2]) -> Vec<Line> {
     let always = (-30.0 * slow, 100.0 * slow);
     let quick = (0..5).map(|gpu| {
@@ -67,7 +67,7 @@ fn a_target_that_is_scraped_more_often_than_the_grid_steps_is_never_left_out() {
     }
 }
 
-/// Twelve exporters with a GPU each, at 10 to 60; the last five are away for some
+/// Twelve exporters with a GPU each, at 10 to 60; the last five send no samples for some
 /// time.
 fn half_away(scrape: f64) -> Vec<Line> {
     let lines = (0..12).flat_map(|gpu| {
@@ -86,7 +86,7 @@ fn half_away(scrape: f64) -> Vec<Line> {
 }
 
 #[test]
-fn a_sum_without_a_cluster_ends_before_it_falls_when_exporters_fall_silent() {
+fn without_a_cluster_a_sum_is_absent_rather_than_low_when_exporters_fall_silent() {
     for scrape in [1.0, 2.0, 5.0, 15.0] {
         let mut absent = 0;
         let lines = half_away(scrape);
@@ -148,7 +148,7 @@ fn devices_of_two_nodes_have_no_place_in_common() {
 }
 
 #[test]
-fn values_of_a_source_whose_clock_is_another_are_judged_by_its_clock() {
+fn the_age_of_values_is_measured_by_the_clock_of_the_source() {
     let lines = vec![line(&pod(0, "a"), 40.0, (5.0, 0.0), (-300.0, 300.0))];
     for skew_secs in [-3600, -25, -14, 14, 3600] {
         let mut scene = detected(None);

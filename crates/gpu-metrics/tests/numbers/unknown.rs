@@ -14,8 +14,8 @@ fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p")
 }
 
-/// Four GPUs at 50 for a minute and a half. The first two are active only by
-/// `signal`, which ends after half a minute.
+/// Four GPUs at 50 for a minute and a half. Only the first two are active, by `signal`,
+/// which ends after half a minute.
 fn scene(activity: Activity, signal: SignalId, share: f64) -> Scene {
     let settings = Policy {
         activity,
@@ -38,7 +38,7 @@ const ENGINE: ActivityCondition =
     ActivityCondition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.1);
 
 #[test]
-fn a_condition_that_is_not_known_makes_no_device_idle() {
+fn an_unknown_condition_makes_no_device_idle() {
     for activity in [Activity::Any(vec![GPU]), Activity::All(vec![GPU])] {
         let answers = scene(activity, SignalId::GPU_UTIL, 80.0).answers();
         // The first instants, with all signals known, are half of the window.
@@ -56,7 +56,7 @@ fn a_condition_that_is_not_known_makes_no_device_idle() {
 }
 
 #[test]
-fn another_condition_may_decide_although_one_is_not_known() {
+fn a_known_condition_may_decide_beside_an_unknown_one() {
     let all_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 0.0);
     let none_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 99.0);
     let any = Activity::Any(vec![GPU, all_busy]);
@@ -68,10 +68,10 @@ fn another_condition_may_decide_although_one_is_not_known() {
 }
 
 #[test]
-fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
+fn a_condition_on_a_signal_that_a_device_never_had_is_not_met() {
     let activity = Activity::Any(vec![GPU, ENGINE]);
     let mut scene = scene(activity, SignalId::GPU_UTIL, 80.0);
-    // It is not known before its query was answered.
+    // Before its query is answered, it is unknown which devices have the signal.
     let answers = scene.answers();
     assert_eq!(answers.of("pods n/p", "gpu_idle_count"), None);
     let nothing = Batch::new(SignalId::GR_ENGINE_ACTIVE, "".into());
@@ -87,7 +87,7 @@ fn a_signal_that_a_device_never_had_is_a_condition_that_is_not_met() {
 }
 
 #[test]
-fn who_is_active_is_unknown_without_the_utilisation_that_says_it() {
+fn activity_is_unknown_without_the_deciding_utilisation() {
     let watts = MetricSpec {
         name: "watts_of_active".to_owned(),
         measure: Measure::Devices {
@@ -106,7 +106,7 @@ fn who_is_active_is_unknown_without_the_utilisation_that_says_it() {
 }
 
 #[test]
-fn memory_that_is_reserved_is_not_none_because_it_was_not_read() {
+fn reserved_memory_without_a_reading_does_not_count_as_zero() {
     let signals = [
         (SignalId::FB_USED, "400 400 400 400 400 400 400"),
         (SignalId::FB_FREE, "400 400 400 400 400 400 400"),

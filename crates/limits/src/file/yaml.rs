@@ -1,6 +1,5 @@
-//! YAML files: options of the parser, and messages about faults. A message names the
-//! place and never the file's content, which may be credentials or a different file: it
-//! goes to the log.
+//! YAML files: options of the parser, and messages about faults. A message goes to the
+//! log, so it names the place and never the file's content, which may be credentials.
 
 use std::borrow::Cow;
 
@@ -10,13 +9,13 @@ use serde_saphyr::{
     Error, Location, MessageFormatter, Options, SnippetMode, UserMessageFormatter, render_options,
 };
 
-/// The parser keeps at most 32 comments before an entry of a list, and rules that are
-/// commented out have more lines.
+/// Options without comments: the parser keeps at most 32 before an entry of a list, and
+/// rules that are commented out have more lines.
 pub fn options() -> Options {
     serde_saphyr::options! { emit_comments: false }
 }
 
-/// Why a document is not of the type that is wanted.
+/// Why a document does not have the expected type.
 #[derive(Debug)]
 pub struct YamlFault {
     /// What is wrong, and where.
@@ -25,11 +24,11 @@ pub struct YamlFault {
     pub key: String,
 }
 
-/// The first document of a text, which prometheus-adapter reads, and the start of another
-/// one.
+/// The first document of a text, the only one that prometheus-adapter reads, and the
+/// location of a second one, if there is one.
 ///
 /// # Errors
-/// When it is no YAML or has another shape.
+/// When the text is not YAML, or the document does not have the type `T`.
 pub fn first_document<T>(text: &str) -> Result<(T, Option<Location>), YamlFault>
 where
     T: DeserializeOwned + Default,
@@ -52,7 +51,7 @@ where
     }
 }
 
-/// A path, up to a key with other letters than names have: it may be a credential.
+/// The text of a path, up to a key with unusual characters, which may be a credential.
 fn key(path: &Path) -> String {
     let is_name = |name: &str| {
         let mut letters = name.chars();
@@ -68,8 +67,8 @@ fn key(path: &Path) -> String {
     parts.collect::<String>().trim_start_matches('.').to_owned()
 }
 
-/// The message without line and column, and without values of the file but those that a
-/// type's own message shows.
+/// The message without line and column, and without values of the file, except those in
+/// a type's own message.
 pub fn message(mut error: &Error) -> Cow<'_, str> {
     while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } =
         error

@@ -1,5 +1,5 @@
-//! What Go makes of templates at random, as e2e/peer/templates/main.go recorded
-//! it, which says how.
+//! The output of Go for random templates, recorded with e2e/peer/templates/main.go, which
+//! describes how.
 
 use gotmpl::Value;
 
@@ -9,12 +9,12 @@ use super::fields;
 #[derive(serde::Deserialize)]
 struct Recorded {
     template: String,
-    /// With each of [`sets`]; empty where Go refuses to read the template.
+    /// The output with each of [`sets`]; empty if Go refuses to parse the template.
     #[serde(default)]
     rendered: Vec<Option<String>>,
 }
 
-/// The fields that Go had.
+/// The sets of fields that Go rendered the templates with.
 fn sets() -> [Value; 2] {
     let groups: &[&str] = &["pod", "container"];
     let values = [
@@ -39,9 +39,9 @@ fn rendered(template: &str, fields: &Value) -> Option<String> {
     template.render(fields).ok()
 }
 
-/// A refusal where Go renders makes no wrong query; other bytes do.
+/// A template may be refused that Go renders: this makes no wrong query. Other bytes would.
 #[test]
-fn what_renders_has_the_bytes_of_go() {
+fn templates_that_render_give_the_same_bytes_as_go() {
     let more = std::env::var("GO_TEMPLATES").map(|path| std::fs::read_to_string(path).unwrap());
     let recorded = more.as_deref().unwrap_or(include_str!("recorded.jsonl"));
     let (mut same, mut refused, mut other) = (0, 0, Vec::new());

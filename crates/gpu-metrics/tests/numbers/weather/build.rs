@@ -74,7 +74,7 @@ pub(super) fn within(ranges: &[Range<f64>], at: f64) -> bool {
 pub(super) struct Device {
     pub(super) uuid: String,
     pub(super) gpu: usize,
-    /// The targets that scrape its exporter: one a job.
+    /// The targets of its exporter: one for each job.
     pub(super) targets: Vec<usize>,
     pub(super) percent: f64,
     pub(super) swing_phase: f64,
@@ -315,7 +315,7 @@ impl Built {
         self.targets.iter_mut().filter(among)
     }
 
-    /// Applies events to the exporters and pods that are there.
+    /// Applies events to the existing exporters and pods.
     fn afflict(&mut self, weather: &Weather) {
         match weather {
             Weather::Silent { targets, during } => self

@@ -14,13 +14,13 @@ use gpu_metrics::inventory::{
 /// The namespace of all pods.
 pub(super) const NAMESPACE: &str = "n";
 
-/// How long deleted pods are remembered, in seconds.
+/// How long deleted pods stay in the inventory, in seconds.
 const REMEMBERED: f64 = 360.0;
 
 /// The inventory of one replica, rebuilt when something changes.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// When the replica began to watch: pods that went before are not known to it.
+    /// When the replica began to watch: pods deleted before are unknown to it.
     since: f64,
     /// Times of changes, the next one last.
     changes: Vec<f64>,
@@ -96,8 +96,8 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
     }
 }
 
-/// A node's labels by NVIDIA's feature discovery. While a GPU has no series, only
-/// they tell that the two pods that requested one may share it.
+/// A node's labels by NVIDIA's feature discovery. While a GPU has no series, only these
+/// labels show that several pods which request a GPU may share it.
 fn labels_of_node(built: &Built, node: &str) -> Labels {
     let shared = built.devices.iter().filter(|device| device.shared);
     let mut nodes = shared.map(|device| &built.targets[device.targets[0]].node);

@@ -290,7 +290,7 @@ fn scrapes(world: &World, target: &Target, dice: &mut Dice) -> Vec<Scrape> {
         let (before, stamp) = all
             .last()
             .map_or((i64::MIN, i64::MIN), |last| (last.arrived, last.stamped));
-        // An exporter that is gone is not scraped; stamps that go back are refused.
+        // A removed exporter is not scraped. Samples whose timestamps go back are dropped.
         if target.lives.contains(&at) && stamped > stamp {
             all.push(Scrape {
                 at,

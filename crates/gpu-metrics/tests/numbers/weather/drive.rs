@@ -21,7 +21,7 @@ const READ_BACK: f64 = 1200.0;
 /// seconds.
 const SAME: f64 = 0.005;
 
-/// Replicas whose values differ by more disagree.
+/// Replicas whose values differ by more than this share disagree.
 const APART: f64 = 0.05;
 
 /// Replicas may disagree for targets with at least this scrape interval, in seconds.
@@ -226,7 +226,7 @@ impl Run<'_> {
         }
     }
 
-    /// The time from the event to the end of a value.
+    /// Records the seconds from the event to the last value before one is missing.
     fn end(&mut self, group: Group, object: &mut Object, values: &[Option<f64>], now: f64) {
         let Some(event) = &self.oracle.world.event else {
             return;
@@ -282,9 +282,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the replicas have had time to agree, and no target or store was away.
-    /// A replica that starts longer into a silence than it reads back never reads the
-    /// samples before it.
+    /// Whether the replicas have had time to agree, and no target or store was silent. A
+    /// replica that starts during a long silence does not read the samples before it.
     fn must_agree(&self, group: Group, now: f64) -> bool {
         let world = self.oracle.world;
         let mut silent = self.oracle.built.targets.iter().flat_map(|it| &it.silent);

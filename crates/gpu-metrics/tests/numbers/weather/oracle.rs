@@ -16,13 +16,14 @@ pub(super) const STEP: i64 = 5_000;
 /// How far the window's end is ahead of a source's newest sample.
 pub(super) const AHEAD: i64 = 15_000;
 
-/// The longest window that is not configured (`gpu.maxWindow`).
+/// The longest window unless `gpu.window` is longer: the default of `gpu.maxWindow`.
 const LONGEST: i64 = 300_000;
 
 /// A reading unchanged for this long is invalid.
 const FROZEN: i64 = 600_000;
 
-/// Another field is looked for each minute, in seconds.
+/// How long a device's readings are uncertain after its percentages end, in seconds:
+/// another field is queried within a minute, and windows contain the gap for longer.
 const ANOTHER_FIELD: f64 = 150.0;
 
 /// Object of a value.
@@ -58,7 +59,7 @@ pub(super) struct Standing {
     pub(super) perhaps: bool,
     /// A living pod holds it.
     pub(super) held: bool,
-    /// Without a reading it is missing: its driver does not lose it.
+    /// Without a reading it is missing: a living pod holds it, and its driver never loses it.
     pub(super) awaited: bool,
 }
 
@@ -190,7 +191,7 @@ impl<'a> Oracle<'a> {
             ours.iter_mut().for_each(|one| one.surely = false);
         }
         if !of.shared {
-            // A device that loses its label while its pod lives counts for no pod.
+            // While its pod lives, a device without pod labels is not handed over.
             if !held {
                 others.append(&mut unnamed);
             }
@@ -225,9 +226,8 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// Whether percentages have ended recently: another field is looked for within a
-    /// minute, and a window may still have the gap. Or whether one of several exporters
-    /// was found to stand still: its readings hid some of the others'.
+    /// Whether the percentages of a device ended recently, or one of its several exporters
+    /// was recently found to be frozen: its readings hid some of the others' readings.
     pub(super) fn is_changing(&self, device: usize, now: f64) -> bool {
         let of = &self.built.devices[device];
         let recently = |from: f64| (from..from + ANOTHER_FIELD).contains(&now);
@@ -246,15 +246,15 @@ impl<'a> Oracle<'a> {
         &points[..points.partition_point(|point| point.at <= instant)]
     }
 
-    /// The same since its pod's start.
+    /// The samples of a series from its pod's start up to an instant.
     pub(super) fn of_its_pod(&self, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
         let points = Self::until(series, instant, read);
         let start = series.pod.map(|pod| ms(self.built.pods[pod].lives.start));
         &points[points.partition_point(|point| Some(point.at) < start)..]
     }
 
-    /// Those that count for a group: a clock that is behind gives times before the pod's
-    /// start, which are no readings of the pod alone.
+    /// The samples of a series that count for a group. A clock that is behind gives times
+    /// before the pod's start: such samples count for all groups but the pod itself.
     fn of_group(&self, group: Group, series: &'a Series, instant: i64, read: f64) -> &'a [Point] {
         match group {
             Group::Pod(_) => self.of_its_pod(series, instant, read),
@@ -321,7 +321,7 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// The newest reading of a device tells which pod holds it.
+/// Ends readings of a device that has a newer reading with another pod.
 fn hand_over(ours: &mut [Candidate], others: &[Candidate]) {
     let newest = |which: fn(&&Candidate) -> bool| {
         let others = others.iter().filter(which);

@@ -18,8 +18,8 @@ const SILENT: f64 = 0.08;
 /// Tolerance of comparisons with a share.
 const ROUNDING: f64 = 1e-9;
 
-/// GPUs of a starting pod count as missing after a minute; its exporter reports them
-/// later than that, in seconds.
+/// From this many seconds after a pod's start, its unseen GPUs may be missing. The server
+/// counts them as missing after a minute.
 const UNSEEN: f64 = 45.0;
 
 /// How far back the lateness of a target counts, in milliseconds.
@@ -260,7 +260,7 @@ fn defined(all: &[Standing]) -> [bool; 3] {
         );
         (of_them - of_all).abs() <= POINTS.max(TENTH * of_them.max(of_all)) + ROUNDING
     };
-    // The mean tells nothing about devices that may be gone.
+    // The change of the mean is not checked if devices may be gone.
     let certain = answering.iter().all(|one| one.surely);
     let (there, last) = (most(&answering), least(&missing));
     [

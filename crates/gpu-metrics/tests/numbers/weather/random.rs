@@ -82,7 +82,7 @@ fn fleet(dice: &mut Dice, workload: &'static str, most: usize) -> Fleet {
     }
 }
 
-/// Some of the first `count`.
+/// A random range of the first `count` numbers.
 fn some(dice: &mut Dice, count: usize) -> Range<usize> {
     let start = dice.below(count);
     start..start + 1 + dice.below(count - start)

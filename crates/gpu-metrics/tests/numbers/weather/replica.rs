@@ -25,10 +25,10 @@ pub(super) const METRICS: [&str; 3] = [
     "gpu_held_count",
 ];
 
-/// Every so many polls all values are computed a second time.
+/// After each such number of polls, all values are computed a second time.
 const SELDOM: u32 = 7;
 
-/// Checks that the values are those of a computation that reads every instant anew.
+/// Checks that the values equal those of a computation that reads every instant.
 fn agrees_with_each_instant(snapshot: &Snapshot) {
     for (kind, table) in snapshot.layout().tables().iter().enumerate() {
         let one_pod = table.kind.resource.as_ref() == "pods";
@@ -96,7 +96,7 @@ impl Replica {
         }
     }
 
-    /// Polls once and publishes, as the engine does.
+    /// Polls once and publishes, as the server does.
     pub(super) fn poll(&mut self, world: &World, built: &Built, store: &Store, now: f64) {
         let time = at(now);
         for (place, signal) in self.signals.clone().into_iter().enumerate() {

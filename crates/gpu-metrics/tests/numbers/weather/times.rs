@@ -1,5 +1,5 @@
-//! Times that can be learnt from samples: S, F and L of docs/numbers.md, each with
-//! two bounds. All in milliseconds.
+//! Times that samples show: S, F and L of docs/numbers.md, each with two bounds, in
+//! milliseconds.
 
 use std::collections::BTreeMap;
 

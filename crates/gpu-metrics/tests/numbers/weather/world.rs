@@ -65,12 +65,12 @@ impl Default for Fleet {
     }
 }
 
-/// One thing that happens, or is the case all the time. Targets, pods and
-/// devices are numbered in the order in which they are made: those of fleets
-/// first. Numbers that do not exist have no effect.
+/// An event, or a condition that lasts. Targets, pods and devices are numbered in the
+/// order in which they are created, those of fleets first. Numbers that do not exist
+/// have no effect.
 #[derive(Clone, Debug)]
 pub(super) enum Weather {
-    /// Samples of a source become visible this late while it lasts.
+    /// During this time, samples of a source become visible `secs` late.
     Lag {
         source: &'static str,
         during: Range<f64>,
@@ -93,13 +93,13 @@ pub(super) enum Weather {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// Exporters repeat their readings of the beginning.
+    /// Exporters repeat their readings from the beginning of this time.
     Frozen {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// The exporters of one job repeat their readings of the beginning; those of
-    /// other jobs on the same GPUs continue.
+    /// The exporters of one job repeat their readings from the beginning of this time; those
+    /// of other jobs on the same GPUs continue.
     FrozenJob {
         job: &'static str,
         during: Range<f64>,
@@ -109,9 +109,9 @@ pub(super) enum Weather {
         targets: Range<usize>,
         during: Range<f64>,
     },
-    /// GPUs have the profiling field all the time, and percentages until then.
+    /// GPUs have the profiling field all the time, and percentages until `until`.
     Profiled { devices: Range<usize>, until: f64 },
-    /// Prometheus is away: no scrapes, no answers.
+    /// Prometheus is down: no scrapes, no answers.
     Down { during: Range<f64> },
     /// Queries of one signal (by its index among the polled ones) or of all fail.
     Refused {
@@ -175,7 +175,7 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// Its duration, in seconds.
     pub(super) secs: f64,
-    /// The poll interval, in seconds; `None`: as the engine chooses.
+    /// The poll interval, in seconds; `None`: as the server chooses.
     pub(super) poll: Option<f64>,
     /// `gpu.window`, in seconds.
     pub(super) window: Option<u64>,
@@ -299,7 +299,7 @@ impl World {
         scrapes.fold(FOREVER, f64::min)
     }
 
-    /// The time between polls: as set, or else as the engine chooses.
+    /// The time between polls: as set, or else as the server chooses.
     pub(super) fn poll(&self) -> f64 {
         self.poll
             .unwrap_or_else(|| (self.quickest() / 3.0).clamp(1.0, 5.0))

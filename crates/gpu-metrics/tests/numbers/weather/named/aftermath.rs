@@ -1,5 +1,5 @@
-//! States after an outage, or with two conditions at once. Each was first drawn at
-//! random, and is the test of a rule.
+//! States after an outage, or with two conditions at once. Each comes from a random world,
+//! and tests a rule.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ fn drawn(name: &'static str, seed: u64, fleets: Vec<Fleet>, weather: Vec<Weather
     }
 }
 
-/// Another Prometheus.
+/// The fleet, scraped by another Prometheus.
 fn of_b(fleet: &Fleet) -> Fleet {
     Fleet {
         source: "b",

@@ -36,7 +36,7 @@ fn fleet(targets: usize) -> Fleet {
     }
 }
 
-/// The same with another interval, which is also the exporter's.
+/// The same with this interval of scrapes, and of the exporter's readings.
 fn every(scrape: f64, targets: usize) -> Fleet {
     Fleet {
         targets,

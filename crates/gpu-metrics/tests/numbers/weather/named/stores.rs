@@ -3,7 +3,7 @@
 use super::super::world::{Fleet, Weather, World};
 use super::{ALWAYS, clock, every, fleet, jitter, lag, lag_during, minutely, ten};
 
-/// The poll interval of the engine with more than 10,000 series scraped every 2 s, in
+/// The poll interval of the server with more than 10,000 series scraped every 2 s, in
 /// seconds.
 const LARGE_FLEET_POLL: f64 = 2.0;
 
@@ -19,7 +19,7 @@ fn lags() -> Vec<World> {
         source: "a",
         during,
     };
-    // In every fourth period of a hundred seconds the store has little lag.
+    // In every fourth period of a hundred seconds the store has a large lag.
     let spikes = |hundred: i32| {
         let from = f64::from(hundred) * 100.0;
         let secs = if hundred % 4 == 0 { 30.0 } else { 2.0 };
@@ -54,7 +54,7 @@ fn lags() -> Vec<World> {
             poll: Some(15.0),
             ..ten("poll=S large", vec![lag(2.0)])
         },
-        // More than 10,000 series: the engine polls less often.
+        // More than 10,000 series: the server polls less often.
         World {
             poll: Some(LARGE_FLEET_POLL),
             secs: 1200.0,
