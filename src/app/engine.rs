@@ -48,8 +48,8 @@ const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 /// The shortest time between polls.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// The longest time between two publications. Values expire thirty seconds after the window
-/// that they were computed for, so they are also published between rounds.
+/// The interval of publications while the engine waits to query the source. Values expire
+/// thirty seconds after the window that they were computed for.
 const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 
 /// The most series of a small fleet, which is polled several times per scrape interval:

@@ -23,8 +23,8 @@ use gpu_metrics::inventory::{
 /// are four. Also ends cyclic references.
 const LONGEST_CHAIN: usize = 8;
 
-/// Kinds whose name is the beginning of their pods' names. ReplicaSets are left out: most
-/// are old ones without future pods, and their Deployments are included.
+/// Kinds of objects whose name is the beginning of their pods' names. ReplicaSets are left
+/// out: most are old ones without future pods, and their Deployments are included.
 const NAMED_AFTER: [(&str, &str); 3] = [
     ("apps", "Deployment"),
     ("apps", "StatefulSet"),
@@ -67,8 +67,8 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
     let departed = gone.iter();
     let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
-    // Pods that requested GPUs have used up the limits first. Now come pods that may hold a
-    // GPU without requesting one. A pod without a node holds nothing.
+    // Services of pods that request GPUs have been added. Within the same limits follow those
+    // of pods that may hold a GPU without a request. A pod without a node holds nothing.
     let listed = tables.pods.iter().zip(&mut pods);
     for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
         if !pod.requests_gpu() && pod.node.is_some() {

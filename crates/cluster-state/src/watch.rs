@@ -5,7 +5,7 @@
 //! `kube::runtime::watcher` 5.0.0 is not used. If a proxy cuts watches, it retries at once:
 //! 2,696 requests in 4 s, without an event for the caller, so that no backoff on the stream
 //! helps. It does not report bookmarks and resumed watches, so the age of a quiet watch is
-//! unknown. And it retries a version that is gone for ever.
+//! unknown. It retries for ever if the version is gone.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -61,7 +61,7 @@ impl TrustError {
 /// All trusted authorities at one time. Immutable: a change replaces it.
 #[derive(Debug)]
 pub struct Trust {
-    /// The authorities whose certificates name users; `None`: none.
+    /// The authorities of client certificates; `None`: none is trusted.
     pub clients: Option<Bundle>,
     /// The trusted front proxy; `None`: none is trusted.
     pub proxy: Option<FrontProxy>,

@@ -38,7 +38,7 @@ pub(super) struct Inner {
     services: BTreeMap<String, (u64, Entry)>,
     pub(super) secret_writes: usize,
     pub(super) bundle_writes: usize,
-    /// The error of all calls for the Secret; `None`: they work.
+    /// The error of reading the Secret; `None`: reading works.
     pub(super) secret_fails: Option<String>,
     pub(super) bundle_writes_fail: Option<String>,
 }
