@@ -1,6 +1,6 @@
 //! Kubernetes custom and external metrics from NVIDIA DCGM series.
 //!
-//! Data moves from left to right once:
+//! Data flows once from left to right:
 //!
 //! ```text
 //!  Prometheus               ┌──────── pure, no I/O, no clock ────────┐
@@ -17,15 +17,14 @@
 //!      └── HPA controller
 //! ```
 //!
-//! A sample enters in [`prometheus_source`]. The crate [`gpu_metrics`] finds out which
-//! object it belongs to and turns it into a number, [`provider`] answers questions from an
-//! immutable snapshot, and [`api`] puts the answer on the wire. Nothing on the right
-//! writes to the left. A request for a GPU metric never causes a query to Prometheus; a
-//! request for the metric of a rule takes one of a number of permits
-//! ([`limits::permits`]). [`aggregated_apiserver`] accepts connections, and authenticates
-//! and authorizes each request before a handler of [`api`] sees it. `app` connects the
-//! parts, [`cli`] has the command line, [`configuration`] reads the file, and
-//! [`telemetry`] has the log, the health and the metrics of the server itself.
+//! A sample enters in [`prometheus_source`]. The crate [`gpu_metrics`] attributes it to
+//! objects and computes values. [`provider`] answers queries from an immutable snapshot, and
+//! [`api`] encodes the response. Nothing on the right writes to the left. A request for a GPU
+//! metric never causes a query to Prometheus; a request for the metric of a rule takes one of
+//! a number of permits ([`limits::permits`]). [`aggregated_apiserver`] accepts connections,
+//! and authenticates and authorizes each request before a handler of [`api`] receives it.
+//! `app` connects the parts, [`cli`] has the command line, [`configuration`] parses the file,
+//! and [`telemetry`] has the log, the health and the metrics of the server itself.
 
 pub mod api;
 mod app;

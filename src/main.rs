@@ -1,9 +1,9 @@
-//! The thin binary: see [`gpu_metrics_apiserver::cli`].
+//! The binary: calls [`gpu_metrics_apiserver::cli`].
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // One provider for every TLS connection, in and out.
+    // One crypto provider for all incoming and outgoing TLS connections.
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .is_err()

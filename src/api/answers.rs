@@ -1,4 +1,4 @@
-//! The API server's answers, without the layers of [`super::router`].
+//! The API server's responses, without the layers of [`super::router`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::request::{Backend, ParsedRequest};
 use super::values::Values;
 use super::{discovery, version};
 
-/// The API server's answers. Cheap to clone.
+/// Produces the API server's responses. Cheap to clone.
 #[derive(Clone)]
 pub struct Api {
     inner: Arc<ApiParts>,
@@ -50,9 +50,8 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Answers from `provider`; `clock` gives the time of a request. `/readyz` and
-    /// `/metrics` show `telemetry`: readiness must not depend on the metrics backend
-    /// after the start.
+    /// Answers from `provider`; `clock` returns the time of a request. `/readyz` and `/metrics`
+    /// show `telemetry`. After the start, readiness must not depend on the metrics backend.
     pub fn new(
         provider: Arc<dyn Provider>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -89,7 +88,7 @@ impl Api {
         made
     }
 
-    /// Answers a request for values or documents outside of the layers, for benchmarks.
+    /// Answers a request for values or documents without the layers, for benchmarks.
     pub async fn handle(&self, request: &Parts) -> Response<Full<Bytes>> {
         let parsed = ParsedRequest::of(&request.uri);
         let context = parsed.context(request, |target| self.backend(target));
@@ -108,8 +107,7 @@ impl Api {
         answer.unwrap_or_else(|failure| response::failure(failure, context.manner))
     }
 
-    /// The backend that answers for the target are fetched from; `None`: they come from
-    /// memory.
+    /// The backend that the target's answer is fetched from; `None`: it comes from memory.
     pub(super) fn backend(&self, target: &ApiTarget) -> Option<Backend> {
         let provider = &self.inner.provider;
         let is_of_rule = match target {

@@ -1,15 +1,15 @@
-//! Reused buffers: a new one of some hundred kilobytes costs more in page faults than the
-//! answer costs to write.
+//! Reused buffers. A new buffer of some hundred kilobytes would cost more in page faults
+//! than the response costs to write.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// The most buffers kept.
+/// The most buffers that the pool keeps.
 const MAX_KEPT: usize = 16;
-/// Larger buffers are freed: a huge answer is rare.
+/// Larger buffers are freed, because huge responses are rare.
 const MAX_CAPACITY: usize = 1 << 20;
-/// Smaller answers, of a pod or two, are copied out: the bookkeeping costs more.
+/// Smaller responses, of a pod or two, are copied: lending their buffer would cost more.
 const SMALL: usize = 1 << 10;
 
 /// A document, and its offset in the buffer.
@@ -20,7 +20,7 @@ pub(crate) type Document = (Vec<u8>, usize);
 pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    /// A buffer; its content is undefined.
+    /// A buffer from the pool; its content is undefined.
     pub(crate) fn take(&self) -> Vec<u8> {
         self.0
             .lock()
@@ -29,7 +29,7 @@ impl Pool {
             .unwrap_or_default()
     }
 
-    /// The content of a buffer from `start` on; the buffer returns to the pool once the
+    /// The content of a buffer from `start` on. The buffer returns to the pool after the
     /// content has been sent.
     pub(crate) fn seal(&self, buffer: Vec<u8>, start: usize) -> Bytes {
         if buffer.len() <= SMALL {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_returns_when_the_last_of_it_was_sent() {
+    fn a_buffer_returns_after_its_content_was_sent() {
         let pool = Pool::default();
         let mut buffer = pool.take();
         buffer.extend_from_slice(&[7; 5000]);

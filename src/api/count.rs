@@ -1,5 +1,5 @@
-//! The layer that counts requests and measures their duration. Labels come from closed
-//! sets, never from a client's text.
+//! The layer that counts requests and measures their duration. The set of labels is fixed:
+//! no label contains a client's text.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::group::MetricsGroup;
 use super::path::{ApiTarget, DEVICES, FINDINGS};
 use super::request::ParsedRequest;
 
-/// Counts the request under its target, whatever the answer.
+/// Counts the request under its target, whatever the response.
 pub(super) async fn count(
     State(api): State<Api>,
     Extension(context): Extension<Arc<RequestContext>>,
@@ -77,7 +77,7 @@ fn class<'c>(
     }
 }
 
-/// `get` is the verb of a GET here.
+/// The verb as a label; `get` is the verb of a GET to this target.
 fn verb(method: &Method, get: &'static str) -> &'static str {
     match *method {
         Method::GET => get,

@@ -1,12 +1,12 @@
-//! The parts of an item that depend on its kind and namespace, rewritten only when these
-//! change.
+//! The parts of an item that depend on its kind and namespace. They are rewritten only when
+//! kind or namespace change.
 
 use std::sync::Arc;
 
 use crate::provider::CustomItem;
 
-/// The kind and namespace of the previous item, nearly always those of the next one too.
-/// Holds the names themselves, so that equal addresses mean equal names.
+/// The kind and namespace of the previous item, which the next item nearly always shares.
+/// Keeps the names alive, so that equal addresses mean equal names.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     kind: Option<(Arc<str>, Arc<str>)>,

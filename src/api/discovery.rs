@@ -1,8 +1,8 @@
 //! Legacy discovery: groups, versions, resources (docs/protocol.md, "Discovery
 //! documents").
 //!
-//! Built from the configuration, never from the metrics backend's current data: discovery
-//! must not fail when a backend does.
+//! The documents depend on the configuration, never on the metrics backend's current data,
+//! because discovery must not fail when a backend does.
 
 use aggregated_apiserver::api::discovery::{self, Resource};
 
@@ -10,8 +10,8 @@ use crate::provider::Provider;
 
 use super::group::MetricsGroup;
 
-/// Whether a group is served. Registered groups always are, even without any metric:
-/// kube-apiserver takes a 404 as a failure of the server.
+/// Whether a group is served. Registered groups are always served, even without any metric,
+/// because kube-apiserver treats a 404 as a failure of the server.
 pub(crate) fn is_served(provider: &dyn Provider, group: MetricsGroup) -> bool {
     match group {
         MetricsGroup::Custom | MetricsGroup::External => true,
@@ -32,8 +32,8 @@ pub(crate) fn served(provider: &dyn Provider) -> Vec<(MetricsGroup, discovery::S
     served.map(|group| (group, described(group))).collect()
 }
 
-/// The resources of a group, sorted. A resource has one scope: kube-apiserver drops a
-/// version in which it has two, so the first scope wins.
+/// The resources of a group, sorted. A resource has one scope, that of its first metric,
+/// because kube-apiserver drops a version in which a resource has two.
 fn resources(provider: &dyn Provider, group: MetricsGroup) -> Vec<Resource> {
     let value = |name: String, namespaced| Resource {
         name,

@@ -2,7 +2,7 @@
 //! clients cache by their tags, aggregated discovery and OpenAPI (docs/protocol.md,
 //! "Discovery documents", "Aggregated discovery", "OpenAPI").
 //!
-//! They are built from the configuration, so they are the same on all replicas and
+//! They depend only on the configuration, so they are the same on all replicas and
 //! available while the metrics backend is down.
 
 use std::collections::{BTreeSet, HashMap};
@@ -28,7 +28,7 @@ use super::params::Params;
 use super::path::ApiTarget;
 use super::{discovery, openapi};
 
-/// All documents of a configuration, by target. Groups that are not served have none.
+/// All documents of a configuration, by target. Groups that are not served have no documents.
 #[derive(Debug)]
 pub(crate) struct Documents {
     custom: Arc<[CustomMetric]>,
@@ -84,7 +84,7 @@ impl Documents {
         }
     }
 
-    /// Whether they describe the provider's current metrics.
+    /// Whether the documents describe the provider's current metrics.
     pub(crate) fn are_of(&self, provider: &dyn Provider) -> bool {
         let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
         (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
@@ -96,8 +96,8 @@ impl Documents {
         self.resources.get(name)
     }
 
-    /// The list of groups: plain, or with all their resources for clients that accept
-    /// that.
+    /// The list of groups. Clients that accept aggregated discovery receive it with all
+    /// resources.
     pub(crate) fn groups(&self, headers: &HeaderMap, manner: Manner) -> DocumentAnswer {
         if let Some(version) = negotiate::aggregated(headers)? {
             let (document, media_type) = (&self.aggregated[version as usize], version.media_type());
@@ -135,8 +135,8 @@ impl Documents {
     ) -> DocumentAnswer {
         let document = self.openapi.get(target).ok_or(RequestFailure::NoSuchPath)?;
         negotiate::json(headers).map_err(|_| RequestFailure::JsonOnly)?;
-        // Another edition than requested is served too: the aggregator takes a redirect
-        // as an error.
+        // A document with another hash than the requested one is served too, because the
+        // aggregator treats a redirect as an error.
         let is_edition = matches!(target, ApiTarget::OpenApiV3Of(_))
             && params.hash.as_ref() == Some(&document.hash);
         let keep = if is_edition {

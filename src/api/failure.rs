@@ -1,4 +1,4 @@
-//! Why a request has no answer, for the table of [`aggregated_apiserver::api::status`].
+//! Maps errors to failures of requests, for the table of [`aggregated_apiserver::api::status`].
 
 use aggregated_apiserver::api::quote::bare;
 use aggregated_apiserver::api::status::RequestFailure;
@@ -16,8 +16,7 @@ impl From<PathError> for RequestFailure {
     }
 }
 
-/// Why the provider has no answer. `missing` makes the answer where there is no such
-/// metric or value.
+/// Maps the provider's error. `missing` makes the failure if the metric or value does not exist.
 pub(super) fn of_provider(
     error: ProviderError,
     missing: impl FnOnce(&ProviderError) -> RequestFailure,
@@ -37,7 +36,7 @@ pub(super) fn of_provider(
     }
 }
 
-/// The same for a query for values.
+/// Maps the provider's error to a query for values.
 pub(super) fn of_query(error: ProviderError, query: &Query) -> RequestFailure {
     of_provider(error, |error| {
         let (resource, namespace, name) = match &query.of {

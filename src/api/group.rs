@@ -14,7 +14,7 @@ pub enum MetricsGroup {
 }
 
 impl MetricsGroup {
-    /// All groups, in the order discovery lists them.
+    /// All groups, in the order of discovery.
     pub(crate) const ALL: [Self; 3] = [Self::Custom, Self::External, Self::Resource];
 
     /// The name in paths and documents.
@@ -26,12 +26,12 @@ impl MetricsGroup {
         }
     }
 
-    /// The group of this name.
+    /// The group with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Its version of this name.
+    /// The group's version with this name.
     pub(crate) fn version(self, name: &str) -> Option<GroupVersion> {
         self.versions().find(|known| known.version.name() == name)
     }
@@ -50,7 +50,7 @@ impl MetricsGroup {
         versions.iter().map(of)
     }
 
-    /// The kind of its lists of values; for resource metrics, that of pods.
+    /// The kind of the group's lists of values; for resource metrics, of its lists of pods.
     pub(crate) const fn list_kind(self) -> &'static str {
         match self {
             Self::Custom => "MetricValueList",
@@ -82,7 +82,7 @@ impl Version {
     }
 }
 
-/// A version of a group; prints as `<group>/<version>`.
+/// A version of a group; displayed as `<group>/<version>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupVersion {
     /// The group.

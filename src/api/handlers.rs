@@ -1,5 +1,5 @@
-//! The handlers behind the layers of [`super::router`]. Each serves the target of the
-//! request's context, which was authorized.
+//! The handlers behind the layers of [`super::router`]. Each serves the authorized target
+//! of the request's context.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::request::ParsedRequest;
 type Context = Extension<Arc<RequestContext>>;
 type Parsed = Extension<Arc<ParsedRequest>>;
 
-/// Every target.
+/// Serves every target of the API.
 pub(super) async fn api(
     State(api): State<Api>,
     Extension(context): Context,
@@ -38,7 +38,7 @@ pub(super) async fn api(
     answer.into_response()
 }
 
-/// Health and metrics, on the operators' port.
+/// Serves health and metrics, on the operators' port.
 pub(super) async fn operators(
     State(api): State<Api>,
     Extension(context): Context,
@@ -52,7 +52,8 @@ pub(super) async fn operators(
     (StatusCode::NOT_FOUND, paths).into_response()
 }
 
-/// The answer to `/metrics`, `/livez`, `/readyz`, `/healthz` or one of their checks.
+/// The response to `/metrics`, `/livez`, `/readyz`, `/healthz` or one of their checks.
+/// `None`: another target.
 fn of_operators(
     api: &Api,
     context: &RequestContext,

@@ -1,8 +1,8 @@
-//! JSON: value lists, written directly (docs/protocol.md, "Value lists").
+//! Value lists in JSON, written directly (docs/protocol.md, "Value lists").
 //!
-//! A list of a thousand pods goes to every autoscaler every few seconds, and writing it
-//! must cost less than encrypting it. So the parts that items share are built once, and
-//! no item allocates.
+//! A list of a thousand pods is sent to every autoscaler every few seconds, and writing it
+//! must cost less than encrypting it. The parts that items share are therefore built once,
+//! and no item allocates memory.
 
 use apimachinery::quantity;
 use gpu_metrics::metric::Value;
@@ -19,27 +19,27 @@ pub(crate) struct JsonListWriter {
     out: Vec<u8>,
     empty: bool,
     described: Described,
-    /// From the brace that opens an item to the quote that opens its name.
+    /// The bytes from the brace that opens an item to the quote that opens its name.
     before_name: Vec<u8>,
-    /// From the quote that closes the name to the one that opens the time.
+    /// The bytes from the quote that closes the name to the quote that opens the time.
     before_time: Vec<u8>,
     /// The end of `before_time` that does not depend on the object's kind.
     metric: Vec<u8>,
     window_key: &'static [u8],
-    /// From the quote that closes the value to the brace that ends the item.
+    /// The bytes from the quote that closes the value to the brace that ends the item.
     end: Vec<u8>,
-    /// From the quote that closes an object's name to the one that opens its value, for
-    /// recent times: a fleet's scrapes fall on few seconds.
+    /// The bytes from the quote that closes an object's name to the quote that opens its
+    /// value, for recent times. The scrapes of a fleet fall on few seconds.
     middles: [Middle; MIDDLES],
 }
 
-/// The seconds of a default scrape interval.
+/// The number of seconds in a default scrape interval.
 const MIDDLES: usize = 16;
 
 /// The bytes between an object's name and its value.
 #[derive(Default)]
 struct Middle {
-    /// The second and window that the bytes encode.
+    /// The second and the window in seconds that the bytes encode; `None`: no bytes yet.
     of: Option<(i64, u32)>,
     bytes: Vec<u8>,
 }
@@ -168,8 +168,8 @@ impl JsonListWriter {
     }
 }
 
-/// Appends a time and a window: from the time's first digit to the quote that opens the
-/// value.
+/// Appends a time and a window: the bytes from the time's first digit to the quote that
+/// opens the value.
 fn push_time(out: &mut Vec<u8>, value: Value, window_key: &[u8]) {
     let at = value.at.whole_second();
     push_all(out, &[at.date().as_bytes(), b"\","]);
@@ -187,8 +187,8 @@ fn push_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     }
 }
 
-/// Appends the inside of a JSON string. Object names never need escaping, so one pass
-/// over the bytes decides.
+/// Appends the inside of a JSON string. Object names never need escaping, so one pass over
+/// the bytes decides whether to copy them unchanged.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
     let any = text.bytes().fold(false, |any, byte| any | special(byte));

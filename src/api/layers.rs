@@ -1,4 +1,4 @@
-//! The layers of this server around and within those of [`aggregated_apiserver`].
+//! The layers of this server outside and inside of those of [`aggregated_apiserver`].
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use aggregated_apiserver::security::reviewer::Access;
 use super::answers::Api;
 use super::request::ParsedRequest;
 
-/// Reads what the request asks for, for the inner layers, and writes the headers of every
-/// answer.
+/// Parses the request for the inner layers, and writes the headers that every response has.
 pub(super) async fn context(State(api): State<Api>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let parsed = ParsedRequest::of(&parts.uri);
@@ -31,7 +30,8 @@ pub(super) async fn context(State(api): State<Api>, request: Request, next: Next
     response
 }
 
-/// Finds out whether an explanation or a list of devices may name all pods. The request itself is authorized.
+/// Sets whether an explanation or a list of devices may name the pods of all namespaces.
+/// The request itself is already authorized.
 pub(super) async fn explanations(
     State(security): State<Arc<Security>>,
     Extension(context): Extension<Arc<RequestContext>>,
@@ -51,7 +51,7 @@ pub(super) async fn explanations(
     next.run(request).await
 }
 
-/// Refuses methods other than GET: all resources are read-only.
+/// Refuses methods other than GET, because all resources are read-only.
 pub(super) async fn only_get(
     Extension(context): Extension<Arc<RequestContext>>,
     Extension(parsed): Extension<Arc<ParsedRequest>>,

@@ -15,16 +15,16 @@ enum Encoder {
     Protobuf(Box<proto::ProtoListWriter>),
 }
 
-/// Writes a list and checks each value again. A value that is no number or is stale is
-/// left out, whatever the provider decided: an unknown value is never a zero
-/// (docs/protocol.md, "Quantities", "What the autoscaler does").
+/// Writes a list and checks each value again. A value that is not a number is left out,
+/// whatever the provider decided: an unknown value is never a zero (docs/protocol.md,
+/// "Quantities", "What the autoscaler does").
 pub(crate) struct ListWriter {
     encoder: Encoder,
     written: usize,
 }
 
 impl ListWriter {
-    /// An empty list. Custom metrics' items repeat the query's metric and selector.
+    /// An empty list. Items of custom metrics repeat the query's metric and selector.
     pub(crate) fn new(of: GroupVersion, query: &Query, format: Format, buffer: Vec<u8>) -> Self {
         let echo = match of.group {
             MetricsGroup::Custom => selector_echo::message(&query.selector),

@@ -1,8 +1,8 @@
-//! Messages with the numbers of apimachinery's `pkg/apis/meta/v1/generated.proto` and its
-//! siblings (docs/protocol.md, "Protobuf"). Frozen upstream.
+//! Protobuf messages with the field numbers of apimachinery's `pkg/apis/meta/v1/generated.proto`
+//! (docs/protocol.md, "Protobuf"). Upstream never changes them.
 //!
-//! Every scalar is optional as in proto2, which distinguishes an absent value from a
-//! default. serde writes the same in JSON.
+//! Every scalar is optional, because proto2 distinguishes an absent value from a default.
+//! serde writes the same fields as JSON.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! The metrics APIs: paths, parameters, encodings, `Status`.
 //!
-//! Every value comes from a provider, which waits for what it lacks. One request runs
-//! through the layers of [`router`] and of [`aggregated_apiserver::api`], which know it by
-//! its `request` ([`path`] says what is asked, `params` how), to one of the `handlers`,
-//! the `answers` (`values`, `usage`) and an encoder (`json`, `proto`). What only the
-//! configuration changes (`discovery`, `openapi`) is made once, in `documents`.
+//! Every value comes from a provider, which waits for missing data. A request runs through the
+//! layers of [`router`] and of [`aggregated_apiserver::api`], which use its parsed `request`
+//! ([`path`] contains the target, `params` the query). It continues to one of the `handlers`,
+//! to the `answers` (`values`, `usage`) and to an encoder (`json`, `proto`). Documents that
+//! depend only on the configuration (`discovery`, `openapi`) are made once, in `documents`.
 
 mod answers;
 mod buffer;

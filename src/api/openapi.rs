@@ -1,10 +1,10 @@
 //! OpenAPI: the schemas of this server's paths and lists (docs/protocol.md, "OpenAPI").
 //!
-//! kube-apiserver merges the v2 document into its own and passes the v3
-//! documents on; `kubectl explain` reads them. `openapi/v2.json` describes all
-//! versions of lists of values, and `openapi/resource.json` one of resource metrics, which
-//! is equal in all. A document is made of the entries of the versions that are served. The types of apimachinery that our lists hold are written
-//! out where they are used: as definitions they would meet those of
+//! kube-apiserver merges the v2 document into its own and passes the v3 documents on;
+//! `kubectl explain` reads them. `openapi/v2.json` describes all versions of lists of
+//! values. `openapi/resource.json` describes one version of resource metrics; all versions
+//! are equal. A document contains the entries of the served versions. Types of apimachinery
+//! are written out where they are used, because definitions would conflict with those of
 //! kube-apiserver under the same names.
 
 use std::sync::Arc;
@@ -16,19 +16,18 @@ use aggregated_apiserver::api::json;
 
 use super::group::{GroupVersion, MetricsGroup};
 
-/// So many external metrics have a path of their own in the v3 document, which
-/// is how `kubectl explain` finds a resource; the others are covered by the
-/// path with `{metric}`.
+/// The most external metrics that have their own path in the v3 document, by which `kubectl
+/// explain` finds a resource. Further ones are covered by the path with `{metric}`.
 const MAX_PATHS: usize = 1_000;
 
 /// All versions of lists of values in Swagger 2.0.
 const VALUES: &str = include_str!("openapi/v2.json");
 
-/// Resource metrics in Swagger 2.0, with [`VERSION`] instead of the version.
+/// Resource metrics in Swagger 2.0, with [`VERSION`] as a placeholder for the version.
 const RESOURCE: &str = include_str!("openapi/resource.json");
 const VERSION: &str = "VERSION";
 
-/// The place of schemas in Swagger 2.0, and in OpenAPI 3.0.
+/// The prefixes of references to schemas in Swagger 2.0 and in OpenAPI 3.0.
 const DEFINITIONS: &str = "#/definitions/";
 const SCHEMAS: &str = "#/components/schemas/";
 
@@ -37,8 +36,8 @@ pub(crate) fn v2(versions: &[GroupVersion]) -> Vec<u8> {
     json::document(&only(versions, DEFINITIONS))
 }
 
-/// `/openapi/v3`: the addresses of the documents. They contain the documents' hashes, so
-/// a client may cache them for good.
+/// `/openapi/v3`: the URLs of the documents. They contain the documents' hashes, so a
+/// client may cache the documents permanently.
 pub(crate) fn v3_root(documents: &[(GroupVersion, Tagged)]) -> Vec<u8> {
     let paths: Map<String, Json> = documents
         .iter()
@@ -72,8 +71,7 @@ pub(crate) fn v3(of: GroupVersion, external: &[Arc<str>]) -> Vec<u8> {
     }))
 }
 
-/// The paths and definitions of these versions; `schemas` is the place that references
-/// name.
+/// The paths and definitions of these versions; `schemas` is the prefix of references.
 fn only(versions: &[GroupVersion], schemas: &str) -> Json {
     let (mut paths, mut definitions) = (Map::new(), Map::new());
     for of in versions {
@@ -82,7 +80,7 @@ fn only(versions: &[GroupVersion], schemas: &str) -> Json {
             MetricsGroup::Custom | MetricsGroup::External => VALUES.to_owned(),
         };
         let text = text.replace(DEFINITIONS, schemas);
-        // The text is part of the program, and tests read it.
+        // The text is a part of the program, and tests parse it.
         let mut described: Json = serde_json::from_str(&text).unwrap_or_default();
         for (part, prefix, entries) in [
             ("paths", path_prefix(of), &mut paths),
@@ -108,14 +106,14 @@ fn path_prefix(of: &GroupVersion) -> String {
     format!("/apis/{of}/")
 }
 
-/// The names of schemas are those of upstream's Go packages.
+/// The names of schemas contain the names of upstream's Go packages.
 fn schema_prefix(of: &GroupVersion) -> String {
     let package = of.group.name().trim_end_matches(".k8s.io");
     let package = package.replace('.', "_");
     format!("io.k8s.metrics.pkg.apis.{package}.{}.", of.version.name())
 }
 
-/// A path of Swagger 2.0 in the form of OpenAPI 3.0.
+/// Converts a path of Swagger 2.0 to OpenAPI 3.0.
 fn convert_path(path: &mut Json) {
     let operation = &mut path["get"];
     take(operation, "schemes");
@@ -132,8 +130,8 @@ fn convert_path(path: &mut Json) {
     }
 }
 
-/// Beside a reference nothing else is read in OpenAPI 3.0, so that a default
-/// needs an object around the reference.
+/// Wraps references in objects. OpenAPI 3.0 ignores all fields beside a reference, so a
+/// default needs an object around it.
 fn wrap_references(schema: &mut Json) {
     if schema.get("$ref").is_some() {
         *schema = json!({"allOf": [schema.take()], "default": {}});
@@ -146,7 +144,7 @@ fn wrap_references(schema: &mut Json) {
     }
 }
 
-/// Adds a path for each external metric, from the path with `{metric}`.
+/// Adds a path for each external metric, as a copy of the path with `{metric}`.
 fn add_metrics(paths: &mut Map<String, Json>, external: &[Arc<str>]) {
     for (path, any) in paths.clone() {
         let named = external.iter().filter(|name| is_plain(name));
@@ -164,13 +162,13 @@ fn add_metrics(paths: &mut Map<String, Json>, external: &[Arc<str>]) {
     }
 }
 
-/// Whether a name can stand in a path template as it is.
+/// Whether a name needs no escaping in a path template.
 fn is_plain(name: &str) -> bool {
     name.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
 }
 
-/// Takes a field out of an object.
+/// Removes a field of an object and returns it.
 fn take(object: &mut Json, field: &str) -> Json {
     let fields = object.as_object_mut();
     fields

@@ -1,5 +1,5 @@
-//! Query parameters (docs/protocol.md, "Query parameters"). The first value of a
-//! name wins; unknown names are ignored.
+//! Query parameters (docs/protocol.md, "Query parameters"). The first value of a name is
+//! used; unknown names are ignored.
 
 use aggregated_apiserver::api::quote::quote;
 use aggregated_apiserver::api::status::RequestFailure;
@@ -19,17 +19,17 @@ pub(crate) struct Params {
     timeout: Option<String>,
     pretty: Option<String>,
     explain: Option<String>,
-    /// What the items of a list of devices are.
+    /// The kind of the items of a list of devices.
     pub(crate) by: Option<String>,
-    /// Which edition of an OpenAPI document the client knows of.
+    /// The hash of the OpenAPI document that the client requests.
     pub(crate) hash: Option<String>,
 }
 
 impl Params {
-    /// Reads a raw query string.
+    /// Parses a raw query string.
     ///
-    /// Go drops a pair that does not decode. A dropped selector would widen the answer,
-    /// so here the whole request is refused.
+    /// Go drops a pair that cannot be decoded. Without its selector the response would
+    /// contain more objects, so this server refuses the whole request.
     pub(crate) fn parse(query: Option<&str>) -> Result<Self, String> {
         let mut params = Self::default();
         for pair in query.unwrap_or_default().split('&') {
@@ -53,24 +53,24 @@ impl Params {
         Ok(params)
     }
 
-    /// Whether the client watches: any value but `false` and `0`, as apimachinery
+    /// Whether the client watches: the value is neither `false` nor `0`, as apimachinery
     /// converts strings to booleans.
     pub(crate) fn watch(&self) -> bool {
         is_on(self.watch.as_deref())
     }
 
-    /// Whether the client asks for the value's explanation in place of the value.
+    /// Whether the client requests the explanation of the value instead of the value.
     pub(crate) fn explain(&self) -> bool {
         is_on(self.explain.as_deref())
     }
 
-    /// `pretty`, when it was given: the spellings of Go's `strconv.ParseBool`.
+    /// `pretty`, with the spellings of Go's `strconv.ParseBool`; `None`: absent or empty.
     pub(crate) fn pretty(&self) -> Option<bool> {
         let value = self.pretty.as_deref().filter(|value| !value.is_empty())?;
         Some(matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
-    /// Checks `timeout`. It has no effect: answers come from memory.
+    /// Checks `timeout`, which otherwise has no effect.
     pub(crate) fn check_timeout(&self) -> Result<(), RequestFailure> {
         match self.timeout.as_deref() {
             Some(text) if !text.is_empty() && parse_duration(text).is_err() => {

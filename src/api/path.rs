@@ -1,8 +1,8 @@
 //! The single parser of request paths (docs/protocol.md, "Paths", "Reading a path").
 //!
-//! Authorization and dispatch must never disagree about what a path means, so
-//! both take the [`ApiTarget`] made here and no other code reads the path.
-//! Segments are split on the raw `/` and decoded once, each by itself.
+//! Authorization and dispatch must never interpret a path differently. Both therefore use
+//! the [`ApiTarget`] made here, and no other code parses the path. Segments are split at
+//! the raw `/`, and each segment is decoded once.
 
 use std::borrow::Cow;
 
@@ -14,16 +14,16 @@ use aggregated_apiserver::security::reviewer::Access;
 
 use super::group::{GroupVersion, MetricsGroup};
 
-/// The longest segment, names and resources alike.
+/// The most bytes of a segment, for names and resources.
 const MAX_SEGMENT: usize = 253;
-/// The longest metric name.
+/// The most bytes of a metric name.
 const MAX_METRIC: usize = 512;
-/// The longest DNS label: a namespace.
+/// The most bytes of a DNS label, such as a namespace.
 const MAX_LABEL: usize = 63;
 
-/// Words with a meaning of their own in Go's parser of requests (apiserver
-/// `pkg/endpoints/request/requestinfo.go`): as a resource they would be authorized as
-/// something other than what is served.
+/// Words with a special meaning in Go's parser of requests (apiserver
+/// `pkg/endpoints/request/requestinfo.go`). If one were a resource, kube-apiserver would
+/// authorize another access than the one that is served.
 const NOT_RESOURCES: [&str; 5] = ["watch", "proxy", "status", "finalize", "metrics"];
 
 /// The resource of the findings about the data, which discovery does not list.
@@ -32,7 +32,8 @@ pub(crate) const FINDINGS: &str = "findings";
 /// The resource of devices, which discovery does not list.
 pub(crate) const DEVICES: &str = "devices";
 
-/// The target of a path.
+/// The target of a path. C1 to C3, E1, M1 to M3, F1 and D1 are the names of
+/// docs/protocol.md, "Paths".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ApiTarget {
     /// `/livez`, `/readyz`, `/healthz`: open to all clients.
@@ -92,7 +93,7 @@ pub struct UsageTarget {
 pub struct CustomTarget {
     /// The version requested.
     pub of: GroupVersion,
-    /// The namespace of C2 and C3; of C3 it may be `*`.
+    /// The namespace of C2 and C3. For C3 it may be `*`.
     pub namespace: Option<String>,
     /// The described objects.
     pub object: ObjectTarget,
@@ -113,9 +114,9 @@ impl CustomTarget {
 /// The objects that a path describes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectTarget {
-    /// C3: the namespace of the path itself; with `*` all namespaces.
+    /// C3: the namespace of the path itself; `*`: all namespaces.
     OwnNamespace,
-    /// C1 and C2 with `*`.
+    /// C1 and C2 with `*`: all objects.
     All {
         /// The resource, `plural` or `plural.group`.
         resource: String,
@@ -135,9 +136,9 @@ impl ApiTarget {
         matches!(self, Self::Custom(_) | Self::External { .. })
     }
 
-    /// The access to review before it is read (docs/protocol.md, "What a review asks");
-    /// `None`: the path as a non-resource. `watch` says whether the query asks to watch,
-    /// which changes the verb of lists only.
+    /// The access to review before the target is served (docs/protocol.md, "What a review
+    /// asks"). `None`: the path is reviewed as a non-resource. `watch` is whether the query
+    /// requests a watch, which only changes the verb of lists.
     pub(crate) fn access(&self, watch: bool) -> Option<Access> {
         let list = if watch { "watch" } else { "list" };
         let (of, verb, pieces) = match self {
@@ -182,7 +183,7 @@ impl ApiTarget {
         })
     }
 
-    /// The group it belongs to.
+    /// The group of the target; `None`: it belongs to no group.
     pub(crate) fn group(&self) -> Option<MetricsGroup> {
         match self {
             Self::Group(group) => Some(*group),
@@ -207,7 +208,7 @@ pub enum PathError {
     NotFound,
 }
 
-/// Reads a raw request path.
+/// Parses a raw request path.
 ///
 /// # Errors
 /// When it is malformed (400) or has no target (404).
@@ -229,8 +230,8 @@ pub(crate) fn parse(raw: &str) -> Result<ApiTarget, PathError> {
     below_root(&segments).ok_or(PathError::NotFound)
 }
 
-/// The paths outside of the APIs. Only their exact spelling matches: rights to them are
-/// given by path, and health is open to all clients.
+/// The paths outside of the API groups. They are not decoded and match exactly, because
+/// permissions are granted by path, and health is open to all clients.
 fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
     match raw {
         "/metrics" => return Some(ApiTarget::Metrics),
@@ -260,7 +261,7 @@ fn outside_of_groups(raw: &str) -> Option<ApiTarget> {
 
 fn below_root(segments: &[Cow<'_, str>]) -> Option<ApiTarget> {
     let (first, rest) = segments.split_first()?;
-    // Not a spelling that has to be decoded.
+    // An encoded spelling of `apis` does not match.
     if !matches!(first, Cow::Borrowed("apis")) {
         return None;
     }
@@ -304,7 +305,7 @@ fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
         [word, namespace, resource, name] if word == "namespaces" => {
             (Some(namespace), resource, Some(name))
         }
-        // A pod is named only within its namespace.
+        // A single pod is requested only in its namespace.
         [resource, name] if resource == "nodes" => (None, resource, Some(name)),
         _ => return None,
     };
@@ -339,7 +340,7 @@ fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
         }
         _ => return None,
     };
-    // Reviewed as the namespace `*`, which no RoleBinding covers.
+    // `*` is reviewed as the namespace `*`, which no RoleBinding covers.
     let may_be = |namespace: &str| {
         is_namespace(namespace) || (namespace == "*" && object == ObjectTarget::OwnNamespace)
     };
@@ -388,8 +389,8 @@ fn is_lower_dns(text: &str, others: &[u8]) -> bool {
         })
 }
 
-/// The names that client-go allows (apimachinery `pkg/api/validate/content/path.go`); `.`
-/// and `..` were refused before.
+/// The names that client-go allows (apimachinery `pkg/api/validate/content/path.go`). `.`
+/// and `..` are already refused.
 fn is_path_segment(text: &str) -> bool {
     !text.contains(['/', '%'])
 }
@@ -428,8 +429,7 @@ fn decode(raw: &str) -> Result<Cow<'_, str>, PathError> {
     Ok(decoded)
 }
 
-/// Decodes `%XX` once. `None` when a `%` is not followed by two hexadecimal
-/// digits.
+/// Decodes `%XX` once. `None`: a `%` is not followed by two hexadecimal digits.
 pub(crate) fn percent_decode(raw: &str) -> Option<Vec<u8>> {
     let is_digits = |after: &[u8]| {
         let digits = after.get(..2);

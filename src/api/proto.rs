@@ -1,8 +1,7 @@
-//! Protobuf: value lists, written directly
-//! (docs/protocol.md, "Protobuf").
+//! Value lists in protobuf, written directly (docs/protocol.md, "Protobuf").
 //!
-//! Autoscalers ask for protobuf, so this is as frequent as [`super::json`]: a list is
-//! written front to back, item by item, from parts that items share.
+//! Autoscalers request protobuf, so these lists are as frequent as those of [`super::json`].
+//! A list is written from front to back, item by item, from parts that items share.
 
 use std::sync::Arc;
 
@@ -25,16 +24,16 @@ pub(crate) struct ProtoListWriter {
     of: GroupVersion,
     out: Vec<u8>,
     described: Described,
-    /// Fields 1 and 2 of the described object, and its field 5.
+    /// Encoded fields 1 and 2 of the described object, and its field 5.
     object_head: Vec<u8>,
     object_tail: Vec<u8>,
-    /// Field 2 of a custom item: the metric.
+    /// Encoded field 2 of a custom item: the metric.
     metric: Vec<u8>,
-    /// Field 6 of a v1beta1 item: the selector.
+    /// Encoded field 6 of a v1beta1 item: the selector.
     selector: Vec<u8>,
     /// The end of the current item: time, window and value.
     rest: Vec<u8>,
-    /// The time and window at the front of `rest`, and their length.
+    /// The second and the window in seconds at the start of `rest`, and their length in bytes.
     stamped: Option<(i64, u32)>,
     stamp_len: usize,
 }
@@ -135,7 +134,7 @@ impl ProtoListWriter {
         out.extend_from_slice(&self.rest);
     }
 
-    /// Fields 3 to 5, which all kinds of item share: timestamp, window, value.
+    /// Writes fields 3 to 5, which all kinds of item share: timestamp, window, value.
     fn write_rest(&mut self, secs: i64, window_secs: u32, milli: i64) {
         if self.stamped != Some((secs, window_secs)) {
             self.stamped = Some((secs, window_secs));
@@ -143,8 +142,8 @@ impl ProtoListWriter {
             self.stamp_len = self.rest.len();
         }
         self.rest.truncate(self.stamp_len);
-        // No quantity has 128 bytes, so both lengths are one byte, set once the text is
-        // written.
+        // A quantity has fewer than 128 bytes, so both lengths are one byte. They are set
+        // after the text is written.
         let head = [tag(5, LENGTH), 0, tag(1, LENGTH), 0];
         self.rest.extend_from_slice(&head);
         quantity::write_milli(milli, &mut self.rest);
@@ -164,10 +163,10 @@ impl ProtoListWriter {
     }
 }
 
-/// Fields 3 and 4: the time and, if there is one, the window.
+/// Fields 3 and 4: the time, and the window unless it is 0.
 fn stamp(secs: i64, window_secs: u32, out: &mut Vec<u8>) {
     out.clear();
-    // Protobuf writes a negative int64 as its two's complement.
+    // Protobuf encodes a negative int64 as its two's complement.
     let secs = u64::from_ne_bytes(secs.to_ne_bytes());
     let secs_len = (u64::BITS - (secs | 1).leading_zeros()).div_ceil(7) as u8;
     out.extend_from_slice(&[tag(3, LENGTH), 3 + secs_len, tag(1, VARINT)]);

@@ -1,4 +1,4 @@
-//! What a request asks for: its path and its query, read once.
+//! A parsed request: its path and its query.
 
 use std::sync::OnceLock;
 
@@ -11,13 +11,13 @@ use aggregated_apiserver::security::reviewer::Access;
 use super::params::Params;
 use super::path::{self, ApiTarget, PathError};
 
-/// What values are fetched for. Each has permits of its own: requests that wait for the
-/// query of a rule leave those of resource metrics.
+/// A source of fetched values. Each has its own permits, so that requests that wait for the
+/// query of a rule do not delay resource metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
-    /// A metric of a rule.
+    /// The queries of rules.
     Rules,
-    /// What pods and nodes use (`metrics.k8s.io`).
+    /// The usage of pods and nodes (`metrics.k8s.io`).
     Usage,
 }
 
@@ -26,14 +26,14 @@ impl Backend {
     pub(crate) const COUNT: usize = 2;
 }
 
-/// A request's path and query. Authorization and serving both use `target`, so they
-/// cannot differ.
+/// A request's path and query. Authorization and serving both use `target`, so they cannot
+/// interpret it differently.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
     pub(super) target: Result<ApiTarget, PathError>,
     pub(super) params: Result<Params, String>,
-    /// Set by the layer that authorizes explanations. Without that layer explanations
-    /// name all pods.
+    /// Whether the user may list the pods of all namespaces. Set by the layer that
+    /// authorizes explanations. Without that layer, explanations name all pods.
     pub(super) may_list_pods: OnceLock<bool>,
 }
 
@@ -46,8 +46,7 @@ impl ParsedRequest {
         }
     }
 
-    /// The request as the layers see it. `backend` says where answers for a target are
-    /// fetched from.
+    /// The context of the request for the layers. `backend` returns the backend of a target.
     pub(super) fn context(
         &self,
         request: &Parts,
@@ -65,7 +64,7 @@ impl ParsedRequest {
     }
 
     /// The access to authorize. A path without a target is authorized as a non-resource
-    /// path; nothing is served there.
+    /// path, at which nothing is served.
     fn access(&self, method: &Method, uri: &Uri) -> Access {
         // An invalid query is refused later, before anything is served.
         let mut access = (self.target.as_ref().ok())
@@ -85,7 +84,7 @@ impl ParsedRequest {
         self.params.as_ref().is_ok_and(Params::watch)
     }
 
-    /// Whether the answer may name pods of namespaces other than the one that is reviewed.
+    /// Whether the response may name pods of other namespaces than the reviewed one.
     pub(super) fn names_holders(&self) -> bool {
         matches!(self.target, Ok(ApiTarget::Devices(..)))
             || self.params.as_ref().is_ok_and(Params::explain)

@@ -1,7 +1,7 @@
 //! The layers around the handlers.
 //!
-//! [`super::path`], the only parser of paths, has read the target into the request's
-//! context: handlers serve that target, which was authorized, and no other.
+//! [`super::path`], the only parser of paths, has parsed the target for the request's
+//! context. Handlers serve this authorized target and no other.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ pub(crate) fn routes(api: &Api) -> Router {
         .with_state(api.clone())
 }
 
-/// The API without authorization: for the demo, which has no cluster.
+/// The API without authorization, for the demo, which has no cluster.
 pub(crate) fn open(api: &Api) -> Router {
     known(unguarded(routes(api), api), api)
 }
 
-/// Only health and metrics, for a port that only operators reach. Their requests are not
-/// counted: counters are for the API.
+/// Only health and metrics, for a port that only operators reach. These requests are not
+/// counted, because the counters are for the API.
 pub(crate) fn operators(api: &Api) -> Router {
     let routes = Router::new()
         .fallback(handlers::operators)
@@ -52,7 +52,7 @@ pub(crate) fn secured(routes: Router, api: &Api, security: &Arc<Security>) -> Ro
     )
 }
 
-/// Routes whose requests have a context and are counted.
+/// Adds the layers that parse and count requests.
 fn known(routes: Router, api: &Api) -> Router {
     routes.layer(
         ServiceBuilder::new()
@@ -61,7 +61,7 @@ fn known(routes: Router, api: &Api) -> Router {
     )
 }
 
-/// Routes whose requests are not authorized.
+/// Adds the layers for requests that are not authorized.
 fn unguarded(routes: Router, api: &Api) -> Router {
     routes.layer(
         ServiceBuilder::new()

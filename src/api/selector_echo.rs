@@ -1,4 +1,4 @@
-//! The `LabelSelector` object in answers, which repeats the request's selector
+//! The `LabelSelector` in responses, which repeats the request's selector
 //! (docs/protocol.md, "Value lists").
 
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use apimachinery::selector::{Operator, Selector};
 
 use super::messages::{LabelSelector, LabelSelectorRequirement};
 
-/// The object; `None` without requirements, and when the selector compares numbers, which
-/// a `LabelSelector` cannot express.
+/// The object. `None`: the selector has no requirements, or compares numbers, which a
+/// `LabelSelector` cannot express.
 pub(crate) fn message(selector: &Selector) -> Option<LabelSelector> {
     if selector.is_everything() {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn message(selector: &Selector) -> Option<LabelSelector> {
         let key = &requirement.key;
         let one = std::slice::from_ref;
         let (operator, values): (_, &[String]) = match &requirement.operator {
-            // The labels hold a key only once.
+            // `matchLabels` can contain a key only once.
             Operator::Equals(value) if !match_labels.contains_key(key) => {
                 match_labels.insert(key.clone(), value.clone());
                 continue;

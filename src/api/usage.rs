@@ -1,5 +1,5 @@
-//! Resource metrics: turns the path into a query to the provider, and its answer into
-//! objects, lists or tables (docs/protocol.md, "Resource metrics"). Upstream:
+//! Resource metrics: turns the path into a query to the provider, and the provider's answer
+//! into an object, a list or a table (docs/protocol.md, "Resource metrics"). Upstream:
 //! kubernetes-sigs/metrics-server `pkg/api`.
 
 use prost::Message;
@@ -40,7 +40,7 @@ impl Values<'_> {
                 Which::Matching(selector(self.params.label_selector.as_deref())?),
                 self.params.fields()?,
             ),
-            // A single object needs no selector.
+            // A request for a single object has no selector.
             Some(name) => (Which::Named(name.clone()), FieldSelector::default()),
         };
         if target.name.is_none() && self.params.watch() {
@@ -98,7 +98,7 @@ impl Encode {
         }
     }
 
-    /// The single object, or the list of them.
+    /// The single object if the request names one, or a list.
     fn one_or<T: Message + Serialize, L: Message + Serialize>(
         &self,
         kind: &str,
@@ -133,7 +133,7 @@ impl UsageContent {
         let metadata = ObjectMeta {
             name: Some(usage.name.to_owned()),
             namespace: usage.namespace.map(str::to_owned),
-            // As upstream: the object counts as created now.
+            // As upstream, the time of the request is the creation time.
             creation_timestamp: Some(now.into()),
             labels: labels
                 .map(|(key, value)| (key.to_string(), value.to_string()))

@@ -1,7 +1,6 @@
-//! The messages of the resource metrics API, numbered as metrics
-//! `pkg/apis/metrics/v1/generated.proto` and those that it imports; v1beta1 has the same
-//! fields.
-//! serde writes the same in JSON.
+//! The messages of the resource metrics API, with the field numbers of metrics
+//! `pkg/apis/metrics/v1/generated.proto` and its imports. v1beta1 has the same fields.
+//! serde writes the same fields as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use apimachinery::time::Timestamp;
 
 use crate::provider::usage::Amounts;
 
-/// `metav1.ObjectMeta`: the known fields.
+/// `metav1.ObjectMeta`: only the fields that this server writes.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectMeta {
@@ -31,7 +30,7 @@ pub(super) struct ObjectMeta {
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// `metav1.Time`: whole seconds.
+/// `metav1.Time`, in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(super) struct Time {
     #[prost(int64, optional, tag = "1")]
@@ -78,7 +77,7 @@ impl Serialize for Window {
 }
 
 impl Window {
-    /// The text, as Go prints it.
+    /// The duration as Go prints it.
     pub(super) fn text(self) -> String {
         let nanos = u64::try_from(self.nanos.unwrap_or_default());
         go_duration(Duration::from_nanos(nanos.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! Values: turns the path into a query to the provider, and its answer into a list.
+//! Values: turns the path into a query to the provider, and the provider's answer into a list.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::list::ListWriter;
 use super::params::{Params, selector};
 use super::path::{CustomTarget, DEVICES, FINDINGS, ObjectTarget};
 
-/// The message to a request for devices by something else.
+/// The message for an invalid `by` of a list of devices.
 const NO_SUCH_BY: &str =
     "devices are listed by=pod or by=workload; of all namespaces also by=namespace or by=node";
 
@@ -47,14 +47,14 @@ impl Values<'_> {
             let reason = "explain needs the name of one object".to_owned();
             return Err(RequestFailure::Malformed(reason));
         }
-        // One item for one object: clients refuse an empty answer.
+        // A response for a single object has one item, because clients reject an empty list.
         let least = usize::from(objects.name().is_some());
         let query = self.query(ValuesOf::Objects(objects), &target.metric, metric_selector);
         self.answer(target.of, &query, least).await
     }
 
     /// Answers E1 (docs/protocol.md, "Paths"). An autoscaler sends the metric in lower
-    /// case; the provider knows its spelling.
+    /// case; the provider ignores case.
     pub(super) async fn external(
         &self,
         of: GroupVersion,
@@ -77,9 +77,8 @@ impl Values<'_> {
         }
     }
 
-    /// A list of at least so many values, or the explanation of the value. An explanation
-    /// names no objects that the user may not read: the target is the value's
-    /// own.
+    /// A list of at least `least` values, or the explanation of the value. An explanation
+    /// names only objects that the user may read, because its target is that of the value.
     async fn answer(
         &self,
         of: GroupVersion,
@@ -99,8 +98,8 @@ impl Values<'_> {
         answer.and_then(|()| list.finish(least)).map_err(failure)
     }
 
-    /// The findings about the data, what could not be checked, and the configuration by
-    /// which they are read.
+    /// The findings about the data, the skipped checks, and the configuration that they
+    /// depend on.
     pub(super) fn findings(
         &self,
         of: GroupVersion,
@@ -115,7 +114,7 @@ impl Values<'_> {
         }))
     }
 
-    /// The devices of a namespace, or of all (docs/protocol.md, "Devices").
+    /// The devices of a namespace; `None`: of all namespaces (docs/protocol.md, "Devices").
     pub(super) async fn devices(
         &self,
         of: GroupVersion,
@@ -146,12 +145,13 @@ impl Values<'_> {
             metadata: BTreeMap::new(),
             list: list.map_err(|error| of_provider(error, |_| RequestFailure::NoSuchPath))?,
         };
-        // A list of a large fleet takes long: other requests are answered meanwhile.
+        // Encoding a list of a large fleet takes long. A blocking thread leaves other
+        // requests unaffected.
         let encoded = tokio::task::spawn_blocking(move || json(&list)).await;
         encoded.map_err(|_| RequestFailure::TooMuchWork)?
     }
 
-    /// Checks for requests that lists of values do not support.
+    /// Refuses parameters that lists of values do not support.
     fn check(
         &self,
         of: GroupVersion,
@@ -171,7 +171,7 @@ impl Values<'_> {
 
 fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
     let namespace = target.namespace.as_deref();
-    // C3 describes the namespace itself, which is in no namespace.
+    // C3 describes the namespace itself, which is cluster-scoped.
     let (namespace, name) = match &target.object {
         ObjectTarget::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
         ObjectTarget::All { .. } => (namespace, None),

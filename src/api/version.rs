@@ -1,5 +1,5 @@
-//! `/version` (apimachinery `pkg/version/types.go`), so that `kubectl version`
-//! understands the server when it is asked directly.
+//! `/version` (apimachinery `pkg/version/types.go`), for `kubectl version` with a direct
+//! connection to the server.
 
 use serde_json::json;
 

@@ -1,9 +1,9 @@
-//! The server's own checks of the cluster, run every few minutes and counted in
-//! `/metrics`. They need rights that the server works without
-//! (`manifests/optional/autoscalers.yaml`); checks that lack a right are skipped.
+//! The server's own checks of the cluster. They run every few minutes, and `/metrics`
+//! counts their findings. They need permissions that the server works without
+//! (`manifests/optional/autoscalers.yaml`). Checks without a permission are skipped.
 //!
-//! GM508, GM511 and GM513 read each autoscaler's workload and pods, and only `check`
-//! makes them; the same holds for the flags and rights of the server's Deployment.
+//! Only `check` makes the checks that read each autoscaler's workload and pods (GM508,
+//! GM511 and GM513), and those of the flags and permissions of the server's Deployment.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use cluster_state::clock;
 use findings::codes::{Code, GM202, GM504};
 use kubectl_gpu_metrics::inspect::{OF_APISERVICES, OF_HPAS, look};
 
-/// The first round waits for the APIServices to be written.
+/// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
 
-/// People change autoscalers, so minutes are often enough.
+/// Autoscalers rarely change, so an interval of minutes suffices.
 const EVERY: Duration = Duration::from_secs(300);
 
 /// Checks the cluster until the task is cancelled.
@@ -26,7 +26,7 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
     let mut wait = FIRST;
     let mut condition = Condition::default();
     loop {
-        // The jitter keeps replicas that start together apart.
+        // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
         wait = EVERY;
         match look(&client).await {
@@ -41,7 +41,7 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                     tracing::info!("autoscalers are not checked: {remedy}");
                 }
             }
-            // The findings of the last round stand.
+            // The findings of the last round stay in force.
             Err(error) => tracing::debug!(%error, "the cluster could not be checked"),
         }
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_autoscalers_than_a_page_are_looked_at_and_none_without_the_right() {
+    async fn all_pages_of_autoscalers_are_checked_and_none_without_the_right() {
         let kube = FakeKube::start().await;
         kube.serve(
             "autoscaling/v2",

@@ -1,4 +1,4 @@
-//! The data that rules are answered from: the cluster's objects and Prometheus' answers.
+//! The data behind the answers of rules: the cluster's objects and Prometheus' answers.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -19,7 +19,7 @@ use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
 use prometheus_source::answers::{AnswerCache, Unanswered};
 
-/// The objects that the server watches anyway; others have watches of their own.
+/// Names of objects: of those in the inventory, and of others, which have their own watches.
 #[derive(Debug)]
 pub(super) struct ClusterNames {
     pub(super) inventory: watch::Receiver<Arc<Inventory>>,
@@ -50,7 +50,7 @@ impl rules::ObjectNames for ClusterNames {
                 Some(matching.map(|pod| Arc::clone(&pod.name)).collect())
             }
             "namespaces" => Some(names_of(&inventory.namespaces, selector)),
-            // Every cluster has nodes: an empty list means that they may not be read.
+            // Every cluster has nodes, so an empty list means that the server may not list them.
             "nodes" if inventory.nodes.is_empty() => None,
             "nodes" => Some(names_of(&inventory.nodes, selector)),
             _ => return Box::pin(self.others.matching(kind, namespace, selector)),
@@ -63,8 +63,8 @@ impl rules::ObjectNames for ClusterNames {
     }
 }
 
-/// Log lines about one rule in [`RULE_PERIOD`]: enough to report two faults that
-/// alternate without filling the log.
+/// The most log lines about one rule in [`RULE_PERIOD`]: enough to report two faults that
+/// alternate without flooding the log.
 const RULE_LINES: u64 = 4;
 
 const RULE_PERIOD: Duration = Duration::from_secs(600);
@@ -76,11 +76,11 @@ pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
     })
 }
 
-/// Answers, with log lines about failed queries.
+/// Fetches answers, and logs failed queries.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) answers: Arc<AnswerCache>,
-    /// Whether its query fails, by rule.
+    /// Whether the query of each rule fails, by the rule's place in the file.
     conditions: Mutex<HashMap<Arc<str>, Condition<String, ()>>>,
     lines: LineLimit<Arc<str>>,
 }
@@ -94,8 +94,8 @@ impl Asked {
         }
     }
 
-    /// Logs once for each rule why its query failed, and once that it works again; the
-    /// line limit applies where these alternate.
+    /// Logs once for each rule why its query failed, and once that it succeeds again. The
+    /// limit of log lines applies if these alternate.
     fn tell(&self, rule: &Arc<str>, outcome: Result<(), String>) {
         let conditions = self.conditions.lock();
         let mut conditions = conditions.unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ impl rules::StoreAnswers for Asked {
                         "it gives a {kind}: write a query that gives an instant vector"
                     )),
                 },
-                // A full limit says nothing about the rule.
+                // Too many concurrent queries are no fault of the rule.
                 Err(Unanswered::Saturated) => return Err(ProviderError::Saturated),
                 Err(Unanswered::Failed(error)) => Err(error.to_string()),
             };
@@ -143,7 +143,7 @@ mod tests {
     use prometheus_source::settings::{PrometheusSettings, parse_url};
 
     #[tokio::test(start_paused = true)]
-    async fn a_rule_whose_faults_alternate_does_not_fill_the_log() {
+    async fn a_rule_with_alternating_faults_does_not_flood_the_log() {
         let (log, _guard) = logging(tracing::Level::INFO);
         let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
         let prometheus = Arc::new(PromqlClient::alone(prometheus).unwrap());

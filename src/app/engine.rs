@@ -1,9 +1,9 @@
 //! The poll loop: queries the source, feeds the pipeline, publishes the snapshot.
 //!
-//! The load on Prometheus is one query a poll, and in a large fleet one for each signal and
-//! poll, however many autoscalers ask. Each Prometheus is polled by itself: one that is slow
-//! or down holds back no other. A snapshot is published after every round, including a
-//! failed one: its values age by their own timestamps.
+//! The load on Prometheus does not depend on the number of autoscalers: it is one query per
+//! poll, or in a large fleet one query per signal and poll. Each Prometheus is polled
+//! separately, so a slow or failed one does not delay the others. Every round publishes a
+//! snapshot, even a failed one: its values age by their own timestamps.
 
 mod reports;
 mod round;
@@ -38,25 +38,26 @@ use gpu_metrics::targets::JobId;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
 
-/// The default time between polls, and the longest for a small fleet: a sample is served
-/// at most this much late.
+/// The default time between polls, and the longest for a small fleet. It is the most by
+/// which a sample is served late.
 const POLL_MAX: Duration = Duration::from_secs(5);
 
-/// The longest time between polls for a large fleet, which is polled once a scrape.
+/// The longest time between polls for a large fleet, which is polled once per scrape.
 const POLL_MAX_LARGE: Duration = Duration::from_secs(60);
 
 /// The shortest time between polls.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// How often values are published while the engine waits to query the source: they expire
+/// The interval of publications while the engine waits to query the source. Values expire
 /// thirty seconds after the window that they were computed for.
 const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 
-/// The most series of a small fleet, whose poll follows the scrape interval: a query over
-/// so many costs Prometheus some ten milliseconds (docs/stores.md, "Answers").
+/// The most series of a small fleet, which is polled several times per scrape interval:
+/// Prometheus evaluates a query over this number in some ten milliseconds (docs/stores.md,
+/// "Answers").
 const SMALL_FLEET_SERIES: usize = 10_000;
 
-/// The message where Prometheus has no DCGM series.
+/// The message for a Prometheus without DCGM series.
 fn no_series(matchers: &[(String, String)]) -> String {
     let matchers = matchers.iter();
     let matchers = matchers.map(|(label, value)| equals(label, value));
@@ -72,27 +73,27 @@ fn no_series(matchers: &[(String, String)]) -> String {
     )
 }
 
-/// The longest round: every query has a time limit. A loop that exceeds this is stuck or
-/// dead, and its values would age until none is left.
+/// The longest round: every query has a time limit. A loop that exceeds this hangs or has
+/// ended, and its values would age until none is left.
 const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 
-/// What every engine is connected to.
+/// The connections of an engine to the rest of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Wiring {
     inventory: watch::Receiver<Arc<Inventory>>,
-    /// How often to look for series after none has been found for this long.
+    /// After series have been missing for this time, they are searched for at this interval.
     relist: Duration,
-    /// The provider in force.
+    /// The provider whose values are served.
     pub(crate) served: ServedProvider,
     /// Ready once the first round has ended.
     first_round: Check,
-    /// Reports what is odd about the data.
+    /// The check `gpu-data`: warnings about the data.
     oddities: Check,
     pub(super) telemetry: Telemetry,
 }
 
 impl Wiring {
-    /// No engine runs yet; discovery shows the metrics of `config`.
+    /// Connects no engine yet. Discovery shows the metrics of `config`.
     pub(crate) fn new(
         config: &Config,
         inventory: watch::Receiver<Arc<Inventory>>,
@@ -121,14 +122,14 @@ impl Wiring {
         wiring
     }
 
-    /// No engine polls.
+    /// Clears both checks, because no engine polls.
     pub(super) fn rest(&self) {
         self.first_round.show(None);
         self.oddities.show(None);
     }
 }
 
-/// The metrics of a configuration; none where GPUs are not served.
+/// The metrics of a configuration; none if GPUs are not served.
 fn metrics(config: &Config) -> Vec<MetricSpec> {
     if !config.gpus_enabled {
         return Vec::new();
@@ -148,9 +149,9 @@ pub(super) struct Engine {
     signals: Vec<SignalSpec>,
     pipeline: Pipeline,
     servers: Vec<Server>,
-    /// The connections, before the first round.
+    /// The connections until the first round begins; then tasks hold them.
     clients: Vec<Client>,
-    /// The tasks that hold them.
+    /// The tasks that wait or query, each with its connection.
     running: JoinSet<Step>,
     poll: Option<Duration>,
     provider: Arc<GpuProvider>,
@@ -158,34 +159,34 @@ pub(super) struct Engine {
     ready: watch::Sender<bool>,
     said: Said,
     heartbeat: Heartbeat,
-    /// Whether rounds find any series.
+    /// Whether rounds find no series, and why.
     emptiness: Condition<String, Instant>,
-    /// The monotonic clock by which waits are measured.
+    /// The start of the monotonic clock for waits.
     started: Instant,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // After a panic the heartbeat runs out, and the server is restarted.
+        // After a panic the heartbeat is missed, and the kubelet restarts the server.
         if !std::thread::panicking() {
             self.heartbeat.done();
         }
     }
 }
 
-/// How a round ended.
+/// How a round ended; a later variant is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Round {
     /// Every signal was answered.
     Complete,
-    /// At least one was not.
+    /// At least one signal failed.
     Partial,
-    /// The source as a whole did not answer; the remaining signals were not queried.
+    /// The source as a whole failed; the remaining signals were not queried.
     Aborted,
 }
 
 impl Engine {
-    /// An engine of these settings that has not polled yet; `provider` serves its values.
+    /// An engine with these settings that has not polled yet. `provider` serves its values.
     /// The sources are in the order of the configuration.
     pub(super) fn new(
         config: Config,
@@ -223,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Becomes true once the values are those that another replica would serve.
+    /// Becomes true when the values are those that another replica would serve.
     pub(super) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
@@ -237,9 +238,9 @@ impl Engine {
         &self.wiring.telemetry.metrics
     }
 
-    /// The clock by which samples are taken in minus the local clock, in milliseconds:
-    /// that of the server furthest ahead, so that no sample is from the future. Samples
-    /// of the others are later by the difference, as any lateness.
+    /// The difference to add to the local clock for the time of samples, in milliseconds.
+    /// It is that of the server furthest ahead, so that no sample is in the future. Samples
+    /// of the other servers then appear older by the difference.
     fn skew_ms(&self) -> i64 {
         let skews = self.servers.iter().map(|server| server.skew_ms);
         skews.max().unwrap_or(0)
@@ -259,8 +260,7 @@ impl Engine {
             if !self.servers.iter().any(Server::is_stuck) {
                 self.heartbeat.back_within(LONGEST_ROUND);
             }
-            // Publishing goes on while servers are waited for: otherwise values would
-            // expire and come back.
+            // Publish while servers are waited for; otherwise values would expire and return.
             let is_due = tokio::select! {
                 Some(step) = self.running.join_next() => self.advance_all(step),
                 () = tokio::time::sleep_until(beat), if self.is_beat_wanted(beat) => true,
@@ -272,8 +272,8 @@ impl Engine {
         }
     }
 
-    /// Goes on after a task, and after all others that have ended: rounds that end
-    /// together are published at once. Returns whether a round ended.
+    /// Continues after a task, and after all others that have ended: rounds that end
+    /// together are published once. Returns whether a round ended.
     fn advance_all(&mut self, first: Result<Step, JoinError>) -> bool {
         let mut is_over = self.advance(first);
         while let Some(step) = self.running.try_join_next() {
@@ -282,7 +282,7 @@ impl Engine {
         is_over
     }
 
-    /// Goes on after a task. Returns whether a round ended.
+    /// Continues after a task. Returns whether a round ended.
     fn advance(&mut self, step: Result<Step, JoinError>) -> bool {
         match step {
             Ok(Step::Due(client)) => self.begin(client),
@@ -302,14 +302,14 @@ impl Engine {
         servers.any(|it| it.last.is_some()) && !self.servers.iter().any(is_near)
     }
 
-    /// When to publish again, unless a round ends before.
+    /// When to publish next, unless a round ends before.
     fn next_beat(&self) -> Instant {
         let intervals = self.servers.iter().map(|server| self.interval(server.id));
         Instant::now() + intervals.fold(PUBLISH_EVERY, Duration::min)
     }
 
-    /// The configured interval; otherwise a third of the scrape interval of a server, or
-    /// the whole of it for a large fleet.
+    /// The poll interval of a server: the configured one; otherwise a third of the shortest
+    /// scrape interval of its targets, or all of that for a large fleet.
     fn interval(&self, id: PrometheusId) -> Duration {
         if let Some(poll) = self.poll {
             return poll;
@@ -331,7 +331,7 @@ impl Engine {
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
     }
 
-    /// The wait before the next round: the relist interval once no series has been found
+    /// The pause before the next round. It is the relist interval after no series was found
     /// for that long.
     fn until_next_round(&self, id: PrometheusId) -> Duration {
         let empty = self.emptiness.state().since().map(|since| since.elapsed());
@@ -361,7 +361,8 @@ impl Engine {
         let report = self.judge(&snapshot);
         if self.is_in_force() {
             self.tell(&snapshot, now, took, &report);
-            // A start that gave up waiting while no query succeeds has no good news to log.
+            // If a start gave up waiting while no query succeeds, the log gets no success
+            // message.
             match trouble {
                 None if is_ready => self.wiring.first_round.set(None),
                 Some(_) if is_ready => self.wiring.first_round.show(None),
@@ -372,19 +373,19 @@ impl Engine {
         if let Some(report) = report {
             self.provider.tell(Arc::new(report));
         }
-        // A source without DCGM series has answered too.
+        // A source without DCGM series has answered, too.
         let is_answered = |it: &Server| it.rounds > 0 && it.journal.trouble().is_none();
         if is_ready && self.have_all_ended() && self.servers.iter().any(is_answered) {
             self.ready.send_replace(true);
         }
     }
 
-    /// Whether every server has ended a round, in whatever way.
+    /// Whether every server has ended a round, with or without success.
     fn have_all_ended(&self) -> bool {
         self.servers.iter().all(|server| server.last.is_some())
     }
 
-    /// Whether the values are those of the signals, or waiting longer is no use.
+    /// Whether the values cover all signals, or further waiting has no use.
     fn is_ready(&self, now: Timestamp) -> bool {
         self.pipeline.is_ready(now) && (self.pipeline.has_begun() || self.have_all_ended())
     }

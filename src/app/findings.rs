@@ -1,5 +1,5 @@
-//! Reports findings: in the log when one begins and when it ends, among the readiness
-//! details as long as it lasts, and counted in `/metrics`.
+//! Reports findings: logs when one begins and ends, shows it among the readiness details
+//! while it lasts, and counts it in `/metrics`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use apimachinery::condition::{Condition, State};
 use findings::codes::Code;
 use findings::{Finding, Severity};
 
-/// Counts findings. A code that was not checked shows a count only where it has findings.
+/// Counts findings. A code that was not checked has a count only if it has findings.
 pub(super) fn count(
     metrics: &Metrics,
     of: &[&Code],
@@ -44,14 +44,13 @@ pub(super) fn own(
     own
 }
 
-/// Logs where a code begins and where it ends: names and numbers in a finding may change
-/// with every poll.
+/// Logs when a code begins and ends to have findings. The text of a finding does not
+/// matter, because its names and numbers may change with every poll.
 #[derive(Debug, Default)]
 pub(super) struct Said(BTreeMap<&'static str, Condition<(), Instant>>);
 
 impl Said {
-    /// Logs what has begun and what has ended of these codes; returns all current
-    /// warnings.
+    /// Logs which of these codes begin or end to have findings. Returns all current warnings.
     pub(super) fn say(&mut self, of: &[&Code], found: &[Finding]) -> Vec<String> {
         let warnings = found.iter().filter(|it| is_worth_saying(it));
         for code in of {
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_said_when_it_begins_and_when_it_is_over_not_when_its_words_change() {
+    fn a_finding_is_logged_when_it_begins_and_ends_not_when_its_text_changes() {
         let (log, _guard) = logging(tracing::Level::INFO);
         let mut said = Said::default();
         let mut say = |found: &[Finding]| {
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_looked_at_is_not_counted_as_none() {
+    fn skipped_checks_are_not_counted_as_zero() {
         let metrics = Metrics::new(&Health::new());
         let shown = |looked: &[&Code], found: &[Finding]| {
             count(&metrics, &[&GM408, &GM409], found, |code| {

@@ -1,10 +1,10 @@
-//! GPU metrics by the settings in force, which may change.
+//! GPU metrics with the settings in force, which may change.
 //!
-//! The engine of new settings runs beside the former engine until it has read its windows
-//! back. Until then the former engine polls on and its values are served. Then the
-//! provider is swapped and the former engine ends. New settings whose Prometheus does not
-//! answer come into force after [`OVERLAP`]: the server serves what the file asks for, or
-//! nothing.
+//! After a change, the engine of the new settings runs beside the former engine until it
+//! has read the samples of its windows. Until then the former engine continues to poll and
+//! its values are served. Then the provider is swapped and the former engine ends. If the
+//! new Prometheus does not answer, the new settings come into force after [`OVERLAP`],
+//! without values: from then on the server serves no values of the former settings.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -22,18 +22,18 @@ use cluster_state::inventory::{WatchSettings, Watches};
 use configuration::Config;
 use prometheus_source::Prometheus;
 
-/// How long the former settings are served while new ones have no values: twice the time
-/// that an engine needs with a source that answers and does not advance.
+/// How long the former settings are served while the new ones have no values. It is twice
+/// the time that an engine needs if its source answers but has no newer samples.
 pub(super) const OVERLAP: Duration = Duration::from_secs(120);
 
-/// How often to check what keeps the cluster's objects from being listed.
+/// How often to check why the cluster's objects cannot be listed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How much longer than the longest window departed pods are remembered: their readings
-/// may be that late.
+/// How much longer than the longest window deleted pods are kept, because samples may
+/// arrive this late.
 const REMEMBERED_BEYOND: Duration = Duration::from_secs(300);
 
-/// How the cluster's objects are read under a configuration.
+/// The watch settings of a configuration.
 pub(super) fn watching(config: &Config) -> WatchSettings {
     WatchSettings {
         gpus: config.gpu_resources.clone(),
@@ -42,13 +42,13 @@ pub(super) fn watching(config: &Config) -> WatchSettings {
     }
 }
 
-/// GPU metrics by one version of the settings.
+/// GPU metrics with one version of the settings.
 pub(crate) struct Running {
-    /// Has the values, once [`Running::serve`] puts it in force.
+    /// Serves the values after [`Running::serve`].
     pub(crate) provider: Arc<GpuProvider>,
-    /// Becomes true once there are values, or where GPUs are not served.
+    /// Becomes true when there are values, or if GPUs are not served.
     ready: watch::Receiver<bool>,
-    /// The engine, unless GPUs are not served. It ends when this is dropped.
+    /// The engine; empty: GPUs are not served. Dropping it ends the engine.
     polling: JoinSet<()>,
 }
 
@@ -70,7 +70,7 @@ impl Running {
         }
     }
 
-    /// Puts its values in force.
+    /// Makes the server use its provider.
     pub(crate) fn serve(&self, wiring: &Wiring) {
         wiring.served.store(Arc::clone(&self.provider));
     }
@@ -88,7 +88,7 @@ impl Running {
     }
 }
 
-/// Keeps GPU metrics by `first` and by each change, until cancelled.
+/// Serves GPU metrics with `first` and then with each change, until cancelled.
 pub(super) async fn run(
     wiring: Wiring,
     watches: Watches,
@@ -96,8 +96,8 @@ pub(super) async fn run(
     first: (Config, Vec<Prometheus>),
     mut changes: mpsc::UnboundedReceiver<(Config, Vec<Prometheus>)>,
 ) {
-    // The first round computes values for the pods that are listed: without pods it
-    // would report ready and answer 404.
+    // The first round computes values for the listed pods. Without pods the server would
+    // report ready and answer 404.
     wait_for_objects(&wiring, &watches).await;
     let mut in_force = Running::start(first.0, first.1, &wiring);
     in_force.serve(&wiring);
@@ -127,7 +127,7 @@ pub(super) async fn run(
     }
 }
 
-/// Waits until the cluster's objects are listed; reports when they may not be read.
+/// Waits until the cluster's objects are listed. Reports if the server may not read them.
 async fn wait_for_objects(wiring: &Wiring, watches: &Watches) {
     let mut listed = watches.subscribe();
     let mut said = false;

@@ -1,4 +1,4 @@
-//! Counts polls, and shows the numbers of the values in force.
+//! Counts polls, and exports numbers about the values in force.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) fn secs(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
-/// Counts the end of a query of a server and a signal: `success` or a kind of failure.
+/// Counts the end of a query: `outcome` is `success` or a kind of failure.
 pub(super) fn ended(
     metrics: &Metrics,
     (server, signal): (&str, &str),
@@ -26,7 +26,7 @@ pub(super) fn ended(
     metrics.observe(&catalog::QUERY_SECONDS, &[signal], took);
 }
 
-/// Counts an answer to a query of a server and a signal, and its samples.
+/// Counts a successful query to a server for a signal, and its samples.
 pub(super) fn answered(
     metrics: &Metrics,
     (server, signal): (&str, &str),
@@ -55,12 +55,13 @@ pub(super) fn read(metrics: &Metrics, (server, signal): (&str, &str), at: Timest
     metrics.show(&catalog::LAST_SUCCESS, &[server, signal], Some(secs(at)));
 }
 
-/// Shows no time of a server's last answer of a signal that is not queried at present.
+/// Removes the time of the last success of a signal, because the signal is not queried at
+/// present.
 pub(super) fn rests(metrics: &Metrics, (server, signal): (&str, &str)) {
     metrics.show(&catalog::LAST_SUCCESS, &[server, signal], None);
 }
 
-/// Removes the numbers of values that are no longer in force.
+/// Removes the numbers about values that are no longer in force.
 pub(super) fn forget(metrics: &Metrics) {
     for spec in [
         &catalog::LAST_SUCCESS,
@@ -75,7 +76,7 @@ pub(super) fn forget(metrics: &Metrics) {
     }
 }
 
-/// Shows the numbers of a published snapshot of so many series.
+/// Shows numbers about a published snapshot.
 pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, series: usize) {
     let devices = devices(snapshot.layout());
     let number = |count: usize| Some(count as f64);
@@ -127,8 +128,8 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
     }
 }
 
-/// The standing of each device. A shared device is held if a live pod holds one of its
-/// rows; a conflicting row takes precedence over an unheld one.
+/// The standing of each device. A shared device counts as held if a live pod holds one of
+/// its rows. A conflicting row takes precedence over an unheld one.
 fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
     let weight = |standing| match standing {
         Standing::Held => 3,

@@ -1,5 +1,5 @@
-//! Wiring: builds each stage and connects its output to the next, and gives the pure
-//! parts the time.
+//! Wiring: builds each stage, connects its output to the next, and passes the time to the
+//! pure parts.
 
 mod autoscalers;
 mod backing;

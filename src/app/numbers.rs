@@ -1,4 +1,4 @@
-//! Numbers that other modules keep, exported in `/metrics`.
+//! Exports counters of other modules in `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use cluster_state::health::{WatchHealth, WatchRegistry};
 use prometheus_source::answers::{AnswerCache, Counts};
 use prometheus_source::prometheus::replicas::Replicas;
 
-/// Reviews, their caches, refusals.
+/// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
     for word in Denied::WORDS {
         let counters = Arc::clone(counters);
@@ -37,7 +37,7 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
     }
 }
 
-/// Answers to rules' queries, and how many came from the cache.
+/// Answers to rules' queries, and how many of them came from the cache.
 pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<AnswerCache>) {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&Spec, &str, Count); 6] = [
@@ -60,7 +60,7 @@ pub(super) fn of_answers(metrics: &Metrics, answers: &Arc<AnswerCache>) {
     }
 }
 
-/// The address of Prometheus in use, while these addresses are in force.
+/// Which address of Prometheus is in use. The series end when `replicas` is dropped.
 pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
     for (place, address) in replicas.addresses().enumerate() {
         let replicas = Arc::downgrade(replicas);
@@ -71,7 +71,7 @@ pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
     }
 }
 
-/// When the first of some certificates expires, and how often their renewal failed.
+/// The earliest expiry of these certificates, and how often their renewal failed.
 pub(super) fn of_certificates(
     metrics: &Metrics,
     used_as: &'static str,
@@ -88,7 +88,7 @@ pub(super) fn of_certificates(
     });
 }
 
-/// The permanent watches; those of owners come and go and are counted together.
+/// The permanent watches. Those of owners start and end at run time, and are not exported singly.
 pub(super) fn of_watches(metrics: &Metrics, registry: &WatchRegistry, names: &[&'static str]) {
     type Number = fn(&WatchHealth) -> Option<f64>;
     let numbers: [(&Spec, Number); 3] = [

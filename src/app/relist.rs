@@ -1,8 +1,8 @@
-//! Discovers which metrics the rules have, again and again, from the series of Prometheus
-//! and the kinds of the cluster.
+//! Discovers the metrics of the rules at an interval, from the series of Prometheus and the
+//! kinds of the cluster.
 //!
-//! Rules are independent: one whose search fails keeps what it found before, and the
-//! others go on. A change of the rules cancels the round under way.
+//! Rules are independent: a rule whose search fails keeps its former series, and the others
+//! continue. A change of the rules cancels the round in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,23 +27,23 @@ use cluster_state::clock;
 use cluster_state::served;
 use limits::line_limit::LineLimit;
 
-/// Parallel searches; each can be heavy.
+/// The most concurrent searches; each may be expensive.
 const SIDE_BY_SIDE: usize = 4;
 
-/// The longest that readiness waits for the first round.
+/// The longest time that readiness waits for the first round.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The wait after a round in which something failed.
+/// The pause after a round with a failure.
 const SOONER: Duration = Duration::from_secs(10);
 
-/// Times of prometheus-adapter's flags.
+/// Intervals with the names of prometheus-adapter's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RelistTimes {
     /// `--metrics-relist-interval`.
     pub relist: Duration,
-    /// `--metrics-max-age`: how far back a series may lie.
+    /// `--metrics-max-age`: the greatest age of a series' newest sample.
     pub max_age: Duration,
-    /// `--rule-max-age`: how old an answer may be.
+    /// `--rule-max-age`: how long an answer is cached.
     pub answer: Duration,
 }
 
@@ -76,14 +76,14 @@ struct Discovered {
     series: BTreeMap<String, Arc<[Shape]>>,
 }
 
-/// Messages, by the rule or search that fails.
+/// Messages by the failing rule or search.
 type Troubles = BTreeMap<Arc<str>, String>;
 
-/// Reports on the rounds.
+/// The log lines, health check and metrics of the rounds.
 struct RelistReport {
     detail: Check,
     metrics: Metrics,
-    /// Whether a rule or search fails.
+    /// Whether each rule or search fails.
     conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
     lines: LineLimit<Arc<str>>,
 }
@@ -110,7 +110,7 @@ impl RelistReport {
         self.metrics.show(spec, values, Some(number));
     }
 
-    /// Reports the end of a round: its troubles, and the faults of the file.
+    /// Reports the end of a round: its failures, and the faults of the file.
     fn tell(&mut self, faults: &[String], troubles: &Troubles) {
         for of in troubles.keys() {
             self.conditions.entry(Arc::clone(of)).or_default();
@@ -151,11 +151,11 @@ impl RelistReport {
 }
 
 impl Relist {
-    /// Runs until the rules can no longer change.
+    /// Runs until the sender of the rules is dropped.
     pub(crate) async fn run(self) {
         let health = &self.telemetry.health;
         let (ended, is_over) = watch::channel(false);
-        // With a Prometheus that does not answer, a round takes minutes.
+        // If Prometheus does not answer, a round takes minutes.
         let patience = Instant::now() + PATIENCE;
         health.ask("rules", Weight::Readiness, move || {
             let waits = !*is_over.borrow() && Instant::now() < patience;
@@ -184,7 +184,7 @@ impl Relist {
         }
     }
 
-    /// Whether something failed.
+    /// Runs a round. Returns whether something failed.
     async fn round(
         &self,
         rules: &Arc<RuleSet>,
@@ -192,7 +192,7 @@ impl Relist {
         report: &mut RelistReport,
     ) -> bool {
         let began = Instant::now();
-        // Also without rules: resourceRules need this client, though no search.
+        // Needed even without rules, because `resourceRules` use this client too.
         rules.prometheus.renew().await;
         let mut troubles = Troubles::new();
         if rules.iter().next().is_none() {
@@ -277,7 +277,7 @@ impl Relist {
     }
 }
 
-/// The metrics that the rules have.
+/// The metrics of the rules.
 fn registry(rules: &RuleSet, known: &Discovered) -> Registry {
     let series = |rules: &[Rule]| -> Vec<Arc<[Shape]>> {
         let of = |rule: &Rule| known.series.get(&rule.series_query).cloned();

@@ -1,5 +1,5 @@
-//! Reads the configuration file again when it changes or on SIGHUP, and puts it in force
-//! as a whole. A bad file leaves the old configuration in force.
+//! Reads the configuration file again when it changes or on SIGHUP, and applies it as a
+//! whole. If the file is invalid, the former configuration stays in force.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -30,10 +30,10 @@ use prometheus_source::answers::AnswerCache;
 use prometheus_source::prometheus::promql::PromqlClient;
 
 /// How often the file is read. A mounted ConfigMap changes by a symbolic link, about a
-/// minute after it was written; file system events do not help there.
+/// minute after the object was written. File system events do not report such a change.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Writing a file in place takes less than this; renaming one takes no time.
+/// The longest time that writing the file in place takes. A rename is immediate.
 const WRITTEN_IN: Duration = Duration::from_millis(500);
 
 /// The rules in force, and the client for their queries.
@@ -41,7 +41,7 @@ const WRITTEN_IN: Duration = Duration::from_millis(500);
 pub(crate) struct RuleSet {
     pub rules: Vec<Rule>,
     pub external_rules: Vec<Rule>,
-    /// The faults of the unusable rules, which are in the log already.
+    /// The faults of the unusable rules. They have already been logged.
     pub faults: Vec<String>,
     /// The client for their queries.
     pub prometheus: Arc<PromqlClient>,
@@ -64,10 +64,10 @@ impl RuleSet {
     }
 }
 
-/// The parts that a new configuration is handed to.
+/// The receivers of a new configuration.
 #[derive(Debug)]
 pub(super) struct Targets {
-    /// To the discovery of the rules' series.
+    /// The task that discovers the rules' series.
     pub(super) rules: watch::Sender<Arc<RuleSet>>,
     /// The queries of the rules.
     pub(super) answers: Arc<AnswerCache>,
@@ -75,7 +75,7 @@ pub(super) struct Targets {
     pub(super) provider: Arc<RuleProvider>,
     /// Whether there are `resourceRules`, for the registration of APIServices.
     pub(super) serves_resources: Arc<AtomicBool>,
-    /// To the task that runs the engine.
+    /// The task that runs the engine.
     pub(super) gpus: mpsc::UnboundedSender<(Config, Vec<Prometheus>)>,
 }
 
@@ -85,13 +85,13 @@ pub(super) struct Reload {
     file: Option<ConfigFile>,
     in_force: Config,
     targets: Targets,
-    /// Whether the changed file is refused.
+    /// Whether the changed file is rejected, and why.
     check: Check,
     telemetry: Telemetry,
 }
 
 impl Reload {
-    /// `config` is in force already.
+    /// `config` is already in force.
     pub(super) fn new(
         file: Option<ConfigFile>,
         config: Config,
@@ -112,7 +112,7 @@ impl Reload {
         reload
     }
 
-    /// The finding that the changed file is refused, while it is.
+    /// The finding that the changed file is rejected; `None`: it is not.
     pub(super) fn refused(&self) -> Own {
         let check = self.check.clone();
         let path = self
@@ -125,10 +125,10 @@ impl Reload {
         })
     }
 
-    /// Puts each good version in force, until cancelled.
+    /// Applies each valid version, until cancelled.
     pub(super) async fn follow(mut self) {
         let Some(mut file) = self.file.take() else {
-            // The targets stay as they are.
+            // Keeps the receivers' channels open.
             return std::future::pending().await;
         };
         let mut hangups = signal(SignalKind::hangup()).ok();
@@ -151,7 +151,7 @@ impl Reload {
                         self.refuse(&format!("{path}: cannot be read: {reason}"));
                     }
                 }
-                // The file is being written; the next read finds it whole.
+                // The file is being written; the next read gets the complete file.
                 Ok(text) if !asked && text != file.text && !stands(&file, &text).await => {}
                 Ok(text) if text.trim().is_empty() && !file.text.trim().is_empty() && !asked => {
                     file.text.clone_from(&text);
@@ -186,7 +186,7 @@ impl Reload {
         self.check.show(reason.lines().next().map(str::to_owned));
     }
 
-    /// Puts a good file in force.
+    /// Applies a valid file.
     fn take(&mut self, next: Config, mut clients: Clients) {
         for warning in &next.warnings {
             tracing::warn!("{warning}");
@@ -244,7 +244,7 @@ fn resolve(file: &ConfigFile) -> Result<(Config, Clients), String> {
     Ok((config, clients))
 }
 
-/// Whether the file is complete: no writer changes it any more.
+/// Whether the file is complete: its text stays the same for [`WRITTEN_IN`].
 async fn stands(file: &ConfigFile, text: &str) -> bool {
     tokio::time::sleep(WRITTEN_IN).await;
     read(file).await.is_ok_and(|now| now == text)

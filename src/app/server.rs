@@ -1,7 +1,7 @@
-//! The server of a cluster: connects every part of the program.
+//! The server of a cluster: connects all parts of the program.
 //!
 //! No part waits for another to be up. Each part reports what it waits for in a health
-//! check, and readiness is all of them.
+//! check; the server is ready when all of them pass.
 
 mod certificates;
 #[cfg(test)]
@@ -54,7 +54,7 @@ use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
 use prometheus_source::answers::AnswerCache;
 
-/// Most connections to the operators' port: a probe and a few scrapers.
+/// The most connections to the operators' port, for a probe and a few scrapers.
 const OPERATORS: u32 = 64;
 
 /// The path prefixes that the server's own pages may request.
@@ -66,19 +66,19 @@ const OWN: [&str; 2] = [
 /// The watches that readiness waits for.
 const WATCHED: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 
-/// How often a review is tried while none is known to be allowed.
+/// How often a review is sent until one is known to be allowed.
 const REVIEW_AGAIN: Duration = Duration::from_secs(5);
 
-/// Where the serving certificate comes from.
+/// The source of the serving certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum CertificateSource {
     /// Two files that another program writes.
     Files(Files),
-    /// A Secret of this name, beside the Service, which the server keeps itself.
+    /// A Secret with this name, in the namespace of the Service, which the server writes itself.
     Managed(managed::ManagedSettings, String),
 }
 
-/// The accesses to kube-apiserver.
+/// The connections to kube-apiserver.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     /// For objects and registration.
@@ -92,7 +92,7 @@ pub(crate) struct Ways {
 /// How the authentication ConfigMap is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthenticationLookup {
-    /// Read; the server is not ready before.
+    /// Read; the server is not ready until it was read.
     Required,
     /// Read; the server is ready without it (`--authentication-tolerate-lookup-failure`).
     Tolerated,
@@ -100,24 +100,24 @@ pub(crate) enum AuthenticationLookup {
     Skipped,
 }
 
-/// What a server is built from.
+/// The settings of a server.
 pub(crate) struct ServerSettings {
     /// The configuration, with the address of Prometheus.
     pub config: Config,
-    /// The file it is from.
+    /// The file of the configuration.
     pub file: Option<ConfigFile>,
     pub clients: Clients,
-    /// How often the rules' series are searched.
+    /// The intervals for discovering the rules' series.
     pub relist: RelistTimes,
     /// The API's port.
     pub tcp: TcpListener,
     /// The operators' port.
     pub operators: Option<TcpListener>,
-    /// Builds the operators' pages, which show this client's answers.
+    /// Builds the operators' pages, which show responses to this client.
     pub pages: Option<fn(Client) -> Router>,
     pub offer: Offer,
     pub certificate: CertificateSource,
-    /// Certificates for single host names.
+    /// Certificates for specific host names.
     pub named: Vec<NamedFiles>,
     pub ways: Ways,
     pub lookup: AuthenticationLookup,
@@ -125,11 +125,11 @@ pub(crate) struct ServerSettings {
     pub overlay: Overlay,
     /// Times and sizes of the security layers.
     pub security: SecuritySettings,
-    /// From the signal to draining (`--shutdown-delay-duration`).
+    /// The time from the signal to draining (`--shutdown-delay-duration`).
     pub shutdown_delay: Duration,
 }
 
-/// Why the server cannot start. It waits for everything else.
+/// Why the server cannot start. For everything else it waits.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// The kubeconfig or the pod's service account cannot be used.
@@ -140,7 +140,7 @@ pub(crate) enum StartError {
     Tls(#[from] TlsError),
 }
 
-/// The watches of a registry that have trouble, and the trouble.
+/// Selects watches of a registry that fail, with the reason.
 type WatchTroubles = fn(&WatchRegistry) -> Vec<(Arc<str>, String)>;
 
 /// The tasks that run beside the listener.
@@ -152,7 +152,7 @@ struct Background {
     own: Vec<Own>,
 }
 
-/// Serves until `stop`, then shuts down in order; `hurry` cuts that short.
+/// Serves until `stop`, then shuts down in order. `hurry` shortens the shutdown.
 ///
 /// # Errors
 /// When a kubeconfig or the service account cannot be used.
@@ -178,7 +178,7 @@ pub(crate) async fn run(
         draining: shutdown.draining(),
         own: Vec::new(),
     };
-    // They need one more APIService.
+    // `resourceRules` need additional APIServices.
     let serves_resources = match &settings.certificate {
         CertificateSource::Managed(managed, _) => Arc::clone(&managed.serves_resources),
         CertificateSource::Files(_) => Arc::default(),
@@ -325,7 +325,7 @@ impl Background {
         Arc::new(Composite::new(Some(provider), served, own))
     }
 
-    /// The cluster's objects.
+    /// Starts the watches of the cluster's objects.
     fn watch(&self, config: &Config, client: &Client) -> Watches {
         let registry = WatchRegistry::default();
         let watches = Watches::start(client, &registry, gpus::watching(config));
@@ -351,8 +351,8 @@ impl Background {
         });
     }
 
-    /// Tries a review while none is known to be allowed: without reviews every request is
-    /// refused, and the server is not ready.
+    /// Sends a review at an interval until one is known to be allowed. Without reviews the
+    /// server refuses every request and is not ready.
     fn follow_reviews(&mut self, reviewer: Arc<KubeReviewer>) {
         let judged = Arc::clone(&reviewer);
         let health = &self.telemetry.health;

@@ -1,10 +1,10 @@
-//! How the server stops (docs/protocol.md, "Stopping"). It is not ready at once and
-//! serves on while the cluster notices; then it accepts no new connection and finishes
-//! requests under way for a short time.
+//! How the server stops (docs/protocol.md, "Stopping"). It becomes unready at once and
+//! continues to serve until the cluster has noticed. Then it accepts no new connection and
+//! completes requests in progress for a short time.
 //!
-//! kube-apiserver keeps one connection for all users and leaves it only when told to. So
-//! open connections are told to end early in the delay, while new ones are still
-//! accepted: a client that reconnects is answered.
+//! kube-apiserver has one connection for all users and closes it only after GOAWAY. Open
+//! connections therefore end gracefully early in the delay, while new ones are still
+//! accepted, so that a client that reconnects is answered.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::telemetry::health::{Check, Health, Weight};
 
-/// The longest time for requests under way once the server drains.
+/// The longest time for requests in progress after draining has begun.
 const DRAIN: Duration = Duration::from_secs(6);
 
 /// Stops the server in phases: not ready, leaving, draining.
@@ -25,7 +25,7 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// A server that is not stopping; registers the readiness check `shutdown`.
+    /// A server that is not stopping. Registers the readiness check `shutdown`.
     pub(crate) fn new(health: &Health) -> Self {
         Self {
             leaving: watch::Sender::new(false),
@@ -34,22 +34,19 @@ impl Shutdown {
         }
     }
 
-    /// Turns true when the connections open at that time are to end
-    /// (`Listener::leaving`).
+    /// Turns true when the connections that are open at that time must end (`Listener::leaving`).
     pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
         self.leaving.subscribe()
     }
 
-    /// Turns true when everything is to end: for listeners (`Listener::run`) and for
-    /// tasks such as the poll loop, which runs until then because values are served until
-    /// then.
+    /// Turns true when everything must end: listeners (`Listener::run`) and tasks such as
+    /// the poll loop, which runs until then because values are served until then.
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
     }
 
-    /// Runs the phases. Draining begins after `delay`; `drained` completes once the
-    /// listeners and tasks have ended; `hurry` is a second signal, which cuts everything
-    /// short.
+    /// Runs the phases. Draining begins after `delay`. `drained` completes when the
+    /// listeners and tasks have ended. `hurry` is a second signal, which skips all waiting.
     pub(crate) async fn run(
         self,
         delay: Duration,
@@ -58,8 +55,8 @@ impl Shutdown {
     ) {
         let phases = async {
             self.fail_readiness();
-            // Time for the endpoint to be removed, so that a client that is told to leave
-            // finds another replica.
+            // Time for the removal of the endpoint, so that a client that reconnects finds
+            // another replica.
             let notice = delay / 4;
             tokio::time::sleep(notice).await;
             self.leave();
@@ -78,20 +75,20 @@ impl Shutdown {
         }
     }
 
-    /// Not ready; serves as before. Tests over sockets call the phases directly, since a
-    /// busy machine may need longer for a request than any delay.
+    /// Not ready; serves as before. Tests over sockets call the phases directly, because on
+    /// a busy machine a request may take longer than any delay.
     pub(super) fn fail_readiness(&self) {
         tracing::info!("stopping: not ready");
         self.check.set(Some("the server is stopping".to_owned()));
     }
 
-    /// Open connections are told to end; new ones are accepted.
+    /// Open connections end gracefully; new ones are accepted.
     pub(super) fn leave(&self) {
         tracing::info!("stopping: clients are asked to close their connections");
         self.leaving.send_replace(true);
     }
 
-    /// No new connections; requests under way are answered.
+    /// No new connections; requests in progress are answered.
     pub(super) fn drain(&self) {
         tracing::info!("stopping: draining");
         self.draining.send_replace(true);
@@ -113,7 +110,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// How long until it turned true.
+    /// The time until the signal turns true.
     async fn turned(mut signal: watch::Receiver<bool>) -> Duration {
         let began = Instant::now();
         signal.wait_for(|signal| *signal).await.unwrap();
@@ -121,14 +118,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn readiness_goes_first_and_draining_comes_after_the_delay() {
+    async fn readiness_ends_first_and_draining_begins_after_the_delay() {
         let health = Health::new();
         let shutdown = Shutdown::new(&health);
         assert!(health.is_ok(Probe::Ready));
         let leaving = tokio::spawn(turned(shutdown.leaving()));
         let drains = tokio::spawn(turned(shutdown.draining()));
         let mut draining = shutdown.draining();
-        // A listener that needs three seconds for its last request.
+        // A listener whose last request takes three seconds.
         let drained = async move {
             let _ = draining.wait_for(|draining| *draining).await;
             tokio::time::sleep(seconds(3)).await;
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_signal_ends_it_at_once() {
+    async fn a_second_signal_ends_the_shutdown_at_once() {
         let health = Health::new();
         let shutdown = Shutdown::new(&health);
         let draining = shutdown.draining();
@@ -170,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_delay_it_drains_at_once() {
+    async fn without_a_delay_draining_begins_at_once() {
         let shutdown = Shutdown::new(&Health::new());
         let began = Instant::now();
         shutdown.run(Duration::ZERO, async {}, pending()).await;

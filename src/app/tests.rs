@@ -1,4 +1,4 @@
-//! The stop over real TLS connections.
+//! The shutdown over real TLS connections.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::telemetry::Telemetry;
 
 use super::shutdown::Shutdown;
 
-/// A server that stops as `shutdown` says.
+/// A server whose phases `shutdown` controls.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
     let authority = CertificateAuthority::new("test", validity()).unwrap();
     let localhost = Ipv4Addr::LOCALHOST.into();
@@ -61,7 +61,7 @@ async fn ask(connection: &mut TlsStream<TcpStream>, path: &str) -> u16 {
     std::str::from_utf8(&head[9..]).unwrap().parse().unwrap()
 }
 
-/// Reads until the server ends the connection.
+/// Reads until the server closes the connection.
 async fn ended(mut connection: TlsStream<TcpStream>) {
     let mut rest = Vec::new();
     let read = connection.read_to_end(&mut rest);
@@ -71,7 +71,7 @@ async fn ended(mut connection: TlsStream<TcpStream>) {
 }
 
 #[tokio::test]
-async fn s101_a_server_that_stops_serves_on_until_its_clients_have_left() {
+async fn s101_a_stopping_server_serves_until_its_clients_have_left() {
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let server = start(&telemetry, &shutdown).await;

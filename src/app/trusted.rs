@@ -1,4 +1,4 @@
-//! Keeps the trusted authorities in step with the cluster.
+//! Updates the trusted authorities when the cluster's ConfigMap or the flags' files change.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use aggregated_apiserver::security::trust::{self, Trust, TrustError, TrustStore}
 use cluster_state::authentication::Texts;
 use limits::file;
 
-/// How often the files are read again.
+/// How often the files are read.
 const FILES_EVERY: Duration = Duration::from_secs(10);
 
-/// Why the server is not ready before it has read any authorities.
+/// The reason of the readiness check before any authorities were read.
 pub(super) const WAITING: &str = "waiting for the authorities of clients";
 
 /// The flags that replace keys of the ConfigMap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
-    /// Keys with their text.
+    /// Keys with their values.
     pub texts: Vec<(&'static str, String)>,
-    /// Keys with the path of their text.
+    /// Keys with the paths of their values.
     pub files: Vec<(&'static str, PathBuf)>,
 }
 
 impl Overlay {
-    /// Whether no key of the ConfigMap is needed, as upstream.
+    /// Whether the ConfigMap is not needed, because both authorities are given, as upstream.
     pub(crate) fn is_complete(&self) -> bool {
         let has = |key| self.files.iter().any(|(known, _)| *known == key);
         has(trust::CLIENT_CA) && has(trust::PROXY_CA)
@@ -39,7 +39,7 @@ impl Overlay {
         self.texts.is_empty() && self.files.is_empty()
     }
 
-    /// The ConfigMap's texts with the flags applied.
+    /// The ConfigMap's data with the flags applied.
     async fn over(&self, under: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
         let mut texts = under.cloned().unwrap_or_default();
         for (key, text) in &self.texts {
@@ -58,8 +58,8 @@ impl Overlay {
                         "{}: {reason}: the file authenticates no client",
                         path.display()
                     );
-                    // The ConfigMap's authority would widen a trust that the flag
-                    // narrows.
+                    // Without this, the ConfigMap's authority would replace the narrower
+                    // one of the flag.
                     texts.remove(*key);
                 }
             }
@@ -68,7 +68,7 @@ impl Overlay {
     }
 }
 
-/// Loads each version of the ConfigMap and of the files of `overlay`, which has precedence.
+/// Loads each version of the ConfigMap and of the files of `overlay`, which takes precedence.
 pub(super) async fn follow(
     mut texts: watch::Receiver<Texts>,
     overlay: Overlay,
@@ -86,7 +86,7 @@ pub(super) async fn follow(
             }
         }
         tokio::select! {
-            // The ConfigMap may not be read.
+            // The sender is dropped if the ConfigMap is not read.
             Ok(()) = texts.changed() => {}
             () = tokio::time::sleep(FILES_EVERY), if !overlay.files.is_empty() => {}
             else => return,
@@ -102,8 +102,8 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
     check.set(trouble(trust.current().as_deref(), &problems));
 }
 
-/// The server is ready when it trusts an authority, and that of a front proxy where
-/// one should be: otherwise each request through kube-apiserver is refused.
+/// Why the server is not ready: it trusts no authority, or no front proxy although one is
+/// configured, so that it would refuse each request through kube-apiserver.
 fn trouble(trust: Option<&Trust>, problems: &[TrustError]) -> Option<String> {
     let problem = match trust {
         None => problems.first(),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_authority_of_the_front_proxy_is_not_ready_until_one_was_known() {
+    fn the_server_is_unready_with_an_invalid_front_proxy_authority_unless_a_former_one_is_valid() {
         let trust = TrustStore::default();
         let (clients, proxy) = (authority(), authority());
         let why = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]).unwrap();

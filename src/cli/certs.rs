@@ -41,8 +41,8 @@ pub struct CertsArgs {
     force: bool,
 }
 
-/// Makes a self-signed pair in a directory that has none: for a Service if there is one,
-/// and for this machine. The `ca.crt` of an earlier pair is replaced; any other is kept,
+/// Makes a self-signed pair in a directory that has none: for the Service if there is one,
+/// and for this machine. A `ca.crt` that this program made is replaced. Any other is kept,
 /// with a warning.
 ///
 /// # Errors
@@ -78,7 +78,7 @@ const AUTHORITY: &str = "ca.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
-/// The common name of the authorities made here.
+/// The common name of the authorities that this command makes.
 const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
 
 fn is_development(pem: &[u8]) -> bool {
@@ -87,12 +87,11 @@ fn is_development(pem: &[u8]) -> bool {
     read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
 }
 
-/// Makes an authority, a certificate for a server and its key. The authority's key is kept
-/// nowhere: it signs this one certificate.
+/// Makes an authority, a serving certificate and its key. The authority's key is not
+/// stored: it signs only this certificate.
 ///
 /// # Errors
-/// When a name is no DNS name, a file is there already, or the directory
-/// cannot be written.
+/// When a name is no DNS name, a file already exists, or the directory cannot be written.
 pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     let files = [AUTHORITY, KEY, CERTIFICATE].map(|name| args.dir.join(name));
     if let Some(path) = files.iter().find(|path| path.exists() && !args.force) {
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     }
     let subjects = make(args, false, now)?.join(", ");
     let dir = args.dir.display();
-    // The reader of the output may have closed it; the files are written nevertheless.
+    // A closed output is no error, because the files are written.
     let told = writeln!(
         io::stdout(),
         "{dir}/tls.crt and tls.key: for {subjects}, {} days\n{dir}/ca.crt: for clients to trust",
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &CertsArgs, now: SystemTime) -> Result<(), Failure> {
     }
 }
 
-/// Writes the files; returns the names and addresses of the certificate.
+/// Writes the files. Returns the names and addresses of the certificate.
 fn make(args: &CertsArgs, keep_authority: bool, now: SystemTime) -> Result<Vec<String>, Failure> {
     let (names, addresses) = subjects(args);
     let validity = Validity {
@@ -132,7 +131,7 @@ fn make(args: &CertsArgs, keep_authority: bool, now: SystemTime) -> Result<Vec<S
         .serving(&dns, &addresses, validity)
         .map_err(usage)?;
     fs::create_dir_all(&args.dir).map_err(|error| unwritable(&args.dir, &error))?;
-    // The certificate is written last: if it exists, all files do.
+    // The certificate is written last: if it exists, all files exist.
     for (name, text, mode) in [
         (AUTHORITY, authority.certificate_pem(), 0o644),
         (KEY, pair.key_pem.clone(), 0o600),
@@ -172,8 +171,8 @@ fn subjects(args: &CertsArgs) -> (Vec<String>, Vec<IpAddr>) {
     (names, addresses)
 }
 
-/// Written beside and renamed: a reader of the file finds all of it or what
-/// was there before, and one that was there may be open to others.
+/// Writes a file beside the target and renames it. A reader of the target thus finds the
+/// old or the new text as a whole, and no other process has opened the new file.
 pub(super) fn write(dir: &Path, name: &str, text: &str, mode: u32) -> io::Result<()> {
     let beside = dir.join(format!(".{name}.new"));
     match fs::remove_file(&beside) {
@@ -227,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_made_that_others_cannot_read() {
+    fn the_key_of_a_pair_is_readable_by_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("new");
-        // An interrupted attempt is no obstacle.
+        // Files of an interrupted attempt are overwritten.
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join(".tls.key.new"), "half a k").unwrap();
         certs(&dir, &[]).unwrap();
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_overwritten_by_force_only() {
+    fn existing_files_are_overwritten_only_with_force() {
         let dir = tempfile::tempdir().unwrap();
         certs(dir.path(), &[]).unwrap();
         let before = fs::read(dir.path().join("tls.key")).unwrap();
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_left_alone_does_not_keep_a_pair_from_being_made() {
+    fn a_foreign_authority_is_kept_and_a_pair_is_made() {
         let dir = tempfile::tempdir().unwrap();
         let ca = dir.path().join("ca.crt");
         certs(dir.path(), &[]).unwrap();
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_refused_before_anything_is_written() {
+    fn an_invalid_name_is_rejected_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let error = certs(dir.path(), &["--host", "né"]).unwrap_err();
         assert!(error.to_string().contains("né"), "{error}");

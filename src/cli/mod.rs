@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand.
+//! The command line, with one file per subcommand.
 
 pub mod certs;
 pub mod demo;
@@ -26,7 +26,7 @@ use kubectl_gpu_metrics::{Failure, backtest, check, explain, top, ui};
     name = "gpu-metrics-apiserver",
     version,
     args_conflicts_with_subcommands = true,
-    // As pflag: the last one wins.
+    // As in pflag, the last one counts.
     args_override_self = true
 )]
 struct Cli {
@@ -36,7 +36,7 @@ struct Cli {
     serve: serve::ServeArgs,
 }
 
-/// The name by which kubectl finds and runs a plugin.
+/// The file name by which kubectl finds a plugin.
 const PLUGIN: &str = "kubectl-gpu_metrics";
 
 /// Why GPU metrics and the autoscalers on them are what they are.
@@ -72,7 +72,7 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Binds a port; `flag` chooses it.
+/// Binds a port, which `flag` selects.
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         Failure::Failed(format!(
@@ -82,8 +82,8 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
     })
 }
 
-/// An unknown command as the first word. Later words, and a path in front such as
-/// prometheus-adapter's chart passes, have no effect: its parser ignores them.
+/// The error for an unknown command as the first word. Later words, and a path as the first
+/// word (prometheus-adapter's chart passes one), have no effect, as in its parser.
 fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::Error> {
     let first = words.get(1)?.to_str()?;
     let is_command = first == "help" || cli.find_subcommand(first).is_some();
@@ -105,7 +105,7 @@ fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::
     Some(error)
 }
 
-/// Parses the arguments and runs the command; the process' exit code.
+/// Parses the arguments and runs the command. Returns the process' exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     let (words, without_effect) = retired::take_out(std::env::args_os());
@@ -147,13 +147,13 @@ pub fn run() -> ExitCode {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args, Cli::command()),
     };
-    // A lookup that hangs in a blocking thread must not delay the exit.
+    // A hanging lookup in a blocking thread must not delay the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::Findings) {
-                // The reader of the output may have closed it; the exit code stays.
+                // A closed output is ignored; the exit code stays.
                 let _ = writeln!(io::stderr(), "error: {}", shown(&failure.to_string()));
             }
             ExitCode::from(failure.exit_code())

@@ -26,7 +26,7 @@ pub(super) struct ManArgs {
     dir: PathBuf,
 }
 
-/// Calls the function of bash that completes `plugin`, as bash would.
+/// The end of the script: calls bash's completion function for `plugin`, as bash would.
 const CALL: &str = r#"
 COMP_WORDS=(plugin "$@") COMP_CWORD=$#
 _plugin plugin "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
@@ -38,7 +38,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
         Ok(shell) => generated(shell, Cli::command(), "gpu-metrics-apiserver"),
         Err(_) => of_plugin(),
     };
-    // The reader of the output may have closed it.
+    // A closed output is ignored.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(())
 }
@@ -49,8 +49,8 @@ fn generated(shell: Shell, mut command: Command, name: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// kubectl runs the script with the words of the line, the last of them incomplete,
-/// and reads candidates and a directive: 4, no files (kubernetes/kubectl
+/// The script for kubectl. kubectl runs it with the words of the line, the last one
+/// incomplete, and reads candidates and a directive: 4 means no files (kubernetes/kubectl
 /// `pkg/cmd/plugin/plugin_completion.go`). The candidates are those of bash.
 fn of_plugin() -> String {
     let functions = generated(Shell::Bash, Plugin::command(), "plugin");

@@ -1,8 +1,8 @@
-//! Rules and GPU metrics together. A user's rule replaces a built-in metric of the
-//! same name, separately for each resource.
+//! Rules and GPU metrics together. A user's rule replaces the built-in metric of the same
+//! name, separately for each resource.
 //!
-//! GPU metrics are answered from memory, on the thread that asks where that is cheap,
-//! otherwise on another.
+//! GPU metrics are answered from memory. Cheap answers are computed on the thread of the
+//! request, others on a blocking thread.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,10 +24,11 @@ use super::{
     CustomItem, CustomMetric, ExternalItem, Item, Provider, ProviderError, Query, Sink, ValuesOf,
 };
 
-/// The most looks on a thread that serves other requests too: some 50 ns each.
+/// The most looks of an answer that is computed on the thread of the request. A look takes
+/// some 50 ns.
 pub(super) const AT_HAND: u64 = 16 * 1024;
 
-/// Gives a finding about the server itself, while it lasts.
+/// Returns a finding about the server itself; `None`: there is none at present.
 pub type Own = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
 
 /// The rules' metrics, and the GPU metrics that no rule replaces.
@@ -35,7 +36,8 @@ pub struct Composite {
     rules: Option<Arc<RuleProvider>>,
     gpus: ServedProvider,
     values: ComputeLimit,
-    /// Values do not wait for these: people ask for explanations, autoscalers for values.
+    /// A separate limit, so that the values of autoscalers do not wait for explanations for
+    /// users.
     explanations: ComputeLimit,
     own: Vec<Own>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
@@ -48,7 +50,7 @@ impl fmt::Debug for Composite {
     }
 }
 
-/// Two lists, and the merged list.
+/// Two lists, and the list merged from them.
 #[derive(Debug)]
 struct Merged<T> {
     of: [Arc<[T]>; 2],
@@ -56,14 +58,14 @@ struct Merged<T> {
 }
 
 impl From<Arc<GpuProvider>> for Composite {
-    /// These GPU metrics alone, always.
+    /// A provider of these GPU metrics only.
     fn from(gpus: Arc<GpuProvider>) -> Self {
         Self::new(None, Arc::new(ArcSwap::new(gpus)), Vec::new())
     }
 }
 
 impl Composite {
-    /// `rules` take precedence over `gpus`; `own` are added to the findings about the data.
+    /// `rules` take precedence over `gpus`. Findings of `own` are added to those about the data.
     pub(crate) fn new(
         rules: Option<Arc<RuleProvider>>,
         gpus: ServedProvider,
@@ -80,7 +82,7 @@ impl Composite {
         }
     }
 
-    /// The rules, if one of them has the metric.
+    /// The rules; `None`: no rule has the metric.
     fn rules_of(&self, query: &Query) -> Option<&RuleProvider> {
         let resource = match &query.of {
             ValuesOf::Objects(objects) => Some(&*objects.resource),
@@ -104,7 +106,7 @@ impl Composite {
     }
 }
 
-/// The two lists as one, merged again when one of them has changed.
+/// The merged list. It is merged again if one of the lists was replaced.
 fn merged<T: Clone + Ord>(known: &Mutex<Option<Merged<T>>>, of: [Arc<[T]>; 2]) -> Arc<[T]> {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*known

@@ -1,5 +1,5 @@
-//! Runs long work off the threads that serve connections, few at a time, with a short
-//! queue (docs/security.md, "Limits").
+//! Runs long work on blocking threads, with a limit of concurrent work and a short queue
+//! (docs/security.md, "Limits").
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use tokio::sync::Semaphore;
 
 use super::ProviderError;
 
-/// Requests in the queue; more are refused at once.
+/// The most requests in the queue. Further ones are refused at once.
 const MOST_WAITING: usize = 256;
 /// The longest wait in the queue.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The permits of computations that run, and of those that wait.
+/// The permits of running computations, and of waiting ones.
 #[derive(Debug)]
 pub(crate) struct ComputeLimit {
     waiting: Semaphore,
@@ -24,15 +24,15 @@ pub(crate) struct ComputeLimit {
 }
 
 impl ComputeLimit {
-    /// For values: at most half of the processors, which leaves the others to poll and
-    /// serve.
+    /// For values: at most half of the processors (1 to 4). The others remain for polling
+    /// and serving.
     pub(crate) fn of_values() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
         Self::new((processors / 2).clamp(1, 4), ProviderError::TooMuchWork)
     }
 
-    /// For answers that must not delay values, one at a time; `refusal` is the error
-    /// where the queue is full or too slow.
+    /// For answers that must not delay values, one at a time. `refusal` is the error if the
+    /// queue is full or the wait is too long.
     pub(crate) fn beside_values(refusal: ProviderError) -> Self {
         Self::new(1, refusal)
     }
@@ -45,10 +45,10 @@ impl ComputeLimit {
         }
     }
 
-    /// The result of `work`, on a thread of its own.
+    /// Runs `work` on a blocking thread and returns its result.
     ///
     /// # Errors
-    /// Those of `work`, and the refusal.
+    /// Those of `work`, or the refusal.
     pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, ProviderError>
     where
         T: Send + 'static,
@@ -62,7 +62,7 @@ impl ComputeLimit {
         };
         drop(waiting);
         let made = tokio::task::spawn_blocking(move || {
-            // The work holds the permit: it continues after the client disconnects.
+            // The work holds the permit, because it continues after the client disconnects.
             let _working = working;
             work()
         });
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Work that ends when the sender is dropped, once it holds the only permit.
+    /// Work that holds the only permit and ends when the sender is dropped.
     async fn held(limit: &Arc<ComputeLimit>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
         let (open, gate) = mpsc::channel();
         let work = move || {
@@ -95,8 +95,7 @@ mod tests {
         (open, task)
     }
 
-    /// The test has one thread for everything but the work: work on that thread would block
-    /// all else.
+    /// The runtime of the test has one thread. Work on that thread would block all other tasks.
     #[tokio::test]
     async fn work_without_a_permit_in_time_is_refused_and_blocks_no_other_task() {
         let limit = ComputeLimit::beside_values(ProviderError::TooMuchWork);

@@ -1,4 +1,4 @@
-//! Explains values, from the snapshot or by the query of a rule.
+//! Explains values, from the snapshot or with the query of a rule.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
 impl GpuProvider {
-    /// Explains the value of one object, or of an external metric; a missing one too.
+    /// Explains the value of one object or of an external metric, or why it is missing.
     pub fn explain(&self, query: &Query, looks: u64) -> Result<Explanation, ProviderError> {
         self.explain_at(self.current.load().as_deref(), query, looks)
     }
 
-    /// [`GpuProvider::explain`] of one snapshot.
+    /// [`GpuProvider::explain`] for one snapshot.
     pub(super) fn explain_at(
         &self,
         current: Option<&AnsweredSnapshot>,
@@ -101,7 +101,7 @@ impl GpuProvider {
     }
 }
 
-/// A rule's value is from Prometheus, so its query is the whole explanation.
+/// A rule's value comes from Prometheus, so its query is the whole explanation.
 pub(super) fn explained_by_rule(
     query: &Query,
     rule: Option<&Rule>,
@@ -129,7 +129,7 @@ pub(super) fn explained_by_rule(
     })
 }
 
-/// A known answer. Its samples may be of other objects, so they are only counted.
+/// Describes an answer. Its samples may belong to other objects, so they are only counted.
 fn said(answer: &Answer) -> String {
     match answer {
         Answer::Vector(samples) if samples.is_empty() => "its query has no result".to_owned(),
@@ -141,7 +141,8 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// Whether series name the pod on other nodes only, which is why it has no GPUs.
+/// The note that series place the pod on other nodes, which may be why it has no GPUs;
+/// `None`: they do not.
 fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String> {
     let layout = snapshot.layout();
     let node = layout.inventory().pod(namespace, name)?.node.as_deref()?;
@@ -157,7 +158,8 @@ fn elsewhere(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<String>
     })
 }
 
-/// The note that the cluster has no object of this name.
+/// The note that the cluster has no object with this name; `None`: it has one, or there is
+/// no cluster.
 fn not_listed(
     snapshot: &Snapshot,
     resource: &str,
@@ -181,7 +183,7 @@ fn not_listed(
     })
 }
 
-/// `pods ml/train-0`.
+/// The object of a query in words, such as `pods ml/train-0`.
 fn described(query: &Query) -> String {
     let objects = match &query.of {
         ValuesOf::Objects(objects) => objects,
@@ -192,8 +194,8 @@ fn described(query: &Query) -> String {
     format!("{} {}", objects.resource, place.join("/"))
 }
 
-/// The value: of an external metric with several values, their sum, as the autoscaler
-/// computes it.
+/// The value to explain. If an external metric has several values, it is their sum, as the
+/// autoscaler computes it.
 #[derive(Debug, Default)]
 pub(super) struct Sum(Option<Value>);
 
@@ -205,7 +207,7 @@ impl Sum {
         }
     }
 
-    /// What an answer gave, the value, and why there is none.
+    /// The answer, the value, and why there is none.
     fn after<T>(self, answer: Result<T, ProviderError>) -> Result<Outcome<T>, ProviderError> {
         match answer {
             Ok(given) if self.0.is_none() => {
@@ -218,10 +220,10 @@ impl Sum {
     }
 }
 
-/// What an answer gave, the value, and why there is none.
+/// The answer, the value, and why there is none.
 type Outcome<T> = (Option<T>, Option<Value>, Option<String>);
 
-/// The parts of an explanation other than its reasons.
+/// The parts of an explanation except its reasons.
 struct Told<'a> {
     of: String,
     selected: Selected<'a>,
@@ -236,8 +238,8 @@ impl Told<'_> {
         metric: &str,
         group: Option<Group<'_>>,
     ) -> Result<Explanation, ProviderError> {
-        // Each reading is read twice, for the value and for its own explanation, and
-        // those of the longest window once more for the idle time.
+        // Each sample is read twice, for the value and for its own explanation. Those of
+        // the longest window are read once more, for the idle time.
         let rows = group.map_or(0, |group| group.rows.len() as u64);
         lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
         let snapshot = lookup.snapshot;

@@ -1,5 +1,5 @@
-//! Answers about GPUs, from the latest snapshot. A request takes no lock and
-//! causes no other request.
+//! Answers about GPUs, from the latest snapshot. A request takes no lock and sends no other
+//! request.
 
 pub(super) mod external;
 
@@ -23,8 +23,8 @@ use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
-/// Workload kinds that are listed even if the cluster has none. Others are served as
-/// soon as a pod has such an owner.
+/// Workload kinds that are listed even if the cluster has none. Other kinds are served when
+/// a pod has an owner of the kind.
 const WORKLOADS: [(&str, &str, &str); 7] = [
     ("cronjobs.batch", "CronJob", "batch/v1"),
     ("daemonsets.apps", "DaemonSet", "apps/v1"),
@@ -39,7 +39,7 @@ pub(super) fn workloads() -> [ObjectKind; 7] {
     WORKLOADS.map(|(resource, kind, version)| ObjectKind::new(resource, kind, version, true))
 }
 
-/// The kinds for which every metric is served.
+/// The kinds for which every metric is served, except the original's average.
 fn kinds() -> Vec<ObjectKind> {
     let mut kinds = vec![
         ObjectKind::pod(),
@@ -50,18 +50,18 @@ fn kinds() -> Vec<ObjectKind> {
     kinds
 }
 
-/// Why there are no values where the cluster's objects may not be read.
+/// Why there are no values if the server may not list the cluster's objects.
 const UNBOUND: &str = "the server may not list pods";
 
-/// The answers in force; a change of settings replaces them.
+/// The provider in force, which a change of settings replaces.
 pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
 
-/// The values of GPU metrics, without I/O and threads.
-/// [`super::composite`] makes a [`super::Provider`] of it.
+/// The values of GPU metrics, without I/O and threads. [`super::composite`] makes a
+/// [`super::Provider`] of it.
 ///
-/// Each question has a bound on its work in looks: at a row's reading at an instant, or at
-/// one of its labels. A question that needs more gives [`ProviderError::TooMuchWork`]; `u64::MAX`
-/// is no bound.
+/// The work for a query is limited in looks. A look is at the value of a row at an instant,
+/// or at a label of a row. A query that needs more looks fails with
+/// [`ProviderError::TooMuchWork`]; `u64::MAX` means no limit.
 #[derive(Debug)]
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
@@ -71,14 +71,13 @@ pub struct GpuProvider {
     named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
     pub(super) current: ArcSwapOption<AnsweredSnapshot>,
-    /// The resources by which pods request GPUs, in words.
+    /// The resource names by which pods request GPUs, as text.
     gpus: Arc<str>,
     findings: ArcSwap<Report>,
 }
 
 impl GpuProvider {
-    /// A provider of these metrics, without values until
-    /// [`GpuProvider::publish`] is called.
+    /// A provider of these metrics. It has no values before [`GpuProvider::publish`].
     pub fn new(metrics: &[MetricSpec]) -> Self {
         let kinds = kinds();
         let mut custom: Vec<CustomMetric> = Vec::new();
@@ -107,7 +106,7 @@ impl GpuProvider {
         }
     }
 
-    /// Sets the resources by which pods request GPUs.
+    /// Sets the resource names by which pods request GPUs.
     pub(crate) fn requested_by(self, resources: &GpuResources) -> Self {
         Self {
             gpus: resources.words().into(),
@@ -115,13 +114,13 @@ impl GpuProvider {
         }
     }
 
-    /// Reports that nothing is computed because the cluster's objects may not be
-    /// read: why, with the remedy.
+    /// Reports that there are no values because the server may not list the cluster's
+    /// objects: why, with the remedy.
     pub(crate) fn tell_unbound(&self, why: &str) {
         self.tell(Arc::new(unseen(UNBOUND, why)));
     }
 
-    /// What the first values wait for.
+    /// The error before the first values.
     pub(super) fn not_ready(&self) -> ProviderError {
         let told = self.findings.load();
         ProviderError::NotReady(match told.skipped.iter().any(|it| it.reason == UNBOUND) {
@@ -137,13 +136,12 @@ impl GpuProvider {
         self.findings.store(report);
     }
 
-    /// Puts a new snapshot in force.
+    /// Makes a new snapshot the current one.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.publish_despite(snapshot, None);
     }
 
-    /// The same while the source fails: requests for a value that
-    /// is not there get the reason.
+    /// The same while the source may fail. Then errors for missing values contain the reason.
     pub(crate) fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
         self.current.store(Some(Arc::new(AnsweredSnapshot {
             snapshot,
@@ -153,7 +151,7 @@ impl GpuProvider {
         })));
     }
 
-    /// The failure of the source, if it fails.
+    /// Why the source fails; `None`: it works.
     pub(crate) fn trouble(&self) -> Option<String> {
         let current = self.current.load();
         current.as_ref()?.trouble.clone()
@@ -174,7 +172,7 @@ impl GpuProvider {
     }
 }
 
-/// The report before the first poll, or where GPU metrics are off.
+/// The report before the first poll, or if GPU metrics are off.
 fn unknown(metrics: &[MetricSpec]) -> Report {
     match metrics {
         [] => unseen("GPU metrics are off", "set gpu.enabled: true"),
@@ -189,8 +187,8 @@ fn unseen(reason: &str, remedy: &str) -> Report {
     }
 }
 
-/// The original's value is one for the whole cluster. It is served only for
-/// namespaces, so that an Object metric can name it.
+/// Whether a kind has a metric. The original's average is one value for the whole cluster.
+/// It is served only for namespaces, so that an Object metric can refer to it.
 fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
     *measure != Measure::OriginalAverage || kind.resource.as_ref() == "namespaces"
 }
@@ -208,7 +206,7 @@ impl GpuProvider {
         self.findings.load_full()
     }
 
-    /// Passes every value to `sink`; nothing, if there is an error.
+    /// Passes every value to `sink`. On an error nothing is passed.
     pub(crate) fn values(
         &self,
         query: &Query,
@@ -218,7 +216,7 @@ impl GpuProvider {
         self.values_at(self.current.load().as_deref(), (query, looks), sink)
     }
 
-    /// [`GpuProvider::values`] of one snapshot.
+    /// [`GpuProvider::values`] for one snapshot.
     pub(super) fn values_at(
         &self,
         current: Option<&AnsweredSnapshot>,
@@ -294,8 +292,7 @@ impl GpuProvider {
     }
 }
 
-/// Passes the values of the matching objects to `sink`. Returns whether there was
-/// one.
+/// Passes the values of the matching objects to `sink`. Returns whether there was one.
 fn list(
     lookup: &Lookup<'_>,
     table: Option<(usize, &KindTable)>,
@@ -344,7 +341,7 @@ fn list(
     Ok(any)
 }
 
-/// The original's value, the same for every namespace.
+/// The original's average, the same value for every namespace.
 fn original_of_namespaces(
     lookup: &Lookup<'_>,
     kind: &ObjectKind,

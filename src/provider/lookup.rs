@@ -1,5 +1,5 @@
-//! Answers one query from one snapshot: with values that were computed with the
-//! snapshot, remembered, or are computed now.
+//! Answers one query from one snapshot. The values were computed with the snapshot, are
+//! cached, or are computed now.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::{Snapshot, group_of};
 
-/// `windowSeconds` is in whole seconds. A window with too few readings is extended
-/// where it is evaluated.
+/// `windowSeconds` is in whole seconds. A window with too few samples is extended when it
+/// is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// A snapshot, and the answers computed from it.
+/// A snapshot, and cached answers that were computed from it.
 #[derive(Debug)]
 pub(super) struct AnsweredSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) memo: Memo,
-    /// Why values may be missing, if the source fails.
+    /// Why values may be missing; `None`: the source works.
     pub(super) trouble: Option<String>,
-    /// The resources by which pods request GPUs, in words.
+    /// The resource names by which pods request GPUs, as text.
     pub(super) gpus: Arc<str>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Lookup<'a> {
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
     pub(super) now: Timestamp,
-    /// The most looks at rows.
+    /// The most looks at rows; `u64::MAX`: no limit.
     looks: u64,
-    /// Part of the error for a missing value.
+    /// Why values may be missing, for the error about a missing value.
     trouble: Option<&'a str>,
     gpus: &'a str,
 }
@@ -73,13 +73,13 @@ impl AnsweredSnapshot {
 }
 
 impl<'a> Lookup<'a> {
-    /// Uses this window as default, if the selector sets none.
+    /// Sets the window, unless the selector sets one.
     pub(super) fn prefer(&mut self, window: Duration) {
         let longest = longest_window(self.snapshot);
         self.narrowed.window.get_or_insert(window.min(longest));
     }
 
-    /// Checks that this many looks are within the bound.
+    /// Fails if the query needs more looks than the limit.
     pub(super) fn allow(&self, looks: u64) -> Result<(), ProviderError> {
         match looks <= self.looks {
             true => Ok(()),
@@ -91,18 +91,18 @@ impl<'a> Lookup<'a> {
         value.filter(|value| value.is_fresh(self.now) && value.value.is_finite())
     }
 
-    /// Whether the values were computed with the snapshot.
+    /// Whether the values were computed together with the snapshot.
     fn is_foreseen(&self) -> bool {
         self.narrowed.is_default()
     }
 
-    /// The values of a kind, if they were computed with the snapshot.
+    /// The values of a kind; `None`: they were not computed together with the snapshot.
     pub(super) fn foreseen(&self, kind: usize) -> Option<&'a [Option<Value>]> {
         self.is_foreseen()
             .then(|| self.snapshot.values(kind, self.metric))
     }
 
-    /// The value of the `index`th object of a kind.
+    /// The value of the object at this index of a kind's table.
     pub(super) fn of_object(
         &self,
         kind: usize,
@@ -117,7 +117,7 @@ impl<'a> Lookup<'a> {
         Ok(values.into_iter().next().flatten())
     }
 
-    /// The values of objects of a kind, each with its index in the table.
+    /// The values of objects of a kind. Each object comes with its index in the table.
     pub(super) fn of_objects<'t>(
         &self,
         kind: usize,
@@ -134,7 +134,7 @@ impl<'a> Lookup<'a> {
         self.values(&subjects, &groups)
     }
 
-    /// The table of namespaces with its place, and the index of one.
+    /// The table of namespaces with its index, and the index of a namespace in it.
     fn namespace(&self, name: &str) -> Option<(usize, &'a KindTable, usize)> {
         let (kind, table) = self.snapshot.layout().table("namespaces")?;
         Some((kind, table, table.find(None, name)?))
@@ -147,7 +147,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The object of an external metric, in words, and its devices.
+    /// The object of an external metric as text, and its devices.
     pub(super) fn external_group(
         &self,
         in_namespace: bool,
@@ -172,7 +172,7 @@ impl<'a> Lookup<'a> {
         Ok(values.into_iter().next().flatten())
     }
 
-    /// Values that are not in the snapshot: those in the memo, and the others computed.
+    /// Values that are not in the snapshot: cached ones, and the others computed now.
     fn values(
         &self,
         subjects: &[Subject],
@@ -189,7 +189,7 @@ impl<'a> Lookup<'a> {
         let rows: usize = wanted.iter().map(|place| groups[*place].rows.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
-            // A request that waited finds the values that the other one computed.
+            // A request that waited finds the values that the other request computed.
             let turn = answers.turn();
             known = answers.known(subjects);
             wanted = missing(&known);
@@ -219,12 +219,12 @@ impl<'a> Lookup<'a> {
         u64::try_from(instants).unwrap_or(u64::MAX)
     }
 
-    /// Number of instants of the longest window.
+    /// The number of instants in the longest window.
     pub(super) fn instants_held(&self) -> u64 {
         self.instants(longest_window(self.snapshot))
     }
 
-    /// Each row is checked once, whatever the number of instants.
+    /// Computes values. Each row is checked once, whatever the number of instants.
     fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
         let evaluate = |groups: &[Group<'_>]| {
@@ -240,7 +240,7 @@ impl<'a> Lookup<'a> {
         evaluate(&groups)
     }
 
-    /// The rows of a group that match the requested labels.
+    /// The rows of a group with the requested labels.
     fn admitted(&self, group: &Group<'_>) -> Vec<RowId> {
         let layout = self.snapshot.layout();
         let admits = |row: &RowId| {
@@ -250,7 +250,7 @@ impl<'a> Lookup<'a> {
         group.rows.iter().copied().filter(admits).collect()
     }
 
-    /// The requested labels as PromQL matchers, if they can be expressed.
+    /// The requested labels as PromQL matchers; `None`: matchers cannot express them.
     pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
         let layout = self.snapshot.layout();
         let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
@@ -266,7 +266,7 @@ impl<'a> Lookup<'a> {
             .reasons(&group, measure, narrowed.formula, narrowed.window)
     }
 
-    /// Why `of` has no value; its devices are those of `group`, if any.
+    /// The error that `of` has no value. `group` are its devices, if there are any.
     pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> ProviderError {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
@@ -286,7 +286,7 @@ impl<'a> Lookup<'a> {
         ProviderError::NoValue(reason)
     }
 
-    /// Why no GPU of `of`, which has these rows, matches the requested labels.
+    /// The error that none of these rows, the GPUs of `of`, has the requested labels.
     fn unmatched(&self, of: &str, rows: &[RowId]) -> ProviderError {
         let metric = &self.spec.name;
         let layout = self.snapshot.layout();
@@ -329,7 +329,7 @@ impl<'a> Lookup<'a> {
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
-    /// Why objects have no value, which may need facts that only a cluster has.
+    /// The error that objects have no value. Some reasons need a connected cluster.
     pub(super) fn no_object(
         &self,
         of: &str,
@@ -367,7 +367,7 @@ fn is_asked(which: &Which, name: &str, labels: &Labels) -> bool {
     }
 }
 
-/// The group narrowed by labels: only devices that were seen are expected.
+/// The group restricted to these rows. Devices without samples are not expected in it.
 fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
     Group {
         rows,
@@ -382,7 +382,7 @@ fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
 }
 
-/// The reason for a group with GPUs and without a value, and what to check.
+/// The reason why a group with GPUs has no value, and what to check; `None`: it has no GPU.
 fn why(absence: Absence) -> Option<String> {
     Some(match absence {
         Absence::NoDevice => return None,

@@ -1,5 +1,4 @@
-//! Whether a label satisfies a requirement of a metric selector, and the requirement
-//! as a PromQL matcher.
+//! Evaluates a requirement of a metric selector for a label, and converts it to a PromQL matcher.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +7,16 @@ use apimachinery::selector::{MAX_NAME, Operator, Requirement};
 use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::series::MODEL_LABELS;
 
-/// Keys that stand for labels of several names (docs/numbers.md, "Formulas").
+/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
 pub(super) const MODEL: &str = "model";
 pub(super) const CONTAINER: &str = "container";
 
-/// Labels that may name the container.
+/// Labels that may contain the container name.
 const CONTAINER_LABELS: [&str; 3] = ["exported_container", "container", "container_name"];
 
-/// Whether a label value satisfies a requirement. Selector values have no spaces, but
-/// GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the
-/// form of node labels, with `-` or `_` for each letter that is invalid in a
-/// selector.
+/// Whether a label value satisfies a requirement. Selector values cannot contain spaces,
+/// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
+/// of node labels, with `-` or `_` for each character that is invalid in a selector.
 pub(super) fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     let reads_as_one_of =
         |wanted: &[String]| value.is_some_and(|value| reads_as_one_of(value, wanted));
@@ -34,7 +32,7 @@ pub(super) fn holds(requirement: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether any form of a value is one of these (sorted) values.
+/// Whether any form of a value is one of these values, which are sorted.
 fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
     let is_wanted = |form: &[u8]| {
         wanted
@@ -48,8 +46,8 @@ fn reads_as_one_of(value: &str, wanted: &[String]) -> bool {
         })
 }
 
-/// A value with `stand_in` for each letter that is invalid in a selector; `None` if
-/// it needs no other form, or is longer than any selector value.
+/// A value with `stand_in` for each character that is invalid in a selector. `None`: it has
+/// no such character, or is longer than any selector value.
 pub(super) fn spell<'f>(
     value: &str,
     stand_in: u8,
@@ -66,12 +64,12 @@ pub(super) fn spell<'f>(
     form.get(..length).filter(|_| differs)
 }
 
-/// The matcher that admits the same rows as the requirement. A row is its labels, and
-/// the value that the requirement is about. The inner `None`: no matcher is needed.
-/// The outer `None`: no matcher can express it.
+/// The matcher that selects the same rows as the requirement. A row is given by its labels
+/// and the value that the requirement applies to. Inner `None`: no matcher is needed. Outer
+/// `None`: no matcher can express the requirement.
 ///
-/// A matcher has only values that the requirement names, in the form that rows have.
-/// Other values may be names of pods that the reader has no right to know.
+/// The matcher contains only values that the requirement names, in the form that rows have.
+/// Other values may be names of pods that the user has no right to see.
 pub(super) fn matcher<'r>(
     requirement: &Requirement,
     rows: &(impl Iterator<Item = (&'r Labels, Option<&'r str>)> + Clone),
@@ -112,7 +110,7 @@ pub(super) fn matcher<'r>(
     }))
 }
 
-/// The labels of a row that may have the value for a key, by their own names.
+/// The labels of a row that may contain the value for a key, with their own names.
 fn spelt<'r>(requirement: &Requirement, labels: &'r Labels) -> Vec<&'r str> {
     let key = [requirement.key.as_str()];
     let names: &[&str] = match requirement.key.as_str() {
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_counts_in_each_form_a_selector_can_say() {
+    fn a_value_matches_in_each_form_that_a_selector_can_have() {
         let h100 = Some("NVIDIA H100 80GB HBM3");
         for wanted in ["NVIDIA-H100-80GB-HBM3", "NVIDIA_H100_80GB_HBM3"] {
             assert!(admits(&format!("model={wanted}"), h100));
@@ -157,7 +155,7 @@ mod tests {
             ("model notin (x)", None, true),
             ("!model", None, true),
             ("model", None, false),
-            // A form has no sign that makes it a number.
+            // A form contains no sign, so it is not a number.
             ("gpu<0", Some("+5"), false),
             ("gpu>4", Some("5"), true),
             // Longer than any value of a selector.
@@ -168,7 +166,7 @@ mod tests {
         }
     }
 
-    /// `label=value …`, and the value that the requirement is about.
+    /// `label=value …`, and the value that the requirement applies to.
     type Row<'a> = (&'a str, Option<&'a str>);
 
     fn read(labels: &str) -> Labels {
@@ -176,7 +174,7 @@ mod tests {
         Labels::from_pairs(pairs.map(|(label, value)| (label, value.replace('~', " "))))
     }
 
-    /// Label, whether it is negated, and values.
+    /// The matcher as label, whether it is negated, and values.
     fn said(selector: &str, rows: &[Row<'_>]) -> Option<Option<(String, bool, Vec<String>)>> {
         let selector = Selector::parse(selector).unwrap();
         let rows: Vec<_> = rows
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_written_as_the_series_have_it() {
+    fn a_model_has_the_form_of_the_series() {
         let rows = [
             ("modelName=NVIDIA~H100", Some("NVIDIA H100")),
             ("modelName=NVIDIA~A100", Some("NVIDIA A100")),
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_asked_for_by_the_label_that_names_it() {
+    fn a_container_is_matched_by_the_label_with_its_name() {
         let rows = [
             ("container=exporter exported_container=vllm", Some("vllm")),
             ("container=exporter exported_container=proxy", Some("proxy")),
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_spelt_as_the_series_spell_it() {
+    fn a_label_has_the_case_of_the_series() {
         let rows = [
             ("gpu_i_id=1", Some("1")),
             ("gpu_i_id=2", Some("2")),
@@ -257,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_matcher_says_is_not_said() {
+    fn requirements_that_no_matcher_expresses_have_none() {
         let rows = [("gpu=1", Some("1")), ("gpu=5", Some("5"))];
         assert_eq!(said("gpu>2", &rows), None);
         let rows = [("gpu=1", Some("1")), ("GPU=1", Some("1"))];
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_selector_does_not_name_are_not_told() {
+    fn values_that_the_selector_does_not_contain_are_not_shown() {
         let rows = [
             ("exported_pod=a", Some("a")),
             ("exported_pod=secret", Some("secret")),

@@ -1,5 +1,5 @@
-//! Answers that are not in the snapshot, kept while it is in force:
-//! fifty autoscalers with one selector cost one computation.
+//! Answers that are not in the snapshot, cached as long as it is in force. Fifty
+//! autoscalers with the same selector thus cause one computation.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,32 +9,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::narrow::Narrowed;
 use gpu_metrics::metric::Value;
 
-/// The most queries that are cached. All are dropped where one more is asked.
+/// The most cached queries. One more drops all of them.
 const MOST_QUERIES: usize = 256;
 
 /// The most values of all queries together, some 100 bytes each.
 const MOST_VALUES: usize = 200_000;
 
-/// Object of a value.
+/// The object of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     Cluster,
-    /// An object: its table and its index there.
+    /// An object: the index of its table, and its index in the table.
     Object(usize, usize),
 }
 
-/// The known values of one query.
+/// The cached values of one query.
 #[derive(Debug, Default)]
 pub(super) struct KnownValues {
     values: Mutex<HashMap<Subject, Option<Value>>>,
     turn: Mutex<()>,
 }
 
-/// The answers from one snapshot, by metric and selector.
+/// The cached answers from one snapshot, by metric and selector.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     queries: Mutex<HashMap<(usize, Narrowed), Arc<KnownValues>>>,
-    /// The number of values since all were dropped.
+    /// The number of values since the cache was last cleared.
     values: AtomicUsize,
 }
 
@@ -53,7 +53,7 @@ impl Memo {
         Arc::clone(queries.entry(key).or_default())
     }
 
-    /// Adds values to a query's answers. Drops all answers where there is no room.
+    /// Adds values to a query's answers. Drops all answers if there is no room.
     pub(super) fn keep(&self, answers: &KnownValues, values: Vec<(Subject, Option<Value>)>) {
         if values.len() > MOST_VALUES {
             return;
@@ -69,7 +69,8 @@ impl Memo {
 }
 
 impl KnownValues {
-    /// The known values of these subjects; the outer `None`: not known.
+    /// The cached values of these subjects. Outer `None`: not cached. Inner `None`: it has
+    /// no value.
     pub(super) fn known(&self, subjects: &[Subject]) -> Vec<Option<Option<Value>>> {
         let values = lock(&self.values);
         subjects
@@ -78,7 +79,7 @@ impl KnownValues {
             .collect()
     }
 
-    /// Held by the request that computes: one that waits finds the values.
+    /// A lock for the request that computes. A request that waited for it finds the values.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_asked_again_finds_its_answers() {
+    fn a_repeated_query_finds_its_cached_answers() {
         let memo = Memo::default();
         memo.keep(&memo.of(0, &window(60)), none(2));
         let again = memo.of(0, &window(60));
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_and_values_are_bounded() {
+    fn cached_queries_and_values_are_limited() {
         let memo = Memo::default();
         for count in [1, 1000] {
             for secs in 0..1000 {

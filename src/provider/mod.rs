@@ -1,12 +1,12 @@
-//! The requests of an autoscaler for values, and the providers that answer them.
+//! The queries of autoscalers for values, and the providers that answer them.
 //!
-//! GPU metrics are answered from memory (`gpu`), prometheus-adapter's rules from
-//! Prometheus' answers to their queries (`rules`). `composite` chooses between the two, and
-//! the thread. CPU and memory use of pods and nodes is a separate query ([`usage`]).
+//! GPU metrics are answered from memory (`gpu`), and prometheus-adapter's rules from
+//! Prometheus' answers to their queries (`rules`). `composite` selects the provider and the
+//! thread. CPU and memory usage of pods and nodes is a separate query ([`usage`]).
 //!
 //! A provider has no HTTP, encoding or authorization. It waits for Prometheus itself, and
-//! moves long work off the thread that asks. Values are passed to a sink one by one, so
-//! that an encoder can write them without an intermediate copy.
+//! runs long work on another thread. It passes values to a sink one by one, so that an
+//! encoder can write them without an intermediate copy.
 
 pub mod composite;
 pub(crate) mod compute;
@@ -54,7 +54,7 @@ pub struct ObjectSelection {
     pub resource: String,
     /// The namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// Selects among them.
+    /// The selected objects of the resource.
     pub which: Which,
 }
 
@@ -68,7 +68,7 @@ impl ObjectSelection {
         }
     }
 
-    /// The name of the one object.
+    /// The name, if one object is selected.
     pub(crate) fn name(&self) -> Option<&str> {
         match &self.which {
             Which::Named(name) => Some(name),
@@ -77,7 +77,7 @@ impl ObjectSelection {
     }
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Clone, Debug)]
 pub enum Which {
     /// Exactly this object.
@@ -86,29 +86,28 @@ pub enum Which {
     Matching(Selector),
 }
 
-/// What values are of.
+/// The objects of values.
 #[derive(Clone, Debug)]
 pub enum ValuesOf {
-    /// A custom metric's: these objects.
+    /// For a custom metric: these objects.
     Objects(ObjectSelection),
-    /// An external metric's: this namespace, which is the one that was authorized.
+    /// For an external metric: this namespace, which was authorized.
     Namespace(String),
 }
 
 /// A query for the values of a metric.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// What the values are of.
+    /// The objects of the values.
     pub of: ValuesOf,
-    /// The metric. A custom metric has its exact case; an external one any case,
-    /// because the HPA lower-cases it.
+    /// The metric. A custom metric matches exactly. An external one ignores case, because
+    /// the HPA controller sends it in lower case.
     pub metric: String,
-    /// Selects series (and contains the keys of docs/numbers.md, "Formulas").
+    /// Selects series. May contain the reserved keys of docs/numbers.md, "Formulas".
     pub selector: Selector,
-    /// The time of the request. Values that have become stale since they were
-    /// computed are left out.
+    /// The time of the request. Values that are stale at this time are left out.
     pub now: Timestamp,
-    /// The user of the request: the user gets a share of the queries to Prometheus.
+    /// The user of the request, who has a share of the queries to Prometheus.
     pub user: String,
 }
 
@@ -117,7 +116,7 @@ pub struct Query {
 pub struct StoreQuery {
     /// The query.
     pub promql: Arc<str>,
-    /// The rule whose query it is, for the log: `rules[3]`.
+    /// The rule of the query, for the log: `rules[3]`.
     pub rule: Arc<str>,
     /// Its purpose.
     pub purpose: Purpose,
@@ -166,75 +165,75 @@ impl Item<'_> {
     }
 }
 
-/// Takes values one by one.
+/// Receives values one by one.
 pub type Sink<'a> = dyn FnMut(Item<'_>) + Send + 'a;
 
-/// Why a query has no answer. Independent of HTTP; `api::failure` maps it. Texts are for
-/// the client, and stay the same as long as the reason does.
+/// Why a query has no answer. Independent of HTTP; `api::failure` maps it. The texts are
+/// for the client, and do not change as long as the reason does not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// No such metric for that kind of object (or no such external metric).
+    /// The kind of object does not have this metric, or no such external metric exists.
     #[error("no such metric")]
     NoSuchMetric,
-    /// The kind is served in the other scope: a cluster-scoped kind was requested in
-    /// a namespace, or the reverse.
+    /// The kind has the other scope: a cluster-scoped kind was requested in a namespace, or
+    /// the reverse.
     #[error("wrong scope")]
     WrongScope,
-    /// The named object has no value now: the reason and remedy, in one line.
+    /// The object has no value now: reason and remedy, in one line.
     #[error("{0}")]
     NoValue(String),
     /// The metric selector is not supported: the key and its possible values.
     #[error("{0}")]
     BadSelector(String),
-    /// The answer takes more work than is allowed here, or than other requests leave.
+    /// The query needs more work than is allowed, or other work leaves no room.
     #[error("the answer exceeds the permitted amount of work")]
     TooMuchWork,
-    /// No values were computed yet: what they wait for.
+    /// No values have been computed yet: what they wait for.
     #[error("no data yet: {0}")]
     NotReady(&'static str),
-    /// The objects may not be listed. The log names the missing permission once.
+    /// The objects cannot be listed. The log contains the missing permission once.
     #[error("{0}")]
     Unlisted(&'static str),
-    /// Too many queries are under way for the answer to be fetched.
+    /// Too many queries are in flight to fetch the answer.
     #[error("too many queries are in flight")]
     Saturated,
-    /// Prometheus does not give the answer; the log has its error message.
+    /// Prometheus did not answer. The log contains the reason.
     #[error("unable to fetch metrics")]
     Unavailable,
 }
 
-/// Answers questions. Dropping a future gives up the question.
+/// Answers queries. Dropping a future cancels the query.
 pub trait Provider: Send + Sync + std::fmt::Debug {
-    /// All custom metrics, sorted by resource and metric, each pair once. Does
-    /// not depend on the state of any backend.
+    /// All custom metrics, sorted by resource and metric, without duplicates. They do not
+    /// depend on the state of any backend.
     fn custom_metrics(&self) -> Arc<[CustomMetric]>;
 
     /// The names of all external metrics, sorted.
     fn external_metrics(&self) -> Arc<[Arc<str>]>;
 
-    /// Passes every value to `sink`: of a custom metric in the order of the objects'
-    /// names. Objects without a value are left out. With [`Which::Named`] at most one item
-    /// is passed.
+    /// Passes every value to `sink`. Values of a custom metric are in the order of the
+    /// objects' names. Objects without a value are left out. With [`Which::Named`] at most
+    /// one item is passed.
     fn values<'a>(
         &'a self,
         query: &'a Query,
         sink: &'a mut Sink<'a>,
     ) -> BoxFuture<'a, Result<(), ProviderError>>;
 
-    /// Explains the value of an external metric, or of one object by name. The user has
-    /// the right to read the value; the rest of the explanation needs no further right.
-    /// A missing value is no error, but explained.
+    /// Explains the value of an external metric, or of one object by name. The user must
+    /// have the right to read the value; the explanation needs no further right. A missing
+    /// value is explained, and is no error.
     fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
-    /// The findings about the data and the server itself. They name no pod, and no
-    /// namespace but the server's own.
+    /// The findings about the data and the server itself. They contain no name of a pod,
+    /// and no namespace except the server's own.
     fn findings(&self) -> Arc<Report> {
         Arc::default()
     }
 
-    /// The devices of the GPU metrics, by the objects that have or request some.
+    /// The devices of the GPU metrics, by the objects that hold or request them.
     fn devices<'a>(
         &'a self,
         _: &'a DevicesQuery,
@@ -242,18 +241,18 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
-    /// Whether it knows what pods and nodes use.
+    /// Whether it provides the usage of pods and nodes.
     fn knows_usage(&self) -> bool {
         false
     }
 
-    /// What objects use. Objects without data are left out.
+    /// The usage of objects. Objects without data are left out.
     fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
-    /// Whether values of a metric are fetched for each query: of a custom metric of
-    /// this resource, or of an external metric.
+    /// Whether values are fetched for each query: of the custom metric of this resource, or
+    /// of an external metric (`None`).
     fn is_fetched(&self, _resource: Option<&str>, _metric: &str) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Metric selectors: the reserved keys, and labels that narrow the devices.
+//! Metric selectors: the reserved keys, and labels that select devices.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -15,16 +15,16 @@ use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
 use gpu_metrics::snapshot::takes_formula;
 
-/// Keys that are settings and not labels (docs/numbers.md, "Formulas").
+/// Keys that are settings instead of labels (docs/numbers.md, "Formulas").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
 
 /// A parsed metric selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Narrowed {
-    /// A window other than the default.
+    /// The requested window; `None`: the default.
     pub window: Option<Duration>,
-    /// A formula other than the default.
+    /// The requested formula; `None`: the default.
     pub formula: Option<Formula>,
     /// Requirements on the rows' labels.
     labels: Vec<Requirement>,
@@ -33,7 +33,7 @@ pub struct Narrowed {
 impl Narrowed {
     /// Parses the selector of a query for a measure.
     ///
-    /// When a reserved key has an invalid value; the text has the valid ones.
+    /// Fails if a reserved key has an invalid value; the error lists the valid ones.
     pub(crate) fn read(
         selector: &Selector,
         measure: &Measure,
@@ -63,23 +63,24 @@ impl Narrowed {
         Ok(narrowed)
     }
 
-    /// Whether all settings are the defaults.
+    /// Whether the selector is empty, so that all settings are the defaults.
     pub(crate) fn is_default(&self) -> bool {
         self.window.is_none() && self.formula.is_none() && self.labels.is_empty()
     }
 
-    /// Whether labels select among the rows.
+    /// Whether labels restrict the rows.
     pub(crate) fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
 
-    /// The number of looks that checking one row takes: one for each requirement. Lists of
-    /// values are sorted, so their length hardly matters.
+    /// The number of looks to check one row: one for each requirement. Lists of values are
+    /// sorted, so their length hardly matters.
     pub(super) fn cost(&self) -> u64 {
         self.labels.len() as u64
     }
 
-    /// The models of the rows if none is the requested one, in the form of selectors.
+    /// The models of the rows, in the form of selectors. Empty: a row has the requested
+    /// model, or the selector has no model.
     pub(super) fn other_models<'r>(
         &self,
         rows: impl Iterator<Item = &'r RowFacts>,
@@ -109,8 +110,8 @@ impl Narrowed {
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
     }
 
-    /// The labels as PromQL matchers, by the labels that these rows have; `None` if
-    /// matchers cannot express them.
+    /// The labels as PromQL matchers, with the label names of these rows. `None`: matchers
+    /// cannot express them.
     pub(super) fn matchers<'r>(
         &self,
         rows: &(impl Iterator<Item = &'r RowFacts> + Clone),
@@ -124,8 +125,7 @@ impl Narrowed {
         Some(matchers?.into_iter().flatten().collect())
     }
 
-    /// The labels that the selector restricts to one value, which are those of the
-    /// answer.
+    /// The labels that the selector restricts to one value. The answer has these labels.
     pub(crate) fn pinned(&self) -> Labels {
         let labels = self.labels.iter();
         Labels::from_pairs(labels.filter_map(|it| Some((it.key.as_str(), single(it)?))))
@@ -145,7 +145,7 @@ fn model_of(facts: &RowFacts) -> Option<&str> {
     names.find_map(|name| facts.row.told.labels.get_ignore_case(name))
 }
 
-/// Sets the value of a reserved key. Two different values are an error.
+/// Sets a reserved key. A second, different value is an error.
 fn set_once<T: PartialEq>(
     setting: &mut Option<T>,
     value: T,
@@ -160,7 +160,7 @@ fn set_once<T: PartialEq>(
     Ok(())
 }
 
-/// The only value that a requirement allows.
+/// The only value that a requirement allows; `None`: it allows several.
 fn single(requirement: &Requirement) -> Option<&str> {
     match &requirement.operator {
         Operator::Equals(value) => Some(value),
@@ -221,7 +221,7 @@ mod tests {
     use gpu_metrics::policy::{DeviceValue, Over, Reducer};
 
     #[test]
-    fn a_reserved_key_that_contradicts_itself_is_refused() {
+    fn a_reserved_key_with_two_values_is_rejected() {
         let read = |text: &str| {
             let selector = Selector::parse(text).unwrap();
             let measure = Measure::Devices {

@@ -1,5 +1,5 @@
-//! Answers by prometheus-adapter's rules. The list of metrics is in memory; values
-//! are Prometheus' answers to the rules' queries.
+//! Answers for prometheus-adapter's rules. The list of metrics is in memory. Values are
+//! Prometheus' answers to the rules' queries.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -31,17 +31,17 @@ use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::{Inventory, ObjectKind};
 use gpu_metrics::metric::Value;
 
-/// The client does not get kube-apiserver's error message.
+/// The message for clients, without kube-apiserver's error.
 const NO_OBJECTS: &str = "unable to list matching resources";
 
-/// How many queries of one request run concurrently.
+/// The most concurrent queries of one request.
 const SIDE_BY_SIDE: usize = 8;
 
-/// The cluster's objects, by name.
+/// The names of the cluster's objects.
 pub trait ObjectNames: Send + Sync + std::fmt::Debug {
-    /// The names of a kind's objects whose labels match, in order; with a namespace,
-    /// only those in it. The first request for a kind waits a little for its objects.
-    /// `None`: they cannot be listed; the log says why.
+    /// The names of a kind's objects whose labels match, in order; with a namespace, only
+    /// those in it. The first request for a kind waits for its objects for some time.
+    /// `None`: they cannot be listed; the log has the reason.
     fn matching<'a>(
         &'a self,
         kind: &'a Kind,
@@ -49,7 +49,7 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
         selector: &'a Selector,
     ) -> BoxFuture<'a, Option<Vec<Arc<str>>>>;
 
-    /// The objects that are always known: pods and nodes with their labels.
+    /// The inventory, which always has the pods and nodes with their labels.
     fn inventory(&self) -> Arc<Inventory>;
 }
 
@@ -57,8 +57,8 @@ pub trait ObjectNames: Send + Sync + std::fmt::Debug {
 pub trait StoreAnswers: Send + Sync + std::fmt::Debug {
     /// The answer to a query, for a request of this user.
     ///
-    /// [`ProviderError::Saturated`], or [`ProviderError::Unavailable`]; the log has the reason and
-    /// the query's rule.
+    /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`]. The
+    /// log has the reason and the query's rule.
     fn fetch<'a>(
         &'a self,
         ask: &'a StoreQuery,
@@ -73,14 +73,14 @@ pub struct InForce {
     pub rules: Vec<Rule>,
     /// The usable `externalRules`.
     pub external_rules: Vec<Rule>,
-    /// The metrics that the rules found.
+    /// The metrics that the rules give.
     pub registry: Registry,
     /// The kinds of the cluster.
     pub kinds: Kinds,
 }
 
 impl InForce {
-    /// The custom metric of a resource as a request names it.
+    /// The custom metric of a resource in the spelling of a request.
     fn custom(&self, resource: &str, metric: &str) -> Option<&Custom> {
         let kind = self.kinds.of_request(resource)?;
         let key = (kind.resource(), Arc::from(metric));
@@ -105,10 +105,10 @@ impl InForce {
         }
     }
 
-    /// The external metric, with its name as configured.
+    /// The external metric, with its configured name.
     fn external(&self, metric: &str) -> Option<(&Arc<str>, &External)> {
         let external = &self.registry.external;
-        // The HPA controller asks in lower case.
+        // The HPA controller requests it in lower case.
         external.get_key_value(metric).or_else(|| {
             let mut all = external.iter();
             all.find(|(name, _)| name.eq_ignore_ascii_case(metric))
@@ -143,14 +143,14 @@ impl From<InForce> for ListedMetrics {
     }
 }
 
-/// The provider of rules' metrics.
+/// The provider of the rules' metrics.
 #[derive(Debug)]
 pub struct RuleProvider {
     current: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn StoreAnswers>,
     resource_rules: ArcSwapOption<ResourceRules>,
-    /// Of the work for the use of many pods.
+    /// The limit of work for the usage of many pods.
     usage: Arc<ComputeLimit>,
 }
 
@@ -158,10 +158,10 @@ pub struct RuleProvider {
 type Answered = (StoreQuery, Arc<Answer>);
 
 impl RuleProvider {
-    /// A provider without metrics until [`RuleProvider::publish`] is called.
+    /// A provider without metrics before [`RuleProvider::publish`].
     pub(crate) fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
         let current = ArcSwap::from_pointee(InForce::default().into());
-        // A Retry-After would block an autoscaler's worker.
+        // The error has no Retry-After, which would block a worker of the HPA controller.
         let usage = ComputeLimit::beside_values(ProviderError::Saturated);
         Self {
             current,
@@ -172,8 +172,7 @@ impl RuleProvider {
         }
     }
 
-    /// Answers for the use of pods and nodes by these rules from now on; `None`: not
-    /// at all.
+    /// Sets the rules for the usage of pods and nodes; `None`: it is not served.
     pub(crate) fn tell_usage(&self, rules: Option<ResourceRules>) {
         self.resource_rules.store(rules.map(Arc::new));
     }
@@ -182,7 +181,7 @@ impl RuleProvider {
     pub(crate) fn publish(&self, in_force: InForce) {
         let mut next: ListedMetrics = in_force.into();
         let before = self.current.load();
-        // The lists for discovery are replaced only when they change.
+        // A list for discovery is replaced only if it has changed.
         if before.custom == next.custom {
             next.custom = Arc::clone(&before.custom);
         }
@@ -200,7 +199,7 @@ impl RuleProvider {
         Arc::clone(&self.current.load().external)
     }
 
-    /// Whether a rule has the custom metric of this resource, or the external metric.
+    /// Whether a rule gives the custom metric of this resource; `None`: the external metric.
     pub(super) fn has(&self, resource: Option<&str>, metric: &str) -> bool {
         let in_force = &self.current.load().of;
         match resource {
@@ -212,7 +211,7 @@ impl RuleProvider {
         }
     }
 
-    /// Whether it answers for the use of pods and nodes.
+    /// Whether the usage of pods and nodes is served.
     pub(crate) fn knows_usage(&self) -> bool {
         self.resource_rules.load().is_some()
     }
@@ -268,7 +267,8 @@ impl RuleProvider {
             .query(rules, namespace, &of, &query.selector)
             .map_err(unanswerable)?;
         let (ask, answer) = self.fetch(promql, rules.get(custom.rule), query).await?;
-        // An object that is new is in the next answer, one that has gone in none.
+        // The objects are listed after the query. An object created or deleted meanwhile is
+        // left out.
         let names = self.names(&custom.kind, objects).await?;
         pass_objects(custom, namespace, &names, &answer, sink)?;
         Ok((ask, answer))
@@ -288,7 +288,7 @@ impl RuleProvider {
             external
                 .query(rules, namespace, &query.selector)
                 .map_err(|error| match error {
-                    // As upstream, for each request.
+                    // As upstream, an external metric of a faulty rule is unavailable.
                     Unanswerable::Rule(_) => ProviderError::Unavailable,
                     error => unanswerable(error),
                 })?;
@@ -337,8 +337,8 @@ impl RuleProvider {
     }
 }
 
-/// An error in the client's selector, or in the rule, which was logged when the rule
-/// was read.
+/// Maps an error in the client's selector or names, or in the rule. The latter was logged
+/// when the rule was parsed.
 fn unanswerable(error: Unanswerable) -> ProviderError {
     match error {
         Unanswerable::Selector(reason) => ProviderError::BadSelector(reason),
@@ -349,8 +349,8 @@ fn unanswerable(error: Unanswerable) -> ProviderError {
     }
 }
 
-/// Prometheus evaluates at the time of the question: its answers do not go
-/// stale here, and the window of a query is not known.
+/// Prometheus evaluates at the time of the request, so its values cannot become stale here.
+/// The window of a query is unknown.
 const fn value(value: f64, at: Timestamp) -> Value {
     Value {
         value,
@@ -360,7 +360,7 @@ const fn value(value: f64, at: Timestamp) -> Value {
     }
 }
 
-/// Passes the values of the objects of these names to `sink`.
+/// Passes the values of the objects with these names to `sink`.
 fn pass_objects(
     custom: &Custom,
     namespace: Option<&str>,
@@ -371,7 +371,7 @@ fn pass_objects(
     let Answer::Vector(samples) = answer else {
         return Err(ProviderError::Unavailable);
     };
-    // As upstream, the last of several samples of one object counts.
+    // As upstream, the last of several samples of an object counts.
     let by_name: HashMap<&str, &VectorSample> = samples
         .iter()
         .filter_map(|sample| Some((sample.labels.get(custom.label())?, sample)))

@@ -1,4 +1,4 @@
-//! Queries with selectors on a fleet too large for [`AT_HAND`].
+//! Queries with selectors for a fleet too large for [`AT_HAND`].
 
 pub(crate) mod explained;
 
@@ -27,7 +27,7 @@ use prometheus_source::KeyHasher;
 use prometheus_source::decode::decode;
 use simulator::{Fleet, Scenario};
 
-/// No bound on the work.
+/// No limit of the work.
 const ANY: u64 = u64::MAX;
 
 struct Site {
@@ -37,7 +37,7 @@ struct Site {
 }
 
 impl Site {
-    /// 512 GPUs, read from the simulator as from Prometheus.
+    /// 512 GPUs; the simulator replaces Prometheus.
     fn new() -> Self {
         let scenario = Scenario::clean(64, 8, 7);
         let now = scenario.epoch + Duration::from_secs(907);
@@ -114,7 +114,7 @@ impl Site {
         self.provider.explain(&query, ANY).unwrap()
     }
 
-    /// Values of the pods of the largest namespace, or of one of them.
+    /// Values of all pods of the largest namespace, or of one.
     fn pods(&self, which: Which, by: &str, looks: u64) -> Result<Vec<Value>, ProviderError> {
         self.values(pods_of(&self.namespace(), which), by, looks)
     }
@@ -146,14 +146,14 @@ fn everything() -> Which {
     Which::Matching(Selector::everything())
 }
 
-/// The maximum number of requirements, all of which hold.
+/// The most requirements, all of which are satisfied.
 fn long() -> String {
     let keys: Vec<String> = (0..63).map(|key| format!("absent_{key}!=x")).collect();
     keys.join(",")
 }
 
 #[test]
-fn the_query_that_is_shown_has_the_metric_selector_where_promql_can_say_it() {
+fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
     let site = Site::new();
     let query = |selector: &str| site.explained(selector).promql.unwrap().query;
     assert!(!query("").contains("gpu="));
@@ -161,7 +161,7 @@ fn the_query_that_is_shown_has_the_metric_selector_where_promql_can_say_it() {
     assert!(narrowed.contains(r#"gpu=~"3|5""#), "{narrowed}");
     assert!(narrowed.contains(r#"device!="""#), "{narrowed}");
     assert!(!narrowed.contains("UUID!"), "{narrowed}");
-    // Once for the value, once for its time.
+    // Once for the value, and once for its time.
     assert_eq!(
         narrowed.matches("gpu=~").count(),
         2 * query("").matches("timestamp").count()
@@ -177,7 +177,7 @@ fn the_query_that_is_shown_has_the_metric_selector_where_promql_can_say_it() {
 }
 
 #[test]
-fn a_question_is_computed_once_a_snapshot() {
+fn a_query_is_computed_once_per_snapshot() {
     let site = Site::new();
     let (at_hand, full) = (AT_HAND, ANY);
     assert_eq!(
@@ -186,7 +186,7 @@ fn a_question_is_computed_once_a_snapshot() {
     );
     let made = site.cluster(&long(), full).unwrap();
     assert_eq!(site.cluster(&long(), at_hand), Ok(made));
-    // The order of requirements makes no difference; a window does.
+    // The order of requirements does not matter; a window does.
     let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
     turned.reverse();
     assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));
@@ -203,7 +203,7 @@ fn a_question_is_computed_once_a_snapshot() {
 }
 
 #[test]
-fn a_selector_that_admits_every_row_changes_no_value() {
+fn a_selector_that_matches_every_row_changes_no_value() {
     let site = Site::new();
     let all = site.cluster("", AT_HAND).unwrap();
     assert_eq!(site.cluster(&long(), ANY), Ok(all));
@@ -215,7 +215,7 @@ fn a_selector_that_admits_every_row_changes_no_value() {
 }
 
 #[test]
-fn one_pod_and_what_was_foreseen_are_always_at_hand() {
+fn one_pod_and_precomputed_values_need_no_other_thread() {
     let site = Site::new();
     let (_, pods) = site.snapshot.layout().table("pods").unwrap();
     let name = || Which::Named(pods.objects[0].name.to_string());
@@ -225,7 +225,7 @@ fn one_pod_and_what_was_foreseen_are_always_at_hand() {
 }
 
 #[test]
-fn choosing_objects_by_a_long_selector_is_work_too() {
+fn a_long_selector_for_objects_counts_as_work() {
     let site = Site::new();
     let selector = Selector::parse(&long()).unwrap();
     let objects = || Which::Matching(selector.clone());
@@ -275,7 +275,7 @@ fn reason(answer: Result<Vec<Value>, ProviderError>) -> String {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_answered_with_those_that_are() {
+fn the_error_for_an_absent_model_lists_the_present_ones() {
     let site = Site::new();
     let asked = |by: &str| site.pods(everything(), by, ANY);
     let said = reason(asked("model=A10"));
@@ -288,7 +288,7 @@ fn a_model_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
+fn the_error_for_pods_without_gpus_has_the_configured_resource_names() {
     let resources = GpuResources::new(vec!["example.com/t4".to_owned()]);
     let mut site = Site::new();
     let said = |site: &Site, by| reason(site.values(pods_of("web", everything()), by, ANY));
@@ -305,7 +305,7 @@ fn pods_that_request_no_gpu_are_told_so_by_the_configured_names() {
 }
 
 #[tokio::test]
-async fn what_is_computed_beside_the_asking_thread_is_answered_alike() {
+async fn answers_computed_on_another_thread_are_equal() {
     let site = Site::new();
     assert_eq!(
         site.cluster(&long(), AT_HAND),

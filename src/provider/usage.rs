@@ -1,6 +1,5 @@
-//! CPU and memory use of pods and nodes, for `kubectl top`, from Prometheus' answers
-//! to `resourceRules`. Upstream: prometheus-adapter
-//! `pkg/resourceprovider/provider.go`.
+//! CPU and memory usage of pods and nodes, for `kubectl top`, from Prometheus' answers to the
+//! queries of `resourceRules`. Upstream: prometheus-adapter `pkg/resourceprovider/provider.go`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,13 +18,13 @@ use gpu_metrics::inventory::{Inventory, PodPhase};
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// The most pods to select from on a thread that serves other requests too.
+/// The most pods among which to select on the thread of the request.
 const MOST_AT_HAND: usize = 2_000;
 
 /// The measured objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measured {
-    /// Pods, container by container.
+    /// Pods, with a value per container.
     Pods,
     /// Nodes.
     Nodes,
@@ -41,22 +40,22 @@ impl Measured {
     }
 }
 
-/// The objects of a query for use.
+/// A query for the usage of objects.
 #[derive(Clone, Debug)]
 pub struct UsageQuery {
     /// Pods or nodes.
     pub measured: Measured,
-    /// The namespace of pods; `None`: all of them.
+    /// The namespace of pods; `None`: all namespaces.
     pub namespace: Option<String>,
-    /// Selects among them by name or label.
+    /// Selects objects by name or label.
     pub which: Which,
-    /// Selects among them by field.
+    /// Selects objects by field.
     pub fields: FieldSelector,
-    /// The user of the request: the user gets a share of the queries to Prometheus.
+    /// The user of the request, who has a share of the queries to Prometheus.
     pub user: String,
 }
 
-/// The use of one container or node.
+/// The usage of one container or node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// CPU, in thousandths of a core.
@@ -65,7 +64,7 @@ pub struct Amounts {
     pub memory: i64,
 }
 
-/// The use of one object.
+/// The usage of one object.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
     /// Its namespace, if it has one.
@@ -78,8 +77,7 @@ pub struct Usage<'a> {
     pub at: Timestamp,
     /// The window of the queries, as configured.
     pub window: Duration,
-    /// A pod's containers in the order of their names; for a node, one entry without
-    /// a name.
+    /// A pod's containers in the order of their names. For a node, one entry with an empty name.
     pub parts: &'a [(&'a str, Amounts)],
 }
 
@@ -90,30 +88,30 @@ struct Object<'a> {
     labels: &'a Labels,
 }
 
-/// The answer to a query for use.
+/// The answer to a query for usage.
 #[derive(Debug)]
 pub struct UsageAnswer {
     pub(super) queries: Arc<ResourceRules>,
-    /// The objects when Prometheus was asked: some always come or go meanwhile.
+    /// The objects at the time of the query to Prometheus, because pods may change meanwhile.
     pub(super) inventory: Arc<Inventory>,
     pub(super) query: UsageQuery,
     /// Prometheus' answers to the queries, in their order.
     pub(super) answers: Vec<Arc<Answer>>,
-    /// Of the work for many objects.
+    /// The limit of the work for many objects.
     pub(super) limit: Arc<ComputeLimit>,
 }
 
-/// The client does not get kube-apiserver's error message.
+/// The message for clients, without kube-apiserver's error.
 const NO_NODES: &str = "unable to list nodes";
 
 /// Samples by object, with their values in thousandths.
 type ByObject<'a> = HashMap<&'a str, Vec<(&'a VectorSample, i64)>>;
 
 impl UsageAnswer {
-    /// The result of `work` on the answer: in a large cluster on another thread.
+    /// The result of `work` on the answer. In a large cluster it runs on another thread.
     ///
     /// # Errors
-    /// Those of `work`, and [`ProviderError::Saturated`] while other such work is done.
+    /// Those of `work`, or [`ProviderError::Saturated`] if other such work leaves no room.
     pub(crate) async fn worked<T, W>(self, work: W) -> Result<(Self, T), ProviderError>
     where
         T: Send + 'static,
@@ -128,11 +126,11 @@ impl UsageAnswer {
         }
     }
 
-    /// The queries to Prometheus: two for each namespace.
+    /// The queries to Prometheus: CPU and memory for each namespace.
     pub(super) fn asks(&self) -> Result<Vec<StoreQuery>, ProviderError> {
         let query = &self.query;
         if query.measured == Measured::Nodes && self.inventory.nodes.is_empty() {
-            // Every cluster has nodes, so these may not be listed.
+            // Every cluster has nodes, so an empty list means that the server may not list them.
             return Err(ProviderError::Unlisted(NO_NODES));
         }
         let chosen = chosen(&self.inventory, query);
@@ -146,7 +144,7 @@ impl UsageAnswer {
         Ok(asks.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// Passes the use of each object to `sink`, in the order of their namespaces and
+    /// Passes the usage of each object to `sink`, in the order of their namespaces and
     /// names. With [`Which::Named`] exactly one is passed.
     pub(crate) fn pass(&self, sink: &mut dyn FnMut(Usage<'_>)) -> Result<(), ProviderError> {
         let chosen = chosen(&self.inventory, &self.query);
@@ -188,7 +186,7 @@ impl UsageAnswer {
                 Measured::Pods => query.of_pods(namespace.unwrap_or_default(), &names),
                 Measured::Nodes => query.of_nodes(&names),
             };
-            // The log has the error of the rule, from when it was read.
+            // The rule's error was logged when the rule was parsed.
             let promql = promql.map_err(|_| ProviderError::Unavailable)?;
             Ok(StoreQuery {
                 promql: promql.into(),
@@ -207,8 +205,8 @@ impl UsageAnswer {
         label.as_deref().unwrap_or_default()
     }
 
-    /// The use of containers, 0 for a missing value. As upstream, the first samples
-    /// of a node count, and the last of a container.
+    /// The usage of containers; a missing value is 0. As upstream, the first sample of a
+    /// node counts, and the last of a container.
     fn parts<'a>(
         &self,
         cpu: &[(&'a VectorSample, i64)],
@@ -242,12 +240,12 @@ impl UsageAnswer {
     }
 }
 
-/// Objects of one namespace are adjacent.
+/// Groups the objects by namespace. Objects of a namespace are adjacent.
 fn by_namespace<'c>(chosen: &'c [Object<'c>]) -> impl Iterator<Item = &'c [Object<'c>]> {
     chosen.chunk_by(|one, other| one.namespace == other.namespace)
 }
 
-/// Running pods, or nodes, in the order of the inventory.
+/// The selected running pods or nodes, in the order of the inventory.
 fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     let is_chosen = |object: &Object<'_>| {
         let namespace = object.namespace.unwrap_or_default();
@@ -281,8 +279,8 @@ fn chosen<'a>(inventory: &'a Inventory, query: &UsageQuery) -> Vec<Object<'a>> {
     }
 }
 
-/// As upstream, NaN and negative values are 0. A value beyond the largest quantity is
-/// dropped.
+/// The samples of an answer by object. As upstream, NaN and negative values are 0. A value
+/// beyond the largest quantity is dropped.
 fn by_object<'a>(answer: &'a Answer, label: &str) -> Result<ByObject<'a>, ProviderError> {
     let Answer::Vector(samples) = answer else {
         return Err(ProviderError::Unavailable);

@@ -1,8 +1,8 @@
 //! The operators' paths, health and `/metrics`, for any port (docs/protocol.md, "Health";
 //! docs/metrics.md, "Metrics of the server itself").
 //!
-//! Access depends on the port: on the main port the three health paths are open and
-//! the rest needs authorization.
+//! Access depends on the port. On the main port the three health paths are open, and all
+//! others need authorization.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -12,15 +12,15 @@ use http_body_util::Full;
 use super::health::{Health, Probe};
 use super::metrics::{Exposition, Metrics};
 
-/// Most names of `?exclude=` that an answer repeats.
+/// The most names of `?exclude=` that a response repeats.
 const MAX_REPEATED: usize = 8;
 /// The longest name of a check.
 const MAX_NAME: usize = 63;
 
-/// The answer to `/livez`, `/readyz` or `/healthz`; `query` is the raw query string
+/// The response to `/livez`, `/readyz` or `/healthz`; `query` is the raw query string
 /// (`verbose`, and any number of `exclude=NAME`).
 ///
-/// Reasons are withheld: the path is open to all clients.
+/// Reasons are withheld, because the path is open to all clients.
 pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Response<Full<Bytes>> {
     let (mut verbose, mut exclude) = (false, Vec::new());
     for pair in query.unwrap_or_default().split('&') {
@@ -64,8 +64,8 @@ pub(crate) fn probe(health: &Health, probe: Probe, query: Option<&str>) -> Respo
     text(StatusCode::OK, "ok")
 }
 
-/// The answer of `/readyz/NAME` and its like, with the reason; `None` when no
-/// check of that probe has the name. For authorized requests.
+/// The response to `/readyz/NAME` and similar paths, with the reason, for authorized
+/// requests. `None`: the probe has no check with this name.
 pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Response<Full<Bytes>>> {
     let finding = health
         .examine(probe)
@@ -80,7 +80,7 @@ pub(crate) fn check(health: &Health, probe: Probe, name: &str) -> Option<Respons
     })
 }
 
-/// The answer to `/metrics`, in the format that `headers` ask for.
+/// The response to `/metrics`, in the format that `headers` request.
 pub(crate) fn metrics(metrics: &Metrics, headers: &HeaderMap) -> Response<Full<Bytes>> {
     let accept = headers.get_all(ACCEPT);
     let accept: Vec<&str> = accept.iter().filter_map(|v| v.to_str().ok()).collect();

@@ -1,9 +1,8 @@
 //! Named checks behind `/livez`, `/readyz` and `/healthz` (docs/protocol.md,
 //! "Health").
 //!
-//! A component registers a check and keeps its handle. The reason of a failure is in
-//! the log and under `/readyz/NAME`, which needs authorization; the open paths give
-//! names only.
+//! A component registers a check and holds its handle. The reason of a failure is in the
+//! log and at `/readyz/NAME`, which needs authorization. The open paths show only names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,20 +16,20 @@ use apimachinery::condition::{Condition, State};
 /// The probes that a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Liveness, and so readiness: the kubelet restarts a process that fails it.
+    /// Liveness, and thus readiness: the kubelet restarts a process whose check fails.
     Life,
-    /// Readiness only: no requests are sent here while it fails.
+    /// Readiness only: no requests are sent to the server while it fails.
     Readiness,
-    /// None: it is only shown.
+    /// No probe depends on it: it is only shown.
     Detail,
 }
 
 /// The three probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probe {
-    /// `/livez`: whether a restart would help.
+    /// `/livez`: fails if a restart would help.
     Live,
-    /// `/readyz`: whether requests may be sent here.
+    /// `/readyz`: fails if no requests should be sent to the server.
     Ready,
     /// `/healthz`: the old name of `/livez`.
     Health,
@@ -77,7 +76,7 @@ impl fmt::Debug for Entry {
 }
 
 impl Health {
-    /// A registry with one check, `ping`, which passes by being answered.
+    /// A registry with one check, `ping`, which always passes.
     pub(crate) fn new() -> Self {
         let health = Self {
             checks: Arc::default(),
@@ -86,8 +85,8 @@ impl Health {
         health
     }
 
-    /// Registers a check whose handle sets its state. It fails until then for the reason
-    /// `waiting`, if there is one. A second registration of a name replaces the first.
+    /// Registers a check whose handle sets its state. Until then it fails for the reason
+    /// `waiting`; `None`: it passes. A second registration of a name replaces the first.
     ///
     /// `name` is part of a path: lower-case letters, digits and dashes.
     #[must_use]
@@ -105,9 +104,9 @@ impl Health {
         check
     }
 
-    /// Registers a check that `judge` evaluates at each probe: why it fails, with the
-    /// remedy. `judge` must be quick and must not block. A second registration of a name
-    /// replaces the first.
+    /// Registers a check that `judge` evaluates at each probe. `judge` returns why the
+    /// check fails, with the remedy; `None`: it passes. It must be quick and must not
+    /// block. A second registration of a name replaces the first.
     pub(crate) fn ask(
         &self,
         name: &'static str,
@@ -124,8 +123,8 @@ impl Health {
         });
     }
 
-    /// Registers a heartbeat of a task: liveness fails when the task misses its promised
-    /// time.
+    /// Registers a heartbeat of a task. Liveness fails when the task misses the time that
+    /// it announced.
     #[must_use]
     pub(crate) fn heartbeat(&self, name: &'static str) -> Heartbeat {
         let due = Arc::new(Mutex::new(None));
@@ -139,9 +138,9 @@ impl Health {
         heartbeat
     }
 
-    /// The states of a probe's checks, in order of registration.
+    /// The states of a probe's checks, in the order of registration.
     pub(crate) fn examine(&self, probe: Probe) -> Vec<CheckState> {
-        // Evaluated outside the lock: a check may read others.
+        // Evaluated without the lock, because a check may read others.
         let entries: Vec<Entry> = self.checks.lock().clone();
         entries
             .into_iter()
@@ -160,9 +159,9 @@ impl Health {
 pub struct CheckState {
     /// The check's name.
     pub name: &'static str,
-    /// Whether the probe fails with it.
+    /// Whether the probe fails with this check.
     pub counts: bool,
-    /// Why it fails; `None`: it is healthy.
+    /// Why it fails; `None`: it passes.
     pub trouble: Option<String>,
 }
 
@@ -174,8 +173,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Sets why it fails, with the remedy; `None`: it is healthy. Logs where it begins
-    /// and ends, so a reason that changes its words does not fill the log.
+    /// Sets why it fails, with the remedy; `None`: it passes. Logs only the begin and the
+    /// end of a failure, so that a changing text does not flood the log.
     pub(crate) fn set(&self, reason: Option<String>) {
         let check = self.name;
         let former = self.condition.lock().set(reason.clone(), ());
@@ -186,13 +185,12 @@ impl Check {
         }
     }
 
-    /// The same without a line in the log: the caller has written one, or none is
-    /// needed.
+    /// The same without a log line, if the caller has written one or none is needed.
     pub(crate) fn show(&self, reason: Option<String>) {
         self.condition.lock().set(reason, ());
     }
 
-    /// Why it fails.
+    /// Why it fails; `None`: it passes.
     pub(crate) fn reason(&self) -> Option<String> {
         self.condition.lock().state().reason().cloned()
     }
@@ -205,12 +203,12 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Promises another call within `time`.
+    /// Announces that the next call comes within `time`.
     pub(crate) fn back_within(&self, time: Duration) {
         *self.due.lock() = Instant::now().checked_add(time);
     }
 
-    /// Ends the heartbeat when the task ends as it should.
+    /// Ends the heartbeat. A task calls it when it ends as intended.
     pub(crate) fn done(&self) {
         *self.due.lock() = None;
     }
@@ -221,7 +219,7 @@ mod tests {
     use super::*;
 
     impl Health {
-        /// Whether every check that counts for a probe is healthy.
+        /// Whether every check that a probe depends on passes.
         pub(crate) fn is_ok(&self, probe: Probe) -> bool {
             let findings = self.examine(probe);
             let well = |finding: &CheckState| !finding.counts || finding.trouble.is_none();
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_life_is_one_of_readiness_too_and_a_name_is_registered_once() {
+    fn a_failure_of_liveness_also_fails_readiness_and_a_name_is_registered_once() {
         let health = Health::new();
         let first = health.register("x", Weight::Life, None);
         first.set(Some("it ended".to_owned()));
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_does_not_come_back_fails_life() {
+    async fn a_task_that_misses_its_heartbeat_fails_liveness() {
         let health = Health::new();
         let heartbeat = health.heartbeat("poll-loop");
         assert!(health.is_ok(Probe::Live), "nothing was promised");

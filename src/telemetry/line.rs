@@ -1,11 +1,11 @@
-//! Log lines: one for each event, whatever text it holds.
+//! Log lines: each event is one line, whatever its text contains.
 
 use std::io::{self, Write};
 
 use apimachinery::letters::escaped;
 
-/// Writes each event, given whole (`tracing_subscriber::fmt` does so), as one line. The
-/// formatter's colours stay.
+/// Writes each event as one line. It expects one event per write, as
+/// `tracing_subscriber::fmt` does. The formatter's colours are kept.
 #[derive(Debug)]
 pub(super) struct Escaped<W>(pub(super) W);
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_in_its_colours() {
+    fn an_event_is_one_line_and_keeps_its_colours() {
         let event = "\u{1b}[2mnow\u{1b}[0m \u{1b}[31mERROR\u{1b}[0m a\nb\u{1b}[2Jc\u{202e}d\n";
         let written =
             "\u{1b}[2mnow\u{1b}[0m \u{1b}[31mERROR\u{1b}[0m a\\u000ab\\u001b[2Jc\\u202ed\n";

@@ -1,7 +1,7 @@
 //! The server's telemetry: log, health, metrics.
 //!
-//! Other modules are handed [`health::Check`]s and counters. None of them knows the
-//! readers.
+//! Other modules receive [`health::Check`]s and counters. They do not depend on the readers
+//! of these.
 
 pub mod endpoints;
 pub mod health;
@@ -26,7 +26,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// With `ping` as the only check, and every counter at zero.
+    /// Telemetry with `ping` as the only check, and every counter at zero.
     pub fn new() -> Self {
         let health = health::Health::new();
         let metrics = metrics::Metrics::new(&health);
@@ -64,8 +64,8 @@ const OWN: [&str; 6] = [
     "prometheus_source",
 ];
 
-/// Libraries log at most `info`, unless the level is `trace`: their connections' details
-/// concern other programs.
+/// Filter directives for a level. Libraries log at most `info`, unless the level is
+/// `trace`, because details of their connections concern other programs.
 fn directives(level: tracing::Level) -> String {
     match level {
         tracing::Level::DEBUG => {
@@ -76,8 +76,7 @@ fn directives(level: tracing::Level) -> String {
     }
 }
 
-/// Starts logging to standard error: `level` and above, or as `RUST_LOG` says. A second
-/// call has no effect.
+/// Starts logging to standard error, at `level` or as in `RUST_LOG`. A second call has no effect.
 pub(crate) fn init(level: tracing::Level, lines: LineFormat) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives(level)));
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_lines_of_all_crates_that_log_are_shown() {
+    fn debug_lines_of_all_logging_crates_are_shown() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let directives = directives(tracing::Level::DEBUG);
         for folder in std::fs::read_dir(root.join("crates")).unwrap() {

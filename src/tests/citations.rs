@@ -1,14 +1,14 @@
-//! Whether the pages that are cited are in the repository, with their sections.
+//! Checks that cited pages exist in the repository, with the cited sections.
 //!
-//! A citation names a page, and sections of it by their headings:
-//! docs/protocol.md, "Front proxy". It may go over several lines.
+//! A citation is the name of a page, followed by headings of its sections:
+//! docs/protocol.md, "Front proxy". It may span several lines.
 
 use std::fs;
 use std::path::Path;
 
 use super::root;
 
-/// What may cite: files, and folders with all that is below them.
+/// Places with citations: files, and folders with everything below them.
 const PLACES: &[&str] = &[
     "src",
     "crates",
@@ -29,15 +29,15 @@ const PLACES: &[&str] = &[
     "deny.toml",
 ];
 
-/// A page by its path, and the headings that are named with it.
+/// The path of a page, and the cited headings.
 type Citation = (String, Vec<String>);
 
-/// Everything that may cite.
+/// The names and contents of all files with citations.
 fn texts() -> Vec<(String, String)> {
     super::texts(PLACES)
 }
 
-/// A text in one line, without the marks of comments.
+/// A text as one line, without comment markers.
 fn joined(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let line = line.trim();
@@ -52,7 +52,7 @@ fn is_of_path(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
 }
 
-/// The quoted headings with which a text begins: `, "One", "Two"`.
+/// The quoted headings at the start of a text: `, "One", "Two"`.
 fn sections(text: &str) -> Vec<String> {
     let mut rest = text.strip_prefix('`').unwrap_or(text);
     let mut sections = Vec::new();
@@ -82,7 +82,7 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// The headings of a page; in a block of code there are none.
+/// The headings of a page. Blocks of code contain none.
 fn headings(page: &str) -> Vec<String> {
     let mut is_code = false;
     let mut headings = Vec::new();
@@ -97,7 +97,7 @@ fn headings(page: &str) -> Vec<String> {
     headings
 }
 
-/// The anchor of a heading, as hosting sites make it.
+/// The anchor of a heading, as hosting sites compute it.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
@@ -107,7 +107,7 @@ fn anchor(heading: &str) -> String {
         .to_lowercase()
 }
 
-/// Where the links of a page lead.
+/// The targets of the links of a page.
 fn links(page: &str) -> Vec<&str> {
     let behind = page.split("](").skip(1);
     behind
@@ -116,7 +116,7 @@ fn links(page: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_cited_page_and_section_is_there() {
+fn every_cited_page_and_section_exists() {
     let mut wrong = Vec::new();
     for (name, text) in texts() {
         for (page, sections) in citations(&text) {
@@ -138,8 +138,8 @@ fn every_cited_page_and_section_is_there() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A name alone is that of a page in the root, in `docs` or beside the file; a
-/// path may be one of another repository.
+/// A name without a path is that of a page in the root, in `docs` or beside the file. A
+/// path may belong to another repository.
 #[test]
 fn every_page_named_without_a_path_is_in_the_repository() {
     let mut wrong = Vec::new();
@@ -158,7 +158,7 @@ fn every_page_named_without_a_path_is_in_the_repository() {
 }
 
 #[test]
-fn every_link_between_pages_leads_somewhere() {
+fn every_link_between_pages_has_a_target() {
     let mut wrong = Vec::new();
     for (name, text) in texts() {
         if !name.ends_with(".md") {
@@ -174,7 +174,7 @@ fn every_link_between_pages_leads_somewhere() {
                 "" => here.clone(),
                 path => here.parent().unwrap().join(path),
             };
-            // A picture has no headings.
+            // Pictures have no headings.
             let Ok(content) = fs::read(&target) else {
                 wrong.push(format!("{name} links {link}, which is not there"));
                 continue;
@@ -190,10 +190,10 @@ fn every_link_between_pages_leads_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is not in the summary is no page of the site, and a link out of `docs` is
-/// dead there.
+/// A page that is not in the summary is not part of the site, and a link out of `docs` does
+/// not work there.
 #[test]
-fn the_manual_is_whole_and_closed() {
+fn the_manual_has_all_pages_and_no_links_out() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let named = links(&summary);
     for (name, text) in texts() {
@@ -209,9 +209,9 @@ fn the_manual_is_whole_and_closed() {
     }
 }
 
-/// It is set in Cargo.toml.
+/// The version is set in Cargo.toml.
 #[test]
-fn the_version_that_is_written_is_the_programs() {
+fn every_written_version_is_that_of_the_program() {
     let mut count = 0;
     for (name, text) in texts() {
         for mark in [

@@ -1,7 +1,7 @@
-//! Tests of the borders that Cargo does not enforce: files use each other in one
-//! direction, and pure code does no I/O and reads no clock.
+//! Checks the borders that Cargo does not enforce: files use each other in one direction,
+//! and pure code does no I/O and reads no clock.
 //!
-//! Borders between crates are Cargo's.
+//! Cargo enforces the borders between crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::root;
 
-/// A module's path below its crate.
+/// A module's path in its crate.
 type Module = Vec<String>;
 
 /// Words that mean I/O, a clock or a runtime.
@@ -25,7 +25,7 @@ const IMPURE: &[&str] = &[
     "tracing::",
 ];
 
-/// What is pure: folders and files from the root of the repository.
+/// Pure code: folders and files, from the root of the repository.
 const PURE: &[&str] = &[
     "crates/adapter-rules/src",
     "crates/apimachinery/src",
@@ -59,7 +59,7 @@ fn crates() -> Vec<PathBuf> {
     found
 }
 
-/// Every Rust file below a folder (or the file itself), tests left out.
+/// Every Rust file below a folder (or the file itself), without tests.
 fn files(at: &Path) -> Vec<PathBuf> {
     let is_of_tests = |path: &Path| {
         let below = path.strip_prefix(at).unwrap();
@@ -72,7 +72,7 @@ fn files(at: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The code of a file that is shipped, without comments.
+/// The code of a file without tests and comments.
 fn shipped(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
@@ -81,7 +81,7 @@ fn shipped(path: &Path) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The module that a file is.
+/// The module of a file.
 fn module(source: &Path, file: &Path) -> Module {
     let below = file.strip_prefix(source).unwrap().with_extension("");
     let mut parts: Module = below
@@ -98,7 +98,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The segments of a path at the start of a text, and what follows them.
+/// The segments of a path at the start of a text, and the text after them.
 fn segments(text: &str) -> (Module, &str) {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
@@ -115,7 +115,7 @@ fn segments(text: &str) -> (Module, &str) {
     }
 }
 
-/// The items of a list in braces, with nested lists in them.
+/// The items of a list in braces; nested lists stay part of their item.
 fn listed(text: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut items) = (0_usize, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -136,7 +136,7 @@ fn listed(text: &str) -> Vec<&str> {
     items
 }
 
-/// The paths below the crate that the code of a module names.
+/// The paths in this crate that the code of a module uses.
 fn named(of: &Module, code: &str) -> Vec<Module> {
     let mut found = Vec::new();
     for word in ["crate::", "super::"] {
@@ -163,7 +163,7 @@ fn named(of: &Module, code: &str) -> Vec<Module> {
     found
 }
 
-/// The modules of a crate, each with those that it names.
+/// The modules of a crate, each with the modules that it uses.
 fn uses(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let files: BTreeMap<Module, PathBuf> = files(source)
         .into_iter()
@@ -184,7 +184,7 @@ fn uses(source: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         .collect()
 }
 
-/// Which modules of a folder use which of their siblings, with all below them.
+/// Which modules of a folder use which siblings, including everything below them.
 fn siblings<'a>(
     folder: &[String],
     uses: &'a BTreeMap<Module, BTreeSet<Module>>,
@@ -202,7 +202,7 @@ fn siblings<'a>(
     found
 }
 
-/// What is left when modules that use no other one are taken away again and again.
+/// The modules that remain after modules without uses are removed repeatedly: those in a circle.
 fn circle<'a>(mut left: BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<&'a str> {
     loop {
         let leaves: Vec<&str> = left
@@ -217,7 +217,7 @@ fn circle<'a>(mut left: BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<&'a str> {
     }
 }
 
-/// Without circles a file can be read after those that it uses.
+/// Without circles, a reader can read a file after those that it uses.
 #[test]
 fn files_use_each_other_in_one_direction() {
     let mut found = Vec::new();

@@ -20,7 +20,7 @@ fn files(at: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| files(&path)).collect()
 }
 
-/// Name and content of every file at these places; what is no text is left out.
+/// Name and content of every text file at these places.
 fn texts(places: &[&str]) -> Vec<(String, String)> {
     let found = places.iter().flat_map(|place| files(&root().join(place)));
     found

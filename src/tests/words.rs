@@ -1,9 +1,9 @@
-//! Whether pages, comments and messages avoid phrases that CONTRIBUTING.md, "Plain English"
-//! rules out. A program can find only fixed phrases; reviews find the rest.
+//! Checks that pages, comments and messages avoid phrases that CONTRIBUTING.md, "Plain
+//! English", excludes. A program can find only fixed phrases; reviews find the rest.
 
 use super::texts;
 
-/// Files, and folders with all that is below them.
+/// Files, and folders with everything below them.
 const PLACES: &[&str] = &[
     "src",
     "crates",
@@ -15,7 +15,7 @@ const PLACES: &[&str] = &[
     "CHANGELOG.md",
 ];
 
-/// A phrase in small letters, and what to write instead.
+/// A phrase in lower case, and what to write instead.
 const PHRASES: &[(&str, &str)] = &[
     ("nobody ", "name the client, the user or the object"),
     ("whoever", "name the client, the user or the object"),
@@ -37,7 +37,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("turned away", "rejected"),
 ];
 
-/// A file, and a part of a line there that may have a phrase.
+/// A file, and a part of a line in it that may contain a phrase.
 const EXCEPTIONS: &[(&str, &str)] = &[
     // The rules themselves, and their examples.
     ("CONTRIBUTING.md", "Do not write"),
@@ -51,7 +51,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("CHANGELOG.md", "` is `"),
 ];
 
-/// Comment and string literals of a line of Rust; `is_inside`: it begins in a literal.
+/// The comment and the string literals of a line of Rust. `is_inside`: it begins in a literal.
 fn prose(line: &str, is_inside: bool) -> String {
     let (code, comment) = match line.find("//") {
         // `http://` is no comment.
@@ -61,11 +61,11 @@ fn prose(line: &str, is_inside: bool) -> String {
     let code = code.replace("\\\"", "");
     let literals = code.split('"').skip(usize::from(!is_inside)).step_by(2);
     let literals: Vec<&str> = literals.collect();
-    // A mark between them: no phrase goes over two.
+    // The separator prevents a match across two literals.
     format!("{}|{comment}", literals.join("|"))
 }
 
-/// The lines of a file that people read, with their numbers.
+/// The lines of a file that users or developers read, with their numbers.
 fn sentences(name: &str, text: &str) -> Vec<(usize, String)> {
     let is_rust = name.ends_with(".rs");
     let mut is_inside = false;

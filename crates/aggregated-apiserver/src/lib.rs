@@ -1,9 +1,9 @@
-//! What an API server behind the aggregation layer of Kubernetes needs: TLS, serving
-//! certificates, delegated authentication and authorization, and limits.
+//! An API server behind the aggregation layer of Kubernetes: TLS, serving certificates,
+//! delegated authentication and authorization, and limits.
 //!
-//! It knows no API group and no metric. A server hands it a service and gets requests
-//! whose client is known and whose size, number and duration are bounded. Any aggregated
-//! API server in Rust can use it; this workspace's server does.
+//! The crate contains no API group and no metric. A server passes it a service, which
+//! receives authenticated requests of limited size, number and duration. Any aggregated API
+//! server in Rust can use it; this workspace's server does.
 //!
 //! ```text
 //!  client ─► serve: accept, TLS, slots ─► api: the layers ─► the server's handlers
@@ -15,17 +15,17 @@
 //!                      └─────────► kube-apiserver, behind traits
 //! ```
 //!
-//! * [`serve`] accepts connections, does handshakes, bounds what each client holds, and
-//!   drains connections when the server stops.
-//! * [`api`] negotiates encodings, answers discovery, words failures as kube-apiserver does,
-//!   and has the layers around the server's handlers.
-//! * [`certificates`] keeps the serving certificate in force: from files, or made by the
-//!   replicas together and written into the `caBundle` of their APIServices.
+//! * [`serve`] accepts connections, does handshakes, limits the resources of each client,
+//!   and drains connections when the server stops.
+//! * [`api`] negotiates encodings, serves discovery, has the messages of kube-apiserver for
+//!   failures, and contains the layers around the server's handlers.
+//! * [`certificates`] keeps the serving certificate in force. It comes from files, or the
+//!   replicas issue it together and write its authority into the `caBundle` of their APIServices.
 //! * [`security`] authenticates front proxies, client certificates and bearer tokens, and
-//!   authorizes each request. It cannot reach what the server serves.
-//! * [`x509`] is the one place where a certificate is parsed.
+//!   authorizes each request. It has no access to the data that the server serves.
+//! * [`x509`] is the only module that parses certificates.
 //!
-//! The crate does not connect to kube-apiserver. It asks through traits:
+//! The crate does not connect to kube-apiserver. It uses two traits:
 //! [`security::reviewer::Reviewer`] and [`certificates::managed::store::CertificateStore`].
 //!
 //! ```

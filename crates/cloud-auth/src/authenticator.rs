@@ -1,4 +1,4 @@
-//! Adds a secret to requests.
+//! Adds the headers that authenticate a request.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -42,7 +42,7 @@ impl AuthMethod {
     }
 }
 
-/// Names the secret of a request: [`Authenticator::refused`] takes it.
+/// Identifies the secret of a request, for [`Authenticator::refused`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64);
 
@@ -63,10 +63,10 @@ impl fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator for the store at an address, without a secret. No request is sent.
+    /// An authenticator for the store at an address. It has no secret yet, and sends no request.
     ///
     /// # Errors
-    /// When the region of a store at Amazon is not known, or the machine has no certificate
+    /// When the region of an Amazon store is unknown, or the machine has no certificate
     /// authorities for HTTPS.
     pub fn new(
         method: AuthMethod,
@@ -86,11 +86,11 @@ impl Authenticator {
         })
     }
 
-    /// Adds the headers that authenticate a request, after everything else was added to
-    /// it. They replace a header `Authorization`.
+    /// Adds the headers that authenticate a request; call it after everything else was
+    /// added to the request. A header `Authorization` is replaced.
     ///
     /// # Errors
-    /// When there is no valid secret, and none is issued.
+    /// When there is no valid secret, and none can be issued.
     pub async fn authorize(&self, request: &mut Request) -> Result<Stamp, CloudAuthError> {
         let issue = |is_first| self.issue(is_first);
         let held = self.secret.get(SystemTime::now, issue).await?;
@@ -107,8 +107,8 @@ impl Authenticator {
         Ok(Stamp(held.number))
     }
 
-    /// The store answered 401 or 403. Returns whether the request is worth sending again,
-    /// with another secret.
+    /// To be called when the store answered 401 or 403. Returns whether to send the request
+    /// again, with another secret.
     pub fn refused(&self, stamp: Stamp) -> bool {
         self.secret.refused(stamp.0, SystemTime::now())
     }

@@ -1,5 +1,5 @@
-//! Keys for Amazon's services, from where the platform offers them: environment
-//! variables, a web identity (IRSA), EKS Pod Identity, or the instance's metadata.
+//! Keys for Amazon's services. The sources are environment variables, a web identity
+//! (IRSA), EKS Pod Identity, and the instance's metadata.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,27 +15,27 @@ use crate::issuer::{Answer, Http, Secret, ask, element, form, read, time};
 use crate::renewal::Issued;
 use crate::sigv4::{self, Keys, Scope};
 
-/// The name of this program's sessions in the account's audit log.
+/// The name of this program's sessions in AWS CloudTrail.
 const SESSION: &str = "gpu-metrics-apiserver";
 
-/// Where plain HTTP may carry keys besides loopback: the agents of ECS and of EKS Pod
-/// Identity (Amazon's SDKs have the same list).
+/// Addresses other than loopback to which keys may be sent by plain HTTP: the agents of ECS
+/// and of EKS Pod Identity (Amazon's SDKs have the same list).
 const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// How requests to Amazon Managed Service for Prometheus are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AwsSettings {
-    /// The region, where the store's address does not name it.
+    /// The region, if the store's address does not contain it.
     pub region: Option<String>,
     /// The ARN of a role to assume with the keys of the platform.
     pub role_arn: Option<String>,
-    /// The external ID that the trust policy of the role asks for.
+    /// The external ID that the trust policy of the role requires.
     pub external_id: Option<String>,
 }
 
-/// The region of a store: that of its address, else the configured one, else that of the
-/// environment. Amazon would refuse every request without a region.
+/// The region of a store: the one in its address, else the configured one, else the one in
+/// the environment. Amazon would refuse every request without a region.
 pub(crate) fn region(
     store: &Url,
     settings: &AwsSettings,
@@ -48,15 +48,15 @@ pub(crate) fn region(
         .ok_or(CloudAuthError::NoRegion)
 }
 
-/// The region in `aps-workspaces.REGION.amazonaws.com`, also of a FIPS endpoint or a VPC
-/// endpoint.
+/// The region in `aps-workspaces.REGION.amazonaws.com`. FIPS endpoints and VPC endpoints
+/// are supported too.
 fn region_of(store: &Url) -> Option<String> {
     let mut labels = store.host_str()?.split('.');
     labels.find(|label| matches!(*label, "aps-workspaces" | "aps-workspaces-fips"))?;
     labels.next().map(str::to_owned)
 }
 
-/// Keys, with their end, for a store in `region`.
+/// Keys with their expiry time, for a store in `region`.
 pub(crate) async fn keys(
     settings: &AwsSettings,
     region: &str,
@@ -84,7 +84,7 @@ pub(crate) async fn keys(
     })
 }
 
-/// The first source that the environment names.
+/// The keys of the first source that the environment configures.
 async fn of_platform(sts: &Sts<'_>, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
     let (environment, http) = (sts.environment, sts.http);
     if let Some(id) = environment.get("AWS_ACCESS_KEY_ID") {
@@ -209,7 +209,8 @@ impl KeysAnswer {
     }
 }
 
-/// Keys from an agent on the node. Its token file is read each time, because it rotates.
+/// Keys from an agent on the node. The token file is read each time, because the platform
+/// rotates it.
 async fn of_container(
     uri: &str,
     environment: &Environment,
@@ -249,7 +250,7 @@ pub(crate) fn is_of_node(url: &Url) -> bool {
     }
 }
 
-/// Keys of the node's role, by version 2 of the metadata service.
+/// Keys of the node's role, from version 2 of the metadata service.
 async fn of_instance(
     environment: &Environment,
     http: &Http,

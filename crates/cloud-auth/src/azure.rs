@@ -47,8 +47,8 @@ impl AzureCloud {
 pub struct AzureSettings {
     /// The cloud.
     pub cloud: AzureCloud,
-    /// The client ID of the identity; else that of `AZURE_CLIENT_ID`, else the node's only
-    /// identity.
+    /// The client ID of the identity; else the one in `AZURE_CLIENT_ID`, else the node's
+    /// only identity.
     pub client_id: Option<String>,
 }
 

@@ -21,13 +21,13 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Those of this process.
+    /// The environment variables of this process.
     #[must_use]
     pub fn of_process() -> Self {
         Self(Arc::new(|name| std::env::var(name).ok()))
     }
 
-    /// These and no others.
+    /// Exactly these variables.
     #[must_use]
     pub fn of<const N: usize>(variables: [(&'static str, String); N]) -> Self {
         Self(Arc::new(move |name| {
@@ -45,7 +45,7 @@ impl Environment {
         self.get(name).map(PathBuf::from)
     }
 
-    /// An address: the one in a variable, or else `default`, with a path below it.
+    /// An address: that of a variable, or else `default`, with a path below it.
     pub(crate) fn url(
         &self,
         name: &'static str,

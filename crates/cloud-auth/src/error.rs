@@ -1,21 +1,21 @@
-//! Why a request cannot be authenticated. No text has a secret in it.
+//! The reasons why a request cannot be authenticated. No text contains a secret.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a request cannot be authenticated.
+/// The reason why a request cannot be authenticated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloudAuthError {
-    /// The region of an Amazon service is not known.
+    /// The region of an Amazon service is unknown.
     #[error(
         "the region is unknown: the address does not name it (aps-workspaces.REGION.amazonaws.com): set \
          prometheus.auth.sigv4.region or AWS_REGION"
     )]
     NoRegion,
-    /// An environment variable is missing or cannot be used: its name, what is wrong.
+    /// An environment variable is missing or invalid: its name, what is wrong.
     #[error("the environment variable {0} {1}")]
     Variable(&'static str, &'static str),
-    /// A file cannot be read or used: what is wrong with it.
+    /// A file cannot be read or is invalid: its path, what is wrong.
     #[error("{path}: {1}", path = .0.display())]
     File(PathBuf, String),
     /// An issuer does not answer.
@@ -28,7 +28,7 @@ pub enum CloudAuthError {
         /// The cause.
         reason: String,
     },
-    /// An issuer refuses.
+    /// An issuer refuses the request.
     #[error("{issuer} at {address} answers HTTP {status}{text}: {}", .issuer.if_refused())]
     Refused {
         /// The issuer.
@@ -37,17 +37,17 @@ pub enum CloudAuthError {
         address: String,
         /// The HTTP status.
         status: u16,
-        /// Its reason, after `: `, if it gives one.
+        /// The issuer's reason, after `: `; empty: it gives none.
         text: String,
     },
-    /// The answer of an issuer cannot be used.
+    /// The answer of an issuer is invalid.
     #[error("{issuer} at {address}: {reason}")]
     Unusable {
         /// The issuer.
         issuer: Issuer,
         /// Its address, without parameters.
         address: String,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         reason: &'static str,
     },
     /// TLS cannot be set up for requests to issuers.
@@ -55,7 +55,7 @@ pub enum CloudAuthError {
     Client(String),
 }
 
-/// Who issues a secret.
+/// The service that issues a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issuer {
     /// Amazon's Security Token Service.

@@ -21,13 +21,13 @@ use crate::error::{CloudAuthError, Issuer};
 use crate::issuer::{Http, Secret, access_token, ask, bearer, form, read, time};
 use crate::renewal::Issued;
 
-/// Reading from Cloud Monitoring, which is where Managed Service for Prometheus is.
+/// Read access to Cloud Monitoring, whose API serves Managed Service for Prometheus.
 const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";
 
 /// The scope with which a federated identity may impersonate a service account.
 const IMPERSONATION_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// How long the metadata server may not answer at first: it is not ready in the first
+/// How long to retry the metadata server for the first token: it is not ready in the first
 /// seconds of a pod.
 const STARTING: Duration = Duration::from_secs(10);
 
@@ -35,8 +35,8 @@ const STARTING: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct GoogleSettings {
-    /// The file of a service account's key, or of an external account; else that of
-    /// `GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server is asked.
+    /// The file of a service account's key, or of an external account; else the file in
+    /// `GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server is used.
     pub credentials_file: Option<PathBuf>,
 }
 
@@ -64,7 +64,7 @@ struct ExternalAccount {
     credential_source: SubjectToken,
 }
 
-/// Where the token of the other identity provider is.
+/// The location of the token of the other identity provider.
 #[derive(Deserialize)]
 struct SubjectToken {
     file: PathBuf,
@@ -95,7 +95,7 @@ pub(crate) async fn token(
     };
     let text = read(&file).await?;
     let broken = |reason: &str| CloudAuthError::File(file.clone(), reason.to_owned());
-    // The error of the parser would repeat parts of the key.
+    // The parser's error is not used, because it may contain parts of the key.
     let parsed = serde_json::from_str(&text).map_err(|_| {
         broken(
             "is neither the key of a service account nor an external account whose credential_source is a file",
@@ -116,7 +116,8 @@ pub(crate) async fn token(
     }
 }
 
-/// Asks the metadata server; for the first token, until it answers.
+/// Requests a token from the metadata server. Only the first token is retried until the
+/// server is ready.
 async fn of_metadata_server(
     environment: &Environment,
     http: &Http,
@@ -192,8 +193,8 @@ async fn subject(source: &SubjectToken) -> Result<String, CloudAuthError> {
     })
 }
 
-/// Exchanges the token of the other provider for Google's (RFC 8693), and that for a
-/// service account's if the file says so.
+/// Exchanges the token of the other provider for one of Google (RFC 8693). If the file has
+/// an impersonation URL, exchanges that one for a service account's token.
 async fn federated(
     account: &ExternalAccount,
     subject: &str,
@@ -250,7 +251,7 @@ fn post<const N: usize>(
     Ok(form(&http.internet, secure(url)?, pairs))
 }
 
-/// An address of the file that may get a secret: over HTTPS, or on this host.
+/// Parses a URL of the file to which a secret is sent: it must be HTTPS or on this host.
 fn secure(url: &str) -> Result<Url, &'static str> {
     let url = Url::parse(url).map_err(|_| "names an address that is no URL")?;
     let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));

@@ -13,13 +13,13 @@ use crate::renewal::Issued;
 use crate::sigv4::Keys;
 use limits::file;
 
-/// How long an issuer may take for one answer.
+/// Timeout of one request to an issuer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Larger than any answer with a secret, in bytes.
+/// The longest answer in bytes. No answer with a secret is longer.
 const MOST_BYTES: usize = 256 << 10;
 
-/// How much of a reason is repeated, in characters.
+/// The most characters of an issuer's reason in an error.
 const MOST_REASON: usize = 300;
 
 /// What authenticates a request to a store.
@@ -30,8 +30,8 @@ pub(crate) enum Secret {
     Keys(Keys),
 }
 
-/// The clients for issuers. Neither follows a redirect, which could lead a secret
-/// elsewhere.
+/// The clients for issuers. They follow no redirects, because a redirect could send a
+/// secret to another host.
 pub(crate) struct Http {
     /// For issuers on the node, never through a proxy.
     pub(crate) node: Client,
@@ -41,7 +41,7 @@ pub(crate) struct Http {
 
 impl Http {
     pub(crate) fn new() -> Result<Self, CloudAuthError> {
-        // reqwest uses the process's provider; installing it twice has no effect.
+        // reqwest uses the process's provider. A second installation has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let builder = || {
             Client::builder()
@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// Sends a request to an issuer. `secrets` are cut from a reason that the issuer gives.
+/// Sends a request to an issuer. `secrets` are removed from the reason in the answer.
 pub(crate) async fn ask(
     issuer: Issuer,
     request: RequestBuilder,
@@ -138,7 +138,7 @@ fn address(url: &Url) -> String {
     url.to_string()
 }
 
-/// The innermost cause: the outer ones repeat the address.
+/// The innermost cause, because the outer ones repeat the address.
 fn reason_of(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return format!("no answer within {} s", TIMEOUT.as_secs());
@@ -150,8 +150,8 @@ fn reason_of(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The reason in an error's body: `error` and `error_description` of OAuth 2.0, `error`
-/// of Google's APIs, or `Code` and `Message` of Amazon.
+/// The reason in an error's body: `error` and `error_description` of OAuth 2.0, `error` of
+/// Google's APIs, or `Code` and `Message` of Amazon.
 fn stated_reason(body: &str, secrets: &[&str]) -> String {
     let json: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let words = |at: &str| json.pointer(at).and_then(serde_json::Value::as_str);
@@ -180,13 +180,13 @@ pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: String,
-    /// Seconds; the Azure Instance Metadata Service writes it as text.
+    /// Seconds. The Azure Instance Metadata Service writes them as a string.
     #[serde(default)]
     expires_in: serde_json::Value,
 }
 
-/// Asks a token endpoint for an access token. A token without an end counts as valid for
-/// an hour: every cloud's lives that long.
+/// Requests an access token from a token endpoint. A token without an expiry time counts as
+/// valid for an hour, as the clouds' tokens are.
 pub(crate) async fn access_token(
     issuer: Issuer,
     request: RequestBuilder,
@@ -206,7 +206,7 @@ pub(crate) async fn access_token(
         .ok_or_else(|| said.unusable("its token has expired, or cannot be sent in a header"))
 }
 
-/// A bearer token; `None`: it cannot be a header's value.
+/// A bearer token as a secret. `None`: it is no valid header value.
 pub(crate) fn bearer(token: &str, end: Option<SystemTime>) -> Option<Issued<Secret>> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
     value.set_sensitive(true);
@@ -214,12 +214,12 @@ pub(crate) fn bearer(token: &str, end: Option<SystemTime>) -> Option<Issued<Secr
     Some(Issued { secret, end })
 }
 
-/// The time of a text such as `2026-11-26T01:00:00Z`.
+/// Parses a time such as `2026-11-26T01:00:00Z`.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     text.parse::<Timestamp>().ok().map(SystemTime::from)
 }
 
-/// A file with one secret, read each time: the platform rotates it.
+/// Reads a file with one secret. The content is not cached, because the platform rotates it.
 pub(crate) async fn read(path: &Path) -> Result<String, CloudAuthError> {
     let read = file::secret(path).await;
     read.map_err(|reason| CloudAuthError::File(path.to_owned(), reason))

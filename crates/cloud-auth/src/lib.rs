@@ -1,14 +1,13 @@
 //! Authenticates requests to the managed Prometheus services of clouds.
 //!
-//! A client of such a service needs a secret that ends: keys that sign each request
-//! (Amazon), or an access token (Google, Azure, any OAuth 2.0 server). This crate gets the
-//! secret from where the platform offers it, renews it ahead of its end, and adds it to
-//! requests. `prometheus-source` uses it.
+//! A client of such a service needs a secret that expires: keys that sign each request (Amazon),
+//! or an access token (Google, Azure, any OAuth 2.0 server). This crate gets the secret from the
+//! platform, renews it before it expires, and adds it to requests. `prometheus-source` uses it.
 //!
-//! * [`AuthMethod`] says where the secret comes from.
-//! * [`Authenticator`] holds the secret. All clients of one store share one.
+//! * [`AuthMethod`] selects the source of the secret.
+//! * [`Authenticator`] holds the secret. All clients of one store share one authenticator.
 //!
-//! No log line and no error has a secret in it.
+//! No log line and no error contains a secret.
 //!
 //! ```
 //! use cloud_auth::{AuthMethod, Authenticator, Environment, GoogleSettings};

@@ -25,8 +25,8 @@ pub struct OAuth2Settings {
     pub endpoint_params: Vec<(String, String)>,
 }
 
-/// An access token. The client is authenticated by HTTP basic authentication, and by
-/// parameters if the server refuses that, as in Go's `oauth2`.
+/// Requests an access token. The client authenticates by HTTP basic authentication. If the
+/// server refuses that, it authenticates by parameters, as in Go's `oauth2`.
 pub(crate) async fn token(
     settings: &OAuth2Settings,
     http: &Http,

@@ -1,4 +1,4 @@
-//! A secret that ends, renewed ahead of its end.
+//! A secret that expires, renewed before it does.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use parking_lot::Mutex;
 
 use crate::error::CloudAuthError;
 
-/// How long before its end a secret is renewed, or a fifth of its life if that is less.
+/// How long before its end a secret is renewed; at most a fifth of its lifetime.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// How long after an attempt to renew a valid secret the next one follows.
+/// The pause after a failed attempt to renew a secret that is still valid.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// How long after a renewal that a store's refusal caused the next refusal causes none:
-/// an account without rights is refused with any secret.
+/// How long after a renewal that a refusal of the store caused another refusal causes none.
+/// A store refuses an account without permissions whatever its secret is.
 const FORCED: Duration = Duration::from_secs(300);
 
 pub(crate) struct Issued<S> {
     pub(crate) secret: S,
-    /// When it ends; `None`: not known.
+    /// When the secret expires; `None`: unknown, so that it counts as valid.
     pub(crate) end: Option<SystemTime>,
 }
 
@@ -40,13 +40,13 @@ impl<S> Held<S> {
 struct State<S> {
     held: Option<Arc<Held<S>>>,
     renew_at: Option<SystemTime>,
-    /// Attempts that ended, and why the last one failed.
+    /// The number of finished attempts, and why the last one failed.
     attempts: u64,
     failure: Option<CloudAuthError>,
     forced: Option<SystemTime>,
 }
 
-/// Holds a secret, and renews it by one request at a time.
+/// Holds a secret, and renews it with one request at a time.
 pub(crate) struct Renewed<S> {
     state: Mutex<State<S>>,
     renewing: tokio::sync::Mutex<()>,
@@ -69,9 +69,9 @@ impl<S> Default for Renewed<S> {
 }
 
 impl<S> Renewed<S> {
-    /// A valid secret. One that is due is renewed first; if that fails, it is used until its
-    /// end. `issue` is told whether there is no valid secret: a renewal must not delay the
-    /// request that it is made for.
+    /// Returns a valid secret. A secret that is due is renewed first; if that fails, it
+    /// stays in use until its end. The argument of `issue` is whether there is no valid
+    /// secret. Only then may `issue` wait for an issuer that is starting.
     pub(crate) async fn get<F>(
         &self,
         clock: impl Fn() -> SystemTime,
@@ -94,7 +94,7 @@ impl<S> Renewed<S> {
             (Err(_), Some(valid)) => return Ok(valid),
             (Err(_), None) => self.renewing.lock().await,
         };
-        // The attempt of another request has ended meanwhile: its result counts here too.
+        // If another request's attempt has ended in the meantime, its result is used.
         if let Some(result) = self.result_after(attempts, clock()) {
             return result;
         }
@@ -152,8 +152,8 @@ impl<S> Renewed<S> {
         }
     }
 
-    /// A store refused the secret of this number. Returns whether the request is worth
-    /// sending again: another secret is there, or the next [`Self::get`] renews this one.
+    /// Records that a store refused the secret with this number. Returns whether to send the
+    /// request again: there is another secret, or the next [`Self::get`] renews this one.
     pub(crate) fn refused(&self, number: u64, now: SystemTime) -> bool {
         let mut state = self.state.lock();
         let is_recent = state.forced.is_some_and(|at| now < at + FORCED);
@@ -169,8 +169,8 @@ impl<S> Renewed<S> {
     }
 }
 
-/// When a secret issued at `now` is renewed. Issuers that cache hand out secrets that end
-/// soon; they are not asked all the time.
+/// When a secret issued at `now` is to be renewed. An issuer with a cache may return a
+/// secret that expires soon; the least delay avoids a request to it for every query.
 fn renewal(now: SystemTime, end: SystemTime) -> SystemTime {
     let life = end.duration_since(now).unwrap_or_default();
     let ahead = AHEAD.min(life / 5);

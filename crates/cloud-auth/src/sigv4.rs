@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::Request;
 
-/// What Amazon encodes in a name or a value.
+/// The characters that Amazon percent-encodes in a name or a value.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -23,15 +23,15 @@ const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 pub(crate) struct Keys {
     pub(crate) id: String,
     pub(crate) secret: String,
-    /// The session token of keys that end.
+    /// The session token of temporary keys.
     pub(crate) token: Option<String>,
 }
 
-/// What a signature is valid for.
+/// The region, service and time for which a signature is valid.
 pub(crate) struct Scope<'a> {
     region: &'a str,
     service: &'a str,
-    /// As `20261126T010000Z`.
+    /// In the format `20260126T010000Z`.
     time: String,
 }
 
@@ -68,10 +68,10 @@ pub(crate) struct Parts<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Signs a request: adds `x-amz-date`, `x-amz-security-token` and `Authorization`. Only
-/// these headers, `host` and `content-type` are signed, because a proxy may change others.
+/// Signs a request: adds `x-amz-date`, `x-amz-security-token` and `Authorization`. The signature
+/// covers these headers, `host` and `content-type` only, because a proxy may change others.
 pub(crate) fn sign(request: &mut Request, keys: &Keys, scope: &Scope<'_>) {
-    // Amazon reads a plus in a query as a plus, forms write it for a blank.
+    // Amazon reads a plus in a query as a plus, but form encoding writes a space as one.
     if let Some(query) = request.url().query().map(|query| query.replace('+', "%20")) {
         request.url_mut().set_query(Some(&query));
     }
@@ -106,8 +106,8 @@ pub(crate) fn sign(request: &mut Request, keys: &Keys, scope: &Scope<'_>) {
         ("authorization", Some(signature)),
     ];
     for (name, text) in added {
-        // A token that cannot be a header's value leaves the request without one, which
-        // Amazon refuses.
+        // If a token is no valid header value, the request is sent without it, and Amazon
+        // refuses the request.
         let value = text.and_then(|text| HeaderValue::try_from(text).ok());
         if let Some(mut value) = value {
             value.set_sensitive(name != "x-amz-date");
@@ -134,8 +134,8 @@ pub(crate) fn authorization(mut parts: Parts<'_>, keys: &Keys, scope: &Scope<'_>
     )
 }
 
-/// The canonical request, and the names of the signed headers. The headers are sorted;
-/// those of one name are joined.
+/// The canonical request, and the names of the signed headers. `parts` has its headers
+/// sorted; the values of equal names are joined.
 fn canonical_request(parts: &Parts<'_>) -> (String, String) {
     let mut headers: Vec<(&str, String)> = Vec::new();
     for (name, value) in &parts.headers {
@@ -159,8 +159,8 @@ fn canonical_request(parts: &Parts<'_>) -> (String, String) {
     (text, signed)
 }
 
-/// A path without empty segments and dots, encoded once more than on the wire: so do all
-/// services but S3.
+/// A path without empty segments and dot segments, encoded once more than in the request.
+/// All services except S3 require that.
 pub(crate) fn canonical_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

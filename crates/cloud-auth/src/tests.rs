@@ -1,4 +1,4 @@
-//! Issuers are programs on loopback that record what they are asked.
+//! Tests with issuers on loopback that record their requests.
 
 mod amazon;
 mod azure;

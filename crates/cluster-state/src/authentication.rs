@@ -33,13 +33,13 @@ const ABSENT: &str = "waiting for the ConfigMap kube-system/extension-apiserver-
 /// The data of the ConfigMap; `None`: not read yet.
 pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 
-/// The longest wait between two tries while kube-apiserver is away. Its restart
-/// is how authorities are replaced in many clusters: until the new ones are
-/// read, no request through it is authenticated.
+/// The longest pause between two attempts while kube-apiserver is unreachable. It is short
+/// because many clusters replace the authorities by a restart of kube-apiserver: until the
+/// server has read the new ones, it authenticates no request that kube-apiserver proxies.
 pub(super) const WAIT_MOST: Duration = Duration::from_secs(5);
 
-/// Watches the ConfigMap and sends its data whenever it changes. To be spawned; ends
-/// only when it is aborted.
+/// Watches the ConfigMap and sends its data whenever it changes. Spawn it as a task: it
+/// ends only when the task is aborted.
 pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sender<Texts>) {
     let target = Target {
         path: PATH.to_owned(),

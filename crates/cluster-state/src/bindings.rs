@@ -1,5 +1,5 @@
-//! The ClusterRoleBindings of `manifests/rbac.yaml`, by name and as a command,
-//! for the remedy of a refusal.
+//! The ClusterRoleBindings of `manifests/rbac.yaml`, as the remedy of a 403: the binding's
+//! name and the command that creates it.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
@@ -10,9 +10,9 @@ pub(super) enum Binding {
 }
 
 impl Binding {
-    /// The remedy for a 403 of kube-apiserver, which names the account:
-    /// `User "system:serviceaccount:NAMESPACE:NAME" cannot …`. In the manifests and
-    /// in the chart the account gives the binding and the role their names.
+    /// The remedy for a 403 of kube-apiserver, whose message contains the account: `User
+    /// "system:serviceaccount:NAMESPACE:NAME" cannot …`. In the manifests and in the chart,
+    /// the names of the binding and of the role begin with the account's name.
     pub(super) fn remedy(self, refusal: &str) -> String {
         let known = account(refusal);
         let account = known.map_or("gpu-metrics-apiserver", |(_, account)| account);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binding_of_the_account_that_is_refused_is_named_as_a_command() {
+    fn the_remedy_is_the_command_that_binds_the_refused_account() {
         let refusal = "pods is forbidden: User \"system:serviceaccount:gpu:server\" cannot list";
         assert_eq!(
             Binding::Inventory.remedy(refusal),

@@ -83,7 +83,7 @@ impl CertificateObjects {
         let body = Bytes::from(patch.to_string());
         match self.client.submit(Method::PATCH, &path, body).await {
             Ok(_) => Ok(()),
-            // Another write came first; 404: the object existed a moment ago.
+            // 409: another client wrote first. 404: the object was deleted after it was read.
             Err(CallError::Status(_, 409, _) | CallError::NotFound(_)) => Err(WriteError::Conflict),
             Err(error) => Err(WriteError::Failed(trouble(&error))),
         }
@@ -190,7 +190,7 @@ impl CertificateStore for CertificateObjects {
             "insecureSkipTLSVerify": null,
         });
         if let Some(service) = &change.service {
-            // The default port is 443, which the manifests' Service has.
+            // A null port means the default, 443, which is the port of the manifests' Service.
             spec["service"] = json!({
                 "namespace": service.namespace,
                 "name": service.name,

@@ -31,8 +31,8 @@ use limits::file::yaml;
 
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Timeout of the head of an answer; kube-apiserver makes a large list before it
-/// sends it.
+/// Timeout of the head of a response. It is long because kube-apiserver builds a large list
+/// before it sends the head.
 const HEAD: Duration = Duration::from_secs(60);
 
 /// Timeout of a whole answer, except of a watch.
@@ -47,7 +47,7 @@ const PROBES: u32 = 3;
 /// base64, and its metadata.
 pub(super) const OBJECT_BYTES: usize = 4 * 1024 * 1024;
 
-/// How much is read of an error's body.
+/// The most bytes that are read of an error's body.
 const STATUS_BYTES: usize = 64 * 1024;
 
 /// The largest answer: some ten thousand objects.
@@ -55,15 +55,16 @@ const DOCUMENT_BYTES: usize = 256 * 1024 * 1024;
 
 const USER: &str = concat!("gpu-metrics-apiserver/", env!("CARGO_PKG_VERSION"));
 
-/// How kube-apiserver is reached.
+/// How the server connects to kube-apiserver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterAccess {
-    /// By the current context of a file.
+    /// With the current context of this kubeconfig file.
     Kubeconfig(PathBuf),
-    /// By the pod's environment and service account.
+    /// With the environment variables and the service account of the pod.
     InCluster,
-    /// As kubectl does: by a file, or `$KUBECONFIG`, or the file in the home
-    /// directory, or the pod's service account; by a context, or the current one.
+    /// As kubectl connects. The kubeconfig is the given file, else `$KUBECONFIG`, else the
+    /// file in the home directory, else the pod's service account. The context is the given
+    /// one, else the current one.
     User {
         /// The file, if one is named.
         kubeconfig: Option<PathBuf>,
@@ -80,7 +81,8 @@ pub struct Client {
     /// The cluster's name in the kubeconfig.
     cluster: Option<Arc<str>>,
     token: Option<Arc<TokenFile>>,
-    /// The client in this process for paths that begin with these.
+    /// Path prefixes, and the in-process client that receives the requests for paths with
+    /// one of them.
     near: Option<(&'static [&'static str], kube::Client)>,
 }
 
@@ -93,10 +95,10 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client; nothing is sent yet, the server need not be up.
+    /// Makes a client. It sends nothing yet, so kube-apiserver need not be running.
     ///
     /// # Errors
-    /// When the description cannot be read or used.
+    /// When the configuration cannot be read or is invalid.
     pub async fn connect(access: &ClusterAccess) -> Result<Self, ClientError> {
         let ((mut config, cluster), from) = match access {
             ClusterAccess::Kubeconfig(path) => (
@@ -132,8 +134,7 @@ impl Client {
         })
     }
 
-    /// A client of a service of this process: nothing goes over a network, and
-    /// there is no other server.
+    /// A client of a service in this process. It uses no network, and no kube-apiserver.
     #[must_use]
     pub fn of_service(service: Router) -> Self {
         Self {
@@ -145,7 +146,7 @@ impl Client {
         }
     }
 
-    /// The same client, which asks `other` for the paths that begin with these.
+    /// The same client, except that requests for paths with these prefixes go to `other`.
     #[must_use]
     pub fn asking_first(self, paths: &'static [&'static str], other: Self) -> Self {
         Self {
@@ -166,10 +167,10 @@ impl Client {
         self.client.default_namespace()
     }
 
-    /// An object or a list.
+    /// Reads an object or a list.
     ///
     /// # Errors
-    /// When there is no answer, an error, or an answer of another form.
+    /// When there is no response, when it is an error, or when it does not have the form of `T`.
     pub async fn object<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         let body = self.get(path, "application/json", DOCUMENT_BYTES).await?;
         serde_json::from_slice(&body).map_err(|error| self.garbled(error))
@@ -224,7 +225,7 @@ impl Client {
         }
     }
 
-    /// The error of an answer that breaks the API's promises.
+    /// The error for a response that violates the Kubernetes API.
     pub fn garbled(&self, reason: impl fmt::Display) -> CallError {
         CallError::Garbled(self.address.to_string(), excerpt(&reason.to_string()))
     }
@@ -259,8 +260,8 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.header().await);
         }
-        // Paths contain names from objects. A name that makes no valid path comes
-        // from an invalid answer.
+        // Paths contain names from objects. Only an invalid response can contain a name
+        // that makes an invalid path.
         let request = request
             .body(Body::from(body))
             .map_err(|error| self.garbled(error))?;
@@ -336,7 +337,8 @@ async fn of_user(path: Option<&Path>, context: Option<&str>) -> Result<Found, Cl
     }
 }
 
-/// Reads a file, or the one that kubectl would use; a context, or the current one.
+/// Reads a kubeconfig file, or the files that kubectl would use, and selects a context, or
+/// the current one.
 async fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Found, ClientError> {
     let place = path.map_or_else(
         || "$KUBECONFIG or ~/.kube/config".to_owned(),
@@ -400,7 +402,7 @@ fn in_cluster() -> Result<Found, ClientError> {
 
 /// The layers that `kube` documents for a custom client.
 fn stack(config: Config) -> Result<kube::Client, kube::Error> {
-    // A second call changes nothing: the first caller has installed the same one.
+    // An error means that a provider is already installed. It is always this one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

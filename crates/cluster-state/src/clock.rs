@@ -1,4 +1,4 @@
-//! The wall clock and a little randomness, for code that is not pure.
+//! The wall clock and random jitter, for code that is not pure.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ pub fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(0))
 }
 
-/// A random number in 0..1 for jitter: the keys of the standard hasher are random.
+/// A random number from 0 to 1 for jitter. The randomness is that of the standard hasher's keys.
 #[must_use]
 pub fn jitter() -> f64 {
     RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64

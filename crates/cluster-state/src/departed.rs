@@ -1,8 +1,7 @@
-//! Deleted pods and owners, kept for as long as their readings may count.
+//! Deleted pods and owners, kept for as long as queries may still return their samples.
 //!
-//! A reading counts for the pod that held the device then, and not only while that pod
-//! is there: a workload that is scaled down keeps the past of the pods it
-//! loses.
+//! A sample counts for the pod that held the device at that time, even if the pod has been
+//! deleted since. A workload that is scaled down thus keeps the values of its deleted pods.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -63,8 +62,8 @@ pub(super) struct Departed {
 }
 
 impl Departed {
-    /// Records a pod that was deleted or has finished; the watch only shows that it
-    /// is not running any more. A pod that was never bound to a node held nothing.
+    /// Records a pod that was deleted or has finished. The watch reports both as a
+    /// deletion. A pod that was never bound to a node held no device.
     pub(super) fn pod(&mut self, key: &Key, pod: &KeptPod, at: Instant) {
         if pod.node.is_none() {
             return;
@@ -91,7 +90,7 @@ impl Departed {
         }
     }
 
-    /// Forgets what was deleted longer ago.
+    /// Drops what was deleted longer ago than `remember`.
     pub(super) fn expire(&mut self, now: Instant, remember: Duration) {
         let is_old = |at: Instant| now.saturating_duration_since(at) > remember;
         for queue in [&mut self.with_gpus, &mut self.others] {
@@ -102,8 +101,8 @@ impl Departed {
         self.owners.drain(..old);
     }
 
-    /// The deleted pods that do not exist again, by namespace and name; pods of one
-    /// name begin with the last deleted.
+    /// The deleted pods, by namespace and name, without those that are listed again with
+    /// the same UID. Of pods with the same name, the last deleted is first.
     pub(super) fn pods(&self, listed: &Table<KeptPod>) -> Vec<(&Key, &KeptPod)> {
         let mut gone: Vec<&Gone> = self
             .with_gpus

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why there is no client: what cannot be used, and the remedy.
+/// The reason why no client can be made: the invalid part, and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientError(pub(super) String);
@@ -36,7 +36,7 @@ pub enum CallError {
     /// 404: the server's message.
     #[error("not found: {0}")]
     NotFound(String),
-    /// 410: the server has forgotten the resource version; list again.
+    /// 410: kube-apiserver no longer has the resource version; list again.
     #[error(
         "kube-apiserver discards resource versions before they can be watched (410 Gone): check its load \
          and its storage"
@@ -51,7 +51,7 @@ pub enum CallError {
     /// The answer was cut off: what failed.
     #[error("kube-apiserver at {0}: the answer was cut off: {1}")]
     Cut(String, String),
-    /// The answer is not one of the API: what was found, and where.
+    /// The answer is not one of the Kubernetes API: its address, and what is wrong.
     #[error(
         "kube-apiserver at {0}: not an answer of the Kubernetes API: {1}: check the server address"
     )]
@@ -59,7 +59,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the whole server is away, so that every call fails.
+    /// Whether kube-apiserver is unreachable, so that every call fails.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unreachable(..) | Self::Timeout(..))

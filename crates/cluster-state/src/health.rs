@@ -19,10 +19,10 @@ const INVENTORY: [&str; 4] = ["pods", "namespaces", "nodes", "services"];
 /// Whether readiness depends on a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The server is not ready until the watch was complete once.
+    /// The server is not ready until the watch has been complete once.
     Required,
-    /// Likewise, but where the server may not see it, it is ready without:
-    /// waiting grants no right.
+    /// As `Required`, until kube-apiserver forbids the watch. From then on as `Optional`,
+    /// because waiting does not grant the permission.
     WhereAllowed,
     /// Readiness does not depend on it.
     Optional,
@@ -35,7 +35,7 @@ pub struct WatchHealth {
     pub name: Arc<str>,
     /// Whether readiness depends on it.
     pub need: Need,
-    /// Whether it was ever complete. Its objects stay while it is broken.
+    /// Whether it has ever been complete. While it is broken its objects stay.
     pub complete: bool,
     /// Whether it works now; at first it waits for kube-apiserver.
     condition: Condition<(Trouble, String), Instant>,
@@ -50,12 +50,12 @@ pub struct WatchHealth {
     pub left_out: u64,
 }
 
-/// Why a watch does not work. The text that goes with it may vary between attempts.
+/// Why a watch does not work. The text beside it may vary between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// No call has ended yet.
     Waiting,
-    /// kube-apiserver is away.
+    /// kube-apiserver is unreachable.
     Outage,
     /// kube-apiserver forbids the watch's own call.
     Forbidden,
@@ -106,8 +106,7 @@ impl WatchRegistry {
         self.troubles(|watch| watch.need != Need::Optional && !watch.complete)
     }
 
-    /// Every watch that is broken at the moment, and why. Values are served all the
-    /// same.
+    /// Every watch that is broken now, with the reason. Values are still served.
     #[must_use]
     pub fn unwell(&self) -> Vec<(Arc<str>, String)> {
         self.troubles(|_| true)
@@ -120,7 +119,7 @@ impl WatchRegistry {
         let mut troubles: Vec<(Arc<str>, String)> = watches
             .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?.to_owned())))
             .collect();
-        // One missing binding breaks all of them.
+        // One missing ClusterRoleBinding breaks all these watches: report it once.
         if let Some(why) = unbound {
             let before = troubles.len();
             troubles.retain(|(name, _)| !INVENTORY.contains(&&**name));
@@ -131,8 +130,8 @@ impl WatchRegistry {
         troubles
     }
 
-    /// The missing ClusterRoleBinding if none of the inventory may be read, with the
-    /// remedy.
+    /// The message about the missing ClusterRoleBinding, with its remedy. `None`: not every
+    /// watch of the inventory is forbidden.
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
         let inner = self.0.lock();
@@ -151,7 +150,7 @@ impl WatchRegistry {
         ))
     }
 
-    /// Enters a watch; dropping the reporter removes it.
+    /// Registers a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
         let mut condition = Condition::default();
@@ -196,7 +195,7 @@ impl Drop for Reporter {
 }
 
 impl Reporter {
-    /// Changes the watch's entry. It is there as long as the reporter.
+    /// Changes the watch's entry, which exists as long as the reporter.
     fn change<T>(&self, change: impl FnOnce(&mut WatchHealth) -> T) -> Option<T> {
         self.registry
             .0
@@ -265,7 +264,7 @@ impl Reporter {
         }
     }
 
-    /// An object was left out; logged once for a watch.
+    /// Counts an object that was left out. Only the first one of a watch is logged.
     pub(super) fn left_out(&mut self, why: &str) {
         let count = self.change(|watch| {
             watch.left_out += 1;
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_watch_is_unready_with_its_reason_until_it_was_complete_once() {
+    fn a_required_watch_is_unready_with_its_reason_until_it_has_been_complete_once() {
         let registry = WatchRegistry::default();
         let mut pods = registry.enter("pods", Need::Required);
         let _jobs = registry.enter("jobs.batch", Need::Optional);
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_seen_is_waited_for_only_where_nothing_goes_without_it() {
+    fn readiness_waits_for_a_forbidden_watch_only_if_it_is_required() {
         let registry = WatchRegistry::default();
         let mut pods = registry.enter("pods", Need::Required);
         let mut nodes = registry.enter("nodes", Need::WhereAllowed);
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn one_missing_binding_is_said_once_and_not_of_each_watch() {
+    fn one_missing_binding_is_reported_once_and_not_for_each_watch() {
         let registry = WatchRegistry::default();
         let mut watches = INVENTORY.map(|name| registry.enter(name, Need::Required));
         let forbidden = |name: &str| CallError::Forbidden {
@@ -374,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_ends_leaves_the_board() {
+    fn a_watch_that_ends_is_removed_from_the_registry() {
         let registry = WatchRegistry::default();
         let reporter = registry.enter("rayclusters.ray.io", Need::Optional);
         assert_eq!(registry.watches().len(), 1);
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn age_counts_from_the_last_word_of_the_server() {
+    fn the_age_is_the_time_since_the_last_message_of_the_server() {
         let registry = WatchRegistry::default();
         let mut pods = registry.enter("pods", Need::Required);
         assert_eq!(registry.watches()[0].age(Instant::now()), None);

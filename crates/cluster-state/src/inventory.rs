@@ -28,11 +28,11 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// How long the first snapshot waits for the owners of the listed objects.
 const OWNERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long the first request for the names of a kind waits for the list.
+/// How long the first request for the names of a kind waits for its list.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Selects the pods to watch. Finished pods are in no answer, and after a batch of
-/// jobs there are more of them than of all others.
+/// Selects the pods to watch. The server serves no metrics of finished pods, and after a
+/// batch of jobs they outnumber all others.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// The watches of a cluster. Dropping this ends them.
@@ -46,8 +46,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts the watches. kube-apiserver may be down; `registry` tells what is
-    /// missing. To be called within a runtime.
+    /// Starts the watches. kube-apiserver may be down; `registry` reports what is missing.
+    /// Call it within a Tokio runtime.
     #[must_use]
     pub fn start(client: &Client, registry: &WatchRegistry, settings: WatchSettings) -> Self {
         let shared = Arc::new(Shared::new(settings));
@@ -57,8 +57,8 @@ impl Watches {
         };
         let (publisher, inventory) = watch::channel(Arc::new(nothing));
         let mut tasks = JoinSet::new();
-        // prometheus-adapter's chart grants no access to nodes, and a Deployment with
-        // only its image changed keeps its permissions.
+        // Access to nodes is optional: prometheus-adapter's chart does not grant it, and a
+        // Deployment of prometheus-adapter with only its image replaced keeps those permissions.
         let (required, allowed) = (Need::Required, Need::WhereAllowed);
         let of = (client, registry, &shared);
         let pods = ("pods", Form::Whole, required);
@@ -83,7 +83,7 @@ impl Watches {
         }
     }
 
-    /// Changes the settings by which objects are read, and lists pods again. The
+    /// Changes the settings that objects are reduced with, and lists pods again. The
     /// current objects stay until then.
     pub fn read_by(&self, settings: WatchSettings) {
         if **self.shared.settings.load() != settings {
@@ -92,27 +92,26 @@ impl Watches {
         }
     }
 
-    /// The inventory in force. It is empty until pods, namespaces and nodes were
-    /// listed once, so that no pod is served.
+    /// The current inventory. It is empty until pods, namespaces and (unless forbidden)
+    /// nodes have been listed once, so that no pod is served.
     #[must_use]
     pub fn inventory(&self) -> Arc<Inventory> {
         Arc::clone(&self.inventory.borrow())
     }
 
-    /// The names of objects of any kind. They are known as long as the watches last.
+    /// The names of objects of any kind. They are kept up to date as long as the watches last.
     #[must_use]
     pub fn names(&self) -> WatchedNames {
         WatchedNames(Arc::clone(&self.shared))
     }
 
-    /// The ClusterRoleBinding without which nothing can be listed, if it is
-    /// missing.
+    /// The message about the missing ClusterRoleBinding, if nothing can be listed.
     #[must_use]
     pub fn unbound(&self) -> Option<String> {
         self.registry.unbound()
     }
 
-    /// The same for tasks that wait for changes, or outlive the watches.
+    /// The inventory for tasks that wait for changes or outlive the watches.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<Inventory>> {
         self.inventory.clone()
@@ -146,7 +145,7 @@ impl WatchedNames {
         let mut known = self.0.known.lock();
         let objects = &mut known.tables.kinds.get_mut(&name)?.objects;
         if settled.is_err() {
-            // No other request waits for a list that takes this long.
+            // Later requests do not wait for a list that takes this long.
             objects.settled = true;
             self.0.settled.notify_waiters();
         }
@@ -194,16 +193,15 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
     let mut listed: Option<Instant> = None;
     let mut published = false;
     loop {
-        // Until the first snapshot is published, time passing is a reason for one
-        // too.
+        // The timeout makes a snapshot even without a change, until the first one is published.
         let wait = if published {
             Duration::MAX
         } else {
             PUBLISH_EVERY
         };
         let _ = tokio::time::timeout(wait, shared.changed.notified()).await;
-        // For a large cluster, or one full of invented objects, this takes long
-        // enough to delay requests.
+        // A snapshot of a large cluster, or of one with many invented objects, takes long
+        // enough to delay requests. It is therefore made on a blocking thread.
         let from = Arc::clone(&shared);
         let Ok(made) = tokio::task::spawn_blocking(move || snapshot(&from)).await else {
             continue;
@@ -221,8 +219,8 @@ async fn publish(shared: Arc<Shared>, publisher: watch::Sender<Arc<Inventory>>) 
     }
 }
 
-/// A snapshot, and whether the owners of the listed objects are known as far as possible.
-/// `None`: the required collections are not listed yet.
+/// A snapshot, and whether the lists of all followed kinds have been tried. `None`: the
+/// required collections are not listed yet.
 fn snapshot(shared: &Shared) -> Option<(Inventory, bool)> {
     let mut known = shared.known.lock();
     if !is_listed(&known.tables) {
@@ -237,9 +235,8 @@ fn snapshot(shared: &Shared) -> Option<(Inventory, bool)> {
     Some((inventory, kinds.are_settled()))
 }
 
-/// Whether a snapshot can be made. Services are not needed: readiness waits for them,
-/// and all else is correct without them. Nodes are not waited for where they are
-/// forbidden.
+/// Whether a snapshot can be made. It does not wait for services, because everything else is
+/// correct without them (readiness does wait). It does not wait for nodes if they are forbidden.
 const fn is_listed(tables: &Tables) -> bool {
     let nodes = tables.nodes.complete || tables.nodes.forbidden;
     tables.pods.complete && tables.namespaces.complete && nodes

@@ -1,5 +1,5 @@
-//! The watches of the kinds selected by [`super::kinds`]: each is looked up in
-//! discovery, and the metadata of its objects watched.
+//! The watches of the kinds selected by [`super::kinds`]. Each kind is looked up in
+//! discovery, and the metadata of its objects is watched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use super::watch::{self, Watcher};
 use apimachinery::kinds::{Kind, Kinds};
 use gpu_metrics::inventory::ObjectKind;
 
-/// The least time between two readings of discovery: users with the right to write pods
-/// can name kinds that do not exist.
+/// The least time between two reads of discovery. Users with the right to write pods can
+/// name kinds that do not exist, and each new one causes a read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest pause before a failed reading is repeated.
+/// The longest pause before a failed read is repeated.
 const RETRY_MOST: Duration = Duration::from_secs(30);
 
 /// The pause before a kind that is not served is looked up again.
@@ -37,11 +37,11 @@ struct KindWatches {
     /// The kinds of the cluster, as last read.
     served: Kinds,
     read: Option<Instant>,
-    /// Readings in a row that failed.
+    /// Reads that failed in a row.
     failures: u32,
     tasks: JoinSet<()>,
-    /// The watches, by the number of the followed kind. `None`: it is not served, until it
-    /// is looked up again.
+    /// The watches, by the number of the followed kind. `None`: the kind is not served; it
+    /// is looked up again after [`ASK_AGAIN`].
     known: BTreeMap<u64, Option<AbortHandle>>,
     /// Reports that discovery cannot be read.
     reporter: Option<Reporter>,
@@ -64,7 +64,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
     loop {
         tokio::select! {
             () = shared.kinds_changed.notified() => {}
-            // Its kind is not served any more.
+            // A watch ends when its kind is no longer served.
             Some(_) = watches.tasks.join_next() => watches.served = Kinds::default(),
             _ = again.tick() => watches.known.retain(|_, task| task.is_some()),
         }
@@ -73,8 +73,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>, registry: WatchRegi
 }
 
 impl KindWatches {
-    /// Ends the watches of kinds that are not followed any more, and starts those of new
-    /// ones.
+    /// Ends the watches of kinds that are no longer followed, and starts those of new ones.
     async fn update(&mut self) {
         let mut missing: BTreeMap<u64, Arc<KindName>> =
             self.shared.known.lock().tables.kinds.names();
@@ -141,7 +140,7 @@ impl KindWatches {
         let writer = Writer::new(Arc::clone(&self.shared), move |tables| {
             tables.kinds.get_mut(&key).map(|kind| &mut kind.objects)
         });
-        // The names of collections of the core group may be those of the inventory.
+        // A kind of the core group may have the name of an inventory watch, such as `pods`.
         let entry = match &*kind.group {
             "" => &*format!("objects of {resource}"),
             _ => &*resource,
@@ -156,14 +155,14 @@ impl KindWatches {
         let mut watcher = Watcher::new(self.client.clone(), target, writer, reporter);
         let task = self.tasks.spawn(async move {
             watcher.run().await;
-            // Discovery lists a kind for a moment longer than it is served.
+            // Discovery still lists a kind for a moment after it is no longer served.
             tokio::time::sleep(watch::NOT_SERVED).await;
         });
         self.known.insert(number, Some(task));
         true
     }
 
-    /// A kind that is not served has no objects.
+    /// Records that a kind is not served: it has no objects.
     fn leave_out(&mut self, number: u64, name: &KindName) {
         self.known.insert(number, None);
         self.settle(name, |kind| {
@@ -178,7 +177,7 @@ impl KindWatches {
         });
     }
 
-    /// Neither the first snapshot nor a request waits for this kind any longer.
+    /// Marks a kind as settled: neither the first snapshot nor a request waits for it.
     fn settle(&self, name: &KindName, change: impl FnOnce(&mut FollowedKind)) {
         if let Some(followed) = self.shared.known.lock().tables.kinds.get_mut(name) {
             change(followed);

@@ -1,7 +1,7 @@
 //! Selection of the kinds to follow, without I/O.
 //!
-//! A kind is followed while a GPU pod has an owner of it, directly or further up. A kind
-//! whose objects rules ask for is followed from the first request on.
+//! A kind is followed while a GPU pod has an owner of this kind, directly or through other
+//! owners. A kind whose objects are requested by rules is followed from the first request on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use super::pool::KindName;
 use super::table::Table;
 use gpu_metrics::inventory::ObjectKind;
 
-/// How long a kind is followed after the last GPU pod with such an owner.
+/// How long a kind is followed after the last GPU pod with an owner of this kind is gone.
 const UNUSED: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(super) struct FollowedKind {
     /// Differs from the number of an earlier entry for the same kind.
     number: u64,
-    /// The resource by discovery; `None`: not looked up yet, or not served.
+    /// The resource as in discovery; `None`: not looked up yet, or not served.
     pub(super) resource: Option<ObjectKind>,
     pub(super) objects: Table<KeptObject>,
-    /// Whether rules ask for its objects.
+    /// Whether rules request its objects.
     pub(super) requested: bool,
     /// Whether it was logged that it is not served.
     pub(super) told: bool,
-    /// When the last GPU pod with such an owner was gone.
+    /// Since when no GPU pod has an owner of this kind; `None`: it is in use.
     unused: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ impl Kinds {
         self.get(name).is_none_or(|kind| kind.objects.settled)
     }
 
-    /// Follows a kind that rules ask for. Returns whether that is new.
+    /// Follows a kind that rules request. Returns whether the request is the first.
     pub(super) fn request(&mut self, name: &KindName) -> bool {
         let known = self.followed.get(name);
         if known.is_some_and(|kind| kind.requested) {
@@ -100,7 +100,7 @@ impl Kinds {
         self.followed.insert(name, kind);
     }
 
-    /// Sets the kinds in use. Returns whether other kinds are to be followed.
+    /// Sets the kinds in use. Returns whether the set of followed kinds has changed.
     pub(super) fn set_used(&mut self, mut used: Uses, now: Instant) -> bool {
         for (name, kind) in &mut self.followed {
             if used.remove(name) || kind.requested {

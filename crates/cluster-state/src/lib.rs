@@ -1,5 +1,5 @@
-//! What is read from kube-apiserver: the objects that a metric is about, and the
-//! answers that delegated authentication and authorization need.
+//! Everything that is read from kube-apiserver: the objects that metrics are attached to,
+//! and the data of delegated authentication and authorization.
 //!
 //! ```text
 //!  pods, services ──────┐ list + watch                       ┌─► snapshot ─► Inventory
@@ -9,17 +9,17 @@
 //!         └─────── kind_watches: lookups, watches ◄─────────────────┘
 //! ```
 //!
-//! The server and the commands use it.
+//! Both the server and the commands use this crate.
 //!
 //! * [`client::Client`] is the connection to kube-apiserver.
 //! * [`inventory::Watches`] watches the cluster's objects and publishes an
 //!   [`Inventory`](gpu_metrics::inventory::Inventory). Each object is cut down to what is
 //!   used before it is kept.
-//! * [`authentication::follow`] reads the authorities of delegated authentication,
-//!   [`review::KubeReviewer`] reviews tokens and the rights of users, [`certificates`] holds
-//!   the certificates that the server makes: the traits of [`aggregated_apiserver`], over
-//!   the real API.
-//! * [`health::WatchRegistry`] tells the state of every watch.
+//! * [`authentication::follow`] reads the authorities of delegated authentication.
+//!   [`review::KubeReviewer`] reviews tokens and the rights of users. [`certificates`]
+//!   reads and writes the Secret and the APIServices of the server's certificates. They
+//!   implement the traits of [`aggregated_apiserver`] over the real API.
+//! * [`health::WatchRegistry`] holds the state of every watch.
 //!
 //! ```no_run
 //! use cluster_state::client::{ClusterAccess, Client};

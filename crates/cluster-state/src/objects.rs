@@ -1,4 +1,5 @@
-//! How objects are read, and the kept fields of namespaces, nodes, owners and services.
+//! The settings for reducing objects, and the kept fields of namespaces, nodes, owners and
+//! services.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::resources::GpuResources;
 
-/// How objects are read.
+/// The settings for reducing objects to their kept fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchSettings {
-    /// Which resources are GPUs.
+    /// Which resource names stand for GPUs.
     pub gpus: GpuResources,
     /// Container names of exporters.
     pub exporter_containers: Vec<String>,
-    /// How long deleted pods are remembered.
+    /// How long deleted pods are kept.
     pub remember: Duration,
 }
 
@@ -35,9 +36,9 @@ impl Default for WatchSettings {
 
 /// The kept fields of the objects of one collection.
 pub(super) trait Kept: PartialEq + Sized {
-    /// Its `spec` as it arrives.
+    /// The decoded part of its `spec`.
     type Spec: DeserializeOwned;
-    /// Its `status` as it arrives.
+    /// The decoded part of its `status`.
     type Status: DeserializeOwned;
 
     /// Reduces an object to its used fields; `None`: it is not needed.
@@ -47,7 +48,7 @@ pub(super) trait Kept: PartialEq + Sized {
         settings: &WatchSettings,
     ) -> Option<Self>;
 
-    /// Differs between objects of the same name.
+    /// A fingerprint of the UID: it differs between objects of the same name.
     fn uid(&self) -> u64;
 }
 
@@ -69,7 +70,7 @@ impl OwnerRef {
     }
 }
 
-/// A namespace, a node, or an owner: metadata only.
+/// The metadata of a namespace, a node, an owner or a requested object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptObject {
     uid: u64,

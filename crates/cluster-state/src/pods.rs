@@ -1,4 +1,4 @@
-//! A pod as it arrives, and its kept fields.
+//! The decoded part of a pod, and its kept fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::resources::{GpuRequest, GpuResources};
 
-/// Part of the names of the exporter's pods and images.
+/// The text that names of the exporter's pods, containers and images contain.
 const EXPORTER: &str = "dcgm-exporter";
 
-/// A container name of exporters, but of other programs as well: it identifies a
-/// scraped series, and not a pod.
+/// A container name of exporters, but of other programs as well: it identifies the
+/// exporter's series, but not its pod.
 const COMMON_NAME: &str = "exporter";
 
 #[derive(Debug, Default, Deserialize)]
@@ -93,9 +93,11 @@ pub(super) struct KeptPod {
     pub(super) ended: Option<Timestamp>,
     pub(super) gpus: u32,
     pub(super) uncounted: bool,
-    /// The pod's address (empty: none yet) if it looks like an exporter.
+    /// The pod's IP address if it looks like an exporter; empty: it has none yet. `None`:
+    /// no exporter.
     pub(super) exporter: Option<Arc<str>>,
-    /// The address of its node, if exporters or GPUs may be there.
+    /// The IP address of its node. `None`: not reported, or the pod is no exporter and
+    /// requests no GPU.
     pub(super) host: Option<Arc<str>>,
 }
 
@@ -105,7 +107,7 @@ impl KeptPod {
     }
 }
 
-/// More devices than any node has; bounds sums over all pods.
+/// More than any node has. The limit prevents an overflow of sums over all pods.
 const MOST_DEVICES: u32 = 4096;
 
 impl Container {

@@ -1,5 +1,4 @@
-//! Shares equal texts and label sets: the pods of a workload differ only in their
-//! names.
+//! Shares equal texts and label sets, because the pods of a workload differ only in their names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use super::error::excerpt;
 use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
-/// An API kind, as in an owner reference. Its version does not distinguish kinds.
+/// An API kind, as in an owner reference. Versions of a kind are the same kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct KindName {
     /// API group; empty: core.
@@ -28,14 +27,14 @@ impl KindName {
         (&*self.group, &*self.kind) == ("apps", "DaemonSet")
     }
 
-    /// `Deployment.apps`, for messages. The text is limited, because users write kinds.
+    /// `Deployment.apps`, for messages. The length is limited, because users write kinds.
     pub(super) fn spelled(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
         excerpt(&format!("{}{dot}{}", self.kind, self.group))
     }
 }
 
-/// Growth before unused entries are dropped.
+/// How many entries the pool may gain before unused ones are dropped.
 const SLACK: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -81,7 +80,8 @@ impl Pool {
         name
     }
 
-    /// Drops unused entries when there are probably many of them. Label sets first: they hold texts.
+    /// Drops unused entries once the pool has doubled. Label sets go first, because they
+    /// hold texts.
     pub(super) fn purge(&mut self) {
         if self.len() <= 2 * self.purged + SLACK {
             return;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_and_label_sets_are_one() {
+    fn equal_texts_and_label_sets_are_shared() {
         let mut pool = Pool::default();
         assert!(Arc::ptr_eq(&pool.text("default"), &pool.text("default")));
         let one = pool.labels(&pairs(&[("app", "infer"), ("tier", "gpu")]));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_thrown_out() {
+    fn unused_entries_are_dropped() {
         let mut pool = Pool::default();
         let held = pool.labels(&pairs(&[("app", "held")]));
         for index in 0..5_000 {

@@ -32,14 +32,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Least time between log lines on failed reviews.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// After this many refusals in a row, the missing permission is no passing state.
+/// After this many refusals in a row, the missing permission counts as permanent.
 const REFUSALS: u32 = 3;
 
 /// Whether the server may create reviews of a kind.
 #[derive(Debug, Default)]
 struct Standing {
     allowed: bool,
-    /// The number of last answers that were refusals.
+    /// How many of the last answers in a row were refusals.
     refusals: u32,
     why: String,
 }
@@ -60,7 +60,7 @@ impl Asked {
         }
     }
 
-    /// Records an answer. An outage or a timeout is not an answer.
+    /// Records an answer. Errors other than 403, such as an outage, are not answers.
     fn note<T>(&self, outcome: &Result<T, CallError>) {
         let mut standing = self.standing.lock();
         match outcome {
@@ -80,14 +80,14 @@ impl Asked {
     }
 }
 
-/// Reviews by the real kube-apiserver. The caller adds caches, single flight and
-/// limits, also of time.
+/// Reviews by the real kube-apiserver. The caller adds caches, single flight, limits and
+/// timeouts.
 #[derive(Debug)]
 pub struct KubeReviewer {
     tokens: Asked,
     accesses: Asked,
     lines: LineLimit<()>,
-    /// Whether it has the server's own account, which has a binding for reviews.
+    /// Whether it runs with the server's account, which needs a binding for reviews.
     is_server: bool,
 }
 
@@ -105,7 +105,7 @@ impl KubeReviewer {
         }
     }
 
-    /// A reviewer with the rights of the user of `check`.
+    /// A reviewer with the rights of the user who runs `check`.
     #[must_use]
     pub fn for_a_look(client: Client) -> Self {
         Self {
@@ -114,8 +114,8 @@ impl KubeReviewer {
         }
     }
 
-    /// Why reviews are forbidden, once kube-apiserver has refused three of a kind in
-    /// a row.
+    /// Why reviews are forbidden, after kube-apiserver has refused three reviews of a kind
+    /// in a row.
     pub fn forbidden(&self) -> Option<String> {
         [&self.tokens, &self.accesses]
             .into_iter()
@@ -125,8 +125,8 @@ impl KubeReviewer {
             })
     }
 
-    /// Asks for a review of each kind that is not known to be allowed: a server
-    /// that is not ready gets no request that would need one.
+    /// Sends a review of each kind that is not known to be allowed. A server that is not ready
+    /// receives no requests, so without this it would never send the review that makes it ready.
     pub async fn ask_again(&self) {
         if !self.tokens.standing.lock().allowed {
             let _ = self.token(&Token("none".to_owned())).await;
@@ -195,7 +195,7 @@ fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
         status: S,
     }
     let mut answer: Value = serde_json::from_slice(answer).ok()?;
-    // Go writes a list without entries as null, which Rust's type does not know.
+    // Go writes an empty list as null, which the Rust type does not accept.
     if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
         for values in extra.values_mut().filter(|values| values.is_null()) {
             *values = Value::Array(Vec::new());

@@ -1,6 +1,6 @@
-//! All kinds that the cluster serves, by aggregated discovery
-//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Aggregated discovery"):
-//! two requests, whatever the number of kinds.
+//! All kinds that the cluster serves, from aggregated discovery
+//! (`kubernetes.io/docs/concepts/overview/kubernetes-api`, "Aggregated discovery"). It
+//! takes two requests, whatever the number of kinds.
 
 use std::sync::Arc;
 
@@ -34,8 +34,7 @@ pub async fn kinds(client: &Client) -> Result<Kinds, CallError> {
     Ok(Kinds::new(kinds))
 }
 
-/// Each kind of a group, in the first version that has it: versions are in order of
-/// preference.
+/// Each kind of a group, in the first version that has it. Versions are in order of preference.
 fn of_group(group: APIGroupDiscovery) -> Vec<Kind> {
     let name: Arc<str> = group
         .metadata

@@ -1,4 +1,4 @@
-//! Which services select a pod: by an index, and within limits, because
+//! Finds the services that select a pod. The lookup uses an index and has limits, because
 //! users with the right to write pods and services of one namespace choose both numbers.
 
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ pub(super) const MOST_OF_A_POD: usize = 32;
 /// The most pairs of pod and service in all.
 const MOST_EDGES: usize = 1_000_000;
 
-/// The most comparisons for one namespace, and for all, in one snapshot: some tens
+/// The most comparisons in one snapshot, for one namespace and for all. They take some tens
 /// and some hundreds of milliseconds.
 const MOST_CHECKS_OF_A_NAMESPACE: usize = 500_000;
 const MOST_CHECKS: usize = 4_000_000;
 
-/// How many pairs of a selector are examined for the rarest one.
+/// The most pairs of a selector among which the rarest is searched.
 const PAIRS_LOOKED_AT: usize = 16;
 
 /// The address of a text. Texts are from one pool, so equal texts have equal
@@ -34,7 +34,7 @@ fn pointer(text: &Arc<str>) -> Pointer {
     text.as_ptr()
 }
 
-/// The address of a label set; all empty ones are equal.
+/// The address of a label set; `None`: it is empty.
 fn labels_pointer(labels: &Labels) -> Option<Pointer> {
     let (name, _) = labels.iter().next()?;
     Some(std::ptr::from_ref(name).cast())
@@ -58,7 +58,7 @@ pub(super) struct Services<'a> {
     spent: HashMap<Pointer, usize>,
     checks_left: usize,
     edges_left: usize,
-    /// A message on the first service that was left out.
+    /// A message about the first service that was left out.
     pub(super) left_out: Option<String>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Services<'a> {
         selected.into()
     }
 
-    /// The comparisons that a namespace has left.
+    /// The comparisons that remain for a namespace.
     fn allowance(&self, namespace: Pointer) -> usize {
         let spent = self.spent.get(&namespace).copied().unwrap_or_default();
         MOST_CHECKS_OF_A_NAMESPACE

@@ -23,16 +23,16 @@ use gpu_metrics::inventory::{
 /// are four. Also ends cyclic references.
 const LONGEST_CHAIN: usize = 8;
 
-/// Kinds whose pods' names begin with the object's name. ReplicaSets are left out:
-/// most are old ones without future pods, and their Deployments are included.
+/// Kinds of objects whose name is the beginning of their pods' names. ReplicaSets are left
+/// out: most are old ones without future pods, and their Deployments are included.
 const NAMED_AFTER: [(&str, &str); 3] = [
     ("apps", "Deployment"),
     ("apps", "StatefulSet"),
     ("batch", "Job"),
 ];
 
-/// Results of walks up the controllers, by the start: namespace, first controller,
-/// and whether the pod requests GPUs.
+/// Chains of controllers as indices of workloads, by namespace, first controller, and
+/// whether the pod requests GPUs.
 type Chains = HashMap<(Arc<str>, OwnerRef, bool), Vec<u32>>;
 
 /// Resource, namespace and name.
@@ -67,8 +67,8 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
     let departed = gone.iter();
     let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
-    // Within the limits, pods follow that may hold a GPU without requesting one; a
-    // pod without a node holds nothing.
+    // Services of pods that request GPUs have been added. Within the same limits follow those
+    // of pods that may hold a GPU without a request. A pod without a node holds nothing.
     let listed = tables.pods.iter().zip(&mut pods);
     for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
         if !pod.requests_gpu() && pod.node.is_some() {
@@ -122,7 +122,7 @@ fn exporters(pods: &Table<KeptPod>) -> (Vec<ExporterPod>, Vec<Arc<str>>) {
     (exporters, nodes.into_iter().collect())
 }
 
-/// The address of each node, as its pods report it.
+/// The IP address and the name of each node, as its pods report them.
 fn node_addresses(pods: &Table<KeptPod>) -> Vec<(Arc<str>, Arc<str>)> {
     let pods = pods.iter().map(|(_, pod)| pod);
     let told = pods.filter_map(|pod| Some((pod.host.as_ref()?, pod.node.as_ref()?)));
@@ -155,8 +155,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A pod with its controllers, and the services that select it if it requests
-    /// GPUs. An ending pod has them as well, because its readings count for them.
+    /// A pod with its controllers, and the services that select it if it requests GPUs. A
+    /// terminating pod has them too, because its samples still count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
         let mut owners = Vec::new();
         let controller = pod.controller.as_ref();
@@ -217,8 +217,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the workloads without pods whose pods would have their names: a workload
-    /// scaled to zero still has readings.
+    /// Adds the workloads that have no pods now. A workload scaled to zero still has
+    /// samples, whose pods are attributed to it by their names.
     fn add_idle(&mut self) {
         let tables = self.tables;
         for (group, name) in NAMED_AFTER {
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The chain of controllers, from the first.
+    /// The chain of controllers, starting with `first`, as indices of workloads.
     fn owners(&mut self, namespace: &Arc<str>, first: &OwnerRef, gpu: bool) -> Vec<u32> {
         let from = (Arc::clone(namespace), first.clone(), gpu);
         if let Some(chain) = self.chains.get(&from) {
@@ -258,8 +258,8 @@ impl<'a> Walk<'a> {
     ) -> Option<OwnerRef> {
         let tables = self.tables;
         let key = (Arc::clone(namespace), Arc::clone(&reference.name));
-        // A pod can be the controller of pods (Spark's driver). It has values of its
-        // own, and its controller is the controller of its pods.
+        // A pod can be the controller of pods (Spark's driver). The controller's values are
+        // its own. The controller of the driver counts as the controller of the other pods.
         if reference.kind.group.is_empty() && &*reference.kind.kind == "Pod" {
             let Some(pod) = tables.pods.get(&key) else {
                 return self.gone.get(&reference.uid).cloned();
@@ -272,17 +272,16 @@ impl<'a> Walk<'a> {
         let followed = tables.kinds.get(&reference.kind)?;
         let (resource, objects) = (followed.of_owners()?, &followed.objects);
         match objects.get(&key) {
-            // The UID excludes another object of the same name.
+            // An object of the same name with another UID is not this owner.
             Some(object) if object.uid() == reference.uid => {
                 chain.push(self.workload(resource, &key, &object.labels, object.created));
                 object.controller.clone()
             }
-            // The owner was deleted and is no group any more; its controller may be
-            // one.
+            // The owner was deleted and is no workload any more. Its controller may still exist.
             Some(_) => self.gone.get(&reference.uid).cloned(),
             None if objects.complete => self.gone.get(&reference.uid).cloned(),
-            // The owner is not listed yet, or its kind is forbidden. Its name is
-            // known from the reference, its labels and owners are not.
+            // The owner is not listed yet, or its kind is forbidden. Its name is known from
+            // the reference; its labels and its controller are not.
             None => {
                 chain.push(self.workload(resource, &key, &Labels::default(), None));
                 None

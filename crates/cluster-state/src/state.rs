@@ -1,4 +1,4 @@
-//! State of the cluster: the watches write it, and snapshots are made from it.
+//! State of the cluster. The watches write it, and snapshots are made from it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(super) struct Tables {
     pub(super) namespaces: Table<KeptObject>,
     pub(super) nodes: Table<KeptObject>,
     pub(super) services: Table<KeptService>,
-    /// Owners, and the objects that rules ask for, by kind.
+    /// Owners, and the objects that rules request, by kind.
     pub(super) kinds: Kinds,
 }
 
@@ -34,24 +34,24 @@ pub(super) struct Known {
     pub(super) pool: Pool,
     pub(super) tables: Tables,
     pub(super) departed: Departed,
-    /// When all pods were first known.
+    /// When the first list of all pods was complete.
     pub(super) listed: Option<Timestamp>,
     /// Whether it was logged that services were left out.
     pub(super) told_services: bool,
 }
 
-/// What is known, shared by the watches and their readers.
+/// The state, shared by the watches and their readers.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) known: Mutex<Known>,
     pub(super) settings: ArcSwap<WatchSettings>,
-    /// Settings for pods have changed: list them again.
+    /// Notified when the settings for pods have changed: list the pods again.
     pub(super) pods_again: Arc<Notify>,
-    /// Something changed: make a new snapshot.
+    /// Notified on any change: make a new snapshot.
     pub(super) changed: Notify,
-    /// Other kinds are to be followed.
+    /// Notified when the set of followed kinds has changed.
     pub(super) kinds_changed: Notify,
-    /// The first attempt to list a collection has ended.
+    /// Notified when the first attempt to list a collection has ended.
     pub(super) settled: Notify,
 }
 
@@ -64,7 +64,7 @@ impl Shared {
     }
 }
 
-/// Finds the table of a watch; `None`: its kind is not followed any more.
+/// Finds the table of a watch; `None`: its kind is no longer followed.
 type Find<V> = dyn Fn(&mut Tables) -> Option<&mut Table<V>> + Send;
 
 pub(super) struct Writer<V> {
@@ -83,8 +83,8 @@ impl<V: Departing> Writer<V> {
         }
     }
 
-    /// Puts what `keep` gives in place of the known object; `None` removes it. Returns
-    /// whether anything changed.
+    /// Replaces an object by the result of `keep`; `None` removes it. Returns whether
+    /// anything changed.
     fn replace(&self, name: &Name, keep: impl FnOnce(&mut Pool) -> Option<V>) -> bool {
         let mut known = self.shared.known.lock();
         let Known {

@@ -1,4 +1,4 @@
-//! What is watched, and the store of what a watch brings.
+//! The target of a watch, and the store that receives its objects.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Form {
 
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// Its path: `/api/v1/pods`.
+    /// Path of the collection: `/api/v1/pods`.
     pub(super) path: String,
     pub(super) fields: &'static str,
     pub(super) form: Form,
@@ -64,8 +64,8 @@ impl Target {
 pub(super) trait Store: Send {
     /// A list begins: objects that are not in it are removed when it is complete.
     fn begin(&mut self) {}
-    /// An object was added or changed. One that cannot be read is not kept; the error says
-    /// why.
+    /// An object was added or changed. If it cannot be read it is not kept, and the error
+    /// gives the reason.
     fn put(&mut self, object: &RawValue) -> Result<(), String>;
     fn remove(&mut self, _: &RawValue) {}
     fn complete(&mut self) {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Namespace (empty: cluster-scoped) and name.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
-/// The objects of one collection. A complete list replaces them; until then the old
+/// The objects of one collection. The next complete list replaces them; until then the old
 /// ones stay.
 #[derive(Debug)]
 pub(super) struct Table<V> {
@@ -18,7 +18,7 @@ pub(super) struct Table<V> {
     pub(super) complete: bool,
     /// Whether the first attempt to list has ended, with or without success.
     pub(super) settled: bool,
-    /// Whether the server may not list them.
+    /// Whether the server may not list the collection.
     pub(super) forbidden: bool,
 }
 
@@ -78,7 +78,7 @@ impl<V: PartialEq> Table<V> {
         self.objects.get(key).map(|(_, value)| value)
     }
 
-    /// By namespace and name.
+    /// All objects, by namespace and name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
         self.objects.iter().map(|(key, (_, value))| (key, value))
     }

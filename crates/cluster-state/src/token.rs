@@ -1,9 +1,9 @@
 //! The token in a file: a service account's, or a kubeconfig's `tokenFile`.
 //!
-//! `kube` 5 sends the file unchanged (`kube-client/src/client/auth/mod.rs`,
-//! `TokenFile`), so that a line break in it makes every call fail; client-go sends it
-//! without white space around it (`k8s.io/client-go/transport/token_source.go`,
-//! `fileTokenSource`).
+//! `kube` 5 sends the content of the file unchanged (`kube-client/src/client/auth/mod.rs`,
+//! `TokenFile`), so a line break in it makes every call fail. client-go removes the
+//! surrounding white space (`k8s.io/client-go/transport/token_source.go`,
+//! `fileTokenSource`), and so does this module.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct TokenFile {
     path: PathBuf,
-    /// The value to send, and when it was read.
+    /// The header value to send, and when it was read.
     known: Mutex<(HeaderValue, Instant)>,
 }
 

@@ -1,12 +1,11 @@
-//! Lists and watches one collection without end: with pages and bookmarks, resumed
-//! after a break, and listed again where the server has forgotten the version
-//! (`kubernetes.io/docs/reference/using-api/api-concepts`, "Efficient detection of
-//! changes").
+//! Lists and watches one collection without end, with pages and bookmarks. A watch that breaks
+//! off is resumed. If the server no longer has the version, the collection is listed again
+//! (`kubernetes.io/docs/reference/using-api/api-concepts`, "Efficient detection of changes").
 //!
-//! `kube::runtime::watcher` 5.0.0 is not used. It asks again at once where a proxy cuts
-//! watches: 2,696 requests in 4 s, without an event for the caller, so that no backoff on the
-//! stream helps. It does not report bookmarks and resumed watches, so the age of a quiet
-//! watch is not known. And it asks for ever for a version that is gone.
+//! `kube::runtime::watcher` 5.0.0 is not used. If a proxy cuts watches, it retries at once:
+//! 2,696 requests in 4 s, without an event for the caller, so that no backoff on the stream
+//! helps. It does not report bookmarks and resumed watches, so the age of a quiet watch is
+//! unknown. It retries for ever if the version is gone.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,9 +31,9 @@ const PAGE: u32 = 250;
 /// above 1.5 MiB, so a page of one object always fits.
 const PIECE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The requested duration of a watch in seconds, plus up to as much again. Then it
-/// ends and is resumed, which costs little. At its end, a server that hangs with open
-/// connections is detected.
+/// The requested duration of a watch in seconds; a random part of up to the same length is
+/// added. The watch then ends and is resumed, which costs little. A server that hangs with
+/// open connections is detected at this point.
 const WATCH_SECS: u32 = 90;
 
 /// How long a watch may be silent beyond its requested duration.
@@ -42,14 +41,14 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 
-/// The pause before a collection that is not served is asked for again.
+/// The pause before a collection that is not served is requested again.
 pub(super) const NOT_SERVED: Duration = Duration::from_secs(5);
 
 /// After this many failures in a row a watch is listed again instead of resumed: a
 /// server with restored storage never accepts the old version.
 const RESUMES: u32 = 3;
 
-/// A watch that lasted this long is good, however it ends.
+/// A watch that lasted this long has worked, however it ends.
 const GOOD_WATCH: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -82,7 +81,7 @@ struct Versioned {
     metadata: ListMeta,
 }
 
-/// The object of an ERROR event.
+/// The `Status` object of an ERROR event.
 #[derive(Deserialize)]
 struct Failure {
     #[serde(default)]
@@ -101,7 +100,7 @@ pub(super) struct Watcher<S> {
     page: u32,
     /// Failures since the last [good watch](GOOD_WATCH).
     failures: u32,
-    /// A request to list everything again.
+    /// Notified when everything is to be listed again.
     pub(super) again: Arc<Notify>,
 }
 
@@ -119,8 +118,8 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// Watches without end. A collection that is not served, as by a server that is
-    /// starting, is asked for again after a pause.
+    /// Watches without end. A collection that is not served, for example while the server
+    /// is starting, is requested again after a pause.
     pub(super) async fn run_on(mut self) {
         loop {
             self.run().await;
@@ -128,7 +127,7 @@ impl<S: Store> Watcher<S> {
         }
     }
 
-    /// Watches until the collection is not served (any more).
+    /// Watches until the collection is not served, or no longer served.
     pub(super) async fn run(&mut self) {
         loop {
             let outcome = match self.version.take() {
@@ -153,8 +152,8 @@ impl<S: Store> Watcher<S> {
             if gone || self.failures > RESUMES || matches!(error, CallError::Garbled(..)) {
                 self.version = None;
             }
-            // The first break is resumed at once and not reported: servers end
-            // connections and forget versions as part of normal operation.
+            // The first failure of a watch is retried at once and not reported: servers end
+            // connections and discard versions as part of normal operation.
             if self.failures == 1 && (gone || self.version.is_some()) {
                 continue;
             }
@@ -248,7 +247,7 @@ impl<S: Store> Watcher<S> {
         if began.elapsed() >= GOOD_WATCH {
             self.failures = 0;
         } else if outcome.is_ok() {
-            // A pause for a server that ends every watch at once.
+            // The pause limits the requests to a server that ends every watch at once.
             tokio::time::sleep(WAIT_FIRST).await;
         }
         outcome
@@ -257,8 +256,7 @@ impl<S: Store> Watcher<S> {
     async fn read(&mut self, body: &mut Body, silence: Duration) -> Result<(), CallError> {
         let client = self.client.clone();
         let (mut lines, mut searched) = (BytesMut::new(), 0);
-        // After a failure, a watch must last a while before it is reported as
-        // working.
+        // After a failure, a watch must last [`GOOD_WATCH`] before it is reported as working.
         let trial = match self.failures {
             0 => Duration::ZERO,
             _ => GOOD_WATCH,
@@ -307,7 +305,7 @@ impl<S: Store> Watcher<S> {
                     .map_err(|error| self.client.garbled(error))?;
                 return Err(self.client.refused(failure.code, failure.message));
             }
-            // A BOOKMARK has only a version; other types are of later API versions.
+            // A BOOKMARK contains only a version. Other types belong to later API versions.
             _ => {}
         }
         let version = serde_json::from_str::<Versioned>(event.object.get())

@@ -1,4 +1,4 @@
-//! Objects as they arrive: only the used fields.
+//! The decoded parts of objects: only the used fields.
 //!
 //! Field names are those of `k8s.io/api/core/v1` and
 //! `k8s.io/apimachinery/pkg/apis/meta/v1`. An absent, null or unknown field is no
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::error::excerpt;
 use apimachinery::time::Timestamp;
 
-/// Label pairs as they arrive.
+/// Label pairs.
 pub(super) type Pairs = BTreeMap<String, String>;
 
 /// Namespace (empty: cluster-scoped) and name.
@@ -56,8 +56,7 @@ pub(super) struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// The API group; empty: core. Users write references, so it may be no group of the
-    /// cluster.
+    /// The API group; empty: core. Users write references, so the cluster may not have the group.
     pub(super) fn group(&self) -> &str {
         self.api_version
             .split_once('/')

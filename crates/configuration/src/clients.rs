@@ -1,4 +1,4 @@
-//! The clients of the Prometheus of a configuration.
+//! The clients for the Prometheus servers of a configuration.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use prometheus_source::{KeyHasher, Prometheus};
 
 use super::Config;
 
-/// The clients of the Prometheus of a configuration.
+/// The clients for the Prometheus servers of a configuration.
 #[derive(Debug)]
 pub struct Clients {
-    /// For GPU series: Prometheus, and those of `prometheus.additional`.
+    /// For GPU series: one for `prometheus`, then one for each entry of `prometheus.additional`.
     pub sources: Vec<Prometheus>,
     /// For the queries of rules.
     pub promql: PromqlClient,
 }
 
-/// Why there are none.
+/// The reason why no clients can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum NoClients {
     /// No address is configured.
@@ -31,13 +31,14 @@ pub enum NoClients {
 }
 
 impl Clients {
-    /// Those of a configuration. No request is sent.
+    /// Makes the clients of a configuration. No request is sent.
     ///
     /// # Errors
-    /// When it has no address, or its files cannot be used.
+    /// When the configuration has no address, or a file it names cannot be used.
     pub fn new(config: &Config) -> Result<Self, NoClients> {
         let settings = config.prometheus.clone().ok_or(NoClients::NoAddress)?;
-        // Each has its own key: two servers may have equal series of two devices.
+        // Each source has its own hash key: two servers may have equal series of different
+        // devices.
         let source = |settings| Prometheus::new(settings, KeyHasher::new());
         let first = source(settings.clone())?;
         let promql = PromqlClient::new(settings, first.replicas())?;
@@ -48,7 +49,8 @@ impl Clients {
         Ok(Self { sources, promql })
     }
 
-    /// Asks `prometheus.url` by the addresses of an earlier client of the same settings.
+    /// Makes the first source use the replicas of `prometheus.url` that an earlier client
+    /// of the same settings uses.
     pub fn share(&mut self, replicas: &Arc<Replicas>) {
         if let Some(first) = self.sources.first_mut() {
             first.share(replicas);

@@ -1,4 +1,4 @@
-//! The section `prometheus`: how the store is asked.
+//! The section `prometheus`: the connection to Prometheus.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -106,7 +106,7 @@ impl Connection {
             ..default
         };
         for (name, value) in self.headers {
-            // An invalid name is not repeated: it may be a value.
+            // The error does not repeat an invalid name, because it may be a value.
             let name: HeaderName = name.parse().map_err(|_| {
                 let message = "a key is no header name: write one such as X-Scope-OrgID";
                 Problem::at(&format!("{key}.headers"), &value.0, message)

@@ -1,4 +1,4 @@
-//! The flags about Prometheus, which several commands have.
+//! The flags for the connection to Prometheus, shared by several commands.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::{Config, Flags, connection, kubeconfig};
 /// The directory of a pod's service account.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Prometheus; each wins over the configuration file.
+/// The flags for Prometheus. Each takes precedence over the configuration file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prometheus")]
 pub struct PrometheusFlags {
@@ -66,14 +66,14 @@ pub struct PrometheusFlags {
 pub struct ConfigFile {
     /// The file.
     pub path: PathBuf,
-    /// The text that is in force.
+    /// The text of the configuration in use.
     pub text: String,
     /// The command line's flags.
     pub flags: Flags,
 }
 
-/// Parses addresses. Unlike clap's own parser it does not repeat a wrong value, which
-/// may hold a credential.
+/// Parses addresses. Unlike clap's own parser it does not repeat an invalid value, which
+/// may contain a credential.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressParser;
 

@@ -1,4 +1,4 @@
-//! `gpu`: how values are made from readings.
+//! The section `gpu`: how values are computed from samples.
 
 use std::time::Duration;
 
@@ -46,29 +46,29 @@ pub(super) struct Gpu {
     pub(super) metrics: Vec<Metric>,
 }
 
-/// Each poll is one query, or one for each DCGM field: shorter intervals would flood Prometheus,
-/// and longer ones would serve stale values.
+/// Each poll is one query, or one for each DCGM field. Shorter intervals would flood
+/// Prometheus, and longer ones would serve stale values.
 pub(super) type Poll = Within<500, 600_000>;
 
-/// A shorter step costs memory without more detail, because DCGM's readings are one
-/// second long. With a longer one, a window of a minute may have no instant.
+/// A shorter step uses memory without more detail, because DCGM's samples are one second
+/// apart. With a longer one, a window of a minute may contain no instant.
 type Step = Within<1_000, 60_000>;
 
-/// A shorter value is no scrape interval; a longer one leaves no window.
+/// A shorter value is no scrape interval. With a longer one, no window remains.
 type Interval = Within<100, 3_600_000>;
 
-/// With a longer hold, GPUs would be held by pods of the day before.
+/// With a longer hold, GPUs would still be attributed to pods that ended hours ago.
 type Hold = Within<0, 3_600_000>;
 
-/// A window ends up to 15 s after the newest sample. If readings are valid for no
-/// longer than that and a poll, a short window may have no instant with a reading.
+/// A window ends up to 15 s after the newest sample. Samples that are valid for less than
+/// that plus one poll may leave a short window without an instant that has a value.
 const FRESHNESS_MIN: Duration = Duration::from_secs(20);
 
-/// In whole seconds, because clients get it as `windowSeconds`; at most a day, because a
-/// window is kept in memory as a whole.
+/// A window is in whole seconds, because clients receive it as `windowSeconds`. It is at
+/// most a day, because all its samples are kept in memory.
 type Window = Within<1_000, 86_400_000, 1_000>;
 
-/// A share of the whole: above 0, at most 1.
+/// A fraction: above 0, at most 1.
 struct Share;
 
 impl Setting for Share {
@@ -107,7 +107,7 @@ impl Choice for Shared {
     const WORDS: Words<Self> = &[("device-value", Self::DeviceValue), ("split", Self::Split)];
 }
 
-/// The signals that a condition may use.
+/// The device values that a condition may use.
 impl Choice for DeviceValue {
     const WORDS: Words<Self> = &[
         ("memory_utilization", Self::MemoryUtilization),
@@ -118,7 +118,7 @@ impl Choice for DeviceValue {
     ];
 }
 
-/// The name of a resource, with a domain, and at most one `*`, at the end.
+/// A resource name with a domain, such as `nvidia.com/gpu`. It may end in one `*`.
 pub(super) struct Resource;
 
 impl Setting for Resource {
@@ -148,7 +148,7 @@ impl Gpu {
         let default = Policy::default();
         let window = or(&self.window, None);
         let max_window = or(&self.max_window, None);
-        // A default above the default longest raises the longest.
+        // `gpu.window` alone, above the default of `gpu.maxWindow`, raises the latter.
         if let (Some(place), Some(wanted), Some(longest)) = (&self.window, window, max_window)
             && wanted > longest
         {
@@ -182,7 +182,7 @@ impl Gpu {
         })
     }
 
-    /// A sentence for each key that is set without effect, or with another effect.
+    /// A warning for each key that has no effect, or another effect than its value.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let retired = [
             (
@@ -271,7 +271,7 @@ enum Name {
     Allocated,
 }
 
-/// A number, also in quotes.
+/// A number, with or without quotes.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -280,7 +280,7 @@ enum Number {
 }
 
 impl Condition {
-    /// `None`: the number is none.
+    /// `None`: `above` is not a finite number.
     fn known(self) -> Option<policy::ActivityCondition> {
         let Self::Threshold { signal, above } = self else {
             return Some(policy::ActivityCondition::Allocated);

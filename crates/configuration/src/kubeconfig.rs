@@ -1,9 +1,9 @@
 //! Connection settings for Prometheus from a kubeconfig (`--prometheus-auth-config`).
 //!
-//! The current context's authority, client certificate, token and basic
-//! authentication, as client-go reads them (`tools/clientcmd`, `transport`). Its
+//! It uses the current context's authority, client certificate, token and basic
+//! authentication, as client-go reads them (`tools/clientcmd`, `transport`). The context's
 //! `server` is not Prometheus and is ignored, as in prometheus-adapter. Unsupported
-//! settings are refused, because without them queries would have another identity.
+//! settings are rejected, because queries without them would have another identity.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ use secrecy::{ExposeSecret, SecretString};
 use limits::file::{self, yaml};
 use prometheus_source::settings::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls};
 
-/// The settings of a kubeconfig's current context. Files that it names are read
-/// again as they change; relative paths begin at its own folder.
+/// The settings of a kubeconfig's current context. Files that it names are read again when
+/// they change. Relative paths start at the folder of the kubeconfig.
 ///
 /// # Errors
 /// When it cannot be read or has unsupported settings; the error has the remedy.
@@ -57,18 +57,18 @@ fn current(file: Kubeconfig) -> Result<(Cluster, AuthInfo), String> {
     Ok((cluster, user))
 }
 
-/// A value that is set: an empty one is not, as in client-go.
+/// A value that is set. An empty value counts as unset, as in client-go.
 fn set(value: &Option<String>) -> Option<&str> {
     value.as_deref().filter(|value| !value.is_empty())
 }
 
-/// A secret that is set.
+/// A secret that is set. An empty one counts as unset.
 fn secret(value: &Option<SecretString>) -> Option<&str> {
     let value = value.as_ref().map(ExposeSecret::expose_secret);
     value.filter(|value| !value.is_empty())
 }
 
-/// Where the kubeconfig is.
+/// The path of the kubeconfig.
 struct Place<'p>(&'p Path);
 
 impl Place<'_> {
@@ -137,8 +137,7 @@ impl Place<'_> {
         })
     }
 
-    /// A token file wins over a token, as in client-go, which begins with the
-    /// token and then reads the file.
+    /// A token file takes precedence over a token, as in client-go.
     fn auth(&self, user: &AuthInfo) -> Result<Auth, String> {
         for (key, there) in [
             ("exec", user.exec.is_some()),
@@ -176,7 +175,7 @@ impl Place<'_> {
         })
     }
 
-    /// The data wins over the file, as in client-go. `key` names the file.
+    /// Inline data takes precedence over the file, as in client-go. `key` is the key of the file.
     fn pem(
         &self,
         key: &str,
@@ -186,7 +185,7 @@ impl Place<'_> {
         let Some(data) = data else {
             return Ok(file.map(|file| Pem::File(self.beside(file))));
         };
-        // The error of the decoder shows bytes of a key.
+        // The decoder's error may contain bytes of a key, so it is not used.
         let ByteString(text) = serde_json::from_value(data.into())
             .map_err(|_| no_kubeconfig(&format!("{key}-data is not base64")))?;
         Ok(Some(Pem::Inline {
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn authority_certificate_and_identity_of_the_current_context_are_taken() {
+    fn the_current_context_gives_authority_certificate_and_identity() {
         let server = "{server: \"https://kube:6443\", certificate-authority: ca.pem}";
         let read = |user| read(server, user).unwrap();
         assert_eq!(read("{}").auth, Auth::None);
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn data_wins_over_a_file_and_a_server_is_not_needed() {
+    fn inline_data_takes_precedence_over_a_file_and_a_server_is_optional() {
         let both = "{certificate-authority: ca.pem, certificate-authority-data: YQ==}";
         let inline = Pem::Inline {
             text: b"a".to_vec(),
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_refused_and_no_secret_is_told() {
+    fn unsupported_settings_are_rejected_without_showing_a_secret() {
         for (cluster, user, words) in [
             (
                 "{proxy-url: \"http://x\"}",
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_shows_in_debug_output() {
+    fn debug_output_contains_no_secret() {
         let read = read(
             "{}",
             "{token: hidden, client-certificate-data: aGlkZGVu, client-key-data: aGlkZGVu}",

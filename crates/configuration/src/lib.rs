@@ -1,8 +1,8 @@
 //! The configuration: the user's file, and the typed values made from it.
 //!
-//! The values of the file parse themselves. What concerns several of them is checked when
-//! the [`Config`] is made, so that the configuration cannot fail after the start. A
-//! prometheus-adapter configuration file is a valid one.
+//! The values of the file parse themselves. Checks that involve several values run when the
+//! [`Config`] is made, so that the configuration cannot fail later. A configuration file of
+//! prometheus-adapter is also a valid one.
 //!
 //! The server, `demo` and the commands that read Prometheus use it.
 //!
@@ -56,14 +56,14 @@ use problem::Problem;
 pub use shown::GPU_RESOURCES;
 use value::{Scalar, or};
 
-/// The most servers in `prometheus.additional`: each costs a query a signal and poll.
+/// The most servers in `prometheus.additional`. Each adds one query per signal and poll.
 const MOST_ADDITIONAL: usize = 63;
 
 /// The default Secret of certificates that the server makes.
 pub const CERTIFICATE_SECRET: &str = "gpu-metrics-apiserver-certificates";
 
-/// The whole file: this server's three keys, prometheus-adapter's three, and what the
-/// chart found in the values.
+/// The whole file: this server's three keys, prometheus-adapter's three, and the warnings
+/// that the chart writes about its values.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
@@ -84,7 +84,7 @@ pub struct Flags {
     pub prometheus_url: Option<Addresses>,
     /// The flags about authentication and certificates.
     pub credentials: Credentials,
-    /// `--prometheus-header`; each replaces the file's of the same name.
+    /// `--prometheus-header`. Each replaces the file's header of the same name.
     pub headers: HeaderMap,
     /// `--prometheus-verb`.
     pub verb: Option<Verb>,
@@ -110,20 +110,20 @@ impl Flags {
 /// The whole configuration, resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Access to Prometheus; `None` if no address is known.
+    /// Access to Prometheus. `None`: no address is configured.
     pub prometheus: Option<PrometheusSettings>,
-    /// Prometheus servers with other devices. Rules do not ask them.
+    /// Prometheus servers with other devices. Rules do not query them.
     pub additional: Vec<PrometheusSettings>,
-    /// How values are made from readings.
+    /// How values are computed from samples.
     pub policy: Policy,
-    /// The poll interval; `None`: by the scrape interval.
+    /// The poll interval. `None`: derived from the scrape interval.
     pub poll: Option<Duration>,
-    /// Identifies exporters, to tell their own labels.
+    /// Identifies exporters, whose own labels are distinguished from those of workloads.
     pub exporters: ExporterIdentity,
     /// The resources of pods that are GPUs.
     pub gpu_resources: GpuResources,
-    /// All signals to poll: the built-in ones, then those of configured fields. The
-    /// index of a signal is its number.
+    /// All signals to poll: the built-in ones, then those of configured fields. Each is at
+    /// the index of its `SignalId`.
     pub signals: Vec<SignalSpec>,
     /// The configured metrics only.
     pub metrics: Vec<MetricSpec>,
@@ -131,15 +131,15 @@ pub struct Config {
     pub gpus_enabled: bool,
     /// `presets`.
     pub presets: Vec<Preset>,
-    /// The rules of `presets`, then `rules`, which win over them.
+    /// The rules of `presets`, then those of `rules`, which take precedence.
     pub rules: Rules,
     /// `externalRules`.
     pub external_rules: Rules,
     /// `resourceRules`.
     pub resource_rules: Option<ResourceRules>,
-    /// The faults of rules that are left out, or of which a part is.
+    /// The faults of rules that are left out, wholly or in part.
     pub faults: Vec<String>,
-    /// Sentences for the log at start, those of faults among them.
+    /// Warnings for the log at start, including the faults.
     pub warnings: Vec<String>,
 }
 
@@ -170,10 +170,10 @@ impl Config {
         }
     }
 
-    /// Whether GPU metrics are made from the same data and in the same way.
+    /// Whether both configurations compute GPU metrics from the same data in the same way.
     #[must_use]
     pub fn has_same_gpus(&self, other: &Self) -> bool {
-        // All fields are named, so that a new one cannot be forgotten here.
+        // All fields are listed, so that the compiler rejects this code when a field is added.
         let Self {
             prometheus,
             additional,
@@ -202,11 +202,11 @@ impl Config {
             && *metrics == other.metrics
     }
 
-    /// Reads a configuration file, of the size that a `ConfigMap` can have. Also returns its
-    /// text.
+    /// Reads a configuration file. The file may be as large as a `ConfigMap`. Also returns
+    /// its text.
     ///
     /// # Errors
-    /// When it cannot be read or is larger, or as [`Config::from_yaml`].
+    /// When the file cannot be read or is too large, or as [`Config::from_yaml`].
     pub fn load(path: &Path, flags: &Flags) -> Result<(Self, String), ConfigurationError> {
         let file = path.display().to_string();
         let text = file::read(path).and_then(|bytes| {
@@ -223,7 +223,7 @@ impl Config {
     /// The configuration in `text`, the content of `file`.
     ///
     /// # Errors
-    /// When the text is no YAML, has unknown keys or wrong values.
+    /// When the text is no YAML, or has unknown keys or invalid values.
     pub fn from_yaml(file: &str, text: &str, flags: &Flags) -> Result<Self, ConfigurationError> {
         let in_file = |problem: Problem| problem.in_file(file);
         let (read, second) =

@@ -25,7 +25,7 @@ pub(super) struct Metric {
     over: Option<Scalar<Over>>,
 }
 
-/// A name that no built-in metric has.
+/// The name of a configured metric. No built-in metric may have it.
 struct MetricName;
 
 impl Setting for MetricName {
@@ -93,7 +93,7 @@ impl Choice for Over {
     ];
 }
 
-/// The configured metrics. Fields without a signal are appended to `signals`.
+/// Resolves the configured metrics. New signals are appended to `signals`.
 pub(super) fn resolve(
     entries: &[Metric],
     signals: &mut Vec<SignalSpec>,
@@ -122,8 +122,8 @@ pub(super) fn resolve(
     Ok(metrics)
 }
 
-/// The signal of a metric's field: an existing one, with new aliases added, or a new
-/// one. A field is never polled twice.
+/// The signal of a metric's field: an existing one, to which new aliases are added, or a
+/// new one. A field is never polled twice.
 fn signal(
     key: &impl Fn(&str) -> String,
     metric: &Metric,

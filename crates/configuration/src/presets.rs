@@ -1,4 +1,4 @@
-//! `presets`: rules for the metrics of inference servers, which come with the program.
+//! `presets`: rules for the metrics of inference servers, built into the program.
 
 use limits::file::yaml;
 
@@ -9,8 +9,8 @@ use apimachinery::promql::equals;
 use super::problem::Problem;
 use super::value::{Choice, Words};
 
-/// An inference server that there are rules for. docs/presets.md has their metrics, and
-/// where their series come from.
+/// An inference server with built-in rules. docs/presets.md lists their metrics, and the
+/// sources of their series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// vLLM.
@@ -42,7 +42,8 @@ impl Preset {
         }
     }
 
-    /// Its rules, which name themselves `presets.vllm[0]`, for series with these labels.
+    /// The rules of the preset for series with these labels. The place of a rule is
+    /// `presets.vllm[0]`.
     pub(super) fn rules(self, labels: &[(String, String)]) -> Result<Rules, Problem> {
         let matchers = labels.iter().map(|(label, value)| equals(label, value));
         let matchers: Vec<String> = matchers.collect();

@@ -5,14 +5,14 @@ use serde_saphyr::{Location, Spanned};
 use apimachinery::letters::escaped;
 use limits::file::yaml::{self, YamlFault};
 
-/// Why a configuration file cannot be used. The message begins with the file, with line,
-/// column and the path of the key as far as there are any (`config.yaml:3:11: gpu.window`),
-/// and says what was found and what to write instead.
+/// Why a configuration file cannot be used. The message begins with the file, line, column
+/// and key, as far as they are known (`config.yaml:3:11: gpu.window`). Then it states what
+/// was found and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigurationError(pub(super) String);
 
-/// A wrong value, without the file's name.
+/// An invalid value, without the file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     key: String,
@@ -20,7 +20,7 @@ pub(super) struct Problem {
     message: String,
 }
 
-/// What the parser found, or a value that parses itself.
+/// An error of the parser, or of a value that parses itself.
 impl From<YamlFault> for Problem {
     fn from(fault: YamlFault) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl From<YamlFault> for Problem {
 }
 
 impl Problem {
-    /// A problem of a missing `key`, which has no place in the file.
+    /// A problem with a missing `key`, which has no line and column.
     pub(super) fn missing(key: &str, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -41,7 +41,7 @@ impl Problem {
         }
     }
 
-    /// A problem of the value of `key`.
+    /// A problem with the value of `key`.
     pub(super) fn at<T>(key: &str, value: &Spanned<T>, message: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),

@@ -1,6 +1,6 @@
-//! Flags of prometheus-adapter that have no effect here. They are accepted, so
-//! that a Deployment works with only its image changed, and each is reported once.
-//! None of them restricts access or TLS: the flags that do are implemented.
+//! Flags of prometheus-adapter that have no effect here. They are accepted, so that a
+//! Deployment works after a change of only its image. Each is reported once. None of them
+//! restricts access or TLS; the flags that do so are implemented.
 
 use std::ffi::OsString;
 
@@ -42,11 +42,10 @@ const FLAGS: [(&str, bool, &str); 23] = [
 /// Prefix of some twenty flags about the audit log.
 const AUDIT: &str = "audit-";
 const AUDIT_WHY: &str = "requests are audited in the server's own log";
-/// Suffixes of those that take no value.
+/// Suffixes of the audit flags that take no value.
 const AUDIT_SWITCHES: [&str; 3] = ["-compress", "-throttle-enable", "-truncate-enabled"];
 
-/// Removes the flags without effect from a command line. Returns a sentence for each
-/// name.
+/// Removes the flags without effect from a command line. Returns a warning for each removed name.
 #[must_use]
 pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut left, mut sentences) = (Vec::new(), Vec::new());
@@ -68,8 +67,8 @@ pub fn take_out(words: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Ve
     (left, sentences)
 }
 
-/// The flag of a word without its dashes: its name, whether it takes a value, and why it
-/// has no effect.
+/// Finds the flag in an argument without its dashes: its name, whether it takes a value,
+/// and why it has no effect.
 fn find(word: &str) -> Option<(String, bool, &'static str)> {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     // pflag accepts underscores for dashes in klog's names.
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_taken_out_with_its_value_and_said_once() {
+    fn flags_without_effect_are_removed_with_their_values_and_reported_once() {
         for (words, left, said) in [
             ("x --v=4 --config a", "x --v=4 --config a", 0),
             ("x --logtostderr=true --v=4", "x --v=4", 1),

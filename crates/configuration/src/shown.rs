@@ -9,15 +9,15 @@ use prometheus_source::settings::{Auth, PrometheusSettings};
 use super::Config;
 use super::value::Choice;
 
-/// The key of the resources by which pods request GPUs, which clients read.
+/// The key of the resource names of GPUs. Clients read it.
 pub const GPU_RESOURCES: &str = "gpu.resources";
 
-/// Shown for an unset key.
+/// Shown for an unset key whose value is derived from the data.
 const AUTO: &str = "auto: from the data";
 
 impl Config {
-    /// Keys as in the file, with their values. The address of Prometheus and secrets
-    /// are left out, and so are the queries of rules, because they name namespaces.
+    /// Keys as in the file, with their values. The address of Prometheus, secrets, and the
+    /// queries of rules, which name namespaces, are left out.
     #[must_use]
     pub fn shown(&self) -> Vec<(String, String)> {
         let mut rows = vec![("gpu.enabled", self.gpus_enabled.to_string())];
@@ -131,7 +131,7 @@ mod tests {
     use crate::{Config, Flags};
 
     #[test]
-    fn what_is_set_is_shown_and_what_is_secret_is_not() {
+    fn settings_are_shown_and_secrets_are_not() {
         let text = "prometheus:\n  url: http://bob:hunter2@prom.internal:9090/hidden?key=hunter3\n  \
                     headers: {X-Scope-OrgID: tenant-a}\n  matchers: {cluster: prod-eu}\n\
                     gpu: {window: 2m, idle: omit}\n";

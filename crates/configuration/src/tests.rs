@@ -54,7 +54,7 @@ resourceRules:
 "#;
 
 #[test]
-fn a_prometheus_adapter_file_loads_and_each_fault_costs_its_own_rule() {
+fn a_prometheus_adapter_file_loads_without_its_faulty_rules() {
     let config = load(ADAPTER);
     assert_eq!(
         (
@@ -88,7 +88,7 @@ fn an_empty_file_is_the_built_in_configuration() {
 }
 
 #[test]
-fn of_several_documents_the_first_counts_and_the_next_is_named() {
+fn only_the_first_of_several_documents_is_used_with_a_warning() {
     let first = "gpu: {window: 2m}\n";
     for second in [
         "---\n",
@@ -107,13 +107,13 @@ fn of_several_documents_the_first_counts_and_the_next_is_named() {
         }
     }
     assert_eq!(load(&format!("---\n{first}...\n")).warnings, [""; 0]);
-    // The end of the first document is not cut off as a second one.
+    // The closing bracket belongs to the first document; it is no second document.
     let error = error(&format!("{first}]\n"));
     assert!(error.contains("config.yaml:2:"), "{error}");
 }
 
 #[test]
-fn what_the_chart_found_is_said_with_the_other_warnings() {
+fn warnings_of_the_chart_are_among_the_warnings() {
     let config = load("warnings: ['values: replicaz is not known']\n");
     assert_eq!(config.warnings, ["values: replicaz is not known"]);
 }
@@ -246,7 +246,7 @@ fn every_setting_of_gpu_arrives() {
 }
 
 #[test]
-fn a_cloud_authenticates_by_its_own_section() {
+fn each_cloud_has_its_own_section_for_authentication() {
     let method = |auth: &str| {
         let text = format!("prometheus: {{url: 'http://h', auth: {auth}}}");
         match load(&text).prometheus.unwrap().auth {
@@ -288,7 +288,7 @@ fn a_cloud_authenticates_by_its_own_section() {
 }
 
 #[test]
-fn a_key_without_effect_is_taken_with_a_warning() {
+fn a_key_without_effect_is_accepted_with_a_warning() {
     let config = load("gpu: {exporterInterval: auto, minCoverage: half, minSamples: 3}");
     assert_eq!(config.policy, Policy::default());
     let warned = |key: &str| {
@@ -362,7 +362,7 @@ fn configured_metrics_share_signals_and_new_fields_follow_the_built_in_ones() {
 }
 
 #[test]
-fn flags_win_over_the_file() {
+fn flags_take_precedence_over_the_file() {
     let mut headers = HeaderMap::new();
     headers.insert("x-scope-orgid", "b".parse().unwrap());
     let flags = Flags {

@@ -11,21 +11,21 @@ use serde_saphyr::Spanned;
 use adapter_rules::raw::{Text, without_alias};
 use apimachinery::duration::{format_duration, parse_duration};
 
-/// The form of a setting that is written as a scalar.
+/// A setting that is written as a scalar.
 pub(super) trait Setting {
-    /// What the setting is used as.
+    /// The type of the parsed value.
     type Value;
 
-    /// The value that a text stands for. The error says what was found and what to write.
+    /// Parses a text. The error states what was found and what to write.
     fn parse(text: &str) -> Result<Self::Value, String>;
 }
 
-/// Words and their meanings.
+/// The words of a setting with their values.
 pub(super) type Words<T> = &'static [(&'static str, T)];
 
-/// A setting that is one of a few words.
+/// A setting with a few words as possible values.
 pub(super) trait Choice: Copy + PartialEq + 'static {
-    /// All of them.
+    /// All words.
     const WORDS: Words<Self>;
 
     /// The word for the value.
@@ -49,7 +49,7 @@ impl<T: Choice> Setting for T {
     }
 }
 
-/// The value of a setting, with its place.
+/// The value of a setting, with its place in the file.
 pub(super) struct Scalar<S: Setting>(pub(super) Spanned<S::Value>);
 
 impl<'de, S: Setting> Deserialize<'de> for Scalar<S> {
@@ -69,7 +69,7 @@ where
     setting.as_ref().map_or(default, |setting| setting.0.value)
 }
 
-/// A setting that may be `auto`, which says the same as a missing key.
+/// A setting that may be `auto`, which means the same as a missing key.
 pub(super) struct Auto<S>(PhantomData<S>);
 
 impl<S: Setting> Setting for Auto<S> {
@@ -85,7 +85,8 @@ impl<S: Setting> Setting for Auto<S> {
     }
 }
 
-/// A duration from `LEAST` to `MOST`, in whole `UNIT`s. All are in milliseconds.
+/// A duration from `LEAST` to `MOST`, in whole multiples of `UNIT` (0: no restriction). All
+/// three are in milliseconds.
 pub(super) struct Within<const LEAST: u64, const MOST: u64, const UNIT: u64 = 0>;
 
 impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAST, MOST, UNIT> {
@@ -109,7 +110,7 @@ impl<const LEAST: u64, const MOST: u64, const UNIT: u64> Setting for Within<LEAS
     }
 }
 
-/// A number of things, at least one.
+/// A count of at least one.
 pub(super) struct Count<N>(PhantomData<N>);
 
 impl<N: FromStr + From<u8> + PartialOrd> Setting for Count<N> {

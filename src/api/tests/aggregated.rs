@@ -55,7 +55,7 @@ async fn s007_the_aggregated_document_has_every_version_with_its_resources() {
 }
 
 #[tokio::test]
-async fn s008_every_way_of_asking_for_it_is_understood() {
+async fn s008_every_accept_header_for_it_is_supported() {
     let (server, _) = server().await;
     let nopeer = BOTH.replace("List", "List;profile=nopeer");
     for (accept, version) in [
@@ -79,7 +79,7 @@ async fn s008_every_way_of_asking_for_it_is_understood() {
             "{content_type}"
         );
     }
-    // An unknown version is skipped for the next clause, if any.
+    // A clause with an unknown version is skipped; the next one is used.
     let answer = ask(&server, &format!("{},application/json", only("v3"))).await;
     assert_eq!(answer.json()["kind"], "APIGroupList");
     assert_eq!(answer.header("vary"), Some("Accept"));
@@ -88,7 +88,7 @@ async fn s008_every_way_of_asking_for_it_is_understood() {
 }
 
 #[tokio::test]
-async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
+async fn s009_a_known_tag_gets_304_until_the_configuration_changes() {
     let (server, _) = server().await;
     let etag = |answer: &TestResponse| answer.header("etag").unwrap().to_owned();
     let first = ask(&server, BOTH).await;
@@ -101,7 +101,7 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
     assert_eq!(etag(&answer), tag);
     assert_eq!(answer.header("location"), None);
 
-    // Another replica, whose provider lists in another order, has the same document.
+    // Another replica, whose provider lists metrics in another order, has the same document.
     let mut same = Fixture::new();
     same.custom.reverse();
     let replica = TestServer::start(open(&api(&Arc::new(same)))).await;
@@ -116,7 +116,7 @@ async fn s009_a_tag_saves_sending_it_again_until_the_configuration_changes() {
 }
 
 #[tokio::test]
-async fn a_resource_whose_name_begins_like_another_is_listed_once() {
+async fn a_resource_with_the_prefix_of_another_is_listed_once() {
     let mut fixture = Fixture::new();
     let pods = fixture.custom[3].clone();
     for (resource, metric) in [("pods-x.example.com", "m"), ("pods", "a"), ("pods", "z")] {

@@ -1,6 +1,6 @@
-//! The requests of NVIDIA's validator of AI clusters to a metrics adapter (NVIDIA/aicr
-//! `validators/conformance/pod_autoscaling_check.go` and `ai_service_metrics_check.go`),
-//! with the rules of its recipes or without any.
+//! The requests that NVIDIA's validator of AI clusters sends to a metrics adapter
+//! (NVIDIA/aicr `validators/conformance/pod_autoscaling_check.go` and
+//! `ai_service_metrics_check.go`), with and without the rules of its recipes.
 
 use std::future::ready;
 use std::time::Duration;
@@ -76,11 +76,11 @@ externalRules:
 const POD_METRICS: [&str; 3] = ["gpu_utilization", "gpu_memory_used", "gpu_power_usage"];
 const NAMESPACES: [&str; 2] = ["gpu-operator", "dynamo-system"];
 
-/// The exporter's own pod, which bare labels name.
+/// The exporter's own pod, to which series without `exported_` labels refer.
 const EXPORTER: &str = "nvidia-dcgm-exporter-x7";
 
-/// Two GPUs held by a pod of `dynamo-system` and one unheld, over two and a half minutes:
-/// use, memory and power of each.
+/// Two GPUs held by a pod of `dynamo-system` and one unheld GPU, over two and a half
+/// minutes: utilization, memory and power of each.
 fn gpus() -> Arc<GpuProvider> {
     let scrape = Duration::from_secs(15);
     let mut pipeline = Pipeline::new(Settings {
@@ -203,8 +203,8 @@ async fn serving(provider: Arc<dyn Provider>) -> TestServer {
     TestServer::start(open(&api)).await
 }
 
-/// The requests of the validator, in its order; returns the power that the external
-/// metric has in each namespace requested.
+/// Sends the requests of the validator, in its order. Returns the power that the external
+/// metric has in each requested namespace.
 async fn validate(server: &TestServer) -> Vec<Json> {
     let discovery = server.get(V1).await;
     assert_eq!(discovery.status, 200);
@@ -223,7 +223,7 @@ async fn validate(server: &TestServer) -> Vec<Json> {
         assert!(found > 0, "{metric}");
     }
     let mut power = Vec::new();
-    // The second is the namespace of its HorizontalPodAutoscaler.
+    // The second namespace is that of the validator's HorizontalPodAutoscaler.
     for namespace in ["default", "hpa-test-0a1b2c3d"] {
         let path = format!("{EXT}/namespaces/{namespace}/dcgm_gpu_power_usage");
         let answer = server.get(&path).await;
@@ -257,7 +257,7 @@ async fn nvidias_validator_passes_without_rules() {
 }
 
 #[tokio::test]
-async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
+async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_take_precedence() {
     let server = serving(Arc::new(Composite::new(
         Some(recipe()),
         Arc::new(arc_swap::ArcSwap::new(gpus())),
@@ -270,7 +270,7 @@ async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_win() {
 }
 
 #[tokio::test]
-async fn means_of_the_fleet_take_settings_and_labels_like_others() {
+async fn means_of_the_fleet_accept_settings_and_labels_like_other_metrics() {
     let server = serving(Arc::new(Composite::from(gpus()))).await;
     let power = |selector: &str| {
         let path = format!("{EXT}/namespaces/default/DCGM_GPU_POWER_USAGE");

@@ -46,7 +46,7 @@ async fn s002_external_metrics_are_listed() {
 }
 
 #[tokio::test]
-async fn s003_every_entry_is_complete_and_offers_get_alone() {
+async fn s003_every_entry_is_complete_and_has_only_the_verb_get() {
     let (server, _) = server().await;
     for path in [V1, V2, EXT] {
         let body = server.get(path).await.json();
@@ -141,7 +141,7 @@ async fn a_group_without_metrics_is_served_without_resources() {
 }
 
 #[tokio::test]
-async fn discovery_speaks_protobuf() {
+async fn discovery_is_available_in_protobuf() {
     let (server, _) = server().await;
     let raw = |body: &[u8]| {
         let envelope = Unknown::decode(body.strip_prefix(b"k8s\0").unwrap()).unwrap();

@@ -42,7 +42,7 @@ pub(super) struct Fixture {
     objects: Vec<Object>,
     external: Vec<ExternalSeries>,
     pub(super) ready: AtomicBool,
-    /// The number of requests to the provider for values.
+    /// The number of requests for values to the provider.
     pub(super) asked: AtomicUsize,
     /// The users of the requests that wait for a fetch.
     pub(super) fetching: Mutex<Vec<String>>,
@@ -161,7 +161,7 @@ impl Fixture {
         }
     }
 
-    /// Never ends.
+    /// A fetch that never ends.
     async fn fetch(&self, user: &str) -> Result<(), ProviderError> {
         if user == "unlucky" {
             return Err(ProviderError::Saturated);
@@ -247,7 +247,8 @@ impl Fixture {
     }
 }
 
-/// The mean of the series a selector admits; a reserved key is refused.
+/// The mean of the series that a selector matches. Reserved keys with an invalid value are
+/// refused.
 fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, ProviderError> {
     for requirement in selector.requirements() {
         if requirement.key == "window" && requirement.operator != Operator::Equals("5m".into()) {

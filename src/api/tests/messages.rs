@@ -1,5 +1,5 @@
-//! The envelope and the value lists as messages: the tests' own decoder of the direct
-//! encoder's output. serde writes them as the direct encoder of JSON does.
+//! The envelope and the value lists as messages: an independent decoder for the output of
+//! the direct encoder. serde writes them as the direct encoder of JSON does.
 
 use std::collections::BTreeMap;
 

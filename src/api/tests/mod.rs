@@ -1,5 +1,5 @@
-//! The API over real TLS connections. A test whose name begins with a number
-//! is that statement of docs/protocol.md, "Conformance statements".
+//! The API over real TLS connections. A test whose name begins with a number checks that
+//! statement of docs/protocol.md, "Conformance statements".
 
 mod aggregated;
 mod conformance;
@@ -38,7 +38,7 @@ fn api(fixture: &Arc<Fixture>) -> Api {
     Api::new(fixture.clone(), || NOW, Telemetry::new())
 }
 
-/// The API without authentication, as a listener takes it.
+/// The API without authentication, as the service of a listener.
 fn open(api: &Api) -> Service {
     into_service(router::open(api))
 }

@@ -20,7 +20,7 @@ fn pods() -> String {
     format!("{V2}/namespaces/ns/pods/*/m")
 }
 
-/// Opens the envelope: version and kind, and the object's bytes.
+/// Decodes the envelope: version, kind and the object's bytes.
 fn open(body: &[u8]) -> (String, String, Vec<u8>) {
     assert_eq!(&body[..4], [0x6b, 0x38, 0x73, 0x00]);
     let envelope = values::Unknown::decode(&body[4..]).unwrap();
@@ -32,7 +32,7 @@ fn open(body: &[u8]) -> (String, String, Vec<u8>) {
     )
 }
 
-/// A list in protobuf; serde and prost write the same answers.
+/// A list in protobuf, encoded again by serde and by prost.
 fn read<L: Message + Default + Serialize>(body: &[u8]) -> [Vec<u8>; 2] {
     let (api_version, kind, raw) = open(body);
     let list = L::decode(raw.as_slice()).unwrap();
@@ -40,7 +40,7 @@ fn read<L: Message + Default + Serialize>(body: &[u8]) -> [Vec<u8>; 2] {
 }
 
 #[tokio::test]
-async fn s044_s048_s049_the_preferred_type_wins_and_json_is_what_the_undecided_get() {
+async fn s044_s048_s049_the_preferred_type_is_used_and_json_is_the_default() {
     const JSON: &str = "application/json";
     let (server, _) = server().await;
     let plain = server.get(&pods()).await;
@@ -75,7 +75,7 @@ async fn s044_s048_s049_the_preferred_type_wins_and_json_is_what_the_undecided_g
 }
 
 #[tokio::test]
-async fn s045_protobuf_says_what_json_says() {
+async fn s045_protobuf_has_the_content_of_json() {
     let (server, _) = server().await;
     let wish = "application/vnd.kubernetes.protobuf, */*";
     let same = async |target: String, read: fn(&[u8]) -> [Vec<u8>; 2]| {
@@ -101,7 +101,7 @@ async fn s045_protobuf_says_what_json_says() {
 }
 
 #[tokio::test]
-async fn s046_errors_come_in_protobuf_too() {
+async fn s046_errors_are_available_in_protobuf() {
     let (server, _) = server().await;
     let target = format!("{V2}/namespaces/ns/pods/c/m");
     let answer = accept(&server, &target, PROTOBUF).await;
@@ -119,7 +119,7 @@ async fn s046_errors_come_in_protobuf_too() {
 }
 
 #[tokio::test]
-async fn s047_tables_are_not_made() {
+async fn s047_tables_are_not_supported() {
     let (server, _) = server().await;
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let both = accept(&server, &pods(), &format!("{table},application/json")).await;
@@ -138,7 +138,7 @@ async fn s047_tables_are_not_made() {
 }
 
 #[tokio::test]
-async fn s050_large_answers_are_compressed_for_who_asks() {
+async fn s050_large_answers_are_compressed_on_request() {
     let (server, _) = server().await;
     let large = format!("{V2}/namespaces/large/pods/*/m");
     let plain = server.get(&large).await;
@@ -166,7 +166,7 @@ async fn s050_large_answers_are_compressed_for_who_asks() {
 }
 
 #[tokio::test]
-async fn s051_people_get_indented_json() {
+async fn s051_json_for_people_is_indented() {
     let (server, _) = server().await;
     let plain = server.get(&pods()).await;
     let asked = server.get(&format!("{}?pretty=true", pods())).await;
@@ -206,8 +206,8 @@ async fn s052_hostile_accept_headers_are_answered_at_once() {
     ] {
         let answer = accept(&server, &pods(), wish).await;
         assert!(matches!(answer.status, 200 | 400 | 406), "{wish:.20}");
-        // The time of the answer, without connection and handshake; the shortest of
-        // several, because the machine has other load.
+        // The duration of the response without connection and handshake. The shortest of
+        // several counts, because the machine has other load.
         let request = http::Request::get(pods())
             .header("accept", wish)
             .body(())

@@ -4,7 +4,7 @@ use super::*;
 
 const V3: &str = "/openapi/v3";
 
-/// Every `$ref` below a value.
+/// Collects every `$ref` below a value.
 fn references(value: &Json, found: &mut BTreeSet<String>) {
     match value {
         Json::Object(fields) => {
@@ -35,7 +35,7 @@ pub(super) fn check_references(document: &Json, schemas: &str) {
     assert_eq!(found, defined);
 }
 
-/// Checks operations: parameters as the path has them, one id each.
+/// Checks operations: they have the parameters of the path and unique ids.
 pub(super) fn check_paths(document: &Json) {
     let mut ids = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -65,7 +65,7 @@ pub(super) fn check_paths(document: &Json) {
 }
 
 #[tokio::test]
-async fn s011_the_swagger_document_is_whole_and_has_a_tag() {
+async fn s011_the_swagger_document_is_complete_and_has_a_tag() {
     let (server, fixture) = server().await;
     let answer = server
         .send("GET", "/openapi/v2", &[("Accept", "application/json")])
@@ -94,7 +94,7 @@ async fn s011_the_swagger_document_is_whole_and_has_a_tag() {
 }
 
 #[tokio::test]
-async fn s012_the_root_leads_to_every_version_by_its_hash() {
+async fn s012_the_root_has_the_url_of_every_version_with_its_hash() {
     let (server, _) = server().await;
     let root = server.get(V3).await;
     assert_eq!(root.status, 200);
@@ -125,10 +125,10 @@ async fn s012_the_root_leads_to_every_version_by_its_hash() {
         let body = answer.json();
         assert_eq!(body["openapi"], "3.0.0");
         check_paths(&body);
-        // The list of the paths and the items of the lists.
+        // The list of paths and the items of the lists.
         check_references(&body, "/components/schemas");
     }
-    // By this path kubectl explain finds an external metric.
+    // kubectl explain finds an external metric by this path.
     let document = server.get(&format!("{V3}{EXT}")).await.json();
     let path = format!("{EXT}/namespaces/{{namespace}}/Queue_Depth");
     let kind = &document["paths"][path]["get"]["x-kubernetes-group-version-kind"];
@@ -136,7 +136,7 @@ async fn s012_the_root_leads_to_every_version_by_its_hash() {
 }
 
 #[tokio::test]
-async fn s013_another_hash_brings_the_current_document_and_no_redirection() {
+async fn s013_another_hash_gets_the_current_document_and_no_redirect() {
     let (server, _) = server().await;
     let path = format!("{V3}/apis/custom.metrics.k8s.io/v1beta2");
     for target in [format!("{path}?hash=ABCD"), path.clone()] {

@@ -7,7 +7,7 @@ use super::*;
 use crate::telemetry::health::Weight;
 use crate::telemetry::metrics::Exposition;
 
-/// A server whose requests are counted, and its counters.
+/// A server that counts its requests, and its telemetry.
 async fn counted() -> (TestServer, Telemetry) {
     let telemetry = Telemetry::new();
     let fixture = Arc::new(Fixture::new());
@@ -24,7 +24,7 @@ fn rows(telemetry: &Telemetry) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s106_invented_paths_make_no_series() {
+async fn s106_invalid_paths_add_no_series() {
     let (server, telemetry) = counted().await;
     let round = |round: usize| {
         vec![
@@ -62,7 +62,7 @@ async fn s106_invented_paths_make_no_series() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_what_they_ask_for() {
+async fn requests_are_counted_by_verb_group_and_resource() {
     let (server, telemetry) = counted().await;
     let pods = format!("{V2}/namespaces/ns/pods/*/m");
     for (method, path) in [
@@ -152,7 +152,7 @@ async fn metrics_and_single_checks_are_served_beside_the_api() {
 }
 
 #[tokio::test]
-async fn s103_discovery_and_readiness_stand_while_the_backend_is_down() {
+async fn s103_discovery_and_readiness_stay_while_the_backend_is_down() {
     let (server, fixture) = server().await;
     fixture
         .ready
@@ -180,7 +180,7 @@ async fn s103_discovery_and_readiness_stand_while_the_backend_is_down() {
 }
 
 #[tokio::test]
-async fn the_version_is_one_that_kubectl_understands() {
+async fn the_version_has_the_form_of_kubectl() {
     let (server, _) = server().await;
     let body = server.get("/version").await.json();
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -267,7 +267,7 @@ async fn verbose_exclude_and_single_checks_answer_as_kube_apiserver_does() {
 }
 
 #[tokio::test]
-async fn operators_get_metrics_in_the_format_they_ask_for_and_may_only_read() {
+async fn operators_get_metrics_in_the_requested_format_and_may_only_read() {
     let operators = operators(&Telemetry::new());
     let (code, body) = ask(&operators, "/metrics").await;
     assert_eq!(code, 200);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn s022_label_selectors_choose_objects() {
+async fn s022_label_selectors_select_objects() {
     let (server, _) = server().await;
     for (selector, wanted) in [
         ("app=x", &["a", "b"][..]),
@@ -186,7 +186,7 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
 
 /// An explanation reveals the value, so it needs the same access.
 #[tokio::test]
-async fn an_explanation_is_of_one_value_and_is_no_watch() {
+async fn an_explanation_is_for_one_value_and_cannot_be_watched() {
     let (server, _) = server().await;
     for (path, code) in [
         (

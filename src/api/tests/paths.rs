@@ -30,12 +30,12 @@ fn names_have_limits() {
 
 proptest! {
     #[test]
-    fn no_path_makes_the_parser_panic(path: String) {
+    fn the_parser_never_panics(path: String) {
         let _ = parse(&path);
     }
 
     #[test]
-    fn what_parses_has_no_piece_that_could_climb(rest in "[a-z%2eEfF./*-]{0,40}") {
+    fn a_parsed_path_has_no_dot_segment_or_slash(rest in "[a-z%2eEfF./*-]{0,40}") {
         let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{rest}");
         if let Ok(target) = parse(&path)
             && let Some(Access::Resource { namespace, resource, subresource, name, .. }) =

@@ -34,7 +34,7 @@ async fn s087_every_failure_is_a_status() {
 }
 
 #[tokio::test]
-async fn work_beyond_the_limit_is_told_to_retry() {
+async fn work_beyond_the_limit_gets_429() {
     let (server, _) = server().await;
     let path = format!("{V2}/namespaces/ns/pods/a/expensive");
     let answer = server.get(&path).await;
@@ -46,7 +46,7 @@ async fn work_beyond_the_limit_is_told_to_retry() {
 }
 
 #[tokio::test]
-async fn s088_climbing_out_of_the_path_reaches_nothing() {
+async fn s088_dot_segments_reach_nothing() {
     let (server, fixture) = server().await;
     for target in [
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/..%2f..%2fsecrets/m",
@@ -67,7 +67,7 @@ async fn s088_climbing_out_of_the_path_reaches_nothing() {
 }
 
 #[tokio::test]
-async fn s089_broken_bytes_in_a_path_are_bad_requests() {
+async fn s089_invalid_bytes_in_a_path_are_bad_requests() {
     let (server, fixture) = server().await;
     for piece in [
         "%",
@@ -154,7 +154,7 @@ async fn s091_oversized_requests_are_refused_quickly() {
 }
 
 #[tokio::test]
-async fn s092_names_with_a_meaning_elsewhere_are_only_names() {
+async fn s092_names_with_a_special_meaning_elsewhere_are_only_names() {
     let (server, _) = server().await;
     for metric in [
         "m\"} or vector(1)",
@@ -188,7 +188,7 @@ async fn s092_names_with_a_meaning_elsewhere_are_only_names() {
 }
 
 #[tokio::test]
-async fn s100_an_audit_id_is_echoed_only_if_it_looks_like_one() {
+async fn s100_an_audit_id_is_echoed_only_if_it_is_valid() {
     let (server, _) = server().await;
     let good = "3f1d2c4b-aaaa-bbbb-cccc-1234567890ab";
     let answer = server.send("GET", "/apis", &[("Audit-Id", good)]).await;
@@ -204,7 +204,7 @@ async fn s100_an_audit_id_is_echoed_only_if_it_looks_like_one() {
 }
 
 #[tokio::test]
-async fn a_panic_is_our_fault_and_a_status() {
+async fn a_panic_gets_500_and_a_status() {
     #[derive(Debug)]
     struct Broken;
     impl Provider for Broken {
@@ -228,7 +228,7 @@ async fn a_panic_is_our_fault_and_a_status() {
     assert_eq!(body["code"], 500);
     let refused = api.counters().refusals("panicked");
     assert_eq!(refused, 1, "counted once");
-    // Counting a request for values asks the provider for the countable names.
+    // The layer that counts requests asks the provider for the countable names.
     let values = format!("{V2}/namespaces/ns/pods/a/m");
     assert_eq!(status(&server.get(&values).await)["code"], 500);
 }

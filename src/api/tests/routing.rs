@@ -93,7 +93,7 @@ async fn s020_a_resource_with_its_group_is_served() {
 }
 
 #[tokio::test]
-async fn s021_an_unknown_metric_is_said_in_the_references_words() {
+async fn s021_an_unknown_metric_has_the_message_of_the_reference() {
     let (server, _) = server().await;
     for (path, message) in [
         (
@@ -116,7 +116,7 @@ async fn s021_an_unknown_metric_is_said_in_the_references_words() {
 }
 
 #[tokio::test]
-async fn s029_paths_of_other_lengths_lead_nowhere() {
+async fn s029_paths_of_other_lengths_are_not_found() {
     let (server, fixture) = server().await;
     for path in [
         "pods/m",
@@ -141,7 +141,7 @@ async fn s029_paths_of_other_lengths_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn s030_words_with_a_meaning_of_their_own_are_no_resources() {
+async fn s030_words_with_a_special_meaning_are_no_resources() {
     let (server, fixture) = server().await;
     for path in [
         "watch/pods/a",
@@ -218,7 +218,7 @@ async fn s033_external_selectors_filter_and_unknown_metrics_are_not_found() {
 }
 
 #[tokio::test]
-async fn s034_the_versions_differ_in_names_of_fields_alone() {
+async fn s034_the_versions_differ_only_in_names_of_fields() {
     let (server, _) = server().await;
     let target = "namespaces/ns/pods/*/m?metricLabelSelector=gpu";
     let old = server.get(&format!("{V1}/{target}")).await.json();

@@ -33,7 +33,7 @@ fn cluster(pods: Vec<Pod>, nodes: &[&str]) -> Box<FakeObjects> {
     })
 }
 
-/// Returns the same samples to every query, and records the query.
+/// Returns the same samples for every query, and records the query.
 #[derive(Clone, Debug, Default)]
 struct Prometheus {
     asked: Arc<Mutex<Vec<String>>>,
@@ -73,8 +73,8 @@ impl StoreAnswers for Prometheus {
     }
 }
 
-/// Pods `a` and `b` of `ns` have data, `c` has none, `late` does not run yet; of the
-/// nodes, `n1` has some.
+/// Pods `a` and `b` of `ns` have data, `c` has none, and `late` does not run yet. Among the
+/// nodes, only `n1` has data.
 async fn metrics(prometheus: Prometheus) -> TestServer {
     let mut late = pod("ns", "late", &[]);
     late.phase = PodPhase::Pending;
@@ -119,7 +119,7 @@ fn named(answer: &TestResponse) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn s116_pods_and_nodes_are_listed_and_got() {
+async fn s116_pods_and_nodes_can_be_listed_and_read() {
     let server = metrics(Prometheus::default()).await;
     let list = server.get(&format!("{METRICS}/namespaces/ns/pods")).await;
     let body = list.json();
@@ -154,7 +154,7 @@ async fn s116_pods_and_nodes_are_listed_and_got() {
 }
 
 #[tokio::test]
-async fn both_versions_say_the_same() {
+async fn both_versions_have_the_same_content() {
     let server = metrics(Prometheus::default()).await;
     for target in [
         "namespaces/ns/pods",
@@ -293,13 +293,13 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
     assert_eq!(only["rows"][0]["object"]["metadata"], pod_a()["metadata"]);
     let plain = accept(&server, "pods", &format!("application/json,{TABLE}")).await;
     assert_eq!(plain.json()["kind"], "PodMetricsList");
-    // A table in protobuf is not available; the plain list is.
+    // A table is not available in protobuf; the plain list is.
     let other = format!("{},{PROTOBUF}", TABLE.replace("application/json", PROTOBUF));
     let other = accept(&server, "pods", &other).await;
     assert_eq!(other.header("content-type"), Some(PROTOBUF));
 }
 
-/// The decoder's own messages, numbered as in
+/// Messages for the test's own decoder, with the field numbers of
 /// `k8s.io/metrics/pkg/apis/metrics/v1/generated.proto`.
 mod wire {
     use std::collections::HashMap;
@@ -354,7 +354,7 @@ mod wire {
 }
 
 #[tokio::test]
-async fn protobuf_says_what_json_says_of_pods() {
+async fn protobuf_has_the_content_of_json_for_pods() {
     let server = metrics(Prometheus::default()).await;
     let answer = accept(&server, "pods", &format!("{PROTOBUF}, */*")).await;
     assert_eq!(answer.header("content-type"), Some(PROTOBUF));
@@ -377,7 +377,7 @@ async fn protobuf_says_what_json_says_of_pods() {
 }
 
 #[tokio::test]
-async fn s120_the_group_is_there_with_resource_rules_only() {
+async fn s120_the_group_is_served_only_with_resource_rules() {
     let server = metrics(Prometheus::default()).await;
     let (without, _) = super::server().await;
     let resources = json!([
@@ -415,7 +415,7 @@ async fn s120_the_group_is_there_with_resource_rules_only() {
 }
 
 #[tokio::test]
-async fn the_openapi_documents_are_whole() {
+async fn the_openapi_documents_are_complete() {
     let server = metrics(Prometheus::default()).await;
     let v2 = server.get("/openapi/v2").await.json();
     openapi::check_references(&v2, "/definitions");

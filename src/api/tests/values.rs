@@ -19,7 +19,7 @@ async fn s035_s036_served_quantities_read_back_as_the_value() {
 }
 
 #[tokio::test]
-async fn s037_s039_what_is_no_number_or_stale_is_absent_and_never_zero() {
+async fn s037_s039_stale_values_and_values_that_are_no_numbers_are_absent_and_never_zero() {
     let (server, _) = server().await;
     let list = server
         .get(&format!("{V2}/namespaces/broken/pods/*/m"))
@@ -79,7 +79,7 @@ async fn s038_s041_s042_the_document_is_exactly_this() {
     );
 }
 
-/// No list is ever empty: an empty one would be a success without a value.
+/// An empty list would be a success without a value, so no list is ever empty.
 #[tokio::test]
 async fn s041_nothing_to_list_is_not_found_and_never_null() {
     let (server, _) = server().await;
@@ -101,7 +101,7 @@ async fn s043_pods_of_other_namespaces_never_appear() {
 }
 
 #[tokio::test]
-async fn s122_findings_are_listed_with_what_was_not_looked_at_and_not_watched() {
+async fn s122_findings_are_listed_with_skipped_checks_and_cannot_be_watched() {
     let (server, _) = server().await;
     for version in [V1, V2, EXT] {
         let list = server.get(&format!("{version}/findings")).await.json();

@@ -1,4 +1,4 @@
-//! What the engine reports about its data: findings, metrics, and the trouble of servers.
+//! The engine's reports about its data: findings, metrics, and failures of servers.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Engine {
         is_polled.then(|| source::check(seen, troubles))
     }
 
-    /// That queries of a server fail.
+    /// The finding that queries to a server fail; `None`: they succeed.
     fn trouble_of(&self, server: &Server) -> Option<Finding> {
         let (told, since) = server.journal.trouble()?;
         let failing = server.journal.failing_alone();
@@ -62,12 +62,12 @@ impl Engine {
             .observe(&catalog::SNAPSHOT_SECONDS, &[], took);
         measure::published(self.metrics(), snapshot, now, series);
         let Some(report) = report else { return };
-        // A replica that has just started has not yet measured how late the store is.
+        // A replica that has just started has not yet measured the delay of the store.
         let is_seen = report.skipped.is_empty() && self.is_ready(now);
         findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
             is_seen
         });
-        // Before that, another check and other log lines report the state.
+        // Until then another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(&source::CODES, &report.findings);
             let is_odd = !said.is_empty();
@@ -75,8 +75,8 @@ impl Engine {
         }
     }
 
-    /// Why values may be missing, for readers without the log: the source has no series,
-    /// or the newest reason that it fails, without address and text.
+    /// Why values may be missing, for clients: the newest reason of a failing source,
+    /// without its address and message, or that it has no series.
     pub(super) fn trouble(&self) -> Option<String> {
         let mut troubles = self.servers.iter();
         let trouble = troubles.find_map(|server| {
@@ -91,8 +91,8 @@ impl Engine {
         trouble.or_else(|| self.emptiness.state().reason().cloned())
     }
 
-    /// Records whether there are series; that there are none only once all signals of
-    /// all servers were answered. `source` is the last of them.
+    /// Records whether there are series. They count as missing only after all servers have
+    /// answered for all signals. `source` is the last server that answered.
     pub(super) fn note_emptiness(&mut self, source: &Prometheus) {
         let is_empty = self.pipeline.store().series_len() == 0;
         let is_open =

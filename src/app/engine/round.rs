@@ -1,4 +1,4 @@
-//! The rounds of queries to one Prometheus: every signal that is due, all at one time.
+//! The rounds of queries to one Prometheus. All queries of a round have the same evaluation time.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
 use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Fetched, Limit, SignalQuery};
 
-/// Polls from one query of framebuffer fields to the next in a large fleet: these fields
-/// hardly change. A poll is S, and a reading counts for three of them, so a larger number
-/// would leave the field without a reading before the next query.
+/// In a large fleet, framebuffer fields are queried in one of this many rounds, because
+/// they hardly change. A poll then is a scrape interval S, and a sample counts for three S:
+/// a larger number would leave the fields without a sample before the next query.
 const FRAMEBUFFER_EVERY: u64 = 2;
 
-/// Parallel queries in a large fleet: one is received while the store evaluates the
-/// other.
+/// Concurrent queries in a large fleet: the server receives one answer while Prometheus
+/// evaluates the other query.
 const SIDE_BY_SIDE: usize = 2;
 
-/// Smaller differences of the clocks are within the resolution of the `Date` header.
+/// Smaller differences of the clocks are below the resolution of the `Date` header.
 const SKEW_MIN_MS: i64 = 2_000;
 
 impl Engine {
@@ -36,7 +36,7 @@ impl Engine {
         &mut self.servers[usize::from(id.0)]
     }
 
-    /// Waits for the next round of a server.
+    /// Starts a task that waits for the next round of a server.
     pub(super) fn wait(&mut self, client: Client) {
         let wait = self.server(client.id).pace.due();
         let wait = wait.saturating_sub(self.started.elapsed());
@@ -46,7 +46,7 @@ impl Engine {
         });
     }
 
-    /// Begins a round. Returns whether it ended, without a query.
+    /// Begins a round. Returns whether it ended at once, without a query.
     pub(super) fn begin(&mut self, client: Client) -> bool {
         let id = client.id;
         let (local, now) = (clock::now(), self.now());
@@ -60,8 +60,8 @@ impl Engine {
         let due = |spec: &&SignalSpec| self.is_due(id, spec, now);
         let due = self.signals.iter().filter(due);
         let due = due.map(|spec| self.read_of(id, spec, (at, now))).collect();
-        // The first answers show how large the fleet is, and one query for all fields of a
-        // large one asks too much of a Prometheus that has just started.
+        // The size of the fleet is unknown before the first complete round. One query for
+        // all fields of a large fleet would overload a Prometheus that has just started.
         let is_known = self.server(id).last == Some(Round::Complete);
         let takes_several = is_known && client.source.takes_several(local);
         self.server_mut(id).round = Some(Progress {
@@ -76,7 +76,7 @@ impl Engine {
         self.ask(client)
     }
 
-    /// What a round reads of a signal.
+    /// The queries for a signal in this round.
     fn read_of(
         &self,
         id: PrometheusId,
@@ -84,8 +84,8 @@ impl Engine {
         (at, now): (Timestamp, Timestamp),
     ) -> SignalRead {
         let range = self.pipeline.range(id, spec.id, now);
-        // Profiling fields leave whole GPUs out where only MIG instances need them; every
-        // ten minutes a query includes all, to see whether others do.
+        // If only MIG instances need profiling fields, the queries leave out whole GPUs. Every
+        // ten minutes a query includes them, to check whether others need the fields too.
         let is_of_mig_alone = self.pipeline.is_of_mig_alone(id, spec.id, now);
         SignalRead {
             spec: spec.clone(),
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Takes in answers, and goes on. Returns whether the round ended.
+    /// Processes answers and continues. Returns whether the round ended.
     pub(super) fn answered(
         &mut self,
         client: Client,
@@ -129,8 +129,8 @@ impl Engine {
     }
 
     /// Whether a round queries the signal. A failed signal waits for its retry, profiling
-    /// fields are read where devices need them, and a large fleet's framebuffer fields
-    /// only now and then.
+    /// fields are read only if devices need them, and framebuffer fields of a large fleet
+    /// are not read in every round.
     fn is_due(&self, id: PrometheusId, spec: &SignalSpec, now: Timestamp) -> bool {
         let server = self.server(id);
         if server
@@ -144,8 +144,8 @@ impl Engine {
             && (!slow || server.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
     }
 
-    /// Sends the next queries of a round: the next parts of the signals that are queried
-    /// now, or the next signals. Without any, the round ends.
+    /// Sends the next queries of a round: the next parts of the current signals, or else
+    /// the next signals. Without any, the round ends. Returns whether it ended.
     fn ask(&mut self, client: Client) -> bool {
         let id = client.id;
         let Some(mut round) = self.server_mut(id).round.take() else {
@@ -165,8 +165,8 @@ impl Engine {
         false
     }
 
-    /// Chooses the signals that are queried next: in a small fleet all whose queries differ
-    /// in the name only.
+    /// Chooses the signals to query next. In a small fleet these are all signals whose
+    /// queries differ only in the metric name.
     fn choose(&self, round: &mut Progress) {
         let Some(first) = round.due.pop_front() else {
             return;
@@ -188,7 +188,7 @@ impl Engine {
         round.are_one = !is_large && round.reads.len() > 1;
     }
 
-    /// Goes on with a query for each signal.
+    /// The store refused one query for several signals: continues with a query for each signal.
     pub(super) fn refused(&mut self, client: Client) -> bool {
         if let Some(round) = &mut self.server_mut(client.id).round {
             round.takes_several = false;
@@ -199,7 +199,7 @@ impl Engine {
         self.ask(client)
     }
 
-    /// Ends a round, and waits for the next.
+    /// Ends a round, and starts waiting for the next one.
     fn end(&mut self, client: Client, outcome: Round) {
         let elapsed = self.started.elapsed();
         self.pipeline.end_round(client.id);
@@ -273,7 +273,7 @@ impl Engine {
         }
     }
 
-    /// All parts of a signal were answered: it does not fail any more.
+    /// Records that all parts of a signal were answered, so that it no longer fails.
     fn all_answered(
         &mut self,
         client: &Client,
@@ -309,8 +309,8 @@ impl Engine {
         if error.limit() == Some(Limit::Time) && kind != ErrorKind::Timeout {
             server.too_slow(spec.id, now);
         }
-        // Where no address answers, all signals are asked for again together; one that
-        // takes too long waits alone.
+        // If no address answers, all signals are retried together. A signal whose query
+        // takes too long is retried separately.
         if is_of_source(error) {
             server.retries.aborted();
         } else {
@@ -399,8 +399,8 @@ fn log_report(spec: &SignalSpec, report: &IntakeReport) {
     }
 }
 
-/// Whether a failure concerns the source as a whole: a query of another signal would only
-/// wait as long again.
+/// Whether a failure concerns the source as a whole, so that a query of another signal
+/// would only wait for as long again.
 fn is_fatal(error: &Error) -> bool {
     is_of_source(error) || error.kind() == ErrorKind::Timeout
 }

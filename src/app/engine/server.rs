@@ -1,4 +1,4 @@
-//! What the engine knows of one Prometheus.
+//! The state of one Prometheus.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct Server {
     /// Its clock minus the local clock, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) rounds: u64,
-    /// Into how many parts the devices of a signal's queries are divided.
+    /// The number of parts into which the devices of a signal's queries are divided.
     pub(super) shards: HashMap<SignalId, Sharding>,
     /// How its last round ended.
     pub(super) last: Option<Round>,
@@ -48,18 +48,18 @@ pub(super) struct Progress {
     pub(super) due: VecDeque<SignalRead>,
     /// The signals that are queried now.
     pub(super) reads: Vec<SignalRead>,
-    /// Whether a query may have several signals.
+    /// Whether one query may select several signals.
     pub(super) takes_several: bool,
-    /// Whether one query has all of `reads`.
+    /// Whether one query selects all of `reads`.
     pub(super) are_one: bool,
 }
 
-/// The reads of one signal in a round.
+/// A signal's queries in a round.
 pub(super) struct SignalRead {
     pub(super) spec: SignalSpec,
     pub(super) devices: DeviceSelection,
     pub(super) parts: Parts,
-    /// New samples so far.
+    /// The number of new samples so far.
     pub(super) news: u64,
     /// The size of the largest answer, in bytes.
     pub(super) largest: usize,
@@ -67,19 +67,20 @@ pub(super) struct SignalRead {
 }
 
 impl SignalRead {
-    /// Whether the query of another signal would differ in the name only.
+    /// Whether the queries of both signals differ only in the metric name.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.devices == other.devices && self.parts == other.parts
     }
 }
 
-/// A larger answer is divided from the next round on: it takes memory and time at once.
+/// The queries of a signal with a larger answer are divided from the next round on, because
+/// such an answer takes much memory and time at once.
 const LARGE_BYTES: usize = 32 << 20;
 
-/// How long a number of parts stays before half as many are tried.
+/// How long a number of parts is used before half of it is tried.
 const FEWER_AFTER: Duration = Duration::from_secs(600);
 
-/// Into how many parts the devices of a query are divided, a power of two, and since when.
+/// The number of parts into which a query's devices are divided, a power of two, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharding {
     pub(super) count: usize,
@@ -91,7 +92,7 @@ impl Sharding {
         Self { count, since }
     }
 
-    /// The number for the next round, after answers of at most so many bytes.
+    /// The number of parts for the next round, after answers of at most `largest` bytes.
     fn after(self, largest: usize, now: Timestamp) -> Self {
         let is_old = now.since(self.since) >= FEWER_AFTER;
         match largest {
@@ -110,22 +111,23 @@ impl Sharding {
 pub(super) struct Client {
     pub(super) id: PrometheusId,
     pub(super) source: Prometheus,
-    /// One for each of the signals that are queried.
+    /// One batch for each signal that is queried.
     pub(super) batches: Vec<Batch>,
 }
 
-/// The end of a task.
+/// The result of a task.
 pub(super) enum Step {
     /// The next round is due.
     Due(Client),
-    /// Queries that were sent at this time were answered.
+    /// Queries sent at this time were answered.
     Answered(Client, Timestamp, Vec<Answered>),
     /// The store refuses one query for several signals.
     Refused(Client),
 }
 
 impl Server {
-    /// A server that was not polled yet; `place` is its place in the configuration.
+    /// A server that has not been polled yet. `place` is its index in the configuration: 0
+    /// is `prometheus`, further ones are the entries of `prometheus.additional`.
     pub(super) fn new(place: u8, interval: Duration) -> Self {
         Self {
             id: PrometheusId(place),
@@ -144,13 +146,13 @@ impl Server {
         }
     }
 
-    /// Into how many parts the devices of a signal's queries are divided.
+    /// The number of parts into which the devices of a signal's queries are divided.
     pub(super) fn sharding(&self, signal: SignalId) -> Sharding {
         let known = self.shards.get(&signal).copied();
         known.unwrap_or(Sharding::new(1, Timestamp::MIN))
     }
 
-    /// All parts of a signal were answered.
+    /// Records that all parts of a signal were answered.
     pub(super) fn read(&mut self, read: &SignalRead, now: Timestamp) {
         let mut sharding = self.sharding(read.spec.id);
         let count = read.parts.shard().count();
@@ -161,13 +163,13 @@ impl Server {
             .insert(read.spec.id, sharding.after(read.largest, now));
     }
 
-    /// The store gave up a query of a signal for the time that it took.
+    /// Records that the store gave up a query of a signal because it took too long.
     pub(super) fn too_slow(&mut self, signal: SignalId, now: Timestamp) {
         let sharding = self.sharding(signal).doubled(now);
         self.shards.insert(signal, sharding);
     }
 
-    /// What sentences call it.
+    /// The name in messages.
     pub(super) fn name(&self) -> &str {
         match self.id {
             PrometheusId(0) => PROMETHEUS,
@@ -175,7 +177,7 @@ impl Server {
         }
     }
 
-    /// A remedy that names the keys of its settings.
+    /// A remedy with the configuration keys of this server.
     pub(super) fn remedy(&self, of_first: &str) -> String {
         match self.id {
             PrometheusId(0) => of_first.to_owned(),
@@ -186,13 +188,13 @@ impl Server {
         }
     }
 
-    /// Whether its round takes longer than its queries may.
+    /// Whether its round takes longer than [`LONGEST_ROUND`].
     pub(super) fn is_stuck(&self) -> bool {
         let round = self.round.as_ref();
         round.is_some_and(|round| round.began.elapsed() > LONGEST_ROUND)
     }
 
-    /// Whether it fails for all signals.
+    /// Whether the queries of all signals fail.
     pub(super) fn fails(&self) -> bool {
         self.journal.trouble().is_some() && self.journal.failing_alone().is_empty()
     }

@@ -1,4 +1,4 @@
-//! Engines that replace one another, with a cluster and stores that answer over HTTP.
+//! Engines that replace one another, with a cluster and stores that are HTTP servers.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(in crate::app) const METRIC: &str = "gpu_memory_utilization";
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// A minute of readings, one a second.
+/// A minute of samples with this value, one per second.
 fn readings(value: u8) -> String {
     let now = clock::now().secs();
     let mut values = String::new();
@@ -45,7 +45,7 @@ fn readings(value: u8) -> String {
     )
 }
 
-/// A store whose exporter reads this value; it stops when dropped.
+/// A store whose exporter reports this value. Dropping it stops the exporter.
 pub(in crate::app) struct Store {
     pub(in crate::app) fake: Arc<FakePrometheus>,
     _scraping: JoinSet<()>,
@@ -129,7 +129,7 @@ pub(in crate::app) async fn cluster() -> FakeKube {
     kube
 }
 
-/// The answer to an autoscaler for the pod.
+/// The answer to a request of an autoscaler for the pod.
 pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, String> {
     let query = Query {
         of: ValuesOf::Objects(ObjectSelection::named("pods", Some("ml"), "a")),
@@ -145,7 +145,7 @@ pub(in crate::app) fn ask(provider: &dyn Provider, metric: &str) -> Result<f64, 
     Ok(value.unwrap())
 }
 
-/// The running tasks; they end when dropped.
+/// The running tasks. Dropping this ends them.
 struct World {
     _kube: FakeKube,
     telemetry: Telemetry,
@@ -189,7 +189,7 @@ impl World {
         ask(&provider, metric)
     }
 
-    /// Waits for a value; every answer before it must satisfy `rightly`.
+    /// Waits for a value. Every answer before it must satisfy `rightly`.
     async fn until(&self, wanted: f64, rightly: impl Fn(&Result<f64, String>) -> bool) {
         until("the value is served", async || {
             let told = self.ask(METRIC);
@@ -214,7 +214,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn values_stand_until_those_of_new_settings_are_there() {
+async fn values_stay_until_new_settings_have_values() {
     let (old, new) = (Store::reading(40).await, Store::reading(80).await);
     let world = World::start(old.settings("{}")).await;
     world.until(40.0, Result::is_err).await;
@@ -235,7 +235,7 @@ async fn values_stand_until_those_of_new_settings_are_there() {
 }
 
 #[tokio::test]
-async fn values_end_where_the_new_prometheus_does_not_answer() {
+async fn values_end_if_the_new_prometheus_does_not_answer() {
     let old = Store::reading(40).await;
     let overlap = Duration::from_secs(2);
     let world = World::with(old.settings("{}"), Duration::MAX, overlap).await;
@@ -265,7 +265,7 @@ async fn values_end_where_the_new_prometheus_does_not_answer() {
 }
 
 #[tokio::test]
-async fn gpus_that_are_switched_off_are_neither_listed_nor_asked_for() {
+async fn disabled_gpus_are_neither_listed_nor_queried() {
     let store = Store::reading(40).await;
     let world = World::start(store.settings("{enabled: false}")).await;
     assert!(
@@ -300,7 +300,7 @@ async fn gpus_that_are_switched_off_are_neither_listed_nor_asked_for() {
 }
 
 #[tokio::test]
-async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
+async fn missing_series_are_searched_for_at_the_relist_interval() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let store = Store::empty().await;
     let relist = Duration::from_secs(3);
@@ -331,7 +331,7 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
     );
     let warnings = log.text().matches("no DCGM series found").count();
     assert_eq!(warnings, 1, "{}", log.text());
-    // A round may be under way.
+    // A round may be in progress.
     let time = "query_last_success_timestamp_seconds{";
     until("the time of the last answer is not shown", async || {
         !world.metrics().contains(time)
@@ -347,7 +347,7 @@ async fn where_there_are_no_series_they_are_looked_for_now_and_then() {
 }
 
 #[tokio::test]
-async fn where_matchers_find_no_series_they_are_named() {
+async fn the_message_about_missing_series_has_the_matchers() {
     let store = Store::empty().await;
     let (config, _) = store.settings("{poll: 500ms}");
     let mut prometheus = config.prometheus.clone().unwrap();

@@ -1,4 +1,4 @@
-//! Files that are good, bad, replaced and missing.
+//! Files that are valid, invalid, replaced and missing.
 
 use std::future::ready;
 
@@ -19,7 +19,7 @@ pub(in crate::app) const RESOURCES: &str = "resourceRules:
   memory: {containerQuery: m, nodeQuery: m, resources: {template: <<.Resource>>}, containerLabel: container}
 ";
 
-/// A follower and the receiving ends of its targets.
+/// A follower of a file, and the receivers of its changes.
 struct Scene {
     reload: Reload,
     file: ConfigFile,
@@ -86,7 +86,7 @@ impl Scene {
         line.map(str::to_owned)
     }
 
-    /// The address that rules' queries go to.
+    /// The address for the queries of rules.
     fn prometheus(&self) -> String {
         format!("{:?}", self.rules.borrow().prometheus)
     }
@@ -99,7 +99,7 @@ fn check(telemetry: &Telemetry) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_good_file_is_put_in_force_as_a_whole() {
+async fn a_valid_file_is_applied_as_a_whole() {
     let mut scene = Scene::new(Flags::default());
     assert_eq!(
         scene.number("rules{kind=\"custom\"}").as_deref(),
@@ -132,7 +132,7 @@ async fn a_good_file_is_put_in_force_as_a_whole() {
 }
 
 #[tokio::test]
-async fn other_rules_leave_gpus_and_prometheus_alone() {
+async fn changed_rules_change_neither_gpus_nor_prometheus() {
     let mut scene = Scene::new(Flags::default());
     let before = Arc::clone(&scene.rules.borrow().prometheus);
     scene
@@ -150,7 +150,7 @@ async fn other_rules_leave_gpus_and_prometheus_alone() {
 }
 
 #[tokio::test]
-async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wrong() {
+async fn an_invalid_file_leaves_the_old_one_in_force_and_its_fault_is_located() {
     let mut scene = Scene::new(Flags::default());
     for (text, place) in [
         (
@@ -183,10 +183,10 @@ async fn a_bad_file_leaves_all_of_the_old_one_in_force_and_says_where_it_is_wron
     );
 }
 
-/// Tests run on one thread: a concurrent task progresses only if the read does not block
-/// it.
+/// The runtime of this test has one thread, so another task progresses only if the read
+/// does not block that thread.
 #[tokio::test]
-async fn a_file_is_read_away_from_the_threads_that_serve() {
+async fn a_file_is_not_read_on_the_threads_that_serve() {
     let mut scene = Scene::new(Flags::default());
     let request = tokio::spawn(ready(()));
     scene.write(FIRST).await;
@@ -194,7 +194,7 @@ async fn a_file_is_read_away_from_the_threads_that_serve() {
 }
 
 #[tokio::test]
-async fn flags_win_over_a_file_that_changes() {
+async fn flags_take_precedence_over_a_changed_file() {
     let flags = Flags {
         prometheus_url: Some("http://flag:9090".parse().unwrap()),
         ..Flags::default()
@@ -206,7 +206,7 @@ async fn flags_win_over_a_file_that_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mounted_file_is_followed_through_its_links_and_missed_when_it_is_gone() {
+async fn a_mounted_file_is_followed_through_links_and_its_removal_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let version = |name: &str, text: &str| {
@@ -234,7 +234,7 @@ async fn a_mounted_file_is_followed_through_its_links_and_missed_when_it_is_gone
     version("v3", FIRST);
     rules.changed().await.unwrap();
     assert_eq!(check(&telemetry), None);
-    // A reload on request puts the same text in force again.
+    // A reload on request applies the same text again.
     rules.borrow_and_update();
     let process = std::process::id().to_string();
     let mut kill = std::process::Command::new("kill");
@@ -245,7 +245,7 @@ async fn a_mounted_file_is_followed_through_its_links_and_missed_when_it_is_gone
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_being_written_or_is_empty_is_not_put_in_force() {
+async fn incomplete_and_empty_files_are_not_applied() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     let whole = FIRST.replace("seriesQuery: up", "seriesQuery: down");

@@ -1,4 +1,4 @@
-//! The serving certificates: the tasks that keep them, their health checks and metrics.
+//! The serving certificates: the tasks that renew them, their health checks and metrics.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,8 +18,8 @@ use cluster_state::certificates::CertificateObjects;
 use cluster_state::client::Client;
 
 impl Background {
-    /// Starts the tasks that keep the certificate and those for names; returns what TLS
-    /// reads.
+    /// Starts the tasks for the default certificate and for those by name. Returns the
+    /// resolver for TLS.
     pub(super) fn keep_certificates(
         &mut self,
         source: CertificateSource,
@@ -73,8 +73,9 @@ impl Background {
         serving
     }
 
-    /// Without its own pair a name is shown the default one, which is not for
-    /// it. That is no reason to stop serving the other names.
+    /// Starts the tasks for certificates by name. A name whose pair is missing gets the
+    /// default certificate, which is not valid for it. Readiness does not depend on that,
+    /// because the other names still work.
     fn follow_named(&mut self, named: Vec<NamedFiles>) -> Vec<Named> {
         let (mut followed, mut statuses) = (Vec::new(), Vec::new());
         for NamedFiles { files, names } in named {

@@ -1,4 +1,4 @@
-//! The configuration file and its followers, wired as in a server.
+//! The configuration file and the parts that follow it, connected as in a server.
 
 use std::path::Path;
 
@@ -55,8 +55,7 @@ impl Scene {
     }
 }
 
-/// The answer to a search for the series of [`rule`]; as an answer to a query it is
-/// invalid.
+/// A valid response to the search for the series of [`rule`], but an invalid one to a query.
 const SERIES: &str = r#"{"status":"success","data":[{"__name__":"up"}]}"#;
 
 /// A file with one rule.
@@ -69,7 +68,7 @@ fn rule(fake: &FakePrometheus, gpu: &str) -> String {
 }
 
 #[tokio::test]
-async fn rules_wait_for_no_gpu_data() {
+async fn rules_do_not_wait_for_gpu_data() {
     for gpu in ["{enabled: false}", "{}"] {
         let fake = FakePrometheus::start().await;
         fake.answer(SERIES);
@@ -88,7 +87,7 @@ async fn rules_wait_for_no_gpu_data() {
 }
 
 #[tokio::test]
-async fn a_corrected_address_of_prometheus_waits_for_no_search_at_the_former_one() {
+async fn a_corrected_address_of_prometheus_does_not_wait_for_a_search_at_the_former_one() {
     let (dead, fine) = (FakePrometheus::start().await, FakePrometheus::start().await);
     dead.stall();
     fine.answer(SERIES);
@@ -103,7 +102,7 @@ async fn a_corrected_address_of_prometheus_waits_for_no_search_at_the_former_one
 }
 
 #[tokio::test]
-async fn a_file_that_changes_reaches_gpus_and_resource_metrics_and_a_bad_one_nobody() {
+async fn a_changed_file_applies_to_gpus_and_resource_metrics_unless_it_is_invalid() {
     let (one, two) = (Store::reading(40).await, Store::reading(80).await);
     let of = |store: &Store| {
         format!(

@@ -1,5 +1,5 @@
-//! Autoscalers of the simulated fleet: what kube-apiserver serves about them, their
-//! targets and pods, and a controller that computes their syncs. It scales nothing.
+//! Autoscalers of the simulated fleet: their objects, targets and pods as kube-apiserver
+//! serves them, and a controller that computes their status. It does not scale.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use kubectl_gpu_metrics::cluster::Cluster;
 use kubectl_gpu_metrics::explain::hpa::Decision;
 use simulator::Fleet;
 
-/// Sync period: shorter than the 15 s of a cluster, which are long to wait in a
+/// The sync period. It is shorter than the 15 s of a cluster, which would be long in a
 /// demonstration.
 const SYNC: Duration = Duration::from_secs(3);
 
-/// Metrics of the autoscalers: a load that wants more replicas than there are, a
-/// target that is never exceeded, a misspelt name.
+/// Metrics and targets of the autoscalers: a load that needs more replicas, a target that
+/// is never exceeded, a misspelt name.
 const METRICS: [(&str, &str); 3] = [
     (MEMORY_UTILIZATION, "20"),
     (MEMORY_UTILIZATION, "95"),
@@ -49,7 +49,8 @@ pub(super) struct Autoscalers {
 type AutoscalerObjects = BTreeMap<(String, String), Value>;
 
 impl Autoscalers {
-    /// One for each of the first Deployments, with as many replicas as these have.
+    /// Makes an autoscaler for each of the first Deployments, with the present number of
+    /// replicas.
     pub(super) fn new(fleet: Arc<Fleet>) -> Self {
         let inventory = fleet.inventory(clock::now());
         let deployments = inventory.workloads.iter();
@@ -77,12 +78,12 @@ impl Autoscalers {
         }
     }
 
-    /// Namespace and name of the first.
+    /// Namespace and name of the first autoscaler.
     pub(super) fn first(&self) -> Option<(String, String)> {
         self.objects.load().keys().next().cloned()
     }
 
-    /// The paths of kube-apiserver that concern them.
+    /// The paths of kube-apiserver for the autoscalers.
     pub(super) fn routes(&self) -> Router {
         let hpas = |place: &str| format!("/apis/autoscaling/v2{place}/horizontalpodautoscalers");
         Router::new()
@@ -99,8 +100,8 @@ impl Autoscalers {
             .with_state(self.clone())
     }
 
-    /// Writes the status of each in a loop, computed from what the API answers
-    /// `client`.
+    /// Writes the status of each autoscaler in a loop. It is computed from the API's
+    /// responses to `client`.
     pub(super) async fn control(self, client: Client) {
         let cluster = Cluster::of(client, None);
         loop {
@@ -154,7 +155,7 @@ fn list(items: impl Iterator<Item = Value>) -> Response {
     json_of(&json!({"metadata": {}, "items": items.collect::<Vec<_>>()}))
 }
 
-/// The namespace of a path; a path without one means all namespaces.
+/// The namespace of a path; `None`: all namespaces.
 type Within = Option<Path<String>>;
 
 fn is_within(within: &Within, namespace: &str) -> bool {
@@ -209,7 +210,7 @@ async fn pods(State(them): State<Autoscalers>, within: Within, uri: Uri) -> Resp
     list(pods.map(|it| pod(&inventory, it)))
 }
 
-/// A pod owned directly by the workload.
+/// A pod, with its workload as its direct owner.
 fn pod(inventory: &Inventory, pod: &Pod) -> Value {
     let labels = pod.labels.iter().map(|(name, value)| (&**name, &**value));
     let owners = pod.owners.last().into_iter();

@@ -19,10 +19,10 @@ use kubectl_gpu_metrics::check::SAMPLE_HPA;
 
 use crate::cli::certs;
 
-/// Certificates of a demonstration are valid a little longer than it runs.
+/// The validity of a demonstration's certificates, longer than it runs.
 const VALID_FOR: Duration = Duration::from_secs(7 * 86_400);
 
-/// The clocks of client and server may differ a little.
+/// The allowed difference between the clocks of client and server.
 const VALID_BEFORE: Duration = Duration::from_secs(3600);
 
 /// The user name of the demonstration's client certificate.
@@ -39,7 +39,7 @@ gpu:
   idle: zero
 ";
 
-/// Marks a directory whose files were written by a demonstration.
+/// The file that marks a directory whose files a demonstration wrote.
 const MARK: &str = ".demo";
 
 /// Authority, serving and client certificate.
@@ -71,7 +71,7 @@ impl DemoCertificates {
         })
     }
 
-    /// TLS that accepts holders of the client certificate only.
+    /// TLS settings that require the client certificate.
     pub(super) fn tls(&self) -> Result<Arc<ServerConfig>, Failure> {
         let failed =
             |error: &dyn std::fmt::Display| Failure::Failed(format!("cannot serve TLS: {error}"));
@@ -88,7 +88,7 @@ impl DemoCertificates {
         .map_err(|error| failed(&error))
     }
 
-    /// `namespace` is the default for commands.
+    /// The kubeconfig; `namespace` is the default of commands.
     fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
         format!(
             "apiVersion: v1\n\
@@ -117,12 +117,13 @@ impl DemoCertificates {
 /// The directory.
 pub(super) struct Directory {
     path: PathBuf,
-    /// Removes a directory of ours however the demonstration ends: it holds a key.
+    /// The temporary directory, which holds a key: dropping it removes the directory.
+    /// `None`: the user named a directory.
     _temporary: Option<TempDir>,
 }
 
 impl Directory {
-    /// Creates the directory if needed; `None` is one that is removed at the end.
+    /// Creates the directory if needed. `None` creates a temporary one, removed at the end.
     pub(super) fn prepare(wanted: Option<&Path>) -> Result<Self, Failure> {
         let (path, temporary) = match wanted {
             Some(path) => {
@@ -149,8 +150,8 @@ impl Directory {
         })
     }
 
-    /// Writes everything, over what an earlier demonstration wrote, but over
-    /// nothing else: a file of its own marks the folder.
+    /// Writes all files. It overwrites the files of an earlier demonstration, whose
+    /// directory has [`MARK`], but no others.
     pub(super) fn write(
         &self,
         identity: &DemoCertificates,

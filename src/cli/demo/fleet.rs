@@ -13,13 +13,13 @@ use prometheus_source::{KeyHasher, Prometheus};
 use simulator::live;
 use simulator::{Fleet, Scenario};
 
-/// Every simulated fleet has this namespace.
+/// A namespace that every simulated fleet has.
 pub(super) const NAMESPACE: &str = "team-a";
 
 /// GPUs on one simulated node.
 const GPUS_PER_NODE: u32 = 8;
 
-/// The exporters renew their readings and are scraped this often.
+/// The interval at which exporters update their values and are scraped.
 pub(super) const SCRAPE: Duration = Duration::from_secs(2);
 
 /// Starts the Prometheus of a fleet.
@@ -38,7 +38,7 @@ pub(super) async fn simulate(gpus: u32, seed: u64) -> Result<(Arc<Fleet>, Promet
     Ok((fleet, source.map_err(|error| failed(&error))?))
 }
 
-/// The fleet's objects, as they change.
+/// The fleet's objects, updated as they change.
 pub(super) fn inventory(fleet: Arc<Fleet>) -> watch::Receiver<Arc<Inventory>> {
     let objects = move || Arc::new(fleet.inventory(clock::now()));
     let (changes, inventory) = watch::channel(objects());
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_source_reads_the_past_of_all_gpus() {
+    async fn the_source_reads_past_samples_of_all_gpus() {
         let (_fleet, mut source) = simulate(24, 42).await.unwrap();
         let (now, specs) = (clock::now(), fields::built_in());
         let query = SignalQuery {
@@ -75,7 +75,7 @@ mod tests {
         let mut batches = [Batch::new(query.spec.id, Bytes::new())];
         let answers = source.fetch(&[query], now, &mut batches).await;
         let fetched = answers[0].outcome.as_ref().unwrap();
-        // One of the cards is in MIG mode.
+        // One of the GPUs is in MIG mode.
         assert!(
             fetched.series >= 23 && fetched.samples >= 29 * 23,
             "{fetched:?}"

@@ -1,7 +1,7 @@
 //! `demo`: everything in one process, without installation.
 //!
-//! A simulated fleet with its Prometheus (or a real Prometheus), read as in
-//! production, the poll loop, and the API over TLS with new certificates.
+//! It runs a simulated fleet with its Prometheus (or uses a real Prometheus), the poll
+//! loop, and the API over TLS with new certificates.
 
 mod autoscalers;
 mod files;
@@ -41,7 +41,7 @@ use crate::telemetry::{self, Telemetry};
 
 use autoscalers::Autoscalers;
 
-/// An open connection of kubectl must not delay Ctrl-C.
+/// The time limit of open connections: kubectl must not delay Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Flags of `demo`.
@@ -71,12 +71,11 @@ pub struct DemoArgs {
 /// Runs the demonstration until Ctrl-C.
 ///
 /// # Errors
-/// When the configuration is wrong, the directory cannot be written or the
-/// port is taken.
+/// When the configuration is invalid, the directory cannot be written or the port is in use.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let mut config = configuration(&args)?;
-    // With a real Prometheus the log says what was found; with the simulation only
-    // what is wrong.
+    // With a real Prometheus the log also shows what was found. With the simulation it
+    // shows only warnings.
     let level = match config.prometheus {
         Some(_) => tracing::Level::INFO,
         None => tracing::Level::WARN,
@@ -125,7 +124,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let mut open = router::open(&api);
     let mut autoscaled = None;
     let (stop, stopped) = watch::channel(false);
-    // They end at once when this is dropped.
+    // Dropping the set ends the tasks at once.
     let mut tasks = JoinSet::new();
     if let Some(autoscalers) = autoscalers {
         open = open.merge(autoscalers.routes());
@@ -167,7 +166,7 @@ fn configuration(args: &DemoArgs) -> Result<Config, Failure> {
     Ok(Config::load(path, &flags)?.0)
 }
 
-/// The samples of a real Prometheus, and no cluster.
+/// The clients of a real Prometheus, and an empty inventory, because there is no cluster.
 fn prometheus(
     config: &Config,
 ) -> Result<(Vec<Prometheus>, watch::Receiver<Arc<Inventory>>), Failure> {

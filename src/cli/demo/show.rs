@@ -1,5 +1,4 @@
-//! The output of `demo`: the address, commands that work as printed, and the load as
-//! it changes.
+//! The output of `demo`: the address, commands that can be copied, and the current load.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,14 +14,14 @@ use gpu_metrics::snapshot::Snapshot;
 
 use crate::provider::gpu::GpuProvider;
 
-/// How often a line is printed.
+/// The interval of lines.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// How often the first values are looked for.
+/// How often to check for the first values.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Prints until cancelled. `autoscaled` is the namespace and the name of a Deployment with an
-/// autoscaler, if there is a fleet.
+/// Prints until cancelled. `autoscaled` is namespace and name of a Deployment with an
+/// autoscaler; `None`: there is no simulated fleet.
 pub(super) async fn run(
     provider: Arc<GpuProvider>,
     kubeconfig: PathBuf,
@@ -41,8 +40,8 @@ pub(super) async fn run(
         let Some(snapshot) = provider.snapshot() else {
             continue;
         };
-        // The line stays with its first namespace: another one would look like a jump
-        // of the load.
+        // All lines are about the first namespace, because another one would look like a
+        // jump of the load.
         if shown.is_none() {
             shown = match &autoscaled {
                 Some((namespace, name)) => {
@@ -63,13 +62,13 @@ pub(super) async fn run(
     }
 }
 
-/// Prints a line. The reader of the output may have closed it: `demo | head` does not
-/// end the demonstration.
+/// Prints a line. A closed output is ignored, so that `demo | head` does not end the
+/// demonstration.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// The place of a metric.
+/// The index of a metric.
 fn metric(snapshot: &Snapshot, name: &str) -> Option<usize> {
     let mut metrics = snapshot.metrics().iter();
     metrics.position(|metric| metric.name == name)
@@ -87,7 +86,7 @@ fn value(
     *values.get(table.find(namespace, name)?)?
 }
 
-/// The namespace with most pods that have a value.
+/// The namespace with the most pods that have a value.
 fn busiest(snapshot: &Snapshot) -> Option<String> {
     let (kind, table) = snapshot.layout().table("pods")?;
     let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
@@ -146,7 +145,7 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// One line: memory utilization of the namespace and of the cluster.
+/// A line with the memory utilization of the namespace and of the cluster.
 fn line(snapshot: &Snapshot, namespace: &str) -> String {
     let now = clock::now();
     let written = |value: Option<Value>| {

@@ -1,4 +1,4 @@
-//! The TLS offer, and the serving certificates.
+//! The TLS settings and the serving certificates.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ use crate::app::server::CertificateSource;
 use super::certs;
 use super::flags::{Listening, MinVersion};
 
-/// The TLS offer. Versions before 1.2 are not implemented.
+/// The offered TLS settings. Versions before 1.2 are not implemented.
 pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
     let mut offer = Offer {
         http2: !args.disable_http2,
@@ -36,7 +36,7 @@ pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
     Ok(offer)
 }
 
-/// The named files; without any, the server keeps its own certificate.
+/// The files of the flags; without them, the server issues its own certificate.
 pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     if let Some((cert, key)) = args
         .tls_cert_file
@@ -64,8 +64,8 @@ pub(super) fn default(args: &Listening) -> Result<CertificateSource, Failure> {
     ))
 }
 
-/// A pair under one of the usual names; if there is none, a self-signed one is made,
-/// as prometheus-adapter does.
+/// A pair with one of the usual names. If there is none, a self-signed one is made, as
+/// prometheus-adapter does.
 fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failure> {
     let pair = |name: &str| {
         Files::new(
@@ -90,7 +90,7 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
     Ok(CertificateSource::Files(pair("tls")))
 }
 
-/// A file is missing by mistake, or after an interrupted start.
+/// The error for a pair with a missing file, by mistake or after an interrupted start.
 fn half(there: &Path, missing: &Path) -> Failure {
     Failure::Usage(format!(
         "--cert-dir: {} exists and {} does not: add the missing file, or remove the existing one \
@@ -100,7 +100,7 @@ fn half(there: &Path, missing: &Path) -> Failure {
     ))
 }
 
-/// The server's Service; a name without a namespace is in the pod's namespace.
+/// The server's Service. A name without a namespace is in the pod's namespace.
 fn service(args: &Listening) -> Option<ServiceName> {
     if let Some((namespace, name)) = args.service.split_once('/') {
         return Some(ServiceName {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_an_authority_alone_gets_a_pair() {
+    fn a_directory_with_only_an_authority_gets_a_pair() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("ca.crt"), "somebody's").unwrap();
         assert!(matches!(
@@ -154,9 +154,9 @@ mod tests {
         ));
     }
 
-    /// prometheus-adapter's chart sets both when it has a certificate.
+    /// prometheus-adapter's chart sets both flags if it has a certificate.
     #[test]
-    fn files_of_a_pair_count_before_a_directory() {
+    fn files_of_a_pair_take_precedence_over_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let directory = format!("--cert-dir={}", dir.path().display());
         let flags = [
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_named_with_the_remedy() {
+    fn half_a_pair_is_rejected_with_the_remedy() {
         for name in ["tls.crt", "tls.key", "apiserver.key"] {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join(name), "half").unwrap();

@@ -1,10 +1,9 @@
-//! Flags of `serve`: prometheus-adapter's names, with our additions.
+//! Flags of `serve`: prometheus-adapter's flags, and additional ones.
 //!
-//! Names and defaults of the adapter and of the libraries it is built from:
-//! prometheus-adapter `cmd/adapter/adapter.go`, custom-metrics-apiserver
-//! `pkg/cmd/options/options.go`, apiserver `pkg/server/options`. Flags of the adapter
-//! that this server does not need are accepted and reported to have no effect, so
-//! that a Deployment works with only its image changed.
+//! Names and defaults are those of the adapter and of its libraries: prometheus-adapter
+//! `cmd/adapter/adapter.go`, custom-metrics-apiserver `pkg/cmd/options/options.go`, apiserver
+//! `pkg/server/options`. Flags of the adapter that this server does not need are accepted and
+//! reported to have no effect, so that a Deployment works after a change of only its image.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

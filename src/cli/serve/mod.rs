@@ -24,18 +24,18 @@ use super::{bind, certs};
 pub(crate) use flags::ServeArgs;
 use flags::{Logging, MinVersion, RuleFlags};
 
-/// Serves until a signal stops it. `without_effect` are sentences about flags that
-/// were removed from the command line.
+/// Serves until a signal stops it. `without_effect` are warnings about flags that were
+/// removed from the command line.
 ///
 /// # Errors
-/// When flags or files are wrong, or a port is taken.
+/// When flags or files are invalid, or a port is in use.
 pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<(), Failure> {
     start_logging(&args.logging);
     for warning in without_effect.iter().chain(&ignored(&args)) {
         tracing::warn!("{warning}");
     }
     let signals = Mutex::new(Signals::new()?);
-    // The first drains, the second stops at once.
+    // The first signal drains, the second stops at once.
     let next = async || signals.lock().await.wait().await;
     let settings = settings(&args).await?;
     server::run(settings, next(), next())
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: ServeArgs, without_effect: Vec<String>) -> Result<
         .map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// The settings by the flags, with the ports bound.
+/// The settings of the flags, with the ports bound.
 async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
     let (config, file) = args.prometheus.load()?;
     let clients = Clients::new(&config)?;
@@ -85,7 +85,7 @@ async fn settings(args: &ServeArgs) -> Result<ServerSettings, Failure> {
     })
 }
 
-/// Given flags and settings without effect, other than flags that never have one.
+/// Warnings about given flags and settings that have no effect in this combination.
 fn ignored(args: &ServeArgs) -> Vec<String> {
     let mut sentences = Vec::new();
     if !args.words.is_empty() {
@@ -109,7 +109,8 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
     sentences
 }
 
-/// klog's verbosity: up to 4, what prometheus-adapter's chart sets, is what operators act on.
+/// Maps klog's verbosity. Up to 4, which prometheus-adapter's chart sets, only lines that
+/// need an action are logged.
 fn start_logging(logging: &Logging) {
     let level = match logging.v {
         0..=4 => Level::INFO,

@@ -1,4 +1,4 @@
-//! Which clients are trusted, and which paths need no permission.
+//! The trusted clients, and the paths that need no permission.
 
 use std::path::PathBuf;
 
@@ -36,9 +36,10 @@ pub(super) fn lookup(args: &Cluster) -> AuthenticationLookup {
     }
 }
 
-/// What flags say of clients, in the words of the ConfigMap. A flag for the
-/// authority of front proxies replaces all else about them too, as in apiserver
-/// (`pkg/server/options/authentication.go`, `ApplyTo`), whose defaults they are.
+/// The flags about clients as keys of the ConfigMap. A flag for the authority of front
+/// proxies replaces all other keys about them too, as in apiserver
+/// (`pkg/server/options/authentication.go`, `ApplyTo`). Keys without a flag then have
+/// apiserver's defaults.
 pub(super) fn overlay(args: &TrustFlags) -> Overlay {
     let lists = [
         (trust::ALLOWED_NAMES, &args.requestheader_allowed_names, ""),

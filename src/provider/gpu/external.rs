@@ -1,4 +1,4 @@
-//! External metrics, of the request's namespace or of the whole cluster.
+//! External metrics, for the request's namespace or for the whole cluster.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::provider::lookup::{AnsweredSnapshot, Lookup};
 use crate::provider::{ExternalItem, Item, ProviderError, Query};
 use gpu_metrics::external::{CLUSTER_PREFIX, FLEET_WINDOW, Reach};
 
-/// An external metric that was found.
+/// A resolved external metric.
 #[derive(Debug)]
 pub(in crate::provider) struct Sought<'a> {
     pub(in crate::provider) lookup: Lookup<'a>,
-    /// The name as listed.
+    /// The name as in discovery.
     pub(in crate::provider) name: Cow<'a, str>,
-    /// Whether it has only the devices of the request's namespace.
+    /// Whether its devices are only those of the request's namespace.
     pub(in crate::provider) in_namespace: bool,
 }
 

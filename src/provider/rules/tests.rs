@@ -1,4 +1,4 @@
-//! Answers by rules, with a simulated cluster and Prometheus.
+//! Answers of rules, with a simulated cluster and Prometheus.
 
 mod workloads;
 
@@ -20,7 +20,7 @@ use apimachinery::kinds::Kinds;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
-/// Objects of these names, each with its own as the label `app`, whatever the kind.
+/// Objects with these names, each with its name as the label `app`, whatever the kind.
 #[derive(Debug, Default)]
 pub(crate) struct FakeObjects {
     pub(crate) names: Vec<&'static str>,
@@ -54,7 +54,7 @@ impl ObjectNames for FakeObjects {
     }
 }
 
-/// Pod `stays`, and a different pod each time.
+/// Pod `stays`, and a different further pod each time.
 #[derive(Debug, Default)]
 struct Churning(AtomicUsize);
 
@@ -75,7 +75,7 @@ impl ObjectNames for Churning {
     }
 }
 
-/// Answers to queries, by their text.
+/// Answers to queries, by the text of the query.
 #[derive(Debug, Default)]
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
@@ -142,7 +142,7 @@ fn provider(answers: Prometheus) -> Composite {
     provider_by(rules("rules", RULES), Box::new(FakeObjects::abc()), answers)
 }
 
-/// Rules without GPU metrics.
+/// A provider with rules and without GPU metrics.
 fn provider_by(rules: Vec<Rule>, objects: Box<dyn ObjectNames>, answers: Prometheus) -> Composite {
     let rules = Arc::new(rule_provider(rules, objects, answers));
     let no_gpus = Arc::new(ArcSwap::from_pointee(GpuProvider::new(&[])));
@@ -269,7 +269,7 @@ fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
 }
 
 #[test]
-fn a_named_object_is_asked_for_alone_whether_or_not_it_exists() {
+fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let query = r#"sum(hits{x="y",namespace="n",pod="gone"}) by (pod)"#;
     let samples = vec![sample(&[("pod", "gone")], 7.0)];
     let provider = provider(Prometheus(BTreeMap::from([(
@@ -288,7 +288,7 @@ fn a_named_object_is_asked_for_alone_whether_or_not_it_exists() {
 }
 
 #[test]
-fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not_asked_for() {
+fn pods_that_change_meanwhile_neither_delay_a_list_nor_appear_in_it() {
     let samples = ["p0", "stays"].map(|pod| sample(&[("pod", pod)], 1.0));
     let answers = Prometheus(BTreeMap::from([(
         r#"sum(hits{namespace="n",pod=~"p0|stays"}) by (pod)"#,
@@ -304,7 +304,7 @@ fn pods_that_come_and_go_meanwhile_hold_up_no_list_and_are_in_none_they_were_not
 }
 
 #[test]
-fn what_prometheus_does_not_answer_is_unavailable_and_a_matrix_is_too() {
+fn a_missing_answer_and_a_matrix_are_unavailable() {
     for answers in [
         BTreeMap::new(),
         BTreeMap::from([(LIST, Answer::Other("matrix".to_owned()))]),
@@ -342,7 +342,7 @@ fn external_metrics_have_labels_and_are_found_in_any_case() {
 }
 
 #[test]
-fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
+fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let rules = rules("rules", RULES);
     let objects = Box::new(FakeObjects::abc());
     let rules = Arc::new(rule_provider(rules, objects, Prometheus::default()));
@@ -367,7 +367,7 @@ fn a_rule_stands_before_a_built_in_metric_and_what_it_lacks_is_not_made_up() {
 }
 
 #[test]
-fn an_explanation_names_the_rule_its_query_and_what_it_answered() {
+fn an_explanation_has_the_rule_its_query_and_the_answer() {
     const ONE: &str = r#"sum(hits{namespace="n",pod="a"}) by (pod)"#;
     for (samples, value, said) in [
         (vec![sample(&[("pod", "a")], 5.0)], Some(5.0), "1 samples"),

@@ -1,5 +1,5 @@
-//! Values of workloads, by rules whose series name pods: the query for a namespace,
-//! narrowed to the pods of the workload.
+//! Values of workloads, from rules whose series have pod labels. The query is that of the
+//! namespace, restricted to the pods of the workload.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use apimachinery::kinds::Kind;
 use apimachinery::selector::{Operator, Requirement};
 use gpu_metrics::inventory::{Inventory, Workload};
 
-/// A metric of the workloads of a kind.
+/// A metric of workloads of a kind.
 #[derive(Clone, Copy)]
 pub(super) struct OfWorkloads<'a> {
     kind: &'a Kind,
@@ -29,7 +29,7 @@ pub(super) struct OfWorkloads<'a> {
 type WithPods<'a> = (&'a Workload, Vec<String>);
 
 impl InForce {
-    /// The metric of pods and that of namespaces, if one rule for workloads has both.
+    /// The metric of pods and that of namespaces; `None`: no single rule for workloads has both.
     fn for_workloads(&self, metric: &str) -> Option<(&Custom, &Custom)> {
         let pods = self.custom("pods", metric)?;
         let namespaces = self.custom("namespaces", metric)?;
@@ -37,7 +37,8 @@ impl InForce {
         (rule.of_workloads && namespaces.rule == pods.rule).then_some((pods, namespaces))
     }
 
-    /// The metric of a resource as a request names it, if it is made of its pods.
+    /// The metric of a resource in the spelling of a request; `None`: it is not computed
+    /// from pods.
     pub(super) fn of_workloads(&self, resource: &str, metric: &str) -> Option<OfWorkloads<'_>> {
         let kind = self.kinds.of_request(resource)?;
         let (pods, namespaces) = self.for_workloads(metric)?;
@@ -64,12 +65,12 @@ impl InForce {
 }
 
 impl OfWorkloads<'_> {
-    /// The index of its rule.
+    /// The index of the rule.
     pub(super) const fn rule(&self) -> usize {
         self.pods.rule
     }
 
-    /// The workloads that are asked for and have live pods, by name.
+    /// The requested workloads that have live pods, by name.
     fn found<'i>(
         &self,
         inventory: &'i Inventory,
@@ -98,7 +99,7 @@ impl OfWorkloads<'_> {
         found.into_values().collect()
     }
 
-    /// The query for the sum or mean over these pods.
+    /// The query for these pods, with the aggregation of the rule.
     fn ask(
         &self,
         current: &InForce,
@@ -119,7 +120,7 @@ impl OfWorkloads<'_> {
         })
     }
 
-    /// Passes the value of a workload to `sink`, if the answer has one.
+    /// Passes the value of a workload to `sink`, if the answer contains one.
     fn pass(
         &self,
         workload: &Workload,
@@ -147,7 +148,7 @@ impl OfWorkloads<'_> {
 }
 
 impl RuleProvider {
-    /// Passes the values of workloads to `sink`, with a query for each of them.
+    /// Passes the values of workloads to `sink`. Each workload needs a query.
     pub(super) async fn workloads(
         &self,
         current: &InForce,

@@ -1,4 +1,4 @@
-//! What the provider explains of small scenes, and to whom it names pods.
+//! Explanations of small scenes, and for which users they contain names of pods.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Asked {
         }
     }
 
-    /// Explains the mean of `pods n/p`, `nodes x`.
+    /// Explains the mean of an object such as `pods n/p` or `nodes x`.
     fn explain(&self, object: &str) -> Explanation {
         let (resource, name) = object.split_once(' ').unwrap();
         let (namespace, name) = name
@@ -61,8 +61,8 @@ impl Asked {
     }
 }
 
-/// The pods `a/secret-a` and `b/secret-b` share GPU A of node-1, and nothing is reported of
-/// `a/waiting`; with the time of its newest sample.
+/// The pods `a/secret-a` and `b/secret-b` share GPU A of node-1; `a/waiting` has no series.
+/// Also returns the time of the newest sample.
 pub(crate) fn shared_gpu() -> (Arc<GpuProvider>, Timestamp) {
     let shared = |it: &str| {
         format!("UUID=A Hostname=node-1 exported_namespace={it} exported_pod=secret-{it}")
@@ -86,7 +86,7 @@ fn external(namespace: &str) -> ValuesOf {
 }
 
 #[test]
-fn any_namespace_shows_the_value_of_the_original_and_no_pod_does() {
+fn every_namespace_has_the_average_of_the_original_and_no_pod_has() {
     let scene = Scene::new(policy(60)).mcu("UUID=A namespace=n pod=p", "40 40 40 40");
     let asked = asked(scene);
     let namespace = ValuesOf::Objects(ObjectSelection::named("namespaces", None, "whatever"));
@@ -99,7 +99,7 @@ fn any_namespace_shows_the_value_of_the_original_and_no_pod_does() {
 }
 
 #[test]
-fn the_newest_series_names_the_model() {
+fn the_model_is_that_of_the_newest_series() {
     let labels = |model: &str| {
         format!("UUID=A job=d instance=i modelName={model} exported_namespace=n exported_pod=p")
     };
@@ -154,7 +154,7 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
         );
     }
     let own = answers.explain("pods a/secret-a");
-    // The deleted pod `c` held it, and the cluster does not know `c`.
+    // The deleted pod `c` held it; the inventory does not contain `c`.
     assert_eq!(own.devices[0].shared_with, 1);
     let mut node = answers.explain("nodes node-1");
     assert_eq!(node.devices[0].shared_with, 2);
@@ -177,7 +177,7 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_told() {
+fn an_unknown_name_is_reported() {
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     let labels = "UUID=A exported_namespace=n exported_pod=p";
     let answers = asked(scene.mcu(labels, "50 50 50 50"));
@@ -192,10 +192,10 @@ fn a_name_that_nobody_has_is_told() {
     }
 }
 
-/// The only pod runs on node-2. Its series are of node-1, where it ran before or
-/// where their labels place it.
+/// The only pod runs on node-2. Its series are from node-1, where it ran before or where
+/// their labels place it.
 #[test]
-fn a_pod_that_series_place_on_another_node_is_told_so() {
+fn series_that_place_a_pod_on_another_node_are_reported() {
     for started in [None, Some(300.0)] {
         let mut scene = Scene::new(policy(60)).cluster(&[("n/p", started)]);
         let inventory = Arc::make_mut(&mut scene.inventory);

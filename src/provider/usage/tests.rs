@@ -9,8 +9,7 @@ use adapter_rules::resource::ResourceRules;
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
 
-/// Rules as `config-gen` of prometheus-adapter writes them, with a window of a
-/// minute.
+/// Rules as prometheus-adapter's `config-gen` writes them, with a window of a minute.
 const RULES: &str = r#"
 cpu:
   containerQuery: sum(rate(container_cpu_usage_seconds_total{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
@@ -66,8 +65,7 @@ pub(crate) fn inventory(pods: Vec<Pod>, nodes: &[&str]) -> Inventory {
     }
 }
 
-/// A sample of a pod's container (`ns/pod/container`) or of a node, at a time in
-/// milliseconds.
+/// A sample of a pod's container (`ns/pod/container`) or of a node, at a time in milliseconds.
 pub(crate) fn sample(of: &str, value: f64, at: i64) -> VectorSample {
     let labels = match of.split('/').collect::<Vec<_>>()[..] {
         [namespace, pod, container] => vec![
@@ -108,7 +106,7 @@ fn answer(rules: ResourceRules, inventory: Inventory, query: UsageQuery) -> Usag
     }
 }
 
-/// Object, time, and parts with CPU and memory in whole units.
+/// Object, time in milliseconds, and parts with CPU and memory in whole units.
 type Told = (String, i64, Vec<(String, i64, i64)>);
 
 struct Scene {
@@ -181,7 +179,7 @@ const CPU: &str = "cpu_usage";
 const MEMORY: &str = "memory_working_set";
 
 #[test]
-fn pods_of_several_namespaces_are_asked_for_by_namespace() {
+fn pods_of_several_namespaces_are_queried_by_namespace() {
     let scene = Scene {
         inventory: inventory(
             vec![
@@ -233,7 +231,7 @@ fn pods_of_several_namespaces_are_asked_for_by_namespace() {
     assert_eq!(scene.list(Measured::Pods, Some("none")), Ok(Vec::new()));
 }
 
-/// `a` has both values, `b` only CPU, `c` none; `d` is not running.
+/// `a` has both values, `b` only CPU, `c` none; `d` does not run.
 fn partial() -> Scene {
     let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
     pods[3].phase = PodPhase::Pending;
@@ -257,7 +255,7 @@ fn partial() -> Scene {
 }
 
 #[test]
-fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing() {
+fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
     let scene = partial();
     let only = told("ns/a", 10, &[("one", 1, 0), ("two", 0, 2)]);
     assert_eq!(scene.list(Measured::Pods, None), Ok(vec![only.clone()]));
@@ -279,7 +277,7 @@ fn pods_without_data_are_left_out_and_of_containers_what_is_missing_is_nothing()
 }
 
 #[test]
-fn of_pods_what_is_no_number_or_below_nothing_is_nothing() {
+fn nan_and_negative_values_of_pods_are_zero() {
     let (nan, negative) = (f64::NAN, -1100.0);
     let scene = Scene {
         inventory: inventory(vec![pod("ns", "a", &[]), pod("ns", "b", &[])], &[]),
@@ -312,7 +310,7 @@ fn of_pods_what_is_no_number_or_below_nothing_is_nothing() {
 }
 
 #[test]
-fn nodes_need_both_and_a_value_that_is_too_large_is_none() {
+fn nodes_need_both_values_and_too_large_ones_are_missing() {
     let scene = Scene {
         inventory: inventory(Vec::new(), &["k", "l", "m", "n", "o", "p"]),
         prometheus: Prometheus(vec![
@@ -349,7 +347,7 @@ fn nodes_need_both_and_a_value_that_is_too_large_is_none() {
 }
 
 #[test]
-fn kinds_that_no_label_names_are_told_and_have_no_answer() {
+fn kinds_without_a_label_are_reported_and_have_no_answer() {
     let text = RULES.replace("      instance: {resource: node}\n", "");
     let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(&text).unwrap();
     let rules = ResourceRules::resolve(&raw).unwrap();

@@ -1,8 +1,8 @@
 //! Aggregated discovery: all groups, versions and resources in one document
 //! (docs/protocol.md, "Aggregated discovery"; api `apidiscovery/v2/types.go`).
 //!
-//! Both versions have the same shape. Some releases of kube-apiserver read a missing
-//! response kind as a nil pointer, so it is always set.
+//! Both versions have the same shape. Some releases of kube-apiserver fail on a missing
+//! response kind (a nil pointer), so it is always set.
 
 use serde_json::{Value as Json, json};
 
@@ -34,7 +34,7 @@ pub fn document(served: &[ServedGroup], version: Aggregated) -> Vec<u8> {
     }))
 }
 
-/// The parent of a subresource may be no resource of this server, as the objects that a
+/// The parent of a subresource may be no resource of this server, such as the object that a
 /// custom metric describes. Such a parent has no verbs and no kind.
 fn resources(group: &ServedGroup) -> Vec<Json> {
     let mut resources: Vec<Json> = Vec::new();

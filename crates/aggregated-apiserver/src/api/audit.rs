@@ -1,7 +1,7 @@
-//! One line for each request that was refused or failed: user, request, verdict;
-//! beyond so many a second, only how many.
+//! One log line for each request that was refused or failed: user, request, verdict. Above
+//! a rate limit, further requests are only counted.
 //!
-//! No line holds a token, a header or a query. Text from a client is escaped and cut.
+//! No line contains a token, a header or a query. Text from a client is escaped and cut.
 
 use axum::response::Response;
 
@@ -11,10 +11,10 @@ use crate::security::always_allowed::is_health;
 use crate::security::denied::Denied;
 use limits::line_limit::{LineLimit, SECOND};
 
-/// Most characters of a client's text in a line.
+/// The most characters of a client's text in a line.
 const MAX_SHOWN: usize = 256;
 
-/// Writes the lines, limited by verdict; failures of the server apart from refusals.
+/// Writes the lines, limited by verdict. Failures of the server are limited apart from refusals.
 #[derive(Debug)]
 pub(super) struct Audit(LineLimit<(bool, &'static str)>);
 
@@ -37,7 +37,7 @@ impl Audit {
     pub(super) fn write(&self, context: &RequestContext, response: &Response) {
         let denied: Option<&Denied> = response.extensions().get();
         let failed = response.status().is_server_error();
-        // A failed health probe is an answer, and its reason is in the log.
+        // A failed health probe is a normal response. Its reason is logged elsewhere.
         let is_told =
             || is_health(&context.access) || response.extensions().get::<AlreadyLogged>().is_some();
         if denied.is_none() && (!failed || is_told()) {
@@ -91,7 +91,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn a_strangers_text_cannot_make_a_line_or_colour_it_or_fill_the_log() {
+    fn text_of_a_client_cannot_add_lines_or_colours_or_fill_the_log() {
         assert_eq!(shown("bob"), "bob");
         assert_eq!(shown("a\r\nb\u{1b}[31m"), r"a\r\nb\u{1b}[31m");
         assert_eq!(shown("\u{202e}x"), r"\u{202e}x");

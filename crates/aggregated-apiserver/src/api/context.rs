@@ -1,5 +1,5 @@
-//! What is known of a request: read once, before anything is decided, and the
-//! same for each layer.
+//! The context of a request. It is read once, before any decision, so that all layers see
+//! the same.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::security::identity::{ANONYMOUS, User};
 use crate::security::peer::Peer;
 use crate::security::reviewer::Access;
 
-/// A request, as the layers see it.
+/// The properties of a request that the layers use.
 #[derive(Debug)]
 pub struct RequestContext {
     /// The method.
@@ -23,11 +23,11 @@ pub struct RequestContext {
     /// The access to authorize.
     pub access: Access,
     /// The index of the backend that the answer is fetched from
-    /// (`SecuritySettings::fetched_in_flight`); `None`: it comes from memory.
+    /// (`SecuritySettings::fetched_in_flight`). `None`: the answer comes from memory.
     pub backend: Option<usize>,
-    /// The form of the answer.
+    /// The form of the response.
     pub manner: Manner,
-    /// The `Audit-Id` of the answer.
+    /// The `Audit-Id` of the response.
     pub audit_id: Option<HeaderValue>,
     /// The client's end of the connection.
     pub peer: Option<Peer>,
@@ -38,7 +38,8 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// A request for `access`; `pretty` is the query's wish for indentation.
+    /// A request for `access`. `pretty` is the query parameter: `None` uses the form that
+    /// the headers select.
     pub fn new(
         request: &Parts,
         access: Access,
@@ -69,9 +70,8 @@ impl RequestContext {
     }
 }
 
-/// The verb to authorize (kubernetes/apiserver
-/// `pkg/endpoints/request/requestinfo.go`). `reading` is that of a GET; `name` is that of
-/// the object, empty for a list.
+/// The verb to authorize (kubernetes/apiserver `pkg/endpoints/request/requestinfo.go`).
+/// `reading` is the verb of a GET. `name` is the name of the object; empty: a list.
 pub fn verb_of<'v>(method: &Method, reading: &'v str, name: &str) -> &'v str {
     match method.as_str() {
         "GET" | "HEAD" => reading,

@@ -1,4 +1,4 @@
-//! The answers to refused requests (docs/protocol.md, "Status").
+//! The responses to refused requests (docs/protocol.md, "Status").
 
 use http::StatusCode;
 
@@ -15,7 +15,7 @@ pub(super) fn row(denied: &Denied) -> Row {
     let nothing = Some(StatusDetails::default());
     let (code, message, details) = match denied {
         Denied::Forbidden { user, what, reason } => return forbidden(user, what, reason),
-        // The client does not learn which credential was wrong, and how.
+        // The response does not reveal which credential was wrong, or why.
         Denied::Unauthenticated { .. } => (StatusCode::UNAUTHORIZED, "Unauthorized", None),
         Denied::Impersonation => (
             StatusCode::FORBIDDEN,
@@ -32,8 +32,8 @@ pub(super) fn row(denied: &Denied) -> Row {
             "too many requests at a time, please try again later",
             retry_later(),
         ),
-        // Go's clients sleep on a Retry-After inside of an autoscaler's worker, which
-        // would delay autoscalers on other metrics.
+        // Go's clients sleep for a Retry-After in a worker of the autoscaler controller,
+        // which would delay autoscalers on other metrics.
         Denied::Saturated => (
             StatusCode::SERVICE_UNAVAILABLE,
             "too many requests wait for values from the store, try again later",

@@ -24,10 +24,10 @@ pub struct ServedGroup {
 pub struct Resource {
     /// The name in paths.
     pub name: String,
-    /// Whether its objects live in namespaces. A resource has one scope: kube-apiserver
-    /// drops a version in which it has two.
+    /// Whether its objects are in namespaces. kube-apiserver drops a version in which a
+    /// resource has two scopes.
     pub namespaced: bool,
-    /// The kind of an answer.
+    /// The kind of the response.
     pub kind: &'static str,
     /// The verbs that are served.
     pub verbs: &'static [&'static str],
@@ -44,8 +44,8 @@ pub fn group(group: &ServedGroup, format: Format) -> Vec<u8> {
     object::encode(format, "APIGroup", &described(group))
 }
 
-/// `GET /apis/<group>/<version>`. In JSON it names the `server`, so that a client can
-/// tell it from another one. Clients ignore unknown fields.
+/// `GET /apis/<group>/<version>`. The JSON has the field `server`, by which a client can
+/// recognize this server. Other clients ignore unknown fields.
 pub fn resources(
     group: &ServedGroup,
     version: &str,

@@ -1,6 +1,6 @@
-//! Documents that are the same for all clients, in the forms that they ask for. Each form
-//! is built once and shared, so an answer costs neither work nor memory, however many
-//! there are and however slowly clients read.
+//! Documents that are the same for all clients, in each form that clients request. Each
+//! form is built once and shared. A response then needs no further work or memory, even
+//! with many slow clients.
 
 use std::hash::Hasher;
 use std::io::Write;
@@ -20,7 +20,7 @@ use super::negotiate::{Format, Manner};
 /// `pkg/endpoints/handlers/responsewriters/writers.go`).
 const GZIP_OVER: usize = 128 * 1024;
 
-/// The compressed body; `None` if it is too small.
+/// The compressed body. `None`: the body is too small.
 pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
     if body.len() <= GZIP_OVER {
         return None;
@@ -30,7 +30,7 @@ pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A document, as it is or compressed.
+/// A document, plain and compressed.
 #[derive(Clone, Debug)]
 pub struct EncodedDocument {
     plain: Bytes,
@@ -38,7 +38,7 @@ pub struct EncodedDocument {
 }
 
 impl EncodedDocument {
-    /// A document that is compressed when the first client asks for that.
+    /// A document that is compressed on the first request for gzip.
     pub(crate) fn new(plain: Vec<u8>) -> Self {
         Self {
             plain: plain.into(),
@@ -50,8 +50,7 @@ impl EncodedDocument {
         &self.plain
     }
 
-    /// The compressed form for a client that accepts gzip; `None` if the document is too
-    /// small.
+    /// The compressed form for a client that accepts gzip. `None`: the document is too small.
     pub(crate) fn compressed(&self) -> Option<&Bytes> {
         let compressed = self.compressed.get_or_init(|| compress(&self.plain));
         compressed.as_ref()
@@ -76,7 +75,7 @@ impl Forms {
         }
     }
 
-    /// The form for this client.
+    /// The form that a client requested.
     pub fn of(&self, manner: Manner) -> &EncodedDocument {
         match manner.format {
             Format::Protobuf => &self.protobuf,
@@ -98,7 +97,8 @@ pub struct Tagged {
 }
 
 impl Tagged {
-    /// Any hash that all replicas compute alike will do: clients only compare it.
+    /// Computes the tag. Any hash works that all replicas compute alike, because clients
+    /// only compare it.
     pub fn new(body: Vec<u8>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(&body);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_compared_as_http_says() {
+    fn tags_are_compared_as_http_specifies() {
         let document = Tagged::new(b"{}\n".to_vec());
         assert_eq!(document.hash.len(), 32);
         let tag = format!("\"{}\"", document.hash);

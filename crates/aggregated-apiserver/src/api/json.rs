@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-/// Encodes a rarely requested document, with the newline that ends Go's.
+/// Encodes a rarely requested document, followed by a newline as in Go's responses.
 pub fn document(value: &impl Serialize) -> Vec<u8> {
-    // These documents have string keys and no values that can fail.
+    // Serialization cannot fail: all keys are strings, and all values can be encoded.
     let mut out = serde_json::to_vec(value).unwrap_or_default();
     out.push(b'\n');
     out

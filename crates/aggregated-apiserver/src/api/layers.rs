@@ -22,14 +22,14 @@ use crate::security::denied::Denied;
 /// The request's context, which an outer layer of the server inserts.
 type Context = Extension<Arc<RequestContext>>;
 
-/// Audit lines in a second, for each verdict.
+/// Audit lines per second, for each verdict.
 const AUDIT_LINES: u64 = 50;
 
-/// Lets authorized requests through to `routes`. The order of the layers, and of the steps
-/// of the innermost, is that of kube-apiserver's library (kubernetes/apiserver
-/// `pkg/server/config.go`): the audit sees every refusal, also of what is cut off or
-/// panics; the user is known before the requests of that user are counted. Before them
-/// the listener has limited connections and bodies.
+/// Passes authorized requests on to `routes`. The order of the layers, and of the steps of
+/// the innermost, is that of kube-apiserver's library (kubernetes/apiserver
+/// `pkg/server/config.go`). The audit sees every refusal, including timeouts and panics.
+/// Authentication comes before the limit of requests in flight, which depends on the user.
+/// The listener has limited connections and bodies before.
 ///
 /// A layer around this one inserts an `Arc<RequestContext>` as an extension.
 pub fn secured(routes: Router, security: &Arc<Security>) -> Router {
@@ -54,7 +54,8 @@ async fn audit(
     response
 }
 
-/// Confines a panic to its request: a connection carries every user of an aggregator.
+/// Limits a panic to its request, because a connection may carry the requests of all users
+/// of an aggregator.
 pub async fn catch_panic(
     State(counters): State<Arc<Counters>>,
     Extension(context): Context,
@@ -84,8 +85,8 @@ async fn admit(
     }
 }
 
-/// The answer to a request within the limits of its header and of requests in flight, from
-/// an authenticated and authorized user. Its identity headers are removed.
+/// Answers a request. Checks, in this order: the size of the header, authentication, the
+/// limit of requests in flight, authorization. The handlers see no identity headers.
 async fn answer(
     security: &Security,
     context: &RequestContext,
@@ -111,12 +112,12 @@ async fn answer(
         Ok(()) => next.run(request).await,
         Err(denied) => refuse(&security.counters, context, denied),
     };
-    // Held until the answer, or the refusal, has been written.
+    // The permit is held until the response has been written, even a refusal.
     response.extensions_mut().insert(permit);
     Ok(response)
 }
 
-/// The answer to a refused request, counted, and marked for the audit.
+/// The response to a refused request. Counts the refusal and marks it for the audit.
 fn refuse(counters: &Counters, context: &RequestContext, denied: Denied) -> Response {
     counters.refused(&denied);
     let failure = RequestFailure::Denied(Box::new(denied.clone()));

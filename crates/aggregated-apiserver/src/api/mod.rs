@@ -1,10 +1,10 @@
-//! Requests and answers of an API server: content negotiation, discovery, `Status`, and
+//! Requests and responses of an API server: content negotiation, discovery, `Status`, and
 //! the layers that authenticate, authorize and audit.
 //!
 //! A server parses a path into the access that it needs, puts a
 //! [`context::RequestContext`] on the request, and lets [`layers::secured`] run before its
-//! handlers. A handler answers by [`response`], or with a [`status::RequestFailure`]. The wording
-//! and the codes of failures are those of kube-apiserver's library.
+//! handlers. A handler responds through [`response`], or with a [`status::RequestFailure`].
+//! Messages and codes of failures are those of kube-apiserver's library.
 
 mod aggregated;
 mod audit;

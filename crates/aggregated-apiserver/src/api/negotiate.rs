@@ -4,7 +4,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 
-/// An encoding of answers.
+/// An encoding of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
@@ -27,19 +27,19 @@ impl Format {
     }
 }
 
-/// The form of the answer that the client wants.
+/// The form of the response that the client requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     /// The encoding.
     pub format: Format,
     /// Whether JSON is indented.
     pub pretty: bool,
-    /// Whether the client takes gzip.
+    /// Whether the client accepts gzip.
     pub gzip: bool,
 }
 
 impl Manner {
-    /// JSON, if the client's wish cannot be met.
+    /// The requested form. JSON, if the server has no accepted encoding.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {
             format: format(headers).unwrap_or(Format::Json),
@@ -49,7 +49,7 @@ impl Manner {
     }
 }
 
-/// No clause of the Accept header can be met.
+/// No clause of the Accept header matches an available form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAcceptable;
 
@@ -63,7 +63,7 @@ pub enum Aggregated {
 }
 
 impl Aggregated {
-    /// All versions, in the order of their numbers in this enum.
+    /// All versions, in the order of the enum.
     pub const ALL: [Self; 2] = [Self::V2, Self::V2Beta1];
 
     /// The version of `apidiscovery.k8s.io`.
@@ -85,7 +85,7 @@ impl Aggregated {
     }
 }
 
-/// A form in which a document can be served; those other than the plain one are in JSON.
+/// A form of a document. All forms except `Plain` are in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain(Format),
@@ -97,7 +97,7 @@ enum Form {
 const JSON: Form = Form::Plain(Format::Json);
 const PROTOBUF: Form = Form::Plain(Format::Protobuf);
 
-/// One clause of the Accept header that may be met.
+/// One clause of the Accept header with supported parameters.
 struct Clause {
     range: String,
     quality: u16,
@@ -105,10 +105,10 @@ struct Clause {
     transform: Option<Form>,
 }
 
-/// Picks the encoding of the answer.
+/// Selects the encoding of the response.
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header can be met.
+/// [`NotAcceptable`] when no clause of the header matches.
 pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
     match pick(headers, &[JSON, PROTOBUF])? {
         Form::Plain(format) => Ok(format),
@@ -116,19 +116,19 @@ pub fn format(headers: &HeaderMap) -> Result<Format, NotAcceptable> {
     }
 }
 
-/// Whether the client accepts JSON, where only JSON is available.
+/// Checks that the client accepts JSON, if only JSON is available.
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header can be met.
+/// [`NotAcceptable`] when no clause of the header matches.
 pub fn json(headers: &HeaderMap) -> Result<(), NotAcceptable> {
     pick(headers, &[JSON]).map(drop)
 }
 
-/// Picks the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON, or
-/// `None` for an `APIGroupList` in the encoding that [`format()`] gives.
+/// Selects the form of `/apis`: an `APIGroupDiscoveryList`, always in JSON. `None`: an
+/// `APIGroupList` in the encoding of [`format()`].
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header can be met.
+/// [`NotAcceptable`] when no clause of the header matches.
 pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptable> {
     let [v2, beta] = Aggregated::ALL.map(Form::Aggregated);
     match pick(headers, &[v2, beta, JSON, PROTOBUF])? {
@@ -137,11 +137,11 @@ pub fn aggregated(headers: &HeaderMap) -> Result<Option<Aggregated>, NotAcceptab
     }
 }
 
-/// Picks the form of a document that also has a table: `None` for a `Table`, always in
-/// JSON, or the plain object's encoding.
+/// Selects the form of a document that is also available as a table: the encoding of the
+/// plain object. `None`: a `Table`, always in JSON.
 ///
 /// # Errors
-/// [`NotAcceptable`] when no clause of the header can be met.
+/// [`NotAcceptable`] when no clause of the header matches.
 pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
     match pick(headers, &[Form::Table, JSON, PROTOBUF])? {
         Form::Plain(format) => Ok(Some(format)),
@@ -149,8 +149,7 @@ pub fn table(headers: &HeaderMap) -> Result<Option<Format>, NotAcceptable> {
     }
 }
 
-/// The first of the offered forms that the best clause which can be met admits; JSON
-/// without an Accept header.
+/// The first offered form that the best matching clause admits. Without an Accept header: JSON.
 fn pick(headers: &HeaderMap, offered: &[Form]) -> Result<Form, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(JSON);
@@ -170,8 +169,8 @@ fn pick(headers: &HeaderMap, offered: &[Form]) -> Result<Form, NotAcceptable> {
     clauses.iter().find_map(best).copied().ok_or(NotAcceptable)
 }
 
-/// The clauses of the Accept header, best first, equals in their order; `None` without
-/// such a header.
+/// The clauses of the Accept header, the best first; equal ones stay in order. `None`:
+/// there is no such header.
 fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     let mut clauses = Vec::new();
     let mut given = false;
@@ -187,8 +186,8 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
     given.then_some(clauses)
 }
 
-/// Parses a clause; `None` when it asks for a transformation that is not supported
-/// (`as=PartialObjectMetadataList`), for a stream or for a server version.
+/// Parses a clause. `None`: it requests an unsupported transformation
+/// (`as=PartialObjectMetadataList`), a stream or a server version.
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
@@ -224,7 +223,7 @@ fn clause(text: &str) -> Option<Clause> {
     })
 }
 
-/// A quality in thousandths; a malformed one counts as one, as in Go.
+/// A quality in thousandths. A malformed one counts as 1, as in Go.
 fn thousandths(text: &str) -> u16 {
     match text.parse::<f64>() {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -249,7 +248,7 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Whether the client is a person's (`isPrettyPrint` upstream).
+/// Whether a person uses the client (`isPrettyPrint` upstream).
 fn is_person(headers: &HeaderMap) -> bool {
     headers
         .get(USER_AGENT)
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_clause_that_can_be_met_wins() {
+    fn the_best_clause_that_matches_is_used() {
         for (accept, wanted) in [
             ("", Ok(Format::Json)),
             ("*/*", Ok(Format::Json)),
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_groups_has_forms_of_its_own() {
+    fn the_list_of_groups_has_aggregated_forms() {
         let v2 = Aggregated::V2.media_type();
         let beta = Aggregated::V2Beta1.media_type();
         let plain = Ok(None);

@@ -1,4 +1,4 @@
-//! Rarely requested objects, in the encoding that the client wants.
+//! Rarely requested objects, in the encoding that the client requests.
 
 use prost::Message;
 use serde::Serialize;
@@ -6,13 +6,13 @@ use serde::Serialize;
 use super::negotiate::Format;
 use super::{json, protobuf};
 
-/// In JSON, kind and version are beside the fields.
+/// An object in JSON, with its kind and version beside its fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Typed<'o, T> {
     pub(super) kind: &'o str,
     pub(super) api_version: &'o str,
-    /// Names the server, where clients tell it from another one.
+    /// The name of this server, by which clients recognize it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) server: Option<&'static str>,
     #[serde(flatten)]

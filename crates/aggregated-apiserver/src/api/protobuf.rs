@@ -1,12 +1,12 @@
-//! Kubernetes' protobuf: the envelope (docs/protocol.md, "Protobuf"), and what a writer
-//! of large lists needs.
+//! Kubernetes' protobuf: the envelope (docs/protocol.md, "Protobuf"), and functions for
+//! writing large lists.
 
 use prost::Message;
 
 /// The first bytes of every Kubernetes protobuf document.
 const MAGIC: &[u8] = b"k8s\0";
-/// Room before the list for the envelope, whose length depends on the complete list; the
-/// largest one has some 80 bytes.
+/// Bytes reserved before a list for the start of its envelope, whose length depends on the
+/// complete list. The longest one has some 80 bytes.
 pub const GAP: usize = 128;
 /// `contentEncoding` and `contentType`, empty, as Go writes them.
 pub const ENVELOPE_END: [u8; 4] = [0x1a, 0, 0x22, 0];
@@ -20,7 +20,7 @@ pub fn document(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8
     out
 }
 
-/// The beginning of a document, before its message of `raw_len` bytes.
+/// The start of a document, up to its message of `raw_len` bytes.
 pub fn envelope_head(api_version: &str, kind: &str, raw_len: usize) -> Vec<u8> {
     let mut type_meta = Vec::with_capacity(GAP);
     field(1, api_version.as_bytes(), &mut type_meta);
@@ -37,7 +37,7 @@ pub const VARINT: u8 = 0;
 /// The wire type of strings and messages.
 pub const LENGTH: u8 = 2;
 
-/// The bytes before a field's content: number and wire type.
+/// The byte before a field's content: number and wire type.
 pub const fn tag(number: u8, wire: u8) -> u8 {
     (number << 3) | wire
 }
@@ -55,7 +55,7 @@ const fn varint_len(value: usize) -> usize {
     (value | 1).ilog2() as usize / 7 + 1
 }
 
-/// The bytes of a field of a one-byte tag with `content` bytes.
+/// The length in bytes of a field with a one-byte tag and `content` bytes.
 pub const fn field_len(content: usize) -> usize {
     1 + varint_len(content) + content
 }

@@ -20,19 +20,19 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_AUDIT_ID: usize = 64;
 const YEAR: i64 = 365 * 24 * 3600;
 
-/// Marks an answer whose reason is in the log already, once for all such answers.
+/// Marks a response whose reason is already in the log, once for all such responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlreadyLogged;
 
-/// A success.
+/// A response with code 200.
 pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
     let body = dress(body, manner);
     let compressed = manner.gzip.then(|| compress(&body)).flatten();
     ok(manner.format.media_type(), body, compressed)
 }
 
-/// A document that is the same for all clients: compressed once, for clients that
-/// accept that.
+/// A response with a document that is the same for all clients. It is compressed once, for
+/// clients that accept gzip.
 pub fn shared(
     media_type: &'static str,
     document: &EncodedDocument,
@@ -56,15 +56,15 @@ fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Respo
 /// How long a client may cache a document.
 #[derive(Clone, Copy, Debug)]
 pub enum Keep {
-    /// It revalidates each time, with the tag.
+    /// The client revalidates it each time, with the tag.
     Ask,
-    /// It may share it with others, and revalidates each time.
+    /// Caches may share it between clients, and revalidate it each time.
     Shared,
-    /// The address contains the document's hash: a year from this time.
+    /// The URL contains the document's hash: cached for a year from this time.
     Forever(Timestamp),
 }
 
-/// A document that clients cache, or 304 when the client has it.
+/// A response with a document that clients cache, or 304 if the client has it.
 pub fn kept(
     document: &Tagged,
     media_type: &'static str,
@@ -99,7 +99,7 @@ pub fn kept(
     response
 }
 
-/// Sets that the answer depends on the Accept header.
+/// Adds `Vary: Accept`.
 pub fn vary_by_accept(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Accept"));
 }
@@ -111,7 +111,7 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-/// A failure as a `Status`, never compressed.
+/// A response with a failure as a `Status`. It is never compressed.
 pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, RequestFailure::MethodNotAllowed);
     let is_told = matches!(failure, RequestFailure::Unlisted(_));
@@ -138,7 +138,7 @@ pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>>
     response
 }
 
-/// Sets the headers of every answer.
+/// Sets the headers that every response has.
 pub fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
@@ -149,7 +149,7 @@ pub fn finish(headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
     }
 }
 
-/// The Audit-Id of the answer: the request's, or a new one.
+/// The Audit-Id of the response: the one of the request if valid, or a new one.
 pub(super) fn audit_id(request: &HeaderMap) -> Option<HeaderValue> {
     let given = request.get(AUDIT_ID).filter(|id| is_audit_id(id));
     let fresh = || HeaderValue::try_from(Uuid::new_v4().to_string()).ok();

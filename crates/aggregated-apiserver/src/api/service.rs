@@ -1,4 +1,4 @@
-//! A router as the service of a listener.
+//! Adapts a router to the service of a listener.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -15,8 +15,8 @@ use super::response;
 use super::status::RequestFailure;
 use crate::security::denied::Denied;
 
-/// The router for a listener, which passes requests without bodies and needs whole
-/// answers: it keeps an answer's extensions until the answer is written.
+/// The router as a service. A listener passes requests without bodies. It needs complete
+/// responses, because it holds a response's extensions until the response is written.
 pub fn into_service(
     router: Router,
 ) -> BoxCloneSyncService<http::Request<()>, http::Response<Full<Bytes>>, Infallible> {
@@ -24,8 +24,8 @@ pub fn into_service(
         let router = router.clone();
         async move {
             let response = router.oneshot(request.map(|()| Body::empty()));
-            // The layers that read and count a request are outside of the one that
-            // catches panics; a panic there must not end the connection either.
+            // The layers that read and count a request are outside of the one that catches
+            // panics. A panic there must not end the connection either.
             let Ok(response) = AssertUnwindSafe(response).catch_unwind().await else {
                 tracing::error!("a request made the server panic");
                 let panicked = RequestFailure::Denied(Box::new(Denied::Panicked));

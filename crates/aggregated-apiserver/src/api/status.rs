@@ -1,7 +1,7 @@
-//! The table that maps failures to answers (docs/protocol.md, "Status").
+//! The table that maps failures to responses (docs/protocol.md, "Status").
 //!
-//! The message of a `Status` appears verbatim in an autoscaler's events, so it is one
-//! short line, without times or counts, that says what to do.
+//! The message of a `Status` appears verbatim in an autoscaler's events. It is therefore
+//! one short line with the remedy, without times or counts.
 
 use http::StatusCode;
 
@@ -14,14 +14,14 @@ use crate::security::denied::Denied;
 /// The longest message: events truncate longer ones.
 const MAX_MESSAGE: usize = 512;
 
-/// Why a request has no answer.
+/// Why a request is not answered with data.
 #[derive(Debug)]
 pub enum RequestFailure {
-    /// Path, query or selector is invalid; the fault.
+    /// Path, query or selector is invalid: the fault.
     Malformed(String),
-    /// The path has no resource.
+    /// No resource has this path.
     NoSuchPath,
-    /// There is no such object or value; which, and why.
+    /// The object or value does not exist: which one, and why.
     NoValue(String),
     /// The path supports only GET.
     MethodNotAllowed,
@@ -36,17 +36,17 @@ pub enum RequestFailure {
     NotAcceptable,
     /// This document is available in JSON only.
     JsonOnly,
-    /// The answer is expensive, and the limit on work is reached.
+    /// The request is expensive, and the limit on such work is reached.
     TooMuchWork,
-    /// The server has no data yet; what it waits for.
+    /// The server has no data yet: what it waits for.
     NotReady(&'static str),
-    /// Objects may not be listed; the log has the reason.
+    /// Objects cannot be listed: which. The log has the reason.
     Unlisted(&'static str),
-    /// The answer must wait for others to be fetched.
+    /// Too many requests wait for data to be fetched: the message.
     Saturated(&'static str),
-    /// The data of the answer could not be fetched.
+    /// The data could not be fetched: the message.
     Unavailable(&'static str),
-    /// The listener refused the request; the code, and why.
+    /// The listener refused the request: the code, and why.
     Unfit(StatusCode, &'static str),
     /// The security layers refused the request.
     Denied(Box<Denied>),
@@ -59,7 +59,7 @@ impl From<NotAcceptable> for RequestFailure {
 }
 
 impl RequestFailure {
-    /// The answer for a client, without details that are for the log only.
+    /// The response for a client, without details that are for the log only.
     pub(super) fn status(self) -> (StatusCode, Status) {
         let (code, message, details) = self.row();
         let status = Status {

@@ -1,7 +1,7 @@
 //! Issues certificates: an authority, serving and client certificates.
 //!
-//! Keys are ECDSA P-256, which every client of TLS 1.2 and 1.3 supports. No clock is
-//! read: the caller sets the validity.
+//! Keys are ECDSA P-256, which every client of TLS 1.2 and 1.3 supports. The module reads
+//! no clock: the caller sets the validity.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,10 +23,10 @@ pub enum CertError {
     /// A name that is invalid in a certificate.
     #[error("{0:?} is no DNS name")]
     Name(String),
-    /// The texts are no authority: not PEM, not a certificate, or no private key.
+    /// An authority cannot be read: its text is not PEM, or has no certificate or private key.
     #[error("cannot read the authority: {0}")]
     Unreadable(String),
-    /// The certificate and the key are of two authorities.
+    /// The certificate and the key belong to different authorities.
     #[error("the authority's private key does not belong to its certificate")]
     OtherKey,
     /// The library refused the input.
@@ -118,13 +118,13 @@ impl CertificateAuthority {
     /// Reads an existing authority.
     ///
     /// # Errors
-    /// When either text cannot be read or they do not belong together.
+    /// When either text cannot be read, or the key does not belong to the certificate.
     pub fn from_pem(certificate: &[u8], key: &str) -> Result<Self, CertError> {
         let unreadable =
             |what, error: &dyn fmt::Display| CertError::Unreadable(format!("{what}: {error}"));
         let certificate = CertificateDer::from_pem_slice(certificate)
             .map_err(|error| unreadable("certificate", &error))?;
-        // PKCS #8 is the only form written, so rcgen does not guess others.
+        // Authorities are only written as PKCS #8, so rcgen need not guess the format.
         let pem = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes())
             .map_err(|error| unreadable("private key", &error))?;
         let key = KeyPair::try_from(pem.secret_pkcs8_der())
@@ -144,7 +144,7 @@ impl CertificateAuthority {
         self.issuer.key().serialize_pem()
     }
 
-    /// The authority's certificate, as clients trust it.
+    /// The authority's certificate, for clients that trust it.
     pub(crate) const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
@@ -159,7 +159,7 @@ impl CertificateAuthority {
         x509::to_pem(&self.anchor.certificate)
     }
 
-    /// Issues a server's certificate for these names and addresses.
+    /// Issues a serving certificate for these names and addresses.
     ///
     /// # Errors
     /// When a name is no DNS name.
@@ -182,8 +182,8 @@ impl CertificateAuthority {
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// Issues a client's certificate: Kubernetes reads the common name as the user and
-    /// the organization as a group.
+    /// Issues a client certificate. Kubernetes reads the common name as the user, and the
+    /// organization as a group.
     ///
     /// # Errors
     /// When the library refuses the names.
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_long_for_a_common_name_is_an_alternative_name_all_the_same() {
+    fn a_name_too_long_for_a_common_name_is_still_an_alternative_name() {
         let long = format!("{}.{}.svc", "s".repeat(63), "n".repeat(63));
         let issued = authority().serving(&[&long], &[], validity()).unwrap();
         let read = Certificate::read(&issued.certificate).unwrap();

@@ -1,7 +1,7 @@
-//! A pair in two files, followed by their content.
+//! A pair in two files, reloaded when their content changes.
 //!
-//! The files are read on a timer. inotify does not report the change of the symbolic link
-//! by which a mounted Secret is replaced
+//! The files are read on a timer, because inotify does not report a change of the symbolic
+//! link by which kubelet updates a mounted Secret
 //! (<https://github.com/kubernetes/kubernetes/issues/111947>).
 
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use limits::file;
 /// How often the files are read by default.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// The longest wait: a new pair is in force within a minute.
+/// The longest interval: a new pair is in force within a minute.
 const MOST: Duration = Duration::from_secs(60);
 
-/// How soon an invalid pair is read again: it may be half written.
+/// How soon an invalid pair is read again: another process may still be writing it.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The pair's files.
@@ -35,11 +35,10 @@ pub struct Files {
 
 type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
 
-/// Follows the files until told to stop. They need not exist at the start: they
-/// may be written later.
+/// Follows the files until `stop`. They need not exist at the start: they may be written later.
 pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
-        // The last texts read, and whether they are in force.
+        // The last texts read, and whether they are a valid pair.
         let (mut last, mut served) = (None, false);
         loop {
             let texts = files.read().await;
@@ -54,8 +53,8 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
             match pair {
                 Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
                 Ok(_) => publisher.well(),
-                // One file is always written before the other: once a pair is in force,
-                // only a fault that stays is reported.
+                // A writer writes one file before the other. Once a pair is in force, a
+                // fault is therefore reported only if it stays until the next read.
                 Err(why) if same || publisher.pair().is_none() => {
                     publisher.failing(&Trouble::lasting(why));
                 }
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_come_late_are_waited_for() {
+    async fn files_that_are_written_late_are_waited_for() {
         let mut scene = Scene::start();
         let waiting = scene
             .until(|status| {

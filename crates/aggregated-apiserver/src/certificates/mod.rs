@@ -6,9 +6,9 @@
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is built once, with [`PairInForce`] as its resolver, or with several
-//! of them behind [`named::ByName`]; only the pair in each changes. A broken successor
-//! leaves the pair in force.
+//! The TLS configuration is built once, with [`PairInForce`] as its resolver, or with
+//! several of them behind [`named::ByName`]. Only the pair in each changes. If a new pair
+//! is invalid, the old one stays in force.
 
 pub mod authority;
 pub mod files;
@@ -29,9 +29,9 @@ use crate::x509::moment;
 use apimachinery::condition::{Condition, State};
 use pair::Pair;
 
-/// The pair in force; rustls asks it at each handshake. Without a pair every
-/// handshake fails. Server names are ignored: an aggregator may name
-/// none. Pairs for names are those of [`named::ByName`].
+/// The pair in force, which rustls requests at each handshake. Without a pair every
+/// handshake fails. The server name is ignored, because an aggregator may send none;
+/// [`named::ByName`] selects pairs by name.
 #[derive(Debug, Default)]
 pub struct PairInForce(ArcSwapOption<Pair>);
 
@@ -59,19 +59,19 @@ pub enum Registration {
     Failing(String),
 }
 
-/// Why a call failed, or why the pair that should be in force is not.
+/// Why a call failed, or why the pair of the source is not in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
     /// The message.
     pub text: String,
-    /// The remedy; empty where the message names it.
+    /// The remedy; empty: the message contains it.
     pub remedy: String,
-    /// Whether it passes by itself: kube-apiserver is away, or another replica writes.
+    /// Whether it ends without action: kube-apiserver is unreachable, or another replica writes.
     pub passes: bool,
 }
 
 impl Trouble {
-    /// One that lasts until an operator acts; the message says how.
+    /// A trouble that lasts until an operator acts. The message contains the remedy.
     pub(crate) fn lasting(text: String) -> Self {
         Self {
             text,
@@ -92,13 +92,13 @@ impl fmt::Display for Trouble {
 /// The certificate's state, for readiness and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateStatus {
-    /// Whether the pair that should be in force is.
+    /// Whether the pair of the source is in force, and why not.
     pub condition: Condition<Trouble, Instant>,
     /// The expiry of the pair in force; `None`: there is none yet.
     pub not_after: Option<SystemTime>,
-    /// How often a new pair could not be used, so that the one in force stayed.
+    /// How often a new pair was unusable, so that the pair in force stayed.
     pub failures: u64,
-    /// The server's APIServices by name; empty where another program manages them.
+    /// The server's APIServices by name; empty: another program manages them.
     pub registrations: Vec<(String, Registration)>,
 }
 
@@ -106,7 +106,7 @@ impl CertificateStatus {
     /// Whether a handshake can succeed: the readiness check.
     ///
     /// # Errors
-    /// When there is no pair or it has expired; the message.
+    /// When there is no pair or it has expired: the message.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.condition.state().reason().map(Trouble::to_string);
         match self.not_after {
@@ -120,18 +120,18 @@ impl CertificateStatus {
         }
     }
 
-    /// Why a restart would find no certificate, where a pair is in force and its source
-    /// is lost for longer than a moment.
+    /// The lasting fault of the source while a pair is in force: a restart would find no
+    /// certificate. `None`: there is no such fault.
     pub fn lost(&self) -> Option<&Trouble> {
         let trouble = self.condition.state().reason();
         trouble.filter(|trouble| !trouble.passes && self.not_after.is_some())
     }
 
-    /// Whether all APIServices are the server's and trust it. Readiness does not depend
-    /// on it: the registered groups are served either way.
+    /// Checks that all APIServices refer to the server and trust it. Readiness does not
+    /// depend on it, because registered groups are served in any case.
     ///
     /// # Errors
-    /// When one is not; one sentence for each.
+    /// When one does not: one sentence for each.
     pub fn registered(&self) -> Result<(), String> {
         let troubles = self
             .registrations
@@ -152,7 +152,7 @@ impl CertificateStatus {
     }
 }
 
-/// The ends of the certificate's channel that TLS, readiness and metrics read.
+/// The reading end of the certificate's channel, for TLS, readiness and metrics.
 #[derive(Clone, Debug)]
 pub struct Serving {
     /// For [`rustls::ServerConfig`]'s `with_cert_resolver`.
@@ -161,14 +161,14 @@ pub struct Serving {
     pub status: watch::Receiver<CertificateStatus>,
 }
 
-/// The end that the task which renews the certificate writes.
+/// The writing end of the certificate's channel, for the task that renews the certificate.
 #[derive(Debug)]
 pub struct Publisher {
     in_force: Arc<PairInForce>,
     status: watch::Sender<CertificateStatus>,
 }
 
-/// A certificate's channel, empty so far.
+/// Makes the certificate's channel, empty at first.
 pub fn serving() -> (Publisher, Serving) {
     let in_force = Arc::new(PairInForce::default());
     let (sender, status) = watch::channel(CertificateStatus::default());
@@ -188,7 +188,7 @@ impl Publisher {
         self.pair().is_some_and(|it| it.chain() == pair.chain())
     }
 
-    /// Puts a pair in force: handshakes from now on show it.
+    /// Puts a pair in force: new handshakes present it.
     pub(crate) fn serve(&self, pair: &Pair) {
         let not_after = pair.validity().not_after;
         let which = self.pair().map_or("", |_| "new ");
@@ -213,7 +213,7 @@ impl Publisher {
         }
     }
 
-    /// Records why the right pair is not in force; logged once.
+    /// Records why the pair of the source is not in force. Logged once.
     pub(crate) fn failing(&self, why: &Trouble) {
         let changed = self.status.send_if_modified(|status| {
             let former = status.condition.set(Some(why.clone()), Instant::now());

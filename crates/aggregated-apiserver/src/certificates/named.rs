@@ -1,9 +1,9 @@
 //! Certificates by the name that a client requests (SNI).
 //!
-//! Selected as in kube-apiserver's library (apiserver
+//! The order is that of kube-apiserver's library (apiserver
 //! `pkg/server/dynamiccertificates/named_certificates.go`, Go `crypto/tls`,
-//! `getCertificate`): an exact name before a pattern, configured names before a
-//! certificate's own, earlier pairs before later ones.
+//! `getCertificate`): an exact name before a pattern, configured names before the names of
+//! a certificate, earlier pairs before later ones.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::pair::Pair;
 pub struct NamedFiles {
     /// The pair.
     pub files: Files,
-    /// DNS names, and patterns such as `*.example.com`, in lower case; empty: the
-    /// certificate's own names.
+    /// DNS names, and patterns such as `*.example.com`, in lower case; empty: the names of
+    /// the certificate.
     pub names: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl ByName {
         Self { named, default }
     }
 
-    /// The named pair in force for a name; `None`: the default one.
+    /// The named pair for a name; `None`: the default one.
     fn pair(&self, name: &str) -> Option<Arc<Pair>> {
         let name = name.to_ascii_lowercase();
         let pattern = match name.split_once('.') {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_before_a_pattern_given_before_read_the_first_before_later_ones() {
+    fn exact_configured_and_earlier_names_come_first() {
         let pairs = ByName::new(
             vec![
                 named(&[], &["one.example.com", "*.example.com", "both.test"]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_is_not_there_so_far_leaves_its_names_to_others() {
+    fn names_of_a_pair_without_a_certificate_use_other_pairs() {
         let late = Named {
             names: vec!["a.test".to_owned()],
             in_force: Arc::new(PairInForce::default()),

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use super::authority::Anchor;
 use crate::x509::{self, Certificate, Validity, moment};
 
-/// A serving certificate with its key: they match, and it is a server's with a name.
+/// A serving certificate with its key. They match, and the certificate has a DNS name.
 #[derive(Clone)]
 pub struct Pair {
     certified: Arc<CertifiedKey>,
@@ -36,12 +36,12 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// Reads a pair, each text with its origin: a path, or a key of a Secret.
-    /// [`Pair::check`] checks the validity in time.
+    /// Reads a pair. Each text comes with its origin: a path, or a key of a Secret.
+    /// [`Pair::check`] checks whether the pair is valid now.
     ///
     /// # Errors
-    /// When a text cannot be read, the two do not match, or clients would refuse the
-    /// certificate at any time: place, fault and remedy.
+    /// When a text cannot be read, certificate and key do not match, or no client would
+    /// accept the certificate at any time. The error has place, fault and remedy.
     pub fn read(
         (chain, place): (&[u8], &str),
         (key, place_of_key): (&[u8], &str),
@@ -65,7 +65,7 @@ impl Pair {
             .ok_or_else(|| unreadable("no PEM block of a certificate".to_owned()))?;
         let leaf = Certificate::read(leaf).map_err(unreadable)?;
         let (names, validity) = (leaf.dns_names().map_err(unreadable)?, leaf.validity());
-        // kube-apiserver reads alternative names only.
+        // kube-apiserver ignores the common name.
         if names.is_empty() {
             return Err(format!(
                 "{place}: the certificate has no subjectAltName with a DNS name: make one for \
@@ -97,10 +97,10 @@ impl Pair {
         })
     }
 
-    /// Whether the pair is valid at a time.
+    /// Checks that the pair is valid at a time.
     ///
     /// # Errors
-    /// When it is expired or not valid yet; which, and the remedy.
+    /// When it is expired or not valid yet: which, and the remedy.
     pub fn check(&self, now: SystemTime) -> Result<(), String> {
         let (place, first) = (&self.place, self.validity.not_before);
         let last = self.validity.not_after;
@@ -120,7 +120,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Whether a client that trusts these authorities accepts the pair for a name, as
+    /// Checks that a client that trusts these authorities accepts the pair for a name, as
     /// kube-apiserver does for `SERVICE.NAMESPACE.svc`.
     pub(crate) fn verify<'a>(
         &self,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_pair_knows_its_names_and_its_time() {
+    fn a_valid_pair_has_its_names_and_its_validity() {
         let issued = issued();
         let pair = read(&issued.certificate_pem, &issued.key_pem).unwrap();
         assert_eq!(pair.names(), ["a.b.svc", "a.b"]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_out_of_its_time_is_refused_with_the_moment() {
+    fn a_certificate_outside_of_its_validity_is_rejected_with_the_time() {
         let issued = issued();
         let pair = read(&issued.certificate_pem, &issued.key_pem).unwrap();
         let late = pair.check(now() + Duration::from_secs(61)).unwrap_err();

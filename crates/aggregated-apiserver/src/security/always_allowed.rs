@@ -2,8 +2,8 @@
 
 use super::reviewer::Access;
 
-/// Probes of liveness and readiness, for kubelet, which sends no credentials. Only these
-/// spellings match.
+/// The probes of liveness and readiness. kubelet sends no credentials. Only these exact
+/// paths match.
 pub(crate) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 pub(crate) fn is_health(what: &Access) -> bool {
@@ -14,12 +14,12 @@ pub(crate) fn is_health(what: &Access) -> bool {
 }
 
 /// Paths that need no access review. Values and all other resources always need one,
-/// whatever is configured here. Discovery needs one by default too, and Kubernetes
-/// permits it to every authenticated user (ClusterRole `system:discovery`). As in
-/// apiserver `pkg/authorization/path/path.go`.
+/// whatever is configured here. Discovery needs one by default too; Kubernetes grants it to
+/// every authenticated user (ClusterRole `system:discovery`). Matching is as in apiserver
+/// `pkg/authorization/path/path.go`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlwaysAllowed {
-    /// Without their leading slash; one that ends in `*` is a prefix.
+    /// Without their leading slash. A path that ends in `*` is a prefix.
     paths: Vec<String>,
 }
 
@@ -32,11 +32,11 @@ impl Default for AlwaysAllowed {
 }
 
 impl AlwaysAllowed {
-    /// Reads paths, each with or without its leading slash; a path that ends in `*` is a
-    /// prefix. Without paths everything is reviewed, health probes too.
+    /// Parses paths, each with or without its leading slash. A path that ends in `*` is a
+    /// prefix. An empty list requires a review for every path, including health probes.
     ///
     /// # Errors
-    /// When a star is not at the end.
+    /// When a star is not the last character.
     pub fn parse(paths: &[String]) -> Result<Self, String> {
         let read = |path: &String| {
             let text = without_slash(path);
@@ -88,7 +88,7 @@ mod tests {
 
     /// The cases of apiserver `pkg/authorization/path/path_test.go`.
     #[test]
-    fn paths_are_read_as_the_reference_reads_them() {
+    fn paths_match_as_in_the_reference() {
         for (paths, path, allowed) in [
             (&[][..], "/healthz", false),
             (&["/healthz"], "/healthz", true),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_never_let_through_unreviewed() {
+    fn a_resource_always_needs_a_review() {
         let values = Access::Resource {
             verb: "get".to_owned(),
             group: "custom.metrics.k8s.io".to_owned(),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_what_is_open_by_default() {
+    fn only_health_needs_no_review_by_default() {
         let paths: Vec<&str> = HEALTH.to_vec();
         assert_eq!(AlwaysAllowed::default(), parsed(&paths).unwrap());
     }

@@ -1,8 +1,7 @@
-//! Authentication (docs/protocol.md, "Authentication"): a front proxy's headers, a
-//! client's certificate, a bearer token, in this order; the first that is good
-//! counts.
+//! Authentication (docs/protocol.md, "Authentication"): a front proxy's headers, a client
+//! certificate, a bearer token, in this order. The first valid one counts.
 //!
-//! A request whose credentials are all bad is refused, also where none are needed. A
+//! A request whose credentials are all invalid is refused, even if its path needs none. A
 //! request without credentials is anonymous.
 
 use std::sync::Arc;
@@ -23,8 +22,8 @@ use super::trust::Trust;
 const IMPERSONATE: &str = "impersonate-";
 
 impl Security {
-    /// The user of a request on this connection. Identity headers are removed. Reviews
-    /// end at `until`.
+    /// The user of a request on this connection. Removes the identity headers. Reviews end
+    /// at `until`.
     pub(crate) async fn authenticate(
         &self,
         peer: Option<&Peer>,
@@ -102,7 +101,7 @@ pub(crate) fn impersonates(headers: &HeaderMap) -> bool {
     names.any(|name| name.as_str().starts_with(IMPERSONATE))
 }
 
-/// The user that the certificate stands for; `None` when none was shown.
+/// The user of the certificate; `None`: the client sent no certificate.
 fn by_certificate(
     origin: &Origin,
     trust: Option<&Trust>,
@@ -117,8 +116,8 @@ fn by_certificate(
             let proxy = proxy.ok_or("no front proxy is accepted")?;
             match (front_proxy::identity(proxy, headers)?, client) {
                 (Some(identity), _) => Ok(Some(identity)),
-                // The proxy's own certificate names a user only if the clients' authority
-                // signed it too.
+                // The proxy's own certificate identifies a user only if an authority of
+                // client certificates signed it too.
                 (None, Some(identity)) => Ok(Some(identity.clone())),
                 (None, None) => Err(format!("the front proxy {name:?} names no user")),
             }
@@ -126,10 +125,10 @@ fn by_certificate(
     }
 }
 
-/// Whether a connection is not worth keeping: HTTP/2 from a client
-/// without proof of identity (CVE-2023-44487), and either protocol from a client with
-/// bad credentials or with one review too many, so that each guess costs a handshake. A front
-/// proxy's connection carries all its users.
+/// Whether to close the connection after this request. On HTTP/2 that is any anonymous
+/// client (CVE-2023-44487). On both protocols it is a client whose authentication failed or
+/// found no free review, so that each guess of a credential costs a handshake. A front
+/// proxy's connection is kept, because it carries all users.
 fn is_suspect(origin: &Origin, version: Version, identified: &Result<Identity, Denied>) -> bool {
     match (origin, identified) {
         (Origin::FrontProxy { .. }, _) => false,

@@ -9,7 +9,7 @@ use super::reviewer::{Access, AccessVerdict};
 use super::reviews::NoAnswer;
 
 impl Security {
-    /// Whether kube-apiserver allows the access; the review ends at `until`.
+    /// Checks that kube-apiserver allows the access. The review ends at `until`.
     ///
     /// # Errors
     /// When the access is forbidden, or could not be reviewed.

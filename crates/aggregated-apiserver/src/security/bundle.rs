@@ -1,4 +1,4 @@
-//! A bundle of authorities, and the verification of certificates by it.
+//! A bundle of authorities, which verifies client certificates.
 
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
@@ -13,12 +13,12 @@ use crate::x509::{self, Certificate};
 pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
-/// Authorities of clients' certificates.
+/// The authorities of client certificates.
 #[derive(Clone, Debug)]
 pub struct Bundle(Arc<[CertificateDer<'static>]>);
 
 impl Bundle {
-    /// Reads PEM certificates, one or more. If one is broken, no part of the bundle is used.
+    /// Reads one or more PEM certificates. One broken certificate makes the whole bundle invalid.
     pub(crate) fn parse(pem: &str) -> Result<Self, String> {
         let certificates = x509::from_pem(pem.as_bytes())
             .map_err(|error| format!("the PEM text is broken: {error}"))?;
@@ -40,7 +40,7 @@ impl Bundle {
         anchors.filter_map(|der| Some((der, Certificate::read(der).ok()?)))
     }
 
-    /// Verifies that an authority, valid now, signed the leaf for a client.
+    /// Checks that an authority that is valid now signed the client certificate `leaf`.
     pub(crate) fn verify(
         &self,
         leaf: &CertificateDer<'static>,
@@ -48,7 +48,7 @@ impl Bundle {
         now: SystemTime,
     ) -> Result<(), String> {
         let mut roots = RootCertStore::empty();
-        // webpki ignores an authority's expiry; Go checks it.
+        // webpki does not check the expiry of an authority; Go does.
         for (der, _) in self.anchors().filter(|(_, it)| it.validity().holds(now)) {
             roots.add(der.clone()).map_err(|error| error.to_string())?;
         }
@@ -63,7 +63,7 @@ impl Bundle {
             .map_err(|error| error.to_string())
     }
 
-    /// Whether a key is in both bundles, whatever the certificates.
+    /// Whether the bundles share a public key, even in different certificates.
     pub(crate) fn shares_a_key_with(&self, other: &Self) -> bool {
         let has = |key: &[u8]| other.anchors().any(|(_, it)| it.public_key() == key);
         self.anchors().any(|(_, it)| has(it.public_key()))

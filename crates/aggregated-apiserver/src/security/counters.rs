@@ -1,5 +1,5 @@
-//! Counters of the security layers, which telemetry reads. Their labels are closed sets,
-//! independent of clients.
+//! Counters of the security layers, which telemetry reads. The set of their labels is
+//! fixed, so that clients cannot add series.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct ReviewCounts {
     pub failed: AtomicU64,
     /// Answered from the cache.
     pub hits: AtomicU64,
-    /// Not in the cache: reviewed, or joined to the same review under way.
+    /// Not in the cache: sent, or joined to the same review in progress.
     pub misses: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The number of requests refused for a reason: one of [`Denied::WORDS`].
+    /// The number of requests refused for a reason, which is one of [`Denied::WORDS`].
     pub fn refusals(&self, word: &str) -> u64 {
         self.refused.lock().get(word).copied().unwrap_or(0)
     }
@@ -55,7 +55,7 @@ mod tests {
     use crate::security::reviewer::Access;
 
     #[test]
-    fn every_refusal_has_a_counter_of_its_own() {
+    fn every_reason_of_refusal_has_its_own_counter() {
         let why = String::new;
         let all = [
             Denied::Unauthenticated { why: why() },

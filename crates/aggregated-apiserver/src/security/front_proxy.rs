@@ -1,6 +1,6 @@
-//! The headers in which a front proxy names the user it acts for (docs/protocol.md,
+//! The headers by which a front proxy sends the identity of its user (docs/protocol.md,
 //! "Front proxy"; apiserver `pkg/authentication/request/headerrequest/requestheader.go`).
-//! From any other client they are ignored.
+//! Such headers of any other client are ignored.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use percent_encoding::percent_decode_str;
 use super::identity::Identity;
 use super::trust::FrontProxy;
 
-/// Headers that are always removed, whatever the configuration.
+/// Headers that are removed from every request, whatever the configuration.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
-/// The user that the headers name; `None` when they name none.
+/// The user in the headers; `None`: the headers contain no user.
 pub(super) fn identity(
     proxy: &FrontProxy,
     headers: &HeaderMap,
@@ -42,7 +42,7 @@ pub(super) fn identity(
     Ok(Some(identity))
 }
 
-/// Removes all headers that name a user, true or forged.
+/// Removes all identity headers and `Authorization`, from every client.
 pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     let configured = proxy.map(|proxy| {
         let names = proxy.user_headers.iter().chain(&proxy.uid_headers);
@@ -64,8 +64,8 @@ pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     }
 }
 
-/// The first value of the first header that has one. Only the first line of a header
-/// counts, even an empty one.
+/// The first value among these headers. Of each header only the first line counts, even if
+/// it is empty.
 fn first(headers: &HeaderMap, names: &[HeaderName]) -> Result<Option<String>, String> {
     for name in names {
         match headers.get(name) {
@@ -92,7 +92,7 @@ fn extra_key<'n>(proxy: &FrontProxy, name: &'n HeaderName) -> Option<&'n str> {
     prefixes.find_map(|prefix| name.as_str().strip_prefix(prefix))
 }
 
-/// A percent-encoded key, decoded; an invalid one is kept as it is.
+/// A percent-encoded key, decoded. An invalid one is returned unchanged.
 fn decoded(key: &str) -> String {
     let digits = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if !key.split('%').skip(1).all(digits) {

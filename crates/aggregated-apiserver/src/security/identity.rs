@@ -1,4 +1,4 @@
-//! The users that requests come from.
+//! The users of requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ pub(crate) const ANONYMOUS: &str = "system:anonymous";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of every authenticated user.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group that is allowed everything without a review.
+/// The group that may do everything without a review.
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// How a request comes. Each way has its own permits.
+/// How a request arrives. Each way has its own permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Through kube-apiserver, as the HPA controller's requests do; it limits its users
-    /// itself.
+    /// Through kube-apiserver, such as the requests of the HPA controller. kube-apiserver
+    /// limits its users itself.
     FrontProxy,
-    /// From the client itself.
+    /// Directly from the client.
     Direct,
 }
 
-/// A user as Kubernetes knows one (`k8s.io/apiserver/pkg/authentication/user`). Its fields
-/// are those of a SubjectAccessReview.
+/// A user in Kubernetes (`k8s.io/apiserver/pkg/authentication/user`). The fields are those
+/// of a SubjectAccessReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Identity {
     /// The user's name; `system:anonymous` without credentials.
     pub user: String,
-    /// The user's unique number, if there is one.
+    /// The user's unique ID, if there is one.
     pub uid: Option<String>,
-    /// The groups, in the order they came in.
+    /// The groups, in the order of the credentials.
     pub groups: Vec<String>,
     /// Further attributes, keys in lower case.
     pub extra: BTreeMap<String, Vec<String>>,
@@ -43,7 +43,7 @@ pub struct Identity {
 pub struct User {
     /// The user.
     pub identity: Arc<Identity>,
-    /// How the request came.
+    /// How the request arrived.
     pub via: Via,
 }
 
@@ -76,7 +76,7 @@ impl Identity {
         self
     }
 
-    /// Approximate size in bytes; it bounds caches.
+    /// Approximate size in bytes, for the limits of caches.
     pub(crate) fn size(&self) -> usize {
         let texts = self.groups.iter().chain(self.extra.values().flatten());
         let texts = texts.chain(self.extra.keys()).chain(&self.uid);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_authenticated_user_has_the_group_and_nobody_has_it_twice() {
+    fn every_authenticated_user_has_the_group_once() {
         let user = |name: &str, groups: &[&str]| Identity {
             user: name.to_owned(),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),

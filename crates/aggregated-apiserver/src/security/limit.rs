@@ -1,5 +1,5 @@
-//! Limits on requests in flight (docs/security.md, "Limits"). The listener limits a
-//! body's size: no request here has one.
+//! Limits on requests in flight (docs/security.md, "Limits"). The listener has limited the
+//! size of bodies before: no request here has one.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,10 +13,9 @@ use super::reviewer::Access;
 use super::settings::SecuritySettings;
 use limits::permits::Permits;
 
-/// Refuses requests when too many are in flight. It runs after authentication, as in the
-/// reference (kubernetes/apiserver `pkg/server/config.go`), because each kind of client
-/// has its own semaphore: direct and anonymous clients take no permits from the front
-/// proxy's users.
+/// Limits requests in flight. It runs after authentication, as in the reference
+/// (kubernetes/apiserver `pkg/server/config.go`), because each kind of client has its own
+/// semaphore. Direct and anonymous clients take no permits from users of the front proxy.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     values: Arc<Semaphore>,
@@ -27,8 +26,8 @@ pub(crate) struct InFlight {
     anonymous: Arc<Semaphore>,
 }
 
-/// A request's permit, kept in the answer's extensions until the answer has been written.
-/// Empty for requests without limit.
+/// A request's permit, kept in the response's extensions until the response has been
+/// written. Empty: the request has no limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightPermit {
     _held: Option<Arc<dyn Debug + Send + Sync>>,
@@ -48,9 +47,9 @@ impl InFlight {
         }
     }
 
-    /// A permit for a request. `backend` is the index of the backend that the values are
-    /// fetched from. A fetch may take long, so each backend has permits of its own, of which
-    /// one user gets half. Requests for values in memory then never lack one.
+    /// A permit for a request. `backend` is the index of the backend that serves the
+    /// values. A fetch may take long, so each backend has its own permits, half of them for
+    /// one user. Requests for values in memory need none of these.
     pub(crate) fn permit(
         &self,
         user: &User,

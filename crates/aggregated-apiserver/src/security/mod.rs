@@ -1,9 +1,9 @@
-//! Authentication and authorization. Each file decides one thing about a request; the
+//! Authentication and authorization. Each file makes one decision about a request. The
 //! layer that calls them is in [`crate::api::layers`].
 //!
-//! This module cannot reach the data: a fault in it refuses requests and never leaks
-//! values. Reviews go out through the [`reviewer::Reviewer`] trait, and trusted
-//! authorities come in through a [`trust::TrustStore`].
+//! This module has no access to the data, so a fault in it can refuse requests but cannot
+//! leak values. It sends reviews through the [`reviewer::Reviewer`] trait, and reads the
+//! trusted authorities from a [`trust::TrustStore`].
 
 pub mod always_allowed;
 pub(crate) mod authenticate;
@@ -32,11 +32,11 @@ use reviews::Reviews;
 use settings::SecuritySettings;
 use trust::TrustStore;
 
-/// Gives the time, by which certificates expire.
+/// Returns the time, which decides whether certificates are valid.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// Decides about requests: who asks (`authenticate`), whether too many are in flight
-/// (`limit`), and whether the user may (`authorize`).
+/// Decides about requests: authentication (`authenticate`), the limit of requests in flight
+/// (`limit`), and authorization (`authorize`).
 pub struct Security {
     /// Limits and times.
     pub settings: SecuritySettings,
@@ -54,8 +54,7 @@ impl fmt::Debug for Security {
 }
 
 impl Security {
-    /// Reviews by `reviewer` and trusts `trust`, which another task fills and updates;
-    /// `clock` gives the time.
+    /// `reviewer` makes the reviews. `trust` is filled and updated by another task.
     pub fn new(
         trust: Arc<TrustStore>,
         reviewer: Arc<dyn Reviewer>,

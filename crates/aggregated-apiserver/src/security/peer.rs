@@ -1,8 +1,8 @@
-//! What the client of a TLS connection proved.
+//! The client of a TLS connection, and what its certificate proves.
 //!
-//! The handshake proves only that the client holds the key of the certificate it shows.
-//! Each request verifies the certificate against the authorities trusted at that time: a
-//! change of authorities and the certificate's expiry apply to open connections too.
+//! The handshake proves only that the client has the key of its certificate. Each request
+//! verifies the certificate against the authorities trusted at that time, so a change of
+//! authorities and the certificate's expiry apply to open connections too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,20 +24,21 @@ use super::identity::Identity;
 use super::trust::{FrontProxy, Trust};
 use crate::x509::Certificate;
 
-/// How long a verified origin is kept: the certificate may become valid or expire.
+/// How long a verified origin is cached: the certificate may become valid or expire.
 const ORIGIN_LIFE: Duration = Duration::from_secs(1);
 
 /// The user's UID in a subject: 1.3.6.1.4.1.57683.2 (apimachinery
 /// `pkg/apis/asn1/oid.go`).
 const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
-/// The extra key that identifies the credential (apiserver
+/// The extra attribute that identifies the credential (apiserver
 /// `pkg/authentication/user/user.go`).
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Asks for a certificate, demands none, and trusts none; but a client that
-/// sends one must hold its key. kube-apiserver sends its certificate only when asked, and
-/// others must be able to come without (docs/protocol.md, "Client certificates").
+/// Requests a client certificate, but accepts clients without one. It trusts no authority;
+/// it only checks that the client has the key. kube-apiserver sends its certificate only on
+/// request, and other clients must be able to connect without one (docs/protocol.md,
+/// "Client certificates").
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskForCertificate;
 
@@ -93,29 +94,29 @@ impl ClientCertVerifier for AskForCertificate {
 /// The verified origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The client showed no certificate.
+    /// The client sent no certificate.
     Anonymous,
-    /// A front proxy: its headers name the user it acts for.
+    /// A front proxy, whose headers contain the user.
     FrontProxy {
-        /// Its common name; may be empty where any name is allowed.
+        /// Its common name. May be empty if any name is allowed.
         name: String,
-        /// The user that the same certificate names, if the clients' authority signed it
-        /// too.
+        /// The user of the same certificate, if an authority of client certificates signed
+        /// it too.
         client: Option<Identity>,
     },
     /// A user.
     Client(Identity),
-    /// No trusted authority has signed it; why, for the log.
+    /// No trusted authority signed it; the reason, for the log.
     Unverified(String),
 }
 
-/// A TLS connection; an extension of every request on it. Clones share the connection's
+/// A TLS connection, as an extension of each of its requests. Clones share the connection's
 /// state.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// The client's address.
     pub address: SocketAddr,
-    /// The client's certificates, leaf first; empty when it showed none.
+    /// The client's certificates, leaf first; empty: it sent none.
     pub certificates: Arc<[CertificateDer<'static>]>,
     state: Arc<PeerState>,
 }
@@ -126,7 +127,7 @@ struct PeerState {
     hang_up: Notify,
 }
 
-/// An origin, with the trust and time of its verification.
+/// An origin, with the trust and the time of its verification.
 #[derive(Debug)]
 struct Known {
     trust: Option<Arc<Trust>>,
@@ -135,7 +136,7 @@ struct Known {
 }
 
 impl Peer {
-    /// A connection whose client showed these certificates.
+    /// A connection whose client sent these certificates.
     pub fn new(address: SocketAddr, certificates: &[CertificateDer<'static>]) -> Self {
         Self {
             address,
@@ -144,8 +145,7 @@ impl Peer {
         }
     }
 
-    /// What the certificate proves now under `trust`. Computed once a second per
-    /// connection and trust.
+    /// The origin that the certificate proves now under `trust`. Cached for a second.
     pub(crate) fn origin(&self, trust: Option<&Arc<Trust>>, now: SystemTime) -> Arc<Origin> {
         let mut known = self.state.origin.lock();
         if let Some(known) = known.as_ref()
@@ -171,7 +171,7 @@ impl Peer {
         matches!(*self.origin(trust, now), Origin::FrontProxy { .. })
     }
 
-    /// Requests the end of the connection once the requests under way are answered.
+    /// Closes the connection after the requests in progress are answered.
     pub(crate) fn hang_up(&self) {
         self.state.hang_up.notify_one();
     }
@@ -188,8 +188,8 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     let Some(trust) = trust else {
         return Origin::Unverified("no authorities are known yet".to_owned());
     };
-    // Each authority is checked separately: a certificate of the clients' authority is no
-    // front proxy's, whatever its name.
+    // Each kind of authority is checked separately: an authority of client certificates
+    // cannot sign the certificate of a front proxy, whatever its name.
     let client = match &trust.clients {
         None => Err("none is known".to_owned()),
         Some(bundle) => bundle.verify(leaf, rest, now).and_then(|()| identity(leaf)),
@@ -211,7 +211,7 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
     }
 }
 
-/// The user that a certificate names: CN is the user, each O a group (apiserver
+/// The user of a certificate: CN is the user, each O a group (apiserver
 /// `pkg/authentication/request/x509/x509.go`).
 fn identity(der: &CertificateDer<'_>) -> Result<Identity, String> {
     let certificate = Certificate::read(der)?;

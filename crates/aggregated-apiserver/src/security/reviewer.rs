@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::identity::Identity;
 
-/// A future that a `dyn` trait can give.
+/// The type of futures that a `dyn` trait returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A bearer token. Never printed.
+/// A bearer token. Its debug output does not contain it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(pub String);
 
@@ -26,15 +26,15 @@ impl fmt::Debug for Token {
 pub enum TokenVerdict {
     /// The token authenticates this user.
     Authenticated(Identity),
-    /// The token names no user; why, for the log.
+    /// The token is not authenticated; the reason, for the log.
     Refused(String),
 }
 
-/// An access, in the terms of a SubjectAccessReview (`authorization.k8s.io/v1`;
+/// An access, with the attributes of a SubjectAccessReview (`authorization.k8s.io/v1`;
 /// docs/protocol.md, "What a review asks").
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Access {
-    /// Something under `/apis/GROUP/VERSION/…`.
+    /// A path under `/apis/GROUP/VERSION/…`.
     #[serde(rename = "resourceAttributes")]
     Resource {
         /// `get`, `list`, `watch`, …
@@ -63,7 +63,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The access to the pods of all namespaces by name.
+    /// Listing the pods of all namespaces.
     pub fn all_pods() -> Self {
         let [verb, group, version, resource] = ["list", "", "v1", "pods"].map(str::to_owned);
         Self::Resource {
@@ -77,7 +77,7 @@ impl Access {
         }
     }
 
-    /// Size in bytes of its text, which a client chose.
+    /// Size in bytes of its text, which the client controls.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Resource {
@@ -102,24 +102,23 @@ impl Access {
 pub enum AccessVerdict {
     /// Allowed.
     Allowed,
-    /// Not allowed: denied, also where it is said to be allowed as well, or
-    /// no authorizer had an opinion (docs/protocol.md, "What a review asks");
-    /// kube-apiserver's reason.
+    /// Not allowed. It is denied, even if `allowed` is set too, or no authorizer has an
+    /// opinion (docs/protocol.md, "What a review asks"). The text is kube-apiserver's reason.
     Refused(String),
 }
 
-/// A failed review, which allows nothing.
+/// A failed review. It counts as not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReviewError(pub String);
 
-/// Sends reviews to kube-apiserver. Implemented over the real API in `cluster` and by a
-/// recorder in tests; it does not cache.
+/// Sends reviews to kube-apiserver, without a cache. The crate `cluster-state` implements
+/// it over the real API, and tests with a recorder.
 pub trait Reviewer: Send + Sync + 'static {
-    /// The user of a token (TokenReview).
+    /// Reviews a token and returns its user (TokenReview).
     fn token<'a>(&'a self, token: &'a Token) -> Pending<'a, Result<TokenVerdict, ReviewError>>;
 
-    /// Whether the user has the access (SubjectAccessReview).
+    /// Reviews whether the user has the access (SubjectAccessReview).
     fn access<'a>(
         &'a self,
         who: &'a Identity,

@@ -1,17 +1,16 @@
 //! Reviews by kube-apiserver: the user of a token (TokenReview) and the access of a user
 //! (SubjectAccessReview).
 //!
-//! Answers are kept in a bounded cache for each kind of review; a second
-//! request for the same waits for the same review (single flight). A review that
-//! failed is not kept. Semaphores limit how many reviews run at a time: one for
-//! TokenReviews, one for SubjectAccessReviews of the front proxy's users, one
-//! for those of everybody else, so that a flood of tokens or of direct requests
-//! cannot delay the HPA controller, whose requests come through the front proxy.
+//! Each kind of review has a bounded cache for its answers. A second request for the same
+//! review waits for the first (single flight). A failed review is not cached. Semaphores limit
+//! the concurrent reviews: one for TokenReviews, one for SubjectAccessReviews of users behind
+//! the front proxy, one for those of all other users. A flood of tokens or of direct requests
+//! therefore cannot delay the HPA controller, whose requests come through the front proxy.
 //!
-//! A request waits for its permit itself; the review runs in a task that holds the
-//! permit. So a client that disconnects cannot cancel a review, which would cost a
-//! connection to kube-apiserver, and clients that reconnect cannot pile up tasks: there
-//! are never more than permits.
+//! A request waits for its permit itself, and the review runs in a task that holds the
+//! permit. A client that disconnects therefore cannot cancel a review, which would close a
+//! connection to kube-apiserver. Clients that reconnect cannot accumulate tasks: there are
+//! never more tasks than permits.
 
 mod cache;
 mod permits;
@@ -29,27 +28,27 @@ use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::SecuritySettings;
 
-/// The least size that an answer is counted as: the caches hold at most 32 768 tokens and
-/// 8192 accesses.
+/// The least size in bytes that a cached answer counts for. The caches thus hold at most 32
+/// 768 tokens and 8192 accesses.
 const TOKEN_BYTES: usize = 1 << 10;
 const ACCESS_BYTES: usize = 4 << 10;
 
-/// Bytes of client-chosen text above which an answer is not cached (apiserver
+/// An answer to a question with this many bytes of a client's text is not cached (apiserver
 /// `plugin/pkg/authorizer/webhook/webhook.go`).
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Parallel SubjectAccessReviews of users behind the front proxy; more wait.
+/// Concurrent SubjectAccessReviews of users behind the front proxy. Further ones wait.
 const PROXIED_REVIEWS: usize = 64;
 
-/// The least time that a TokenReview, or a SubjectAccessReview of a direct client, holds its
-/// permit. With the number of permits it bounds the reviews that clients can cause: at most
-/// 160 tokens and 320 accesses a second. The reference sends at most 200 a second (apiserver
-/// `pkg/server/options/{authentication,authorization}.go`, `QPS`).
+/// The least time for which a TokenReview, or a SubjectAccessReview of a direct client,
+/// holds its permit. With the default numbers of permits, clients can cause at most 160
+/// TokenReviews and 320 SubjectAccessReviews per second. The reference sends at most 200
+/// per second (apiserver `pkg/server/options/{authentication,authorization}.go`, `QPS`).
 const PERMIT_TIME: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) enum NoAnswer {
-    /// No permit came free within the time limit.
+    /// No permit became free within the time limit.
     Busy,
     /// The review failed or took too long.
     Failed(ReviewError),
@@ -58,7 +57,7 @@ pub(super) enum NoAnswer {
 /// The SHA-256 of a token. Tokens are not kept.
 type TokenDigest = Box<[u8]>;
 
-/// The user and the access: an answer is for exactly this.
+/// The user and the access: the key of a cached answer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Question {
     who: Arc<Identity>,
@@ -111,7 +110,7 @@ impl Reviews {
         }
     }
 
-    /// The user of a token; waits until `until`.
+    /// The user of a token. Waits at most until `until`.
     pub(super) async fn token(
         &self,
         token: &Token,
@@ -124,7 +123,7 @@ impl Reviews {
         self.tokens.get(Some(key), permits, until, review).await
     }
 
-    /// Whether the user has the access; waits until `until`.
+    /// Whether the user has the access. Waits at most until `until`.
     pub(super) async fn access(
         &self,
         who: &Arc<Identity>,

@@ -15,37 +15,37 @@ pub struct SecuritySettings {
     pub token_life: Duration,
     /// The time limit of a TokenReview.
     pub token_budget: Duration,
-    /// Parallel TokenReviews; more wait.
+    /// Concurrent TokenReviews. Further ones wait.
     pub token_reviews: usize,
     /// How long an allowed access is cached.
     pub allowed_life: Duration,
-    /// How long a refusal is remembered. Shorter, because a right that was just granted
-    /// takes effect after it.
+    /// How long a refused access is cached. It is shorter, because a newly granted
+    /// permission takes effect only afterwards.
     pub denied_life: Duration,
     /// Paths that need no SubjectAccessReview.
     pub always_allowed: AlwaysAllowed,
     /// The time limit of a SubjectAccessReview.
     pub access_budget: Duration,
-    /// Parallel SubjectAccessReviews of users with direct connections; more wait.
+    /// Concurrent SubjectAccessReviews of users with direct connections. Further ones wait.
     pub direct_access_reviews: usize,
     /// Requests in flight for values, of the front proxy's users.
     pub values_in_flight: usize,
-    /// Requests in flight for values that are fetched, of the front proxy's users, for each
-    /// backend; half of them for one user. Further backends share [`Self::values_in_flight`].
+    /// For each backend, the requests in flight of the front proxy's users for values that
+    /// are fetched; half of them for one user. Backends without an entry share
+    /// [`Self::values_in_flight`].
     pub fetched_in_flight: Vec<usize>,
-    /// Requests in flight for discovery, of the front proxy's users; they must not wait
-    /// behind values.
+    /// Requests in flight for discovery, of the front proxy's users. They are separate, so
+    /// that they do not wait for values.
     pub discovery_in_flight: usize,
-    /// Requests at a time of users with direct connections.
+    /// Requests in flight of users with direct connections.
     pub direct_in_flight: usize,
     /// Requests in flight of anonymous clients.
     pub anonymous_in_flight: usize,
     /// The time limit of a request for values.
     pub values_time: Duration,
-    /// Most header lines of a request: each group of a user is one.
+    /// The most header lines of a request. Each group of a user is one line.
     pub header_lines: usize,
-    /// Most bytes of header names and values, with 32 more for each line as HTTP/2
-    /// counts.
+    /// The most bytes of header names and values. Each line counts 32 bytes more, as in HTTP/2.
     pub header_bytes: usize,
 }
 
@@ -83,14 +83,13 @@ impl SecuritySettings {
         }
     }
 
-    /// Until when reviews must have ended. The rest of the time is for the answer of a
-    /// request whose review did not end.
+    /// The time at which reviews end. The rest of the time limit is for the response, if a
+    /// review does not end.
     pub fn review_until(&self, access: &Access, began: Instant) -> Instant {
         began + self.time_limit(access) * 9 / 10
     }
 
-    /// Whether the header is within the limits; its bytes are counted as in RFC 9113
-    /// §6.5.2.
+    /// Whether the header is within the limits. Its bytes are counted as in RFC 9113 §6.5.2.
     pub(crate) fn head_fits(&self, headers: &HeaderMap) -> bool {
         let bytes = headers.iter().fold(0, |sum, (name, value)| {
             sum + name.as_str().len() + value.len() + 32

@@ -1,9 +1,9 @@
 //! The trusted authorities of clients and front proxies, and the front proxies' headers.
 //!
-//! Read from the data of the ConfigMap `kube-system/extension-apiserver-authentication`
+//! They come from the ConfigMap `kube-system/extension-apiserver-authentication`
 //! (docs/protocol.md, "The authentication ConfigMap"), which every kube-apiserver of the
-//! cluster writes. A key that cannot be read keeps its former value. Until something was
-//! read, nothing is trusted.
+//! cluster writes. An invalid value does not replace the former one. Before the first load
+//! nothing is trusted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub const GROUP_HEADERS: &str = "requestheader-group-headers";
 /// Prefixes of headers with further attributes.
 pub const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 
-/// A fault of the ConfigMap; each names the key.
+/// A fault of the ConfigMap. The message contains the key.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A key was removed, or never existed.
+    /// A required key is missing.
     #[error("{0}: missing; the former value stays in force")]
     Missing(&'static str),
-    /// A value cannot be used: its key, and what is wrong.
+    /// A value is invalid: its key, and what is wrong.
     #[error("{0}: {1}; the former value stays in force")]
     Unusable(&'static str, String),
-    /// Every client could act as a front proxy.
+    /// Every client with a certificate could act as a front proxy.
     #[error(
         "{PROXY_CA} and {CLIENT_CA} share a key and {ALLOWED_NAMES} is empty: any client could \
          act as any user, so no front proxy is accepted; use a separate authority for \
@@ -47,8 +47,8 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// Whether it concerns the front proxy. Without one no request through
-    /// kube-apiserver is authenticated.
+    /// Whether it concerns the front proxy. Without a trusted front proxy no request
+    /// through kube-apiserver is authenticated.
     pub fn is_of_front_proxy(&self) -> bool {
         match self {
             Self::Missing(_) => false,
@@ -58,20 +58,20 @@ impl TrustError {
     }
 }
 
-/// What is trusted at one time. Immutable: a change replaces it.
+/// All trusted authorities at one time. Immutable: a change replaces it.
 #[derive(Debug)]
 pub struct Trust {
-    /// The authorities whose certificates name users; `None`: none.
+    /// The authorities of client certificates; `None`: none is trusted.
     pub clients: Option<Bundle>,
-    /// The front proxy that may name users; `None`: none.
+    /// The trusted front proxy; `None`: none is trusted.
     pub proxy: Option<FrontProxy>,
     /// Whether the front proxy is not trusted because of [`TrustError::Overlap`].
     pub overlap: bool,
-    /// As read, even if `overlap` forbids its use.
+    /// The front proxy as read, even if `overlap` forbids its use.
     read: Option<FrontProxy>,
 }
 
-/// How to verify a front proxy, and which headers name its users.
+/// How to verify a front proxy, and which of its headers identify users.
 #[derive(Clone, Debug)]
 pub struct FrontProxy {
     /// The authorities that sign its certificate.
@@ -80,8 +80,8 @@ pub struct FrontProxy {
     pub allowed_names: Vec<String>,
     /// Headers that name the user.
     pub user_headers: Vec<HeaderName>,
-    /// Headers that hold the UID. None by default: an old kube-apiserver forwards what
-    /// the user wrote there (docs/protocol.md, "Front proxy").
+    /// Headers that contain the UID. None by default: an old kube-apiserver forwards such a
+    /// header of the user unchanged (docs/protocol.md, "Front proxy").
     pub uid_headers: Vec<HeaderName>,
     /// Headers that each name a group.
     pub group_headers: Vec<HeaderName>,
@@ -89,21 +89,21 @@ pub struct FrontProxy {
     pub extra_prefixes: Vec<String>,
 }
 
-/// Holds the current [`Trust`]; empty at first. A change applies from the next request on every
-/// connection.
+/// Holds the current [`Trust`]; empty at first. A change applies to all further requests,
+/// also on open connections.
 #[derive(Debug, Default)]
 pub struct TrustStore {
     current: ArcSwapOption<Trust>,
 }
 
 impl TrustStore {
-    /// What is trusted; `None` before anything was read.
+    /// The current trust; `None`: nothing has been loaded yet.
     pub fn current(&self) -> Option<Arc<Trust>> {
         self.current.load_full()
     }
 
-    /// Loads the ConfigMap's data, now and whenever it changes. Returns its faults, for
-    /// the log; it is not called for a ConfigMap that is gone. One task calls it.
+    /// Loads the ConfigMap's data. Called at first and after each change of the data, not
+    /// after a deletion, and by one task only. Returns the faults, for the log.
     pub fn load(&self, data: &BTreeMap<String, String>) -> Vec<TrustError> {
         let mut problems = Vec::new();
         let last = self.current();
@@ -148,8 +148,8 @@ fn bundle(
     keep(bundle, None, problems)
 }
 
-/// The front proxy's keys. Without the authority all former values stay; without another
-/// key its list is empty.
+/// The front proxy's keys. If its authority is missing, all former values stay. Any other
+/// missing key gives an empty list.
 fn proxy(
     data: &BTreeMap<String, String>,
     last: Option<&FrontProxy>,
@@ -182,7 +182,7 @@ fn proxy(
     })
 }
 
-/// The value read, or else the former one.
+/// The value read. If it is invalid: the former value.
 fn keep<T: Clone>(
     read: Result<T, TrustError>,
     known: Option<&T>,
@@ -201,7 +201,7 @@ fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String
         .map_err(|error| TrustError::Unusable(key, format!("not a JSON list of strings ({error})")))
 }
 
-/// Header names. [`HeaderName`] makes them lower case, so they compare
+/// Header names. [`HeaderName`] converts them to lower case, so that they compare
 /// case-insensitively.
 fn headers(
     data: &BTreeMap<String, String>,

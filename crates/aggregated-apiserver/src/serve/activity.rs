@@ -1,5 +1,5 @@
-//! A connection's activity: its requests, and the answers that its client has not
-//! received yet. It determines when the connection must end.
+//! A connection's activity: its requests, and the responses that its client has not
+//! received yet. The activity determines when the connection must end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 
 use super::limits::Limits;
 
-/// The most requests that a client may cancel within [`CANCEL_SPAN`], before its first
-/// answer and after it. h2 counts only those cancelled before the service sees them
-/// (CVE-2023-44487).
+/// The most requests that a client may cancel within [`CANCEL_SPAN`]: before its first
+/// response, and after it. h2 counts only requests that are cancelled before the service
+/// sees them (CVE-2023-44487).
 const MOST_CANCELLED: (u32, u32) = (25, 100);
 const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// After the requests under way.
+    /// After the requests in progress.
     Graceful,
     /// At once.
     Now,
 }
 
-/// What a connection counts for.
+/// The pool whose limit a connection counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pool {
     /// Its handshake has not ended.
@@ -44,24 +44,23 @@ pub(super) struct Activity {
 #[derive(Debug)]
 struct ActivityState {
     pool: Pool,
-    /// Requests whose answers are not written yet.
+    /// Requests whose responses are not written yet.
     requests: u32,
-    /// Answers that are not written yet.
+    /// Responses that are not written yet.
     unwritten: u32,
     /// Whether any request was answered.
     answered: bool,
-    /// When the connection was accepted, its handshake ended, or a request last began or
-    /// ended.
+    /// The latest of: the connection was accepted, its handshake ended, a request began or ended.
     since: Instant,
-    /// When the client last received a part of an answer.
+    /// When the client last received a part of a response.
     taken: Instant,
     cancelled: u32,
     /// When the count of cancelled requests began.
     cancelled_since: Instant,
 }
 
-/// A request, until its answer is written. Dropped before it is answered, it counts as
-/// cancelled.
+/// A request, until its response is written. It counts as cancelled if it is dropped before
+/// it is answered.
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: Arc<Activity>,
@@ -96,7 +95,7 @@ impl Activity {
         self.state.lock().pool
     }
 
-    /// Whether requests are under way, and since when, or since when not.
+    /// Whether requests are in progress, and since when that is so.
     pub(super) fn busy_since(&self) -> (bool, Instant) {
         let state = self.state.lock();
         (state.requests > 0, state.since)
@@ -106,12 +105,12 @@ impl Activity {
         self.end.send_replace(Some(end));
     }
 
-    /// How the connection was told to end, if it was.
+    /// How the connection must end; `None`: it stays open.
     pub(super) fn ending(&self) -> Option<End> {
         *self.end.borrow()
     }
 
-    /// The order to end, once it is given.
+    /// A channel with the order to end; `None`: no order yet.
     pub(super) fn told(&self) -> watch::Receiver<Option<End>> {
         self.end.subscribe()
     }
@@ -126,12 +125,12 @@ impl Activity {
         }
     }
 
-    /// Waits until the client has sent no request, or received no part of an answer, for
-    /// too long.
+    /// Waits until the client exceeds a time limit: it sent no request, or received no part
+    /// of a response, for too long. Returns how the connection ends.
     pub(super) async fn timed_out(&self, limits: &Limits) -> End {
         loop {
             let now = Instant::now();
-            // Checked repeatedly: a limit may become shorter meanwhile.
+            // Checked repeatedly, because the limit may become shorter in the meantime.
             let mut next = now + limits.stall / 4;
             if let Some((until, end)) = self.state.lock().time_limit(limits) {
                 if until <= now {
@@ -145,11 +144,11 @@ impl Activity {
 }
 
 impl ActivityState {
-    /// When the client must have sent a request or received something, and how the
-    /// connection ends otherwise.
+    /// The time limit of the client, and how the connection ends when it is exceeded.
+    /// `None`: the server is at work.
     fn time_limit(&self, limits: &Limits) -> Option<(Instant, End)> {
         if self.unwritten > 0 {
-            // Other users of a front proxy may have requests under way.
+            // A front proxy may have requests of other users in progress.
             let end = match self.pool {
                 Pool::FrontProxies => End::Graceful,
                 Pool::Handshakes | Pool::Others => End::Now,
@@ -164,8 +163,8 @@ impl ActivityState {
         }
     }
 
-    /// Counts a cancelled request; returns whether it exceeds the limit. A front proxy,
-    /// which forwards its clients' cancellations, has none.
+    /// Counts a cancelled request. Returns whether it exceeds the limit. A front proxy has
+    /// no limit, because it forwards the cancellations of its clients.
     fn cancel(&mut self, now: Instant) -> bool {
         if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
             (self.cancelled, self.cancelled_since) = (0, now);
@@ -178,7 +177,7 @@ impl ActivityState {
 }
 
 impl InProgress {
-    /// Records that the answer exists and is to be written.
+    /// Records that the response exists and is to be written.
     pub(super) fn answered(&mut self) {
         self.answered = true;
         let mut state = self.activity.state.lock();
@@ -189,7 +188,7 @@ impl InProgress {
         state.answered = true;
     }
 
-    /// Records that the client received a part of the answer.
+    /// Records that the client received a part of the response.
     pub(super) fn taken(&self) {
         self.activity.state.lock().taken = Instant::now();
     }

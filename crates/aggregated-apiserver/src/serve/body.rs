@@ -1,4 +1,4 @@
-//! The body of a request, which is not read, and the body of an answer.
+//! The body of a request, which is discarded, and the body of a response.
 
 use bytes::{Buf, Bytes};
 use http::{Request, Response, StatusCode, header};
@@ -9,15 +9,15 @@ use super::activity::InProgress;
 use super::limits::Limits;
 use crate::security::InFlightPermit;
 
-/// Most bytes of a request's target. hyper refuses those over 65534 without a body in the
-/// answer (hyper `src/proto/h1/role.rs`).
+/// The most bytes of a request's target. hyper rejects more than 65534 bytes itself, with a
+/// response without a body (hyper `src/proto/h1/role.rs`).
 const MAX_TARGET: usize = 32 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
-    /// It is refused with this code, for this reason.
+    /// The request is refused with this code, for this reason.
     Refused(StatusCode, &'static str),
-    /// The client cancelled it, or disconnected.
+    /// The client cancelled the request, or disconnected.
     Cancelled,
 }
 
@@ -35,9 +35,9 @@ pub(super) async fn receive(
         StatusCode::REQUEST_TIMEOUT,
         "the request did not arrive in time",
     );
-    // With two lengths, two programs may disagree on where the next request
-    // begins. hyper's parser keeps only one of the two headers, so a chunked
-    // body is refused with or without the other: no request has a body here.
+    // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
+    // the start of the next request. hyper's parser drops one of the two headers. So every
+    // chunked body is refused: no request needs one.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
         return refused(
             StatusCode::BAD_REQUEST,
@@ -69,11 +69,11 @@ pub(super) async fn receive(
     Ok(Request::from_parts(parts, ()))
 }
 
-/// The bytes of an answer until they are written.
+/// The bytes of a response until they are written.
 ///
-/// hyper drops a body once it has all its bytes, but h2 keeps the bytes until the client
-/// has room for them. So the values that must live until then are here: the request's
-/// permit, and its entry in the connection's activity.
+/// hyper drops a body after it has read all bytes, but h2 keeps the bytes until the client
+/// can receive them. This type therefore also holds the values that must live until then:
+/// the request's permit, and its entry in the connection's activity.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     bytes: Bytes,
@@ -82,7 +82,7 @@ pub(super) struct Unwritten {
 }
 
 impl Unwritten {
-    /// An answer, with the permit that the security layers put into it.
+    /// A response, with the permit that the security layers added to its extensions.
     pub(super) fn answer(
         mut response: Response<Full<Bytes>>,
         request: InProgress,

@@ -32,31 +32,30 @@ use crate::api::status::RequestFailure;
 use crate::security::peer::Peer;
 use limits::line_limit::{LineLimit, SECOND};
 
-/// Most header lines and bytes of a request: half as much again as the security layers
-/// admit, so that their refusals have a `Status`. Above this, hyper and h2 refuse without
-/// a body.
+/// The most header lines and bytes of a request. They are 1.5 times the limits of the security
+/// layers, whose refusals have a `Status`. Above these limits hyper and h2 refuse without a body.
 const MAX_HEADERS: usize = 1536;
 const MAX_HEAD: u32 = 384 * 1024;
-/// Parallel requests on one HTTP/2 connection, and those that the client may cancel
+/// Concurrent requests on one HTTP/2 connection, and how many of them the client may cancel
 /// before they are handled (CVE-2023-44487). A front proxy forwards the requests of many
 /// users, and their cancellations.
 const STREAMS_OF_FRONT_PROXY: (u32, usize) = (250, 250);
 const STREAMS: (u32, usize) = (16, 20);
-/// Streams reset for the client's faults; one more ends the connection (CVE-2025-8671).
+/// The most streams reset for faults of the client. One more ends the connection (CVE-2025-8671).
 const MAX_FAULTS: usize = 100;
-/// Most lines about refused requests in a second.
+/// The most lines per second about refused requests.
 const MOST_LINES: u64 = 50;
-/// Bytes of one request body that the client may send ahead.
+/// The most bytes of one request body that the client may send in advance.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// Silence after which a ping is sent, and the time limit of its answer.
+/// The silence after which a ping is sent, and the time limit of its answer.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(15));
-/// Encrypted bytes kept for a client that reads slowly.
+/// The most encrypted bytes buffered for a client that reads slowly.
 const TLS_BUFFER: usize = 64 * 1024;
 
-/// What a listener serves: requests without their bodies.
+/// The service of a listener. It receives requests without their bodies.
 pub type Service = BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
-/// Whether a connection belongs to a verified front proxy.
+/// Tells whether a connection belongs to a verified front proxy.
 pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
 pub(super) struct Shared {
@@ -76,7 +75,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
-        // Answers are written whole, so delaying small packets gains nothing.
+        // Responses are written whole, so a delay of small packets has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "cannot set TCP_NODELAY");
         }
@@ -93,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// `None` when the handshake failed, took too long, or the slot is needed.
+    /// `None`: the handshake failed, took too long, or its slot was needed.
     async fn handshake(
         &mut self,
         stream: TcpStream,
@@ -102,7 +101,7 @@ impl Connection {
         let address = self.address;
         let mut told = self.slot.activity.told();
         let handshake = async {
-            // TLS state is allocated at the client's first byte.
+            // No TLS state is allocated before the first byte of the client.
             tokio::select! {
                 ready = stream.readable() => ready?,
                 _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
@@ -164,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the connection must end; returns how.
+    /// Waits until the connection must end. Returns how it ends.
     async fn end(&mut self, peer: &Peer) -> End {
         let (address, limits) = (self.address, &self.shared.limits);
         let activity = &self.slot.activity;
@@ -201,13 +200,13 @@ async fn respond(
             shared.service.clone().oneshot(request).await?
         }
         Err(Unfit::Cancelled) => {
-            // No client gets this answer.
+            // The client does not receive this response.
             return Ok(Unwritten::answer(Response::default(), in_progress));
         }
         Err(Unfit::Refused(code, why)) => {
             shared.refusals.answered(code, why, peer.address);
             let mut response = refusal(RequestFailure::Unfit(code, why));
-            // The bytes that follow on this connection cannot be interpreted.
+            // The server cannot find the next request on this connection.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
@@ -219,8 +218,8 @@ async fn respond(
     Ok(Unwritten::answer(response, in_progress))
 }
 
-/// The handshake negotiated the protocol: guessing it from the first bytes would let a
-/// slow client hold them back.
+/// The protocol is the one negotiated in the handshake. A detection by the first bytes
+/// would wait for a slow client.
 fn builder(
     http2: bool,
     (streams, cancelled): (u32, usize),
@@ -230,8 +229,8 @@ fn builder(
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It also runs between requests, so it is the last resort: the idle limit ends a
-        // connection without a whole request earlier.
+        // This timeout also runs between requests, so it only is a fallback. The time
+        // limits of `activity` end a connection without a whole request earlier.
         .header_read_timeout(limits.idle + limits.read)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD as usize);
@@ -253,20 +252,20 @@ fn builder(
     }
 }
 
-/// A tenth more or less, so that clients do not all reconnect at once.
+/// The age, plus or minus a random tenth, so that clients do not all reconnect at once.
 fn jittered(age: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) % 1000;
     age * 9 / 10 + age * u32::try_from(random).unwrap_or(0) / 5000
 }
 
-/// Logs each request that the listener refuses before it reaches the service, which logs its
-/// own refusals. Clients can cause such lines cheaply, so their rate is limited; those left
-/// out are counted.
+/// Logs each request that the listener refuses before it reaches the service, which logs
+/// its own refusals. Clients can cause such lines easily, so their rate is limited; further
+/// ones are counted.
 ///
-/// Some refusals cannot have a line, because the library that speaks HTTP/2 makes them and
-/// does not report them (h2 `src/proto/streams/recv.rs`): 431 for a head that is too large,
-/// and resets of streams whose head is malformed. Those of HTTP/1.1 (400, 414, 431) end
-/// their connection with an error, which has one.
+/// Some refusals have no line, because the HTTP/2 library makes them and does not report
+/// them (h2 `src/proto/streams/recv.rs`): 431 for a header that is too large, and resets of
+/// streams with a malformed header. Those of HTTP/1.1 (400, 414, 431) end their connection
+/// with an error, which is logged.
 #[derive(Clone, Debug)]
 pub(super) struct Refusals(LineLimit<()>);
 
@@ -286,8 +285,8 @@ impl Refusals {
         }
     }
 
-    /// Logs a connection that ended with an error. An error of HTTP/1.1's parser means
-    /// that the input was no request and was answered with 400, 414 or 431.
+    /// Logs a connection that ended with an error. A parse error of HTTP/1.1 means that the
+    /// input was no request and was answered with 400, 414 or 431.
     fn ended(&self, error: &(dyn Error + 'static), from: SocketAddr) {
         let parsing = error.downcast_ref::<hyper::Error>();
         if parsing.is_some_and(hyper::Error::is_parse) && self.0.admit(()) {

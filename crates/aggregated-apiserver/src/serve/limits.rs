@@ -1,34 +1,34 @@
-//! What one listener admits, and for how long.
+//! The limits of one listener.
 
 use std::time::Duration;
 
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections in their handshake. Above this, the oldest of them ends.
+    /// Connections in their handshake. Above this, the oldest one ends.
     pub handshakes: u32,
-    /// Connections after their handshake, without those of front proxies. Above this, the
-    /// one that has idled longest ends.
+    /// Connections after their handshake, except those of front proxies. Above this, the
+    /// one that has been idle longest ends.
     pub connections: u32,
-    /// Connections of verified front proxies. Those above count as other clients': a
-    /// kube-apiserver has one over HTTP/2, and 25 idle ones over HTTP/1.1.
+    /// Connections of verified front proxies. Further ones count as those of other clients.
+    /// A kube-apiserver has one over HTTP/2, and 25 idle ones over HTTP/1.1.
     pub front_proxies: u32,
-    /// The time limit of a handshake, from the accept on.
+    /// The time limit of a handshake, starting at the accept.
     pub handshake: Duration,
     /// The time limit of the header of a connection's first request, and of any body.
     pub read: Duration,
-    /// The time limit without a request, after the first one. It is longer than the 90 s
-    /// after which Go closes (`net/http` `DefaultTransport`), so that no request arrives
+    /// The time limit without a request, after the first one. Go closes after 90 s
+    /// (`net/http` `DefaultTransport`). This limit is longer, so that no request arrives
     /// while the server closes.
     pub idle: Duration,
-    /// The longest age of a connection, give or take a tenth: an aggregator keeps one
-    /// connection for good and would never reach another replica.
+    /// The longest age of a connection, plus or minus a tenth. An aggregator never closes a
+    /// connection, and would otherwise never reach another replica.
     pub age: Duration,
-    /// The time limit of requests under way when a connection or the server ends.
+    /// The time limit of requests in progress when a connection or the server ends.
     pub drain: Duration,
-    /// Bytes of a request's body, which is read and dropped.
+    /// The most bytes of a request's body, which is read and dropped.
     pub body: u64,
-    /// The time limit of a client that receives nothing of its answers.
+    /// The time limit of a client that receives no part of its responses.
     pub stall: Duration,
 }
 

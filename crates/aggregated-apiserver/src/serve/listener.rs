@@ -1,9 +1,9 @@
-//! The accept loop: every wait has a limit, everything that is kept has a
-//! bound, and one broken client costs no other client anything.
+//! The accept loop. Every wait has a time limit and all state has a size limit, so that a
+//! faulty client does not affect others.
 //!
-//! This bounds the memory of all connections: each has a number of parallel requests,
-//! each request a limited header, and each large answer holds the permit of its request
-//! until it is written.
+//! The memory of all connections is limited: a connection has a number of concurrent
+//! requests, a request has a limited header, and a large response holds the permit of its
+//! request until it is written.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use super::slots::Slots;
 
 pub use super::connection::Service;
 pub use super::limits::Limits;
-/// What the client of a connection proved, an extension of every request.
+/// The client of a connection, as an extension of every request.
 pub use crate::security::peer::Peer;
 
 /// Accepts connections.
@@ -70,9 +70,8 @@ impl Listener {
         move || slots.count()
     }
 
-    /// Sets how front proxies are recognized after the handshake. They have slots of
-    /// their own, more parallel requests and no limit of cancellations. By default no
-    /// client is a front proxy.
+    /// Sets how to recognize front proxies after the handshake. They have their own slots, more
+    /// concurrent requests, and no limit of cancellations. By default no client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -81,10 +80,9 @@ impl Listener {
         }
     }
 
-    /// When `leaving` turns true, connections open at that time are told to end, and new
-    /// ones are accepted: a client that keeps its connection for good reaches another
-    /// replica before this one stops. It must turn true before the `stop` of
-    /// [`Listener::run`].
+    /// When `leaving` turns true, connections open at that time end gracefully, and new ones are
+    /// still accepted. A client that never closes its connection thus reaches another replica
+    /// before this one stops. `leaving` must turn true before the `stop` of [`Listener::run`].
     #[must_use]
     pub fn leaving(self, leaving: watch::Receiver<bool>) -> Self {
         Self {
@@ -93,8 +91,8 @@ impl Listener {
         }
     }
 
-    /// Serves until `stop` turns true (or its sender is gone). Then every connection is
-    /// told to end, and requests under way have at most [`Limits::drain`].
+    /// Serves until `stop` turns true (or its sender is dropped). Then every connection
+    /// ends, and requests in progress have at most [`Limits::drain`].
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
         let shared = Arc::new(Shared {
             limits: self.limits,
@@ -118,7 +116,7 @@ impl Listener {
             tokio::spawn(connection.run(stream, self.tls.clone()));
         }
         drop(self.tcp);
-        // Every connection has the same limit; the second more is for scheduling.
+        // Every connection has the same limit; the additional second is for scheduling.
         let grace = self.limits.drain + Duration::from_secs(1);
         if tokio::time::timeout(grace, self.slots.all_free())
             .await
@@ -128,7 +126,7 @@ impl Listener {
         }
     }
 
-    /// The signal that ends a new connection.
+    /// The signal at which a new connection ends.
     fn end_of_connections(&self, stop: &watch::Receiver<bool>) -> watch::Receiver<bool> {
         match &self.leaving {
             Some(leaving) if !*leaving.borrow() => leaving.clone(),
@@ -136,8 +134,8 @@ impl Listener {
         }
     }
 
-    /// The next connection. Without free descriptors it ends a connection and tries
-    /// again.
+    /// Accepts the next connection. After an error, such as no free file descriptors, it
+    /// ends a connection and retries.
     async fn accept(&self) -> (TcpStream, SocketAddr) {
         let mut failures = 0_u32;
         loop {

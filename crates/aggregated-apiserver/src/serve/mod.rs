@@ -1,6 +1,6 @@
 //! Serves over TLS: certificates, server configuration, connections.
 //!
-//! Independent of the content: the service is passed in.
+//! The module is independent of the content, because the service is passed in.
 
 mod activity;
 mod body;

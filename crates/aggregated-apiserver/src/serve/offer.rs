@@ -1,11 +1,11 @@
-//! What TLS offers: versions, suites and protocols, named as in the flags of
+//! The offered TLS versions, suites and protocols, with the names of the flags of
 //! kube-apiserver's libraries (`k8s.io/component-base/cli/flag/ciphersuites_flag.go`).
 
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ALL_VERSIONS, SupportedCipherSuite, SupportedProtocolVersion};
 
-/// No version but 1.3.
+/// TLS 1.3 only.
 pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The TLS settings offered to clients.
@@ -15,7 +15,7 @@ pub struct Offer {
     pub http2: bool,
     /// The versions.
     pub versions: &'static [&'static SupportedProtocolVersion],
-    /// In the order of preference.
+    /// In order of preference.
     pub suites: Vec<SupportedCipherSuite>,
 }
 
@@ -30,8 +30,8 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// Limits TLS 1.2 to the named suites; those of 1.3 cannot be chosen, as in Go.
-    /// Returns the names that this server does not offer: block modes and key exchange
+    /// Restricts TLS 1.2 to the named suites. The suites of 1.3 cannot be chosen, as in Go.
+    /// Returns the names that this server does not support: block modes and key exchange
     /// without forward secrecy.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Offer {
     }
 }
 
-/// Matches the IANA name, and the shorter name that Go used before.
+/// Whether the suite has this IANA name, or the shorter name of older Go versions.
 fn is_named(suite: &SupportedCipherSuite, name: &str) -> bool {
     let Some(iana) = suite.suite().as_str() else {
         return false;
@@ -100,7 +100,7 @@ mod tests {
     /// The list of kube-prometheus
     /// (`jsonnet/kube-prometheus/components/prometheus-adapter.libsonnet`).
     #[test]
-    fn the_suites_of_a_usual_manifest_are_taken_but_for_block_modes() {
+    fn the_suites_of_a_usual_manifest_are_supported_except_block_modes() {
         let (said, left) = choose(&[
             "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_which_nothing_is_left_and_what_is_no_name_are_refused() {
+    fn a_list_without_a_supported_suite_and_invalid_names_are_rejected() {
         let (said, _) = choose(&["TLS_RSA_WITH_AES_256_CBC_SHA"]);
         let text = said.unwrap_err();
         assert!(text.contains("TLS_ECDHE_ECDSA_WITH_AES_"), "{text}");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_speaks_1_3_alone_needs_no_other_suite() {
+    fn tls_1_3_alone_needs_no_other_suite() {
         let mut offer = Offer {
             versions: ONLY_TLS13,
             ..Offer::default()

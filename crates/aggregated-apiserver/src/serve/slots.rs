@@ -1,8 +1,8 @@
 //! The pools of open connections, and which connection ends when a pool is full.
 //!
-//! Connections in their handshake have a pool of their own; after it, so have those of
-//! front proxies: other clients cannot crowd out a connection of kube-apiserver. Addresses
-//! have no limit of their own: many clients share one (that of a node, of a load balancer).
+//! Connections in their handshake have their own pool. After the handshake, front proxies
+//! have their own pool, so that other clients cannot displace kube-apiserver. There is no
+//! limit per address, because many clients share one (that of a node or of a load balancer).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::activity::{Activity, End, Pool};
 use super::limits::Limits;
 
-/// Connections beyond the pools that may finish their requests after being told to end.
+/// The most connections beyond the pools that may finish their requests.
 const MOST_FINISHING: usize = 64;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Slots {
 #[derive(Debug, Default)]
 struct Open(Vec<Arc<Activity>>);
 
-/// A connection's place in its pool, which is freed when this is dropped.
+/// A connection's place in its pool. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Slot {
     slots: Arc<Slots>,
@@ -42,8 +42,8 @@ impl Slots {
         }
     }
 
-    /// A place for a newly accepted connection. If too many are in their handshake, the
-    /// oldest of them ends.
+    /// A place for a newly accepted connection. If too many connections are in their
+    /// handshake, the oldest of them ends.
     pub(super) fn take(self: &Arc<Self>) -> Slot {
         let mut open = self.open.lock();
         open.make_room(Pool::Handshakes, self.limits.handshakes);
@@ -55,7 +55,7 @@ impl Slots {
         }
     }
 
-    /// Ends one connection, although its pool is not full.
+    /// Ends one connection, even if its pool is not full.
     pub(super) fn end_one(&self) {
         let open = self.open.lock();
         if !open.end_one(Pool::Handshakes) {
@@ -75,7 +75,7 @@ impl Slots {
 }
 
 impl Open {
-    /// The connections of a pool that have not been told to end.
+    /// The connections of a pool that have no order to end yet.
     fn of(&self, pool: Pool) -> impl Iterator<Item = &Arc<Activity>> {
         let all = self.0.iter();
         all.filter(move |activity| activity.pool() == pool && activity.ending().is_none())
@@ -87,8 +87,8 @@ impl Open {
         }
     }
 
-    /// Ends the connection that has had no request for longest; returns whether there is
-    /// one.
+    /// Ends the connection that has had no request for the longest time. Returns whether
+    /// there is one.
     fn end_one(&self, pool: Pool) -> bool {
         let longest = self.of(pool).min_by_key(|activity| activity.busy_since());
         let Some(activity) = longest else {
@@ -97,7 +97,7 @@ impl Open {
         let (is_busy, _) = activity.busy_since();
         let all = self.0.iter();
         let finishing = all.filter(|other| other.ending() == Some(End::Graceful));
-        // The client may be about to send a request, and learns that it must reconnect.
+        // A graceful end tells the client to reconnect: it may be about to send a request.
         if pool == Pool::Others && !is_busy && finishing.count() < MOST_FINISHING {
             activity.end(End::Graceful);
         } else {
@@ -108,9 +108,9 @@ impl Open {
 }
 
 impl Slot {
-    /// Moves the connection into its pool after the handshake: that of front proxies if it
-    /// is one and the pool has room, or the others', where the one that has idled longest
-    /// ends if the pool is full. Returns whether it counts as a front proxy.
+    /// Moves the connection after the handshake into the pool of front proxies if it is one
+    /// and the pool has room, else into that of others. If the latter is full, its longest
+    /// idle connection ends. Returns whether the connection counts as a front proxy.
     pub(super) fn handshake_done(&self, is_front_proxy: bool) -> bool {
         let (open, limits) = (self.slots.open.lock(), &self.slots.limits);
         let taken = open.of(Pool::FrontProxies).count();

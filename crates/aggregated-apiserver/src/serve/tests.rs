@@ -1,4 +1,4 @@
-//! The listener against clients that misbehave.
+//! The listener with misbehaving clients.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::testing::test_server::{TestServer, read_answer, until, validity};
 const HOUR: Duration = Duration::from_secs(3600);
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Answers after a while with the number of client certificates; counts requests.
+/// Answers after a delay with the number of client certificates. Counts requests.
 fn service(delay: Duration, count: &Arc<AtomicUsize>) -> Service {
     let count = count.clone();
     Service::new(tower::service_fn(move |request: Request<()>| {
@@ -54,7 +54,7 @@ async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>
     (server, count)
 }
 
-/// Limits under which nothing ends by time alone.
+/// Limits so long that no connection ends by time.
 fn patient() -> Limits {
     Limits {
         handshake: HOUR,
@@ -134,7 +134,7 @@ async fn a_large_body_over_http2_is_refused_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn a_user_with_500_groups_is_let_through() {
+async fn a_user_with_500_groups_is_accepted() {
     let (server, _) = quick().await;
     let client = server.http2();
     let mut request = client.get(server.url("/"));
@@ -186,13 +186,13 @@ async fn idle_and_old_connections_end() {
             .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
             .unwrap();
-        // Reads to the end of the connection, which only the server can cause.
+        // Reads until the server closes the connection.
         assert_eq!(read_answer(&mut stream).await.status, 200);
     }
 }
 
 #[tokio::test]
-async fn stopping_finishes_what_was_begun_and_ends_in_time() {
+async fn stopping_finishes_requests_in_progress_in_time() {
     let (server, count) = start(Limits::default(), Duration::from_millis(500)).await;
     let idle = server.connect().await;
     let mut busy = server.connect().await;
@@ -209,7 +209,7 @@ async fn stopping_finishes_what_was_begun_and_ends_in_time() {
 }
 
 #[tokio::test]
-async fn stopping_cuts_what_takes_too_long() {
+async fn stopping_cuts_requests_that_take_too_long() {
     let limits = Limits {
         drain: Duration::from_millis(200),
         ..Limits::default()
@@ -224,7 +224,7 @@ async fn stopping_cuts_what_takes_too_long() {
 }
 
 #[tokio::test]
-async fn stopping_says_goodbye_on_http2() {
+async fn stopping_sends_goaway_on_http2() {
     let (server, count) = start(Limits::default(), Duration::from_millis(300)).await;
     let request = tokio::spawn(server.http2().get(server.url("/")).send());
     until("a request", async || count.load(Ordering::SeqCst) > 0).await;
@@ -234,7 +234,7 @@ async fn stopping_says_goodbye_on_http2() {
 }
 
 #[tokio::test]
-async fn client_certificates_are_demanded_and_handed_on() {
+async fn client_certificates_are_required_and_passed_to_the_service() {
     let authority = CertificateAuthority::new("test", validity()).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(authority.certificate()).unwrap();
@@ -259,7 +259,7 @@ async fn client_certificates_are_demanded_and_handed_on() {
 }
 
 #[tokio::test]
-async fn both_versions_of_tls_and_both_of_http_are_agreed_on() {
+async fn both_versions_of_tls_and_of_http_are_negotiated() {
     let (server, _) = quick().await;
     for (version, wanted) in [
         (&rustls::version::TLS12, rustls::ProtocolVersion::TLSv1_2),
@@ -284,7 +284,7 @@ async fn both_versions_of_tls_and_both_of_http_are_agreed_on() {
 }
 
 #[tokio::test]
-async fn garbage_in_place_of_a_handshake_hurts_nobody() {
+async fn garbage_in_place_of_a_handshake_affects_no_other_client() {
     let (server, _) = quick().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
@@ -292,7 +292,7 @@ async fn garbage_in_place_of_a_handshake_hurts_nobody() {
 }
 
 #[tokio::test]
-async fn a_port_without_tls_speaks_http1_until_it_stops() {
+async fn a_port_without_tls_serves_http1_until_it_stops() {
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
     let plain = Listener::without_tls(tcp, Limits::default());
@@ -313,7 +313,7 @@ async fn a_port_without_tls_speaks_http1_until_it_stops() {
 }
 
 #[test]
-fn a_certificate_with_the_key_of_another_is_refused() {
+fn a_certificate_with_a_foreign_key_is_rejected() {
     let authority = CertificateAuthority::new("test", validity()).unwrap();
     let issued = || authority.serving(&["localhost"], &[], validity()).unwrap();
     let chain = vec![issued().certificate];

@@ -14,29 +14,29 @@ use crate::security::peer::AskForCertificate;
 /// Why the server configuration cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Key and certificate do not match, or one is unusable.
+    /// Key and certificate do not match, or one is invalid.
     #[error("cannot use the certificate and key: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The clients' authorities are unusable.
+    /// The clients' authorities are invalid.
     #[error("cannot use the client authorities: {0}")]
     Clients(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// The clients that may connect.
+/// Which clients may connect.
 #[derive(Clone, Debug)]
 pub enum ClientAuth {
-    /// Any; no certificate is asked for.
+    /// All; no client certificate is requested.
     None,
-    /// Any; a certificate is requested and verified later.
+    /// All; a client certificate is requested, and verified for each request.
     Asked,
-    /// Those with a certificate of one of these authorities.
+    /// Clients with a certificate of one of these authorities.
     Required(Arc<RootCertStore>),
 }
 
-/// TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+/// A configuration with TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
 ///
 /// # Errors
-/// When key and certificate do not match or an authority is unusable.
+/// When key and certificate do not match or an authority is invalid.
 pub fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -47,10 +47,10 @@ pub fn server_config(
     resolving(resolver, clients, &Offer::default())
 }
 
-/// A configuration by `offer`, whose certificate is resolved at each handshake.
+/// A configuration with `offer`, whose certificate is resolved at each handshake.
 ///
 /// # Errors
-/// When an authority is unusable, or no suite is of an offered version.
+/// When an authority is invalid, or no suite belongs to an offered version.
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
     clients: &ClientAuth,

@@ -49,8 +49,8 @@ impl TestAuthority {
         issued.unwrap().into()
     }
 
-    /// A server's settings, without HTTP/2; with `clients`, only certificates of that
-    /// authority are accepted.
+    /// The TLS settings of a server without HTTP/2. With `clients`, it accepts only client
+    /// certificates of that authority.
     pub fn server(&self, clients: Option<&Self>) -> Arc<ServerConfig> {
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let issued = self.0.serving(&[], &[localhost], validity()).unwrap();

@@ -35,7 +35,7 @@ struct State {
     held: Whose,
 }
 
-/// The reviewer. Every user except the anonymous one may do everything, until
+/// The reviewer. It allows everything to all users except the anonymous one, until
 /// [`Self::rule`] sets another rule.
 pub struct FakeReviewer {
     state: Mutex<State>,
@@ -71,7 +71,7 @@ impl FakeReviewer {
         self.state.lock().unwrap().held = Box::new(held);
     }
 
-    /// Answers the held reviews, and holds no more.
+    /// Answers the held reviews, and holds no further ones.
     pub fn release(&self) {
         self.hold(|_| false);
         self.released.send_modify(|times| *times += 1);
@@ -85,7 +85,7 @@ impl FakeReviewer {
         }
     }
 
-    /// Makes the token this user's from now on.
+    /// Makes the token identify this user from now on.
     pub fn token_is(&self, token: &str, user: &str) {
         let identity = Identity {
             user: user.to_owned(),
@@ -95,17 +95,17 @@ impl FakeReviewer {
         state.tokens.insert(token.to_owned(), identity);
     }
 
-    /// Decides reviews by this rule from now on.
+    /// Decides reviews with this rule from now on.
     pub fn rule(&self, rule: impl Fn(&Identity, &Access) -> AccessVerdict + Send + 'static) {
         self.state.lock().unwrap().rule = Box::new(rule);
     }
 
-    /// The tokens of all reviews.
+    /// The tokens of all TokenReviews.
     pub fn tokens_asked(&self) -> Vec<String> {
         self.state.lock().unwrap().asked_tokens.clone()
     }
 
-    /// The users and accesses that were reviewed.
+    /// The users and accesses of all SubjectAccessReviews.
     pub fn asked(&self) -> Vec<(Identity, Access)> {
         self.state.lock().unwrap().asked.clone()
     }
@@ -136,7 +136,7 @@ impl Reviewer for FakeReviewer {
                 };
                 (state.mood, verdict)
             };
-            // Time for other requests to need the same review.
+            // Lets other requests join the same review.
             tokio::task::yield_now().await;
             self.patience(&token.0).await;
             in_mood(mood, verdict).await

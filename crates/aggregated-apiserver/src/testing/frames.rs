@@ -1,4 +1,4 @@
-//! A client that writes HTTP/2 frames itself, to do what no library does.
+//! A client that writes HTTP/2 frames itself, which no library permits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -49,12 +49,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Frames {
-    /// A connection whose streams each have this window towards the client.
+    /// A connection whose streams each have this window in bytes towards the client.
     pub async fn connect(server: &TestServer, window: u32) -> Self {
         Self::connect_as(server, None, window).await
     }
 
-    /// The same with a client certificate.
+    /// The same, with a client certificate.
     pub async fn connect_as(server: &TestServer, client: Option<&Issued>, window: u32) -> Self {
         let config = server.client_config(client, &["h2"]);
         let stream = server.connect_with(config).await.unwrap();
@@ -77,13 +77,13 @@ impl Frames {
         self.stream.write_all(bytes).await.is_ok() && self.stream.flush().await.is_ok()
     }
 
-    /// Requests a path; returns the stream, or `None` once the server has closed.
+    /// Requests a path. Returns the stream; `None`: the server has closed.
     pub async fn get(&mut self, path: &str) -> Option<u32> {
         let (stream, headers) = self.headers(path);
         self.write(&headers).await.then_some(stream)
     }
 
-    /// Sends and cancels `times` requests in one write; returns whether they were sent.
+    /// Sends and cancels `times` requests in one write. Returns whether they were sent.
     pub async fn get_and_cancel(&mut self, path: &str, times: usize) -> bool {
         let mut bytes = Vec::new();
         for _ in 0..times {
@@ -123,7 +123,7 @@ impl Frames {
             .await;
     }
 
-    /// Sends an incomplete request: its header or its body continues.
+    /// Sends the start of a request, whose header or body is to be continued.
     pub async fn begin(&mut self, flags: u8) -> u32 {
         let (stream, mut headers) = self.headers("/");
         headers[4] = flags;
@@ -131,13 +131,13 @@ impl Frames {
         stream
     }
 
-    /// Widens the window by `bytes`: of a stream, or of the connection (0).
+    /// Extends the window of a stream, or of the connection (0), by `bytes`.
     pub async fn open(&mut self, stream: u32, bytes: u32) {
         self.write(&frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes()))
             .await;
     }
 
-    /// Whether the server has closed.
+    /// Whether the server has closed the connection.
     pub fn is_closed(&self) -> bool {
         self.seen.closed.load(SeqCst)
     }
@@ -161,13 +161,13 @@ impl Frames {
         assert_eq!(seen.ended.load(SeqCst), count, "the server closed");
     }
 
-    /// Waits until the server closes.
+    /// Waits until the server closes the connection.
     pub async fn closed(&self) {
         until("the server closes", async || self.is_closed()).await;
     }
 }
 
-/// Reads frames to the end. A client of a few seconds need not answer pings.
+/// Reads frames until the end. Pings stay unanswered: the client lives only a few seconds.
 async fn read(mut stream: ReadHalf<TlsStream<TcpStream>>, seen: Arc<Seen>) {
     let mut head = [0; 9];
     while stream.read_exact(&mut head).await.is_ok() {

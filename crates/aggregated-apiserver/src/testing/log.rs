@@ -1,4 +1,4 @@
-//! The log of a test.
+//! Captures the log of a test.
 
 use std::io;
 use std::sync::{Arc, Mutex, Once};
@@ -37,10 +37,10 @@ impl Log {
 
 /// Captures the log of this thread from now on.
 pub fn logging(level: tracing::Level) -> (Log, tracing::subscriber::DefaultGuard) {
-    // A call site that logs for the first time while no subscriber wants its lines is
-    // disabled until subscribers change (tokio-rs/tracing
-    // `tracing-core/src/callsite.rs`). A subscriber that wants all and writes none
-    // keeps concurrent tests from disabling each other's.
+    // tracing disables a call site that logs for the first time without an interested
+    // subscriber, until the subscribers change (tokio-rs/tracing
+    // `tracing-core/src/callsite.rs`). A global subscriber that is interested in all lines
+    // and writes none keeps concurrent tests from disabling each other's lines.
     static WANTS_ALL: Once = Once::new();
     WANTS_ALL.call_once(|| {
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());

@@ -1,4 +1,4 @@
-//! Real servers and authorities for tests: the network fails, and is not mocked.
+//! Real servers and authorities for tests; the network is not mocked.
 #![allow(
     missing_docs,
     missing_debug_implementations,

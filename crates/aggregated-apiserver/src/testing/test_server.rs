@@ -1,4 +1,4 @@
-//! A real server on a real port, and a client that can misbehave.
+//! A real server on a real port, and a client that may misbehave.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn validity() -> Validity {
     }
 }
 
-/// A server on 127.0.0.1, and the authority its clients trust.
+/// A server on 127.0.0.1, and the authority that its clients trust.
 pub struct TestServer {
     pub address: SocketAddr,
     pub authority: CertificateAuthority,
@@ -40,7 +40,7 @@ impl TestServer {
         Self::with(service, authority, &ClientAuth::None, Limits::default()).await
     }
 
-    /// Any client with a certificate counts as a front proxy.
+    /// Starts a server that treats any client with a certificate as a front proxy.
     pub async fn with(
         service: Service,
         authority: CertificateAuthority,
@@ -104,7 +104,7 @@ impl TestServer {
             .await
     }
 
-    /// Sends unchanged bytes, and reads until the server closes.
+    /// Sends the bytes unchanged, and reads until the server closes.
     pub async fn raw(&self, request: &[u8]) -> TestResponse {
         let mut stream = self.connect().await;
         // A server may close before all bytes are sent.
@@ -163,7 +163,7 @@ pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> TestResponse {
     TestResponse::parse(&bytes)
 }
 
-/// Waits until a condition holds, longer than any finite wait.
+/// Waits until a condition holds, for longer than any finite wait of the server.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !holds().await {
@@ -174,7 +174,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     waited.unwrap_or_else(|_| panic!("in a minute it did not happen: {what}"));
 }
 
-/// An answer; status 0 when the connection ended without one.
+/// A response; status 0: the connection ended without one.
 #[derive(Clone, Debug, Default)]
 pub struct TestResponse {
     pub status: u16,

@@ -1,7 +1,7 @@
 //! X.509 certificates and their PEM texts: the only module that parses them.
 //!
-//! The module that presents certificates (`certificates`) and the one that verifies
-//! those of clients (`security`) read them through this one, so both see the same.
+//! The module that presents certificates (`certificates`) and the one that verifies client
+//! certificates (`security`) both use it, so that both read the same content.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,14 +27,14 @@ impl Validity {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// Whether two thirds of it are over, when a certificate is renewed.
+    /// Whether two thirds of it are over, so that the certificate must be renewed.
     pub(crate) fn is_old(&self, now: SystemTime) -> bool {
         let life = self.not_after.duration_since(self.not_before);
         now >= self.not_before + life.unwrap_or_default() * 2 / 3
     }
 }
 
-/// All certificates of a PEM text. Blocks of other kinds are skipped.
+/// All certificates of a PEM text, without blocks of other kinds.
 ///
 /// # Errors
 /// When the text is broken.
@@ -49,7 +49,7 @@ pub(crate) fn to_pem(certificate: &CertificateDer<'_>) -> String {
     pem::encode_config(&block, lines)
 }
 
-/// A time for webpki; a time before 1970 is 1970.
+/// A time for webpki. A time before 1970 counts as 1970.
 pub(crate) fn unix_time(at: SystemTime) -> UnixTime {
     let since = at.duration_since(SystemTime::UNIX_EPOCH);
     UnixTime::since_unix_epoch(since.unwrap_or_default())
@@ -96,7 +96,7 @@ impl<'der> Certificate<'der> {
         self.0.subject().to_string()
     }
 
-    /// The subject's common name; the last of several, as in Go. An empty name is `None`.
+    /// The subject's common name; the last of several, as in Go. `None`: none, or empty.
     pub(crate) fn common_name(&self) -> Result<Option<String>, String> {
         let names = texts(self.0.subject().iter_common_name())?;
         Ok(names.into_iter().next_back().filter(|it| !it.is_empty()))
@@ -127,8 +127,8 @@ impl<'der> Certificate<'der> {
         self.0.is_ca()
     }
 
-    /// Whether clients accept it from a server. Without a list of usages every usage is
-    /// allowed.
+    /// Whether clients accept it from a server. A certificate without a list of usages may
+    /// have any usage.
     pub(crate) fn is_for_servers(&self) -> Result<bool, String> {
         let extension = self.0.extended_key_usage();
         let extension = extension.map_err(|error| format!("extendedKeyUsage: {error}"))?;

@@ -20,7 +20,7 @@ fn method() -> AuthMethod {
     })
 }
 
-/// The method signs by the key AKID for the region of the store.
+/// Asserts that the method signs with the key AKID for the region of the store.
 async fn assert_signed<const N: usize>(method: AuthMethod, variables: [(&'static str, String); N]) {
     let authorization = authorization(&authenticator(method, variables)).await;
     let authorization = authorization.unwrap();
@@ -34,14 +34,14 @@ async fn assert_signed<const N: usize>(method: AuthMethod, variables: [(&'static
     );
 }
 
-/// Why there are no keys.
+/// The error of a method that gets no keys.
 async fn refused<const N: usize>(variables: [(&'static str, String); N]) -> String {
     let authenticator = authenticator(method(), variables);
     authorization(&authenticator).await.unwrap_err()
 }
 
 #[test]
-fn the_region_is_the_addresss_then_the_configured_one_and_never_empty() {
+fn the_region_is_that_of_the_address_else_the_configured_one_and_never_empty() {
     let region = |store: &str, configured: Option<&str>, variable: &str| {
         let environment = Environment::of([("AWS_REGION", variable.to_owned())]);
         let settings = AwsSettings {
@@ -91,7 +91,7 @@ async fn a_web_identity_is_exchanged_at_the_security_token_service() {
 }
 
 #[tokio::test]
-async fn pod_identity_is_asked_with_the_token_of_the_file_as_it_is_now() {
+async fn pod_identity_reads_the_token_file_for_each_request() {
     let agent = FakeIssuer::start(|_| (200, KEYS.to_owned())).await;
     let token = file("agent-1");
     let method = method();
@@ -111,7 +111,7 @@ async fn pod_identity_is_asked_with_the_token_of_the_file_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn plain_http_carries_keys_from_the_node_alone() {
+async fn keys_come_by_plain_http_only_from_the_node() {
     for (uri, is_of_node) in [
         ("http://169.254.170.23/v1/credentials", true),
         ("http://[fd00:ec2::23]/v1/credentials", true),
@@ -179,7 +179,7 @@ async fn a_role_is_assumed_with_the_keys_of_the_platform() {
 }
 
 #[tokio::test]
-async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
+async fn errors_about_expired_keys_refusals_and_garbage_contain_no_secret() {
     let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not authorized for web-token</Message></Error></ErrorResponse>";
     for (status, body, words) in [
         (
@@ -217,7 +217,7 @@ async fn ended_keys_refusals_and_garbage_are_named_without_a_secret() {
 }
 
 #[tokio::test]
-async fn an_incomplete_environment_is_named() {
+async fn missing_environment_variables_are_named() {
     let variables = [("AWS_ACCESS_KEY_ID", "AKID".to_owned())];
     let error = refused(variables).await;
     assert_eq!(

@@ -34,7 +34,7 @@ async fn a_federated_token_is_exchanged_and_read_each_time() {
 }
 
 #[tokio::test]
-async fn a_managed_identity_is_asked_for_at_the_nodes_metadata() {
+async fn a_managed_identity_uses_the_metadata_service_of_the_node() {
     let issuer = FakeIssuer::start(|_| (200, TOKEN.to_owned())).await;
     let settings = AzureSettings {
         client_id: Some("chosen".to_owned()),
@@ -56,7 +56,7 @@ async fn a_managed_identity_is_asked_for_at_the_nodes_metadata() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_remedy_and_not_the_token() {
+async fn the_error_of_a_refusal_has_the_remedy_and_not_the_token() {
     let issuer = FakeIssuer::start(|_| {
         let text = "AADSTS700213: no matching federated identity for federated-1";
         (

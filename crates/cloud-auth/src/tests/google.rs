@@ -17,7 +17,7 @@ fn with_file(file: &tempfile::NamedTempFile) -> Authenticator {
 }
 
 #[tokio::test]
-async fn the_metadata_server_is_asked_until_it_is_ready() {
+async fn requests_to_the_metadata_server_are_repeated_until_it_is_ready() {
     let mut starting = 2;
     let issuer = FakeIssuer::start(move |_| {
         if starting > 0 {
@@ -112,7 +112,7 @@ async fn a_federated_identity_impersonates_a_service_account() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_named_without_its_content() {
+async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
     let http = json!({"type": "service_account", "client_email": "a", "private_key": "hunter2",
         "token_uri": "https://oauth2.example/token"});
     let external = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",

@@ -1,4 +1,4 @@
-//! An HTTP server that answers by a function and records its requests.
+//! An HTTP server that records its requests and answers them with a function.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) method: String,

@@ -30,7 +30,7 @@ async fn a_token_is_requested_by_client_credentials_and_kept() {
     assert_eq!(asked.param("grant_type").unwrap(), "client_credentials");
     assert_eq!(asked.param("scope").unwrap(), "metrics read");
     assert_eq!(asked.param("audience").unwrap(), "store");
-    // reader%3A1:hun+ter, encoded as RFC 6749 asks.
+    // reader%3A1:hun+ter, encoded as RFC 6749 requires.
     assert_eq!(
         asked.headers["authorization"],
         "Basic cmVhZGVyJTNBMTpodW4rdGVy"
@@ -39,7 +39,7 @@ async fn a_token_is_requested_by_client_credentials_and_kept() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_the_client_among_the_parameters_gets_it_there() {
+async fn the_client_is_sent_as_parameters_if_the_server_refuses_basic_authentication() {
     let issuer = FakeIssuer::start(|asked| match asked.param("client_secret") {
         Some(_) => (200, r#"{"access_token": "t1"}"#.to_owned()),
         None => (401, r#"{"error": "invalid_client"}"#.to_owned()),
@@ -52,7 +52,7 @@ async fn a_server_that_wants_the_client_among_the_parameters_gets_it_there() {
 }
 
 #[tokio::test]
-async fn refusals_and_garbage_are_named_without_the_secret() {
+async fn errors_about_refusals_and_garbage_do_not_contain_the_secret() {
     let answers = [
         (
             400,
@@ -84,7 +84,7 @@ async fn refusals_and_garbage_are_named_without_the_secret() {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_gets_a_new_token_once() {
+async fn after_a_refusal_of_the_store_a_new_token_is_sent_once() {
     let mut number = 0;
     let issuer = FakeIssuer::start(move |_| {
         number += 1;

@@ -1,4 +1,4 @@
-//! Times are arguments.
+//! Renewal of secrets; times are arguments.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ fn failure() -> CloudAuthError {
     CloudAuthError::NoRegion
 }
 
-/// Gets the secret at a second; an issuer would give `issued`.
+/// Gets the secret at a time in seconds; `issued` is the issuer's answer.
 async fn get(
     renewed: &Renewed<u32>,
     second: u64,
@@ -54,7 +54,7 @@ async fn a_secret_is_renewed_ahead_of_its_end_and_kept_until_then_if_that_fails(
 }
 
 #[tokio::test]
-async fn an_issuer_may_be_waited_for_only_without_a_valid_secret() {
+async fn only_a_request_without_a_valid_secret_may_wait_for_an_issuer() {
     let renewed = Renewed::default();
     let issue = |is_first| async move {
         Ok(Issued {
@@ -69,7 +69,7 @@ async fn an_issuer_may_be_waited_for_only_without_a_valid_secret() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_hands_out_what_ends_soon_is_asked_every_half_minute() {
+async fn secrets_that_expire_soon_are_requested_every_half_minute() {
     let renewed = Renewed::default();
     assert_eq!(get(&renewed, 0, Ok((1, 100))).await, Ok(1));
     assert_eq!(get(&renewed, 79, Ok((2, 100))).await, Ok(1));

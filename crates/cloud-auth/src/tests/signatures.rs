@@ -81,7 +81,7 @@ fn every_case_of_amazons_suite_has_its_signature() {
     }
 }
 
-/// What a store that recomputes the signature finds for a request as it arrived.
+/// Whether the signature of a received request is the one that a store computes.
 pub(super) fn is_signed(asked: &Asked, region: &str, keys: &Keys) -> bool {
     let authorization = &asked.headers["authorization"];
     let (_, signed) = authorization.split_once("SignedHeaders=").unwrap();
@@ -128,7 +128,7 @@ async fn a_store_that_recomputes_the_signature_accepts_a_get_and_a_form() {
         .header("content-type", "application/x-www-form-urlencoded")
         .body("query=up+1");
     for request in [get, form] {
-        // Neither is signed: a proxy may change them.
+        // Neither header is signed, because a proxy may change it.
         let request = request
             .header("accept-encoding", "gzip")
             .header("x-scope-orgid", "team");

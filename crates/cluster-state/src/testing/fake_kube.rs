@@ -1,5 +1,5 @@
-//! A kube-apiserver that is a real HTTP server, with lists, pages, watches, merge patches
-//! and faults: it forbids, stalls, forgets, breaks off, and answers nonsense.
+//! A kube-apiserver for tests: a real HTTP server with lists, pages, watches, merge patches
+//! and faults. It can forbid, stall, discard versions, break off, and send invalid answers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,14 +42,14 @@ struct Collection {
 #[derive(Default)]
 struct State {
     version: u64,
-    /// The oldest known version.
+    /// The oldest version that a watch may start from.
     oldest: u64,
     collections: BTreeMap<String, Collection>,
     /// The groups of aggregated discovery.
     groups: Vec<Value>,
     documents: BTreeMap<String, Value>,
     faults: BTreeMap<String, Fault>,
-    /// How many more times another client writes between a read and the next patch.
+    /// How many more patches are preceded by a write of another client.
     rivals: usize,
     requests: Vec<(String, String)>,
     posts: Vec<Value>,
@@ -111,7 +111,7 @@ impl FakeKube {
         self.lock().documents.insert(path.to_owned(), document);
     }
 
-    /// Writes a document with a new version, which patches must name.
+    /// Writes a document with a new version, which a patch must contain.
     pub fn write(&self, path: &str, document: Value) {
         self.lock().write(path, document);
     }
@@ -121,7 +121,7 @@ impl FakeKube {
         self.lock().documents[path].clone()
     }
 
-    /// Makes another client's write precede each of the next patches.
+    /// Precedes each of the next `count` patches by a write of another client.
     pub fn rivals(&self, count: usize) {
         self.lock().rivals = count;
     }
@@ -140,12 +140,12 @@ impl FakeKube {
         collection.tell(version, event, object);
     }
 
-    /// Removes an object, and tells watches.
+    /// Removes an object, and notifies watches.
     pub fn delete(&self, path: &str, namespace: &str, name: &str) {
         self.remove(path, namespace, name, true);
     }
 
-    /// Removes an object without telling watches.
+    /// Removes an object without notifying watches.
     pub fn forget(&self, path: &str, namespace: &str, name: &str) {
         self.remove(path, namespace, name, false);
     }
@@ -179,7 +179,7 @@ impl FakeKube {
         }
     }
 
-    /// Forgets all versions so far: a watch from one of them gets 410.
+    /// Discards all versions so far: a watch from one of them gets 410.
     pub fn expire(&self) {
         let mut state = self.lock();
         state.version += 1;
@@ -333,7 +333,7 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
     }
     if path == "/api" || path == "/apis" {
         let groups = if path == "/apis" { &*state.groups } else { &[] };
-        // Both forms of discovery. A kube-apiserver has the aggregation layer.
+        // Both forms of discovery: aggregated and plain.
         let plain = [json!({"name": "apiregistration.k8s.io", "versions": []})];
         let document = json!({"items": groups, "groups": plain});
         return whole(200, document.to_string());

@@ -1,4 +1,4 @@
-//! A kube-apiserver of a few paths for tests, with the faults that a test wants.
+//! A kube-apiserver with a few paths for tests, with faults on demand.
 #![allow(
     missing_docs,
     missing_debug_implementations,

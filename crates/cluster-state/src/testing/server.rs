@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A server and a kubeconfig for it; dropping it ends it.
+/// A server and a kubeconfig for it. Dropping it stops the server.
 pub(super) struct Server {
     task: JoinHandle<()>,
     folder: tempfile::TempDir,
@@ -42,7 +42,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig(address)).unwrap();
         let task = tokio::spawn(async move {
-            // Dropped with this task, which ends all connections.
+            // Dropping the set with this task closes all connections.
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();

@@ -56,7 +56,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn the_config_map_is_asked_for_by_name_and_followed() {
+async fn the_config_map_is_watched_by_name() {
     let scene = Scene::start(|kube| kube.put(PATH, config_map(NAME, "one"))).await;
     scene.until("one").await;
     scene.kube.put(PATH, config_map(NAME, "two"));
@@ -71,7 +71,7 @@ async fn the_config_map_is_asked_for_by_name_and_followed() {
 }
 
 #[tokio::test]
-async fn it_waits_for_an_absent_one_and_says_so() {
+async fn an_absent_config_map_is_waited_for_and_reported() {
     let scene = Scene::start(|_| {}).await;
     let says = || {
         let unready = scene.registry.unready();
@@ -87,7 +87,7 @@ async fn it_waits_for_an_absent_one_and_says_so() {
 }
 
 #[tokio::test]
-async fn the_last_good_one_outlives_deletion_garbage_and_a_broken_watch() {
+async fn the_last_good_data_outlives_deletion_garbage_and_a_broken_watch() {
     let scene = Scene::start(|kube| kube.put(PATH, config_map(NAME, "one"))).await;
     scene.until("one").await;
     let known = scene.texts.borrow().clone().unwrap();
@@ -113,7 +113,7 @@ async fn the_last_good_one_outlives_deletion_garbage_and_a_broken_watch() {
 }
 
 #[test]
-fn while_kube_apiserver_is_away_it_is_asked_for_at_least_every_five_seconds() {
+fn retries_are_at_most_five_seconds_apart_while_kube_apiserver_is_unreachable() {
     for failures in 1..100 {
         let wait = watch::wait(failures, authentication::WAIT_MOST);
         assert!(wait <= Duration::from_secs(5), "{wait:?} after {failures}");

@@ -92,7 +92,7 @@ async fn a_secret_is_read_and_written_with_its_version() {
 }
 
 #[tokio::test]
-async fn values_of_others_in_the_secret_stay() {
+async fn foreign_keys_in_the_secret_stay() {
     let (kube, client) = applied().await;
     kube.write(
         SECRET,
@@ -141,7 +141,7 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
 }
 
 #[tokio::test]
-async fn an_apiservice_gets_its_bundle_and_keeps_the_rest() {
+async fn a_write_changes_the_bundle_of_an_apiservice_and_keeps_other_fields() {
     let (kube, client) = applied().await;
     let services = objects(&client);
     let mut object = apiservice("gpu-metrics", "gpu-metrics-apiserver");
@@ -221,9 +221,9 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
     }
 }
 
-/// Two replicas, until both are ready and registered.
+/// Two replicas run until both are ready and registered.
 #[tokio::test]
-async fn replicas_register_themselves_against_rivals_and_heal_what_is_emptied() {
+async fn replicas_register_despite_other_writers_and_restore_emptied_objects() {
     let (kube, client) = applied().await;
     kube.rivals(3);
     let (stop, stopped) = watch::channel(false);

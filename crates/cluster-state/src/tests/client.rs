@@ -16,7 +16,7 @@ async fn refused(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_unusable_kubeconfig_is_named_with_the_remedy() {
+async fn the_error_of_an_unusable_kubeconfig_has_its_path_and_the_remedy() {
     let access = ClusterAccess::Kubeconfig(PathBuf::from("/no/such/file"));
     let error = Client::connect(&access).await.unwrap_err().to_string();
     assert!(error.starts_with("kubeconfig /no/such/file: "), "{error}");
@@ -59,7 +59,7 @@ async fn an_answer_larger_than_allowed_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_none_is_refused_before_it_is_sent() {
+async fn an_invalid_path_is_rejected_before_it_is_sent() {
     let kube = FakeKube::start().await;
     let client = connect(&kube).await;
     let error = client.get("/a b\u{7}", "*/*", 1000).await.unwrap_err();

@@ -14,7 +14,7 @@ use gpu_metrics::inventory::{Inventory, ObjectKind};
 
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// The state as written by watches.
+/// The state, as watches write it.
 struct World(Arc<Shared>);
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Which table.
+/// Selects a table.
 #[derive(Clone, Copy)]
 enum Of {
     Pods,
@@ -118,7 +118,7 @@ fn a_deleted_pod_keeps_its_owners_for_a_while() {
 }
 
 #[test]
-fn a_pod_has_ended_when_the_watch_says_so() {
+fn a_pod_without_an_end_time_ends_when_the_watch_reports_its_deletion() {
     let world = World::new();
     world.put(Of::Pods, &replica("a", "1"));
     assert_eq!(world.inventory().pods[0].ended, None);
@@ -144,7 +144,7 @@ fn the_time_of_the_first_complete_list_stays() {
 }
 
 #[test]
-fn pods_with_gpus_tell_the_addresses_of_their_nodes() {
+fn pods_with_gpus_report_the_addresses_of_their_nodes() {
     let world = World::new();
     for (uid, node, host) in [
         ("1", "n1", "10.0.0.1"),
@@ -163,7 +163,7 @@ fn pods_with_gpus_tell_the_addresses_of_their_nodes() {
 }
 
 #[test]
-fn a_workload_without_pods_is_known_all_the_same() {
+fn a_workload_without_pods_is_in_the_inventory() {
     let world = World::new();
     let mut old = object("old");
     old["metadata"]["creationTimestamp"] = "2026-11-21T10:00:00Z".into();
@@ -227,7 +227,7 @@ fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     world.remove(Of::Pods, &replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);
-    // A new object of the same name does not inherit readings.
+    // A new object of the same name does not inherit samples.
     let mut again = object("web");
     again["metadata"]["uid"] = "again".into();
     world.put(Of::Owners("Deployment"), &again);

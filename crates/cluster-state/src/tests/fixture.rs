@@ -1,4 +1,4 @@
-//! A cluster to watch.
+//! A fake cluster with its watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use gpu_metrics::inventory::{Inventory, Pod};
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const SERVICES: &str = "/api/v1/services";
 
-/// A timeout that only a hang reaches.
+/// A timeout that only a hanging test reaches.
 const GENEROUS: Duration = Duration::from_secs(60);
 
 /// A server and its watches.
@@ -94,7 +94,7 @@ pub(super) async fn connect(kube: &FakeKube) -> Client {
     Client::connect(&access).await.unwrap()
 }
 
-/// Waits for a state.
+/// Waits until a condition holds.
 pub(super) async fn eventually(what: &str, reached: impl Fn() -> bool) {
     let poll = async {
         while !reached() {

@@ -11,7 +11,7 @@ fn kind(group: &str, kind: &str) -> Arc<KindName> {
 }
 
 #[test]
-fn a_kind_that_is_not_used_any_more_is_followed_for_a_while() {
+fn a_kind_is_followed_for_a_while_after_its_last_use() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
     let ray = kind("ray.io", "RayCluster");
@@ -23,7 +23,7 @@ fn a_kind_that_is_not_used_any_more_is_followed_for_a_while() {
 }
 
 #[test]
-fn a_kind_that_rules_ask_for_is_followed_once_and_for_good() {
+fn a_kind_that_rules_request_is_followed_permanently_by_one_watch() {
     let mut kinds = Kinds::default();
     let now = Instant::now();
     let ray = kind("ray.io", "RayCluster");

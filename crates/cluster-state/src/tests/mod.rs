@@ -1,4 +1,4 @@
-//! The watches with a server that lists, forgets, forbids and fails.
+//! The watches against a server that lists, discards versions, forbids and fails.
 
 mod authentication;
 mod certificates;

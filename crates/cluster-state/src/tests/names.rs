@@ -25,7 +25,7 @@ fn deployments() -> Kind {
 }
 
 #[tokio::test]
-async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
+async fn a_request_during_the_first_list_waits_for_it() {
     let scene = Scene::start(|kube| {
         kube.serve("apps/v1", "deployments", "Deployment");
         kube.put("/apis/apps/v1/deployments", object("infer"));
@@ -40,7 +40,7 @@ async fn a_request_while_the_first_list_is_on_its_way_waits_for_it_too() {
 }
 
 #[tokio::test]
-async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it() {
+async fn a_forbidden_kind_is_reported_once_with_the_rule_that_allows_it() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::start(|kube| {
         kube.serve("apps/v1", "deployments", "Deployment");
@@ -58,7 +58,7 @@ async fn a_kind_that_may_not_be_listed_is_told_once_with_the_rule_that_allows_it
 }
 
 #[tokio::test]
-async fn owners_and_requested_objects_of_a_kind_have_one_watch() {
+async fn owners_and_requested_objects_of_a_kind_share_one_watch() {
     const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
     let scene = Scene::start(|kube| {
         kube.serve("apps/v1", "deployments", "Deployment");

@@ -32,7 +32,7 @@ async fn controllers_are_followed_upward_and_the_first_inventory_has_them() {
 }
 
 #[tokio::test]
-async fn only_kinds_that_own_gpu_pods_are_asked_for() {
+async fn only_kinds_that_own_gpu_pods_are_watched() {
     let scene = Scene::start(|kube| {
         deployment(kube);
         kube.serve("batch/v1", "jobs", "Job");
@@ -88,7 +88,7 @@ async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one(
 }
 
 #[tokio::test]
-async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
+async fn the_chain_of_owners_ends_at_a_forbidden_kind_and_the_rule_is_reported() {
     let scene = Scene::start(|kube| {
         deployment(kube);
         kube.fault(DEPLOYMENTS, Fault::Forbidden);
@@ -114,7 +114,7 @@ async fn where_a_right_is_missing_the_chain_ends_and_the_rule_is_told() {
 }
 
 #[tokio::test]
-async fn kinds_that_are_not_served_or_are_no_names_cost_one_reading() {
+async fn kinds_that_are_not_served_or_have_invalid_names_cause_one_read_of_discovery() {
     let scene = Scene::start(|kube| {
         kube.put(PODS, owned(pod("a"), "made.up/v1", "Nothing", "x"));
         kube.put(PODS, owned(pod("b"), "../../api/v1", "Secret", "x"));
@@ -148,7 +148,7 @@ async fn an_owner_of_the_same_name_that_came_later_is_another_one() {
 }
 
 #[tokio::test]
-async fn references_in_a_ring_end_and_a_pod_that_controls_pods_hands_on_its_own() {
+async fn cyclic_references_end_and_pods_of_a_controlling_pod_have_its_controller() {
     let scene = Scene::start(|kube| {
         deployment(kube);
         kube.put(
@@ -166,7 +166,7 @@ async fn references_in_a_ring_end_and_a_pod_that_controls_pods_hands_on_its_own(
 }
 
 #[tokio::test]
-async fn a_kind_that_is_served_no_longer_has_no_objects() {
+async fn a_kind_that_is_no_longer_served_has_no_objects() {
     let scene = Scene::start(deployment).await;
     scene.until(|now| owners_of(now, "a").len() == 2).await;
     scene.kube.fault(REPLICA_SETS, Fault::Status(404));

@@ -66,7 +66,7 @@ fn init_containers_count_as_the_scheduler_counts_them() {
 }
 
 #[test]
-fn a_claim_may_be_for_a_gpu_but_says_no_number() {
+fn a_resource_claim_may_be_for_a_gpu_but_has_no_count() {
     let of = |spec: Value| pod(&json!({"metadata": {"name": "p"}, "spec": spec}));
     let claiming = of(json!({"resourceClaims": [{"name": "gpu"}]}));
     assert_eq!((claiming.gpus, claiming.uncounted), (0, true));
@@ -122,7 +122,7 @@ fn the_address_of_a_node_is_kept_where_gpus_may_be() {
 }
 
 #[test]
-fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
+fn exporters_are_recognized_by_pod_name_image_and_configured_container_names() {
     let settings = WatchSettings {
         exporter_containers: vec!["exporter".into(), "gpu-agent".into()],
         ..WatchSettings::default()
@@ -144,7 +144,7 @@ fn exporters_are_known_by_name_image_and_the_names_that_are_configured() {
 }
 
 #[test]
-fn what_is_absent_or_null_is_no_error() {
+fn absent_and_null_fields_are_no_errors() {
     for value in [
         json!({"metadata": {"name": "p"}}),
         json!({"metadata": {"name": "p", "labels": null, "ownerReferences": null, "deletionTimestamp": null},
@@ -160,7 +160,7 @@ fn what_is_absent_or_null_is_no_error() {
 }
 
 #[test]
-fn phases_and_endings_are_told_apart() {
+fn phases_and_termination_are_distinguished() {
     let of =
         |phase: &str| pod(&json!({"metadata": {"name": "p"}, "status": {"phase": phase}})).phase;
     assert_eq!(of("Succeeded"), PodPhase::Finished);
@@ -172,7 +172,7 @@ fn phases_and_endings_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_object_is_refused_with_its_name_where_it_has_one() {
+fn an_invalid_object_is_rejected_with_its_name_if_it_has_one() {
     for text in [
         "null",
         "1",
@@ -193,7 +193,7 @@ fn what_is_no_object_is_refused_with_its_name_where_it_has_one() {
 }
 
 #[test]
-fn only_the_controller_counts_of_the_owners() {
+fn only_the_controller_among_the_owners_counts() {
     let of = |references: Value| {
         let value = json!({"metadata": {"name": "p", "ownerReferences": references}});
         let kept: Option<KeptObject> = keep(&raw(&value), &WatchSettings::default()).unwrap();

@@ -65,7 +65,7 @@ async fn a_known_token_gives_its_user_with_groups_and_extras() {
 }
 
 #[tokio::test]
-async fn a_token_is_refused_unless_the_server_vouches_for_a_user() {
+async fn a_token_is_refused_unless_the_review_authenticates_a_user() {
     let user = json!({"username": "alice"});
     for status in [
         json!({}),
@@ -76,8 +76,8 @@ async fn a_token_is_refused_unless_the_server_vouches_for_a_user() {
         let (verdict, _) = token(status.clone()).await;
         assert!(matches!(verdict, TokenVerdict::Refused(_)), "{status}");
     }
-    // No audience is requested: kube-apiserver checks its own, which it may or may not
-    // return.
+    // The review requests no audience, so kube-apiserver checks its default ones. It may or
+    // may not return them.
     for audiences in [json!(null), json!(["https://kubernetes.default.svc"])] {
         let status = json!({"authenticated": true, "user": user, "audiences": audiences});
         let (verdict, posted) = token(status).await;
@@ -87,7 +87,7 @@ async fn a_token_is_refused_unless_the_server_vouches_for_a_user() {
 }
 
 #[tokio::test]
-async fn access_is_asked_for_with_all_attributes() {
+async fn an_access_review_has_all_attributes() {
     let what = Access::Resource {
         verb: "get".to_owned(),
         group: "custom.metrics.k8s.io".to_owned(),
@@ -174,7 +174,7 @@ async fn a_temporary_failure_is_tried_again() {
 }
 
 #[tokio::test]
-async fn three_refusals_in_a_row_are_a_missing_binding_and_no_number_of_timeouts_is() {
+async fn three_refusals_in_a_row_mean_a_missing_binding_and_timeouts_never_do() {
     let kube = FakeKube::start().await;
     let reviewer = reviewer(&kube).await;
     kube.document(ACCESS, json!({"status": {"allowed": false}}));

@@ -1,4 +1,4 @@
-//! The kinds of the cluster.
+//! The kinds that the cluster serves.
 
 use serde_json::json;
 
@@ -33,7 +33,7 @@ async fn a_kind_has_its_preferred_version() {
 }
 
 #[tokio::test]
-async fn where_discovery_is_forbidden_the_remedy_is_told() {
+async fn the_error_of_forbidden_discovery_has_the_remedy() {
     let kube = FakeKube::start().await;
     kube.fault("/apis", Fault::Forbidden);
     let error = served::kinds(&connect(&kube).await).await.unwrap_err();

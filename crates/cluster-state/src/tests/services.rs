@@ -44,7 +44,7 @@ fn plain(name: &str) -> Value {
 }
 
 #[test]
-fn a_pod_without_a_node_that_asked_for_no_gpu_has_no_services() {
+fn an_unscheduled_pod_without_a_gpu_request_has_no_services() {
     let cluster = Cluster::default();
     cluster.service("infer", &json!({"app": "infer"}));
     let mut pending = plain("pending");
@@ -55,13 +55,13 @@ fn a_pod_without_a_node_that_asked_for_no_gpu_has_no_services() {
     cluster.pod(&pod("asks"));
     let inventory = cluster.inventory();
     assert!(owners_of(&inventory, "pending").is_empty());
-    // An exporter's labels may still assign a GPU to it.
+    // The exporter's labels may still attribute a GPU to it.
     assert_eq!(owners_of(&inventory, "shares"), ["services/infer"]);
     assert_eq!(owners_of(&inventory, "asks"), ["services/infer"]);
 }
 
 #[test]
-fn of_many_services_a_pod_has_the_first_by_name() {
+fn a_pod_of_many_services_has_the_first_by_name() {
     let cluster = Cluster::default();
     for number in 0..50 {
         cluster.service(&format!("b{number:03}"), &json!({"app": "infer"}));
@@ -98,7 +98,7 @@ fn thousands_of_services_and_pods_of_one_namespace_stay_within_limits() {
 }
 
 #[test]
-fn services_that_no_label_tells_apart_end_the_comparisons_and_not_the_rest() {
+fn services_that_no_label_distinguishes_end_only_the_comparisons() {
     let cluster = Cluster::default();
     // Every pair is in half of the selectors.
     for number in 0..4096_u32 {

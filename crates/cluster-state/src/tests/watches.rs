@@ -14,7 +14,7 @@ use gpu_metrics::inventory::{ClusterObject, InventoryOrigin, Pod, PodPhase};
 use gpu_metrics::resources::GpuResources;
 
 #[tokio::test]
-async fn what_is_listed_is_reduced_sorted_and_the_clusters_word() {
+async fn listed_objects_are_reduced_and_sorted_and_the_cluster_is_their_authority() {
     let scene = Scene::start(|kube| {
         for name in ["b", "a"] {
             kube.put(PODS, pod(name));
@@ -58,7 +58,7 @@ async fn pods_are_read_again_when_other_resources_are_gpus() {
 }
 
 #[tokio::test]
-async fn objects_know_their_birth_and_nodes_their_exporters() {
+async fn objects_have_their_creation_time_and_nodes_their_exporters() {
     let born = "2026-11-21T10:00:00Z";
     let scene = Scene::start(|kube| {
         let mut gpu = owned(pod("a"), "apps/v1", "StatefulSet", "set");
@@ -101,7 +101,7 @@ async fn objects_know_their_birth_and_nodes_their_exporters() {
 }
 
 #[tokio::test]
-async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
+async fn before_the_first_list_there_are_no_pods_and_readiness_has_the_reason() {
     let kube = FakeKube::start().await;
     kube.put(PODS, pod("a"));
     kube.fault("/api/v1/nodes", Fault::Stall);
@@ -120,7 +120,7 @@ async fn before_the_first_list_no_pod_is_known_and_it_says_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn nodes_and_services_that_may_not_be_seen_keep_nothing_else_back() {
+async fn forbidden_nodes_and_services_do_not_delay_the_rest() {
     let kube = FakeKube::start().await;
     kube.put(PODS, pod("a"));
     kube.put(
@@ -138,7 +138,7 @@ async fn nodes_and_services_that_may_not_be_seen_keep_nothing_else_back() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_pages_is_read_to_its_end() {
+async fn all_pages_of_a_list_are_read() {
     let names: Vec<String> = (0..620).map(|index| format!("pod-{index:04}")).collect();
     let scene = Scene::start(|kube| {
         for name in &names {
@@ -154,7 +154,7 @@ async fn a_list_of_many_pages_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn changes_arrive_and_those_that_mean_nothing_publish_nothing() {
+async fn changes_are_published_and_unused_fields_are_no_changes() {
     let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
     scene.until_pods(&["a"]).await;
     scene.kube.put(PODS, pod("b"));
@@ -186,7 +186,7 @@ async fn changes_arrive_and_those_that_mean_nothing_publish_nothing() {
 }
 
 #[tokio::test]
-async fn a_watch_that_breaks_resumes_where_it_was() {
+async fn a_broken_watch_resumes_at_its_last_version() {
     let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
     scene.until_pods(&["a"]).await;
     eventually("watching", || scene.kube.watchers(PODS) == 1).await;
@@ -198,7 +198,7 @@ async fn a_watch_that_breaks_resumes_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_gone_is_listed_anew_and_what_left_meanwhile_is_gone() {
+async fn after_410_a_new_list_removes_objects_deleted_meanwhile() {
     let scene = Scene::start(|kube| {
         kube.put(PODS, pod("a"));
         kube.put(PODS, pod("b"));
@@ -216,7 +216,7 @@ async fn a_version_that_is_gone_is_listed_anew_and_what_left_meanwhile_is_gone()
 }
 
 #[tokio::test]
-async fn a_missing_right_is_named_with_its_rule_and_granted_later_it_works() {
+async fn a_missing_permission_is_reported_with_its_rule_and_may_be_granted_later() {
     let kube = FakeKube::start().await;
     kube.put(PODS, pod("a"));
     kube.fault(PODS, Fault::Forbidden);
@@ -237,7 +237,7 @@ async fn a_missing_right_is_named_with_its_rule_and_granted_later_it_works() {
 }
 
 #[tokio::test]
-async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
+async fn during_an_outage_objects_are_kept_and_their_age_grows() {
     let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
     scene.until_pods(&["a"]).await;
     scene.kube.fault(PODS, Fault::Status(503));
@@ -254,7 +254,7 @@ async fn while_the_server_is_away_what_is_known_is_kept_and_its_age_grows() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_server_that_is_started_later() {
+async fn the_watches_wait_for_a_server_that_starts_later() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -281,7 +281,7 @@ async fn it_waits_for_a_server_that_is_started_later() {
 }
 
 #[tokio::test]
-async fn one_odd_object_is_left_out_and_holds_up_nothing() {
+async fn one_invalid_object_is_left_out_and_the_rest_is_kept() {
     let scene = Scene::start(|kube| {
         kube.put(PODS, pod("a"));
         kube.put(PODS, pod("c"));
@@ -310,7 +310,7 @@ async fn one_odd_object_is_left_out_and_holds_up_nothing() {
 }
 
 #[tokio::test]
-async fn nonsense_on_a_watch_is_answered_by_a_new_list() {
+async fn after_an_invalid_event_the_collection_is_listed_again() {
     let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
     scene.until_pods(&["a"]).await;
     eventually("watching", || scene.kube.watchers(PODS) == 1).await;
@@ -323,7 +323,7 @@ async fn nonsense_on_a_watch_is_answered_by_a_new_list() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_lists_are_refused_and_asked_for_again() {
+async fn responses_that_are_no_lists_are_rejected_and_requested_again() {
     for text in [
         "",
         "null",
@@ -348,7 +348,7 @@ async fn answers_that_are_no_lists_are_refused_and_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_cuts_every_watch_is_not_asked_in_a_rush() {
+async fn requests_are_few_if_a_server_cuts_every_watch() {
     let scene = Scene::start(|kube| {
         kube.put(PODS, pod("a"));
         kube.fault(PODS, Fault::CutWatches);
@@ -364,7 +364,7 @@ async fn a_server_that_cuts_every_watch_is_not_asked_in_a_rush() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_every_version_is_listed_less_and_less() {
+async fn lists_become_rarer_if_a_server_discards_every_version() {
     let kube = FakeKube::start().await;
     kube.put(PODS, pod("a"));
     kube.fault(PODS, Fault::Status(410));
@@ -381,7 +381,7 @@ async fn a_server_that_forgets_every_version_is_listed_less_and_less() {
 }
 
 #[tokio::test]
-async fn services_are_the_pods_they_select() {
+async fn services_own_the_pods_that_they_select() {
     let service = |name: &str, selector: serde_json::Value| {
         json!({"metadata": {"name": name, "namespace": "ml", "labels": {"of": name}},
                "spec": {"selector": selector}})

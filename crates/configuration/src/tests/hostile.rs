@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The refusal, which must be short.
+/// The error for a file, which must be short.
 fn refusal(text: &str) -> String {
     let error = error(text);
     assert!(error.len() < 2000, "{} bytes", error.len());
@@ -49,7 +49,7 @@ fn a_file_nested_without_end_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_is_shown_with_its_line() {
+fn a_duplicate_key_is_shown_with_its_line() {
     for (text, line) in [
         ("rules: []\nrules: []\n", "config.yaml:2:"),
         (
@@ -74,7 +74,7 @@ fn a_key_that_is_there_twice_is_shown_with_its_line() {
 }
 
 #[test]
-fn a_file_larger_than_a_config_map_or_none_at_all_is_not_read() {
+fn a_file_that_is_missing_or_larger_than_a_config_map_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("large.yaml");
     std::fs::write(&file, format!("# {}\n", "x".repeat(10_000_000))).unwrap();

@@ -1,4 +1,4 @@
-//! Built-in rules: that they are without fault, and whom they give way to.
+//! Built-in rules: they have no faults, and rules of the file take precedence over them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn kinds() -> Kinds {
     ])
 }
 
-/// The metrics of a file, when each rule finds one series with these labels, named as in
-/// its own query or `named` if that has a pattern.
+/// The metrics of a file. Each rule finds one series with these labels. Its name is that of
+/// the rule's query, or `named` if the query has a pattern.
 fn registry(config: &Config, named: &str, labels: &[&str]) -> Registry {
     let labels: BTreeSet<Arc<str>> = labels.iter().map(|label| (*label).into()).collect();
     let found = |query: &String| -> Arc<[Shape]> {
@@ -59,7 +59,7 @@ fn metrics(registry: &Registry) -> Vec<String> {
 }
 
 #[test]
-fn each_has_queue_running_requests_and_cache_and_no_fault() {
+fn each_preset_has_queue_running_requests_and_cache_and_no_fault() {
     for (preset, resource, server, labels) in [
         ("vllm", "pods", "vllm", ["namespace", "pod"]),
         (
@@ -110,7 +110,7 @@ fn query(config: &Config, metric: &str) -> String {
 }
 
 #[test]
-fn a_rule_of_the_file_with_the_same_name_wins() {
+fn a_rule_of_the_file_with_the_same_name_takes_precedence() {
     let own = load(OWN);
     assert_eq!(
         query(&own, "vllm_requests_waiting"),
@@ -128,7 +128,7 @@ fn a_rule_of_the_file_with_the_same_name_wins() {
 }
 
 #[test]
-fn series_are_those_of_this_cluster() {
+fn rules_of_presets_select_series_by_the_configured_matchers() {
     let of_cluster = load(
         "prometheus: {url: 'http://p', matchers: {cluster: \"a'<<b\"}}\npresets: [vllm]\n\
          rules: [{seriesQuery: x, metricsQuery: '<<.Series>>{<<.LabelMatchers>>}'}]\n",
@@ -142,7 +142,7 @@ fn series_are_those_of_this_cluster() {
 }
 
 #[test]
-fn another_name_is_refused_with_those_there_are() {
+fn an_unknown_preset_is_rejected_with_the_known_names() {
     assert_eq!(
         error("presets: [vllm, tgi]\n"),
         "config.yaml:1:17: presets[1]: \"tgi\" is not known: write vllm or sglang or triton or endpoint-picker"

@@ -15,7 +15,7 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
 }
 
 #[test]
-fn what_is_no_resource_is_shown_with_one_that_is() {
+fn an_invalid_resource_is_shown_with_a_valid_example() {
     for name in ["gpu", "/gpu", "nvidia.com/*gpu", "nvidia.com"] {
         let text = error(&format!("gpu:\n  resources: ['{name}']\n"));
         let wanted = format!("gpu.resources[0]: {name:?} is no resource: write one such as");
@@ -24,7 +24,7 @@ fn what_is_no_resource_is_shown_with_one_that_is() {
 }
 
 #[test]
-fn an_unknown_key_is_shown_with_its_line_and_the_keys_there_are() {
+fn an_unknown_key_is_shown_with_its_line_and_the_known_keys() {
     let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
     let wanted = "config.yaml:3:3: gpu.widnow: unknown field `widnow`, expected one of enabled, ";
     assert!(text.starts_with(wanted), "{text}");
@@ -60,7 +60,7 @@ fn wrong_shapes_and_broken_yaml_are_shown_with_their_line() {
     }
 }
 
-/// A file, and a part of its error.
+/// Pairs of a file and a part of its error.
 const REFUSED: &str = r#"
 prometheus: {timeout: 1s}
     prometheus.url: is missing: write http://host:port, or give --prometheus-url
@@ -145,7 +145,7 @@ gpu: {metrics: [{name: a, field: X, over: idle}]}
 "#;
 
 #[test]
-fn each_wrong_value_names_its_key_what_was_found_and_what_to_write() {
+fn each_error_has_the_key_the_value_and_what_to_write() {
     let mut lines = REFUSED.lines().skip(1);
     while let (Some(text), Some(message)) = (lines.next(), lines.next()) {
         let error = error(text);

@@ -4,7 +4,7 @@ use super::*;
 
 const SECRET: &str = "hunter2";
 
-/// The error: one line that names the file and a line in it.
+/// The error for a file: one line without the secret that has the file's name and a line number.
 fn without_secret(text: &str) -> String {
     let error = error(text);
     assert!(text.contains(SECRET), "{text}");
@@ -17,7 +17,7 @@ fn without_secret(text: &str) -> String {
 }
 
 #[test]
-fn an_error_shows_no_excerpt_however_the_file_is_written() {
+fn no_error_has_an_excerpt_of_the_file() {
     for (text, place) in [
         (
             "prometheus:\n  url: http://me:hunter2@p\n  timeoutt: 5s\n",
@@ -50,7 +50,7 @@ fn an_error_shows_no_excerpt_however_the_file_is_written() {
 }
 
 #[test]
-fn what_is_no_address_and_no_header_is_not_shown() {
+fn invalid_addresses_and_headers_are_not_shown() {
     for text in [
         "prometheus: {url: 'htp://user:pw@prom:9090?token=hunter2'}\n",
         "prometheus: {url: 'prom:9090?token=hunter2'}\n",
@@ -85,7 +85,7 @@ fn a_file_of_credentials_in_place_of_the_configuration_is_not_shown() {
 }
 
 #[test]
-fn an_alias_shows_nothing_of_what_it_stands_for() {
+fn an_error_at_an_alias_does_not_show_its_value() {
     for text in [
         "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: *t}\n",
         "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: [*t]}\n",
@@ -99,7 +99,7 @@ fn an_alias_shows_nothing_of_what_it_stands_for() {
 }
 
 #[test]
-fn an_alias_in_a_rule_shows_nothing_of_what_it_stands_for() {
+fn an_error_at_an_alias_in_a_rule_does_not_show_its_value() {
     for alias in [
         "rules: [{seriesQuery: up, metricsQuery: up, name: {matches: *a}}]",
         "rules: [{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: *a}]}]",

@@ -1,5 +1,5 @@
-//! For any path, the provider is asked only what kube-apiserver has reviewed, and nothing
-//! else is served.
+//! For any path, the provider receives only requests that kube-apiserver has reviewed, and
+//! nothing else is served.
 
 use std::future::ready;
 
@@ -13,8 +13,8 @@ use crate::provider::usage::{UsageAnswer, UsageQuery};
 use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf, Which};
 use findings::Report;
 
-/// Has every value, and records for each request the review it requires: group,
-/// namespace, resource, subresource and name.
+/// A provider that has every value. It records the review that each request requires:
+/// group, namespace, resource, subresource and name.
 #[derive(Debug, Default)]
 struct Noting(Mutex<Vec<[String; 5]>>);
 
@@ -63,7 +63,7 @@ impl Provider for Noting {
         }
     }
 
-    /// An empty group stands for any.
+    /// An empty group means any group.
     fn findings(&self) -> Arc<Report> {
         drop(self.note::<()>(["", "", "findings", "", ""]));
         Arc::default()
@@ -156,7 +156,7 @@ fn path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn s028_what_is_served_is_what_was_reviewed(path in path()) {
+    fn s028_only_the_reviewed_access_is_served(path in path()) {
         let Ok(uri) = path.parse::<http::Uri>() else {
             return Ok(());
         };
@@ -182,7 +182,7 @@ proptest! {
         for asked in &asked {
             let is_it = |it: &[String; 5]| it[1..] == asked[1..] && (it[0] == asked[0] || asked[0].is_empty());
             prop_assert!(reviewed.iter().any(is_it), "{path}: {asked:?}, reviewed {reviewed:?}");
-            // An external metric of these names does not exist.
+            // No external metric has these names.
             let is_findings = asked[1..] == ["", "findings", "", ""];
             let is_devices = asked[0].starts_with("custom") && asked[2] == "devices" && asked[4].is_empty();
             let wanted = if is_findings || is_devices { 200 } else { 404 };

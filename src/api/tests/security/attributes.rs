@@ -111,7 +111,7 @@ fn table() -> Vec<(String, Access)> {
         ("/metrics".to_owned(), path("get", "/metrics")),
         ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
         ("/openapi/v3/x".to_owned(), path("get", "/openapi/v3/x")),
-        // These have no target, and are not reviewed as a resource.
+        // These have no target, and are reviewed as non-resource paths.
         (usage("pods/a"), path("get", &usage("pods/a"))),
         (
             usage("namespaces/ns/nodes"),
@@ -127,7 +127,7 @@ fn table() -> Vec<(String, Access)> {
 }
 
 #[tokio::test]
-async fn s078_what_is_reviewed_is_what_is_asked() {
+async fn s078_the_review_has_the_attributes_of_the_request() {
     let scene = Scene::new().await;
     for (target, wanted) in table() {
         let before = scene.reviewer.asked().len();
@@ -135,7 +135,7 @@ async fn s078_what_is_reviewed_is_what_is_asked() {
         let code = scene.proxied(&target, &groups).await.status;
         assert!(matches!(code, 200 | 404 | 405), "{target}: {code}");
         let asked = &scene.reviewer.asked()[before..];
-        // What a list of devices may name takes another review.
+        // The names in a list of devices need one more review.
         let more = usize::from(target.contains("/devices"));
         assert_eq!(asked.len(), 1 + more, "{target}");
         let (who, what) = asked[0].clone();
@@ -145,7 +145,7 @@ async fn s078_what_is_reviewed_is_what_is_asked() {
 }
 
 #[tokio::test]
-async fn s078_other_methods_are_reviewed_as_what_they_are() {
+async fn s078_other_methods_are_reviewed_with_their_verbs() {
     let scene = Scene::new().await;
     let proxy = scene.proxy();
     for (method, target, verb) in [

@@ -55,7 +55,7 @@ async fn s080_only_the_exact_spelling_is_open() {
 }
 
 #[tokio::test]
-async fn s081_a_refusal_is_in_the_references_words() {
+async fn s081_a_refusal_has_the_message_of_the_reference() {
     let scene = Scene::new().await;
     let deny = |reason: &'static str| {
         move |_: &Identity, _: &Access| AccessVerdict::Refused(reason.to_owned())
@@ -104,7 +104,7 @@ async fn s081_a_refusal_is_in_the_references_words() {
 }
 
 #[tokio::test]
-async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
+async fn only_users_with_the_right_to_list_all_pods_see_their_names() {
     let scene = Scene::new().await;
     scene
         .reviewer
@@ -122,14 +122,14 @@ async fn the_pods_of_all_namespaces_are_named_to_users_who_may_list_them() {
         assert_eq!(answer["notes"].as_array().unwrap().len(), notes, "{user}");
         assert_eq!(answer.to_string().contains("train-0"), user == "admin");
     }
-    // A value names no pod that holds the GPU, and needs no further review.
+    // A value contains no name of a pod that holds the GPU, and needs no further review.
     let before = scene.reviewer.asked().len();
     scene.by_user("eve", VALUES).await;
     assert_eq!(scene.reviewer.asked().len(), before + 1);
 }
 
 #[tokio::test]
-async fn s082_a_right_that_is_taken_ends_and_one_that_is_given_begins() {
+async fn s082_revoked_and_granted_rights_take_effect() {
     let scene = Scene::with(SecuritySettings {
         allowed_life: Duration::from_millis(300),
         denied_life: Duration::from_millis(300),
@@ -186,7 +186,7 @@ async fn s082_no_two_questions_share_an_answer() {
     let counts = &scene.counters.accesses;
     assert_eq!(count(&counts.misses), wanted as u64);
     assert_eq!(count(&counts.hits), wanted as u64);
-    // A question with client text beyond the limit is not cached.
+    // A question that contains more of a client's text than the limit is not cached.
     let long = format!("/apis/{}", "x".repeat(10_000));
     for more in 1..=2 {
         scene.by_user("bob", &long).await;
@@ -195,7 +195,7 @@ async fn s082_no_two_questions_share_an_answer() {
 }
 
 #[tokio::test]
-async fn s082_many_who_ask_the_same_cause_one_review() {
+async fn s082_many_equal_requests_cause_one_review() {
     let scene = Scene::new().await;
     let several = (0..20).map(|_| scene.by_user("bob", VALUES));
     for answer in futures_util::future::join_all(several).await {
@@ -205,7 +205,7 @@ async fn s082_many_who_ask_the_same_cause_one_review() {
 }
 
 #[tokio::test]
-async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() {
+async fn s083_a_failed_review_refuses_in_time_and_shows_no_address() {
     let scene = Scene::with(SecuritySettings {
         access_budget: Duration::from_millis(200),
         ..SecuritySettings::default()
@@ -230,7 +230,7 @@ async fn s083_what_cannot_be_reviewed_is_refused_in_time_and_tells_no_address() 
 }
 
 #[tokio::test]
-async fn s085_who_may_not_learns_not_even_what_there_is() {
+async fn s085_an_unauthorized_user_gets_403_whether_or_not_the_object_exists() {
     let scene = Scene::new().await;
     let refuse = |_: &Identity, _: &Access| AccessVerdict::Refused(String::new());
     scene.reviewer.rule(refuse);
@@ -253,7 +253,7 @@ async fn s085_who_may_not_learns_not_even_what_there_is() {
 }
 
 #[tokio::test]
-async fn s086_a_right_in_one_namespace_gives_nothing_of_another() {
+async fn s086_a_right_in_one_namespace_does_not_apply_to_another() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|_, what| match what {
         Access::Resource { namespace, .. } if namespace == "ns" => AccessVerdict::Allowed,
@@ -291,7 +291,7 @@ async fn s086_a_right_in_one_namespace_gives_nothing_of_another() {
 }
 
 #[tokio::test]
-async fn s010_the_aggregators_own_user_gets_discovery_as_an_authenticated_one() {
+async fn s010_the_aggregators_own_user_gets_discovery_as_authenticated() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|who, what| match what {
         Access::NonResource { .. } if who.is_in("system:authenticated") => AccessVerdict::Allowed,

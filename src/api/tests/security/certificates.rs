@@ -30,7 +30,7 @@ async fn s053_without_credentials_health_is_open_and_values_are_not() {
 }
 
 #[tokio::test]
-async fn s054_headers_without_a_certificate_are_worth_nothing() {
+async fn s054_headers_without_a_certificate_are_ignored() {
     let scene = Scene::new().await;
     refused(&scene.direct(VALUES, &AS_MASTER).await, 403);
     assert_eq!(scene.reviewed(), Identity::anonymous());
@@ -80,7 +80,7 @@ fn private(pem: &str) -> PrivateKeyDer<'static> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
-/// Shows a client's certificate, whether the key is its own or not.
+/// Presents a client certificate, whether or not the key belongs to it.
 #[derive(Debug)]
 struct Shown(Arc<CertifiedKey>);
 
@@ -94,7 +94,7 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// A client that shows a certificate and signs with a key.
+/// A client that presents a certificate and signs with a key.
 fn showing(
     scene: &Scene,
     certificate: &CertificateDer<'static>,
@@ -114,7 +114,7 @@ fn showing(
 }
 
 #[tokio::test]
-async fn s057_a_clients_certificate_is_that_client_whatever_the_headers_say() {
+async fn s057_a_client_certificate_identifies_its_user_whatever_the_headers() {
     let scene = Scene::new().await;
     for name in ["bob", "front-proxy-client"] {
         let bob = scene
@@ -136,7 +136,7 @@ async fn s057_a_clients_certificate_is_that_client_whatever_the_headers_say() {
 }
 
 #[tokio::test]
-async fn a_clients_uid_and_all_its_organizations_count_and_a_name_it_must_have() {
+async fn a_client_certificate_needs_a_name_and_its_uid_and_organizations_count() {
     let scene = Scene::new().await;
     let authority = aggregated_apiserver::testing::authority::TestAuthority::new("own");
     scene.set("client-ca-file", &authority.pem());
@@ -175,7 +175,7 @@ async fn a_clients_uid_and_all_its_organizations_count_and_a_name_it_must_have()
 }
 
 #[tokio::test]
-async fn s058_a_proxy_of_another_name_is_not_believed() {
+async fn s058_a_proxy_with_another_name_is_not_accepted() {
     let scene = Scene::new().await;
     let other = scene.proxies.client("other", None, validity()).unwrap();
     refused(&scene.ask(Some(&other), VALUES, &AS_MASTER).await, 401);
@@ -188,7 +188,7 @@ async fn s058_a_proxy_of_another_name_is_not_believed() {
 }
 
 #[tokio::test]
-async fn s059_with_no_names_listed_any_proxy_counts_but_not_where_clients_could_be_one() {
+async fn s059_without_listed_names_any_proxy_counts_unless_clients_share_its_authority() {
     let bob = [("X-Remote-User", "bob")];
     let scene = Scene::new().await;
     let mut data = scene.data();
@@ -210,7 +210,7 @@ async fn s059_with_no_names_listed_any_proxy_counts_but_not_where_clients_could_
 }
 
 #[tokio::test]
-async fn s060_a_proxy_certificate_out_of_its_time_or_for_servers_is_refused() {
+async fn s060_an_expired_early_or_server_certificate_is_no_proxys() {
     let scene = Scene::new().await;
     let now = SystemTime::now();
     let hours = |count: u64| Duration::from_secs(3600 * count);
@@ -241,7 +241,7 @@ async fn s060_a_proxy_certificate_out_of_its_time_or_for_servers_is_refused() {
 }
 
 #[tokio::test]
-async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
+async fn certificates_and_authorities_expire_on_open_connections() {
     let scene = Scene::new().await;
     let now = SystemTime::now();
     let validity = Validity {
@@ -252,7 +252,7 @@ async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
         .proxies
         .client("front-proxy-client", None, validity)
         .unwrap();
-    // The authority is valid for an hour, see `validity`.
+    // The authority is valid for an hour (`validity`).
     for (shown, seconds) in [(short, 700), (scene.proxy(), 4000)] {
         scene.ahead.store(0, Ordering::SeqCst);
         let client = scene.server.http2_as(Some(&shown));
@@ -273,11 +273,11 @@ async fn a_certificate_and_an_authority_end_on_connections_that_are_open() {
     }
 }
 
-/// The status of the answer; 0 where the handshake fails.
+/// The status of the response; 0: the handshake failed.
 async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
     let request = head(target, &[("X-Remote-User", "bob")]);
     match scene.server.connect_with(config).await {
-        // In TLS 1.3 the client learns of the refusal after the handshake.
+        // In TLS 1.3 the client receives the refusal after the handshake.
         Ok(mut stream) => {
             let _ = stream.write_all(request.as_bytes()).await;
             read_answer(&mut stream).await.status
@@ -287,7 +287,7 @@ async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn s061_a_certificate_without_its_key_does_not_get_through_the_handshake() {
+async fn s061_a_certificate_without_its_key_fails_the_handshake() {
     let scene = Scene::new().await;
     let (victim, own) = (scene.proxy(), scene.proxy());
     for (key, code) in [(own.key(), 0), (victim.key(), 200)] {
@@ -301,14 +301,14 @@ async fn s061_a_certificate_without_its_key_does_not_get_through_the_handshake()
 }
 
 #[tokio::test]
-async fn s062_a_proxy_that_names_no_user_is_nobody() {
+async fn s062_a_proxy_without_a_user_header_is_refused() {
     let scene = Scene::new().await;
     refused(&scene.proxied(VALUES, &[]).await, 401);
     let masters = [("X-Remote-Group", "system:masters")];
     refused(&scene.proxied(VALUES, &masters).await, 401);
     refused(&scene.proxied("/readyz", &[]).await, 401);
     assert_eq!(scene.times_served(), 0);
-    // If the clients' authority signed it too, it is a client's.
+    // If an authority of client certificates signed it too, it is a client certificate.
     let both = scene.clients.certificate_pem() + &scene.proxies.certificate_pem();
     scene.set("client-ca-file", &both);
     assert_eq!(scene.proxied(VALUES, &masters).await.status, 200);
@@ -317,7 +317,7 @@ async fn s062_a_proxy_that_names_no_user_is_nobody() {
 }
 
 #[tokio::test]
-async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
+async fn a_resumed_connection_verifies_its_certificate_again() {
     let scene = Scene::new().await;
     let rotated = CertificateAuthority::new("rotated", validity()).unwrap();
     for version in [&TLS12, &TLS13] {
@@ -347,7 +347,7 @@ async fn a_resumed_connection_is_worth_what_its_certificate_is_worth_now() {
 }
 
 #[tokio::test]
-async fn a_certificate_with_rubbish_in_it_harms_nobody() {
+async fn an_invalid_certificate_affects_no_other_client() {
     let scene = Scene::new().await;
     let authority = aggregated_apiserver::testing::authority::TestAuthority::new("own");
     scene.set("client-ca-file", &authority.pem());
@@ -359,7 +359,7 @@ async fn a_certificate_with_rubbish_in_it_harms_nobody() {
     let issued = authority.sign(params);
     let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
     let config = showing(&scene, &certificate, &private(&issued.key), &TLS13);
-    // A critical extension that is unknown.
+    // An unknown critical extension.
     let code = try_as(&scene, config, "/readyz").await;
     assert!(matches!(code, 0 | 401), "{code}");
     assert_eq!(scene.direct("/readyz", &[]).await.status, 200);

@@ -1,4 +1,4 @@
-//! Lists of devices: of which namespaces, for whom, and whose pods they name.
+//! Lists of devices: for which namespaces and users, and which pods they name.
 
 use axum::body::Body;
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::tests::explained::shared_gpu;
 
-/// A server of a shared GPU, whose users have the rights of this rule.
+/// A server of a shared GPU. The rule decides the rights of its users.
 fn server(rule: impl Fn(&str, &str) -> bool + Send + 'static) -> Router {
     let (provider, now) = shared_gpu();
     let provider = Arc::new(Composite::from(provider));
@@ -40,7 +40,7 @@ fn names(list: &Json) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn s123_devices_of_a_namespace_need_a_right_in_it_and_name_its_pods_alone() {
+async fn s123_devices_of_a_namespace_need_a_right_in_it_and_name_only_its_pods() {
     let server = server(|resource, namespace| (resource, namespace) == ("devices", "a"));
     let (code, list) = ask(&server, "namespaces/a/devices").await;
     assert_eq!((code, &list["kind"]), (200, &json!("DeviceList")), "{list}");
@@ -90,7 +90,7 @@ async fn s123_devices_of_a_namespace_need_a_right_in_it_and_name_its_pods_alone(
 }
 
 #[tokio::test]
-async fn s123_what_is_unknown_of_devices_is_absent_and_never_zero() {
+async fn s123_unknown_values_of_devices_are_absent_and_never_zero() {
     let server = server(|_, _| true);
     let (_, list) = ask(&server, "namespaces/a/devices").await;
     let [known, unknown] = [0, 1].map(|place| list["items"][place].as_object().unwrap());
@@ -116,7 +116,7 @@ async fn s123_what_is_unknown_of_devices_is_absent_and_never_zero() {
 }
 
 #[tokio::test]
-async fn s123_all_devices_need_a_right_to_all_and_holders_one_to_list_pods() {
+async fn s123_all_devices_need_a_right_to_all_and_their_holders_a_right_to_list_pods() {
     let unnamed = server(|resource, namespace| (resource, namespace) == ("devices", ""));
     let (_, list) = ask(&unnamed, "devices").await;
     assert_eq!(names(&list), ["secret-a", "waiting", "secret-b"]);

@@ -9,12 +9,12 @@ use aggregated_apiserver::testing::log::logging;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 
-/// Paths with a review each.
+/// Paths that each need their own review.
 fn paths(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|index| format!("{CUSTOM}/namespaces/ns/pods/p{index}/m"))
 }
 
-/// Settings whose reviews a slow machine does not time out.
+/// Settings under which reviews do not time out on a slow machine.
 fn patient() -> SecuritySettings {
     SecuritySettings {
         access_budget: Duration::from_secs(60),
@@ -24,7 +24,7 @@ fn patient() -> SecuritySettings {
     }
 }
 
-/// A server on tokio's clock, which a test stops; no user has access.
+/// A server on tokio's clock, which a test pauses. No user has access.
 fn without_network(reviewer: &Arc<FakeReviewer>) -> Router {
     layers(&super::super::api(&Arc::new(Fixture::new())), reviewer)
 }
@@ -39,9 +39,8 @@ async fn code(router: &Router, path: &str) -> u16 {
 }
 
 impl Scene {
-    /// Counts the answers to a user's certificate by code, with all `paths` requested in
-    /// parallel on one connection; requests still unanswered after `enough` answers are
-    /// left out.
+    /// Requests all `paths` concurrently on one connection with the user's certificate. Counts
+    /// the responses by code. Requests without a response after `enough` responses are left out.
     async fn codes(
         &self,
         user: &str,
@@ -80,14 +79,14 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_review_runs_to_its_end_and_is_remembered_when_the_client_leaves() {
+async fn a_review_is_completed_and_cached_when_the_client_leaves() {
     let scene = Scene::with(patient()).await;
     scene.reviewer.hold(|user| user == "bob");
     tokio::select! {
         answer = scene.by_user("bob", VALUES) => panic!("{answer:?}"),
         () = until("a review is under way", async || scene.reviewer.asked().len() == 1) => {}
     }
-    // The server notices that the client has left.
+    // Time for the server to notice that the client has left.
     for _ in 0..3 {
         assert_eq!(scene.by_user("tina", VALUES).await.status, 200);
     }
@@ -102,24 +101,24 @@ async fn a_review_runs_to_its_end_and_is_remembered_when_the_client_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reviews_of_direct_clients_are_asked_at_a_bounded_rate() {
+async fn reviews_of_direct_clients_have_a_limited_rate() {
     let reviewer = Arc::new(FakeReviewer::new());
     let service = without_network(&reviewer);
     let began = Instant::now();
     for path in paths(1000) {
         assert_eq!(code(&service, &path).await, 403);
     }
-    // 32 every tenth of a second.
+    // The limit is 32 per tenth of a second.
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(3), "{took:?}");
     assert!(took < Duration::from_secs(4), "{took:?}");
     assert_eq!(reviewer.asked().len(), 1000);
 }
 
-/// However many clients connect and leave, no more reviews are under way than permits
-/// exist, and no review waits for a client that left.
+/// However many clients connect and leave, there are never more concurrent reviews than
+/// permits, and no review waits for a client that left.
 #[tokio::test(start_paused = true)]
-async fn clients_that_leave_do_not_pile_up_reviews() {
+async fn clients_that_leave_do_not_accumulate_reviews() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.mood(Mood::Hanging);
     let service = without_network(&reviewer);
@@ -134,14 +133,14 @@ async fn clients_that_leave_do_not_pile_up_reviews() {
         .metrics()
         .num_alive_tasks();
     assert!(tasks <= 2 * permits, "{tasks}");
-    // The hanging reviews time out, and others run.
+    // The hanging reviews time out, and others can run.
     tokio::time::sleep(Duration::from_secs(10)).await;
     reviewer.mood(Mood::Healthy);
     assert_eq!(code(&service, VALUES).await, 403);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_review_that_panics_gives_its_permit_back() {
+async fn a_review_that_panics_returns_its_permit() {
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.rule(|_, _| panic!("on demand"));
     let service = without_network(&reviewer);
@@ -194,7 +193,7 @@ async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
 async fn a_garbage_token_ends_its_connection() {
     let scene = Scene::new().await;
     let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n");
-    // The answer ends with the connection, which the server closes.
+    // The connection ends after the response, because the server closes it.
     let answer = scene.raw(scene.config(None), head.as_bytes()).await;
     refused(&answer, 401);
     assert_eq!(scene.counters.refusals("unauthenticated"), 1);
@@ -209,7 +208,7 @@ async fn refusals_beyond_the_line_limit_are_counted_in_one_line() {
         assert_eq!(code(&service, "/apis").await, 403);
     }
     assert_eq!(log.text().lines().count(), 50);
-    // Lines of another verdict have a limit of their own.
+    // Lines of another verdict have their own limit.
     reviewer.mood(Mood::Failing);
     assert_eq!(code(&service, "/version").await, 500);
     assert!(log.text().contains("request failed"));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn s063_a_header_is_known_by_its_name_in_any_case_and_its_first_line_counts() {
+async fn s063_header_names_ignore_case_and_the_first_line_counts() {
     let scene = Scene::new().await;
     for headers in [
         &[("x-REMOTE-user", "bob")][..],
@@ -49,7 +49,7 @@ async fn s064_a_user_may_have_500_groups() {
 }
 
 #[tokio::test]
-async fn s065_extra_keys_are_decoded_once_and_kept_raw_where_they_cannot_be() {
+async fn s065_extra_keys_are_decoded_once_and_invalid_ones_kept_raw() {
     let scene = Scene::new().await;
     let headers = [
         ("X-Remote-User", "bob"),
@@ -91,7 +91,7 @@ async fn s066_a_user_may_be_written_in_any_script_but_must_be_text() {
 }
 
 #[tokio::test]
-async fn s067_a_uid_counts_only_where_its_header_is_listed() {
+async fn s067_a_uid_counts_only_if_its_header_is_listed() {
     let scene = Scene::new().await;
     let headers = [("X-Remote-User", "bob"), ("X-Remote-Uid", "1000")];
     assert_eq!(scene.proxied(VALUES, &headers).await.status, 200);
@@ -142,7 +142,7 @@ async fn s068_header_names_are_those_of_the_config_map() {
 }
 
 #[tokio::test]
-async fn s075_acting_as_somebody_else_is_not_done_here() {
+async fn s075_impersonation_is_refused() {
     let scene = Scene::new().await;
     let bob = scene.clients.client("bob", None, validity()).unwrap();
     for name in [
@@ -158,7 +158,7 @@ async fn s075_acting_as_somebody_else_is_not_done_here() {
 }
 
 #[tokio::test]
-async fn s076_each_request_of_a_connection_is_its_own_users() {
+async fn s076_each_request_of_a_connection_has_its_own_user() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|who, _| {
         if who.user == "bob" {
@@ -185,7 +185,7 @@ async fn s076_each_request_of_a_connection_is_its_own_users() {
 }
 
 #[tokio::test]
-async fn s077_nobody_by_way_of_the_proxy_keeps_the_connection_and_directly_loses_it() {
+async fn s077_an_anonymous_request_closes_a_direct_connection_and_not_the_proxys() {
     let scene = Scene::new().await;
     scene.reviewer.rule(|_, _| AccessVerdict::Allowed);
     let anonymous = [
@@ -203,7 +203,7 @@ async fn s077_nobody_by_way_of_the_proxy_keeps_the_connection_and_directly_loses
             for (name, value) in anonymous {
                 request = request.header(name, value);
             }
-            // The connection may end under a request, which is then not served.
+            // The connection may close during a request, which is then not served.
             let code = request.send().await.map(|answer| answer.status().as_u16());
             (code.ok(), scene.served())
         };

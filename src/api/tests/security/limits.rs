@@ -82,7 +82,7 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
         _ = sleepers => panic!("the requests under way ended"),
         () = rest => {}
     }
-    // The permits of the clients that left are free again.
+    // The permits of the clients that disconnected are free again.
     until("a permit is free", async || {
         scene.by_user("eve", VALUES).await.status == 200
     })
@@ -93,7 +93,7 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
 const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rule";
 
 #[tokio::test]
-async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_memory() {
+async fn requests_for_fetched_values_take_no_permits_of_values_in_memory() {
     let scene = Scene::with(SecuritySettings {
         values_in_flight: 3,
         fetched_in_flight: vec![8; Backend::COUNT],
@@ -135,7 +135,7 @@ async fn requests_for_what_is_fetched_take_no_permits_of_those_for_values_in_mem
     assert_eq!(ask("hpa", VALUES).await.unwrap().status(), 200);
     assert_eq!(scene.counters.refusals("saturated"), 3);
     waiting.shutdown().await;
-    // Nor while requests wait for a review.
+    // Nor do they while requests wait for a review.
     scene.reviewer.hold(|user| user == "new");
     for _ in 0..4 {
         waiting.spawn(ask("new", RULE));
@@ -205,7 +205,7 @@ async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() 
 }
 
 #[tokio::test]
-async fn an_answer_counts_as_a_request_until_it_is_taken() {
+async fn a_response_counts_as_a_request_until_the_client_received_it() {
     const HOUR: Duration = Duration::from_secs(3600);
     let reviewer = Arc::new(FakeReviewer::new());
     reviewer.rule(|_, _| AccessVerdict::Allowed);

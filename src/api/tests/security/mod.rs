@@ -1,5 +1,5 @@
-//! Authentication, authorization and limits over real TLS connections, with a reviewer
-//! that records its reviews.
+//! Authentication, authorization and limits over real TLS connections, with a reviewer that
+//! records reviews.
 
 mod any_path;
 mod attributes;
@@ -72,12 +72,12 @@ struct Scene {
     fixture: Arc<Fixture>,
     telemetry: Telemetry,
     served: Arc<Mutex<Vec<Served>>>,
-    /// Seconds that the server's clock is ahead.
+    /// How many seconds the server's clock is ahead.
     ahead: Arc<AtomicU64>,
     server: TestServer,
 }
 
-/// The ConfigMap that a kube-apiserver would write.
+/// The ConfigMap as a kube-apiserver would write it.
 fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
     [
         ("client-ca-file", clients),
@@ -94,8 +94,8 @@ fn config_map(clients: &str, proxies: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-/// Records the requests that reach the handler, then answers by the real API. Two headers
-/// make the handler misbehave.
+/// Records the requests that reach the handler, then responds with the real API. Two
+/// headers make the handler misbehave.
 async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -> Response {
     let context = request.extensions().get::<Arc<RequestContext>>().unwrap();
     served.lock().unwrap().push(Served {
@@ -122,7 +122,7 @@ impl Scene {
         scene
     }
 
-    /// A server that knows no authorities yet.
+    /// A server that has no authorities yet.
     async fn unloaded(settings: SecuritySettings) -> Self {
         let trust = Arc::new(TrustStore::default());
         let reviewer = Arc::new(FakeReviewer::new());
@@ -191,7 +191,7 @@ impl Scene {
         self.server.client_config(shown, &["http/1.1"])
     }
 
-    /// A request with this certificate, over a connection of its own.
+    /// Sends a request with this certificate, over a new connection.
     async fn ask(
         &self,
         shown: Option<&Issued>,
@@ -204,17 +204,17 @@ impl Scene {
 
     async fn raw(&self, config: ClientConfig, request: &[u8]) -> TestResponse {
         let mut stream = self.server.connect_with(config).await.unwrap();
-        // A server that refuses the handshake may close before this is sent.
+        // A server that refuses the handshake may close the connection before this is sent.
         let _ = stream.write_all(request).await;
         read_answer(&mut stream).await
     }
 
-    /// A request without a certificate.
+    /// Sends a request without a certificate.
     async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask(None, target, headers).await
     }
 
-    /// A request through the front proxy.
+    /// Sends a request through the front proxy.
     async fn proxied(&self, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask(Some(&self.proxy()), target, headers).await
     }
@@ -223,7 +223,7 @@ impl Scene {
         self.proxied(target, &[("X-Remote-User", user)]).await
     }
 
-    /// The newest request that reached the handler.
+    /// The latest request that reached the handler.
     fn served(&self) -> Served {
         self.served
             .lock()
@@ -237,13 +237,13 @@ impl Scene {
         self.served.lock().unwrap().len()
     }
 
-    /// The user of the newest access review.
+    /// The user of the latest access review.
     fn reviewed(&self) -> Identity {
         self.reviewer.last().0
     }
 }
 
-/// The head of a request on a connection of its own.
+/// The head of a request that is the only one of its connection.
 fn head(target: &str, headers: &[(&str, &str)]) -> String {
     let lines = headers
         .iter()
@@ -252,7 +252,7 @@ fn head(target: &str, headers: &[(&str, &str)]) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n")
 }
 
-/// An API with its layers, without a network: every client is anonymous.
+/// An API with its layers, without a network. Every client is anonymous.
 fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
     secured(
         router::routes(api),

@@ -9,7 +9,7 @@ async fn bearer(scene: &Scene, token: &str) -> TestResponse {
 }
 
 #[tokio::test]
-async fn s069_a_token_is_reviewed_once_and_again_when_that_is_old() {
+async fn s069_a_token_is_reviewed_again_after_its_review_expired() {
     let scene = Scene::with(SecuritySettings {
         token_life: Duration::from_millis(400),
         ..SecuritySettings::default()
@@ -28,7 +28,7 @@ async fn s069_a_token_is_reviewed_once_and_again_when_that_is_old() {
 }
 
 #[tokio::test]
-async fn s069_a_token_is_reviewed_once_however_many_show_it() {
+async fn s069_concurrent_requests_with_a_token_cause_one_review() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "bob");
     let several = (0..20).map(|_| bearer(&scene, "good"));
@@ -44,12 +44,12 @@ async fn s069_a_token_is_reviewed_once_however_many_show_it() {
 }
 
 #[tokio::test]
-async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
+async fn s070_an_invalid_token_is_refused_and_other_schemes_are_anonymous() {
     let scene = Scene::new().await;
     for token in ["wrong", "expired extra words", "ümlaut"] {
         assert_eq!(refused(&bearer(&scene, token).await, 401), "Unauthorized");
     }
-    // A refusal is cached, too.
+    // A refusal is cached too.
     refused(&bearer(&scene, "wrong").await, 401);
     let asked = scene.reviewer.tokens_asked();
     assert_eq!(asked.len(), 3);
@@ -72,7 +72,7 @@ async fn s070_a_bad_token_is_refused_and_what_is_no_token_is_nobodys() {
 }
 
 #[tokio::test]
-async fn the_first_good_credential_of_several_counts() {
+async fn the_first_valid_credential_counts() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "tina");
     let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
@@ -92,7 +92,7 @@ async fn the_first_good_credential_of_several_counts() {
 }
 
 #[tokio::test]
-async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
+async fn s071_a_token_whose_review_failed_is_refused() {
     let scene = Scene::with(SecuritySettings {
         token_budget: Duration::from_millis(200),
         token_life: Duration::from_millis(1),
@@ -115,7 +115,7 @@ async fn s071_a_token_that_cannot_be_reviewed_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_token_without_a_permit_in_time_is_told_to_retry_and_delays_no_other_client() {
+async fn a_token_without_a_permit_in_time_gets_429_and_delays_no_other_client() {
     let scene = Scene::with(SecuritySettings {
         token_reviews: 2,
         token_budget: Duration::from_secs(2),
@@ -145,7 +145,7 @@ async fn a_token_without_a_permit_in_time_is_told_to_retry_and_delays_no_other_c
 }
 
 #[tokio::test]
-async fn s072_a_token_is_nowhere_to_be_read() {
+async fn s072_no_log_line_contains_a_token() {
     let (log, _guard) = logging(tracing::Level::TRACE);
     let scene = Scene::with(SecuritySettings {
         token_budget: Duration::from_millis(100),
@@ -170,12 +170,12 @@ async fn s072_a_token_is_nowhere_to_be_read() {
     assert!(!format!("{:?}", scene.counters).contains("SECRET"));
     let ours = log.text();
     assert!(ours.contains("unauthenticated"), "{ours}");
-    // Even at the finest level, including the libraries' lines.
+    // This holds even at the finest level, with the lines of libraries.
     assert!(!ours.contains("SECRET"), "{ours}");
 }
 
 #[tokio::test]
-async fn a_failing_check_and_a_missing_right_of_the_server_are_not_told_with_each_request() {
+async fn a_failing_check_and_a_missing_right_are_not_logged_for_each_request() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
     let health = &scene.telemetry.health;
@@ -191,7 +191,7 @@ async fn a_failing_check_and_a_missing_right_of_the_server_are_not_told_with_eac
 }
 
 #[tokio::test]
-async fn the_audit_has_one_line_for_each_refusal_and_none_for_an_answer() {
+async fn the_audit_has_one_line_for_each_refusal_and_none_for_a_success() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let scene = Scene::new().await;
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);

@@ -17,7 +17,7 @@ async fn s093_an_absolute_target_is_reviewed_and_served_as_its_path() {
 }
 
 #[tokio::test]
-async fn s093_a_folded_or_deformed_header_makes_no_identity() {
+async fn s093_a_folded_or_malformed_header_gives_no_identity() {
     let scene = Scene::new().await;
     for lines in [
         "X-Test: a\r\n X-Remote-User: mallory",
@@ -36,7 +36,7 @@ async fn s093_a_folded_or_deformed_header_makes_no_identity() {
 }
 
 #[tokio::test]
-async fn s097_nobody_is_switched_to_another_protocol() {
+async fn s097_protocol_upgrades_are_ignored() {
     let scene = Scene::new().await;
     let proxy = scene.proxy();
     for (upgrade, more) in [

@@ -6,7 +6,7 @@ use super::*;
 use aggregated_apiserver::security::trust::TrustError;
 
 #[tokio::test]
-async fn s073_changed_authorities_count_on_connections_that_are_open() {
+async fn s073_changed_authorities_apply_to_open_connections() {
     let scene = Scene::new().await;
     let next = CertificateAuthority::new("next", validity()).unwrap();
     let old = scene.server.http2_as(Some(&scene.proxy()));
@@ -34,7 +34,7 @@ async fn s073_changed_authorities_count_on_connections_that_are_open() {
 }
 
 #[tokio::test]
-async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
+async fn s074_invalid_or_missing_keys_keep_the_former_values() {
     let scene = Scene::new().await;
     for (key, value) in [
         ("requestheader-client-ca-file", "nonsense"),
@@ -78,7 +78,7 @@ async fn s074_what_is_broken_or_gone_leaves_in_force_what_was_known() {
 }
 
 #[tokio::test]
-async fn s074_one_broken_key_does_not_hold_up_the_others() {
+async fn s074_one_invalid_key_does_not_delay_the_others() {
     let scene = Scene::new().await;
     let next = CertificateAuthority::new("next", validity()).unwrap();
     let mut data = config_map("nonsense", &next.certificate_pem());
@@ -92,7 +92,7 @@ async fn s074_one_broken_key_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn s074_before_anything_is_known_no_certificate_counts() {
+async fn s074_before_the_first_load_no_certificate_counts() {
     let scene = Scene::unloaded(SecuritySettings::default()).await;
     assert!(scene.trust.current().is_none());
     let master = [
@@ -108,7 +108,7 @@ async fn s074_before_anything_is_known_no_certificate_counts() {
     assert!(!scene.trust.load(&BTreeMap::new()).is_empty());
     assert!(scene.trust.load(&config_map("x", "y")).len() == 2);
     assert!(scene.trust.current().is_none());
-    // A valid authority of clients counts without the front proxy's keys.
+    // A valid authority of client certificates counts without the front proxy's keys.
     let mut data = scene.data();
     data.insert("requestheader-allowed-names".to_owned(), "{".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 1);
@@ -119,7 +119,7 @@ async fn s074_before_anything_is_known_no_certificate_counts() {
 }
 
 #[tokio::test]
-async fn without_a_header_for_users_a_front_proxy_speaks_for_nobody() {
+async fn a_front_proxy_without_a_header_for_users_has_no_user() {
     let scene = Scene::new().await;
     let mut data = scene.data();
     data.remove("requestheader-username-headers");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn the_group_comes_and_goes_with_the_rules() {
+async fn the_group_is_served_while_there_are_rules() {
     let cluster = cluster(Vec::new(), &["n1"]);
     let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
     let provider = Arc::new(provider);
@@ -19,7 +19,7 @@ async fn the_group_comes_and_goes_with_the_rules() {
     }
 }
 
-/// Pod `a` of `ns`, and another one after each query to Prometheus.
+/// Pod `a` of `ns`, and one more pod after each query to Prometheus.
 #[derive(Debug)]
 struct Churning(Prometheus);
 
@@ -41,7 +41,7 @@ impl ObjectNames for Churning {
 }
 
 #[tokio::test]
-async fn pods_that_come_and_go_while_prometheus_is_asked_hold_up_no_list() {
+async fn pods_that_change_during_a_query_do_not_delay_the_list() {
     let prometheus = Prometheus::default();
     let cluster = Churning(prometheus.clone());
     let provider = RuleProvider::new(Box::new(cluster), Box::new(prometheus.clone()));

@@ -1,10 +1,10 @@
-//! The meaning of flags, and which are refused.
+//! The meaning of flags, and which ones are rejected.
 
 use super::*;
 
-/// The chart of prometheus-adapter passes a stray word, and with pflag the last repeat wins.
+/// prometheus-adapter's chart passes a stray word. With pflag the last repetition counts.
 #[test]
-fn words_without_a_flag_and_repeats_are_taken() {
+fn words_without_a_flag_and_repeated_flags_are_accepted() {
     let (args, _) = parse(&["/adapter", "-v6", "--secure-port=1", "--secure-port", "2"]).unwrap();
     assert_eq!((args.logging.v, args.listening.secure_port), (6, 2));
     assert_eq!(args.words, ["/adapter"]);
@@ -20,7 +20,7 @@ fn words_without_a_flag_and_repeats_are_taken() {
 }
 
 #[test]
-fn values_that_are_wrong_are_refused() {
+fn invalid_values_are_rejected() {
     assert!(parse(&["--shutdown-delay-duration=soon"]).is_err());
     assert!(parse(&["--tls-cert-file=a"]).is_err());
     assert!(parse(&["--prometheus-header=a b=c"]).is_err());

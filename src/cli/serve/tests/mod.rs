@@ -1,4 +1,4 @@
-//! Effects of flags: the whole server in this process, asked over TLS, with a
+//! Effects of flags: requests over TLS to the whole server in this process, with a
 //! kube-apiserver and a Prometheus that are real HTTP servers.
 
 mod flags;
@@ -38,7 +38,7 @@ struct Line {
     args: ServeArgs,
 }
 
-/// The parsed flags, and the sentences about those that were removed.
+/// The parsed flags, and the warnings about those that were removed.
 fn parse<S: AsRef<str>>(flags: &[S]) -> Result<(ServeArgs, Vec<String>), String> {
     let words = std::iter::once("serve").chain(flags.iter().map(AsRef::as_ref));
     let (left, said) = take_out(words.map(Into::into));
@@ -85,7 +85,7 @@ impl Scene {
         format!("{cert},{key}")
     }
 
-    /// A server with these flags and those that it needs.
+    /// A server with these flags and the required ones.
     async fn serve(&self, flags: &[String]) -> TestServer {
         let kubeconfig = self.kube.kubeconfig();
         let kubeconfig = kubeconfig.to_str().unwrap();
@@ -132,20 +132,20 @@ impl Scene {
         server
     }
 
-    /// The user of the newest access review.
+    /// The user of the latest access review.
     fn reviewed(&self) -> Option<String> {
         let posts = self.kube.posts();
         let reviews = posts
             .iter()
             .filter(|post| post["kind"] == "SubjectAccessReview")
-            // Without the server's own review of its right to create reviews.
+            // Leaves out the server's own review, which checks its right to create reviews.
             .filter(|post| post["spec"]["nonResourceAttributes"]["path"] != "/readyz");
         let mut users = reviews.map(|review: &Value| review["spec"]["user"].as_str().unwrap());
         users.next_back().map(str::to_owned)
     }
 }
 
-/// A request on a new connection with this client certificate.
+/// A request on a new connection, with this client certificate.
 async fn get(
     server: &TestServer,
     shown: Option<&Issued>,
@@ -163,7 +163,7 @@ async fn get(
     aggregated_apiserver::testing::test_server::read_answer(&mut stream).await
 }
 
-/// The certificate that the server shows for a name, if it is valid for the name.
+/// The certificate that the server presents for a name; `None`: it is not valid for the name.
 async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static>> {
     let config: ClientConfig = server.client_config(None, &["http/1.1"]);
     let tcp = TcpStream::connect(server.address).await.unwrap();
@@ -177,7 +177,7 @@ async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static
 }
 
 #[tokio::test]
-async fn a_pair_for_names_is_shown_to_who_asks_for_them_and_to_nobody_else() {
+async fn a_pair_for_names_is_presented_for_these_names_only() {
     let scene = Scene::new().await;
     let of_certificate = scene.pair("read", &["a.test"]);
     let given = scene.pair("given", &["x.b.test", "y.b.test", "elsewhere.test"]);
@@ -198,12 +198,12 @@ async fn a_pair_for_names_is_shown_to_who_asks_for_them_and_to_nobody_else() {
     assert_eq!(x, y);
     assert_ne!(x, shown(&server, "a.test").await);
     assert_ne!(x, shown(&server, "localhost").await);
-    // Given names take the place of those in the certificate.
+    // Given names replace those of the certificate.
     assert_eq!(shown(&server, "elsewhere.test").await, None);
 }
 
 #[tokio::test]
-async fn paths_that_are_always_allowed_are_those_that_were_given() {
+async fn only_the_given_paths_are_always_allowed() {
     let scene = Scene::new().await;
     scene
         .kube

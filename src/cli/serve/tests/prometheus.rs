@@ -1,4 +1,4 @@
-//! How the server authenticates to Prometheus, and which Prometheus it trusts.
+//! The server's credentials for Prometheus, and which Prometheus it trusts.
 
 use aggregated_apiserver::testing::authority::TestAuthority as Issuer;
 use apimachinery::time::Timestamp;
@@ -11,7 +11,7 @@ use super::*;
 
 const ONE: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}"#;
 
-/// The result of a query under these flags.
+/// The result of a query with these flags.
 async fn ask(flags: &[String]) -> Result<(), ErrorKind> {
     let (args, _) = parse(flags).unwrap();
     let (config, _) = args.prometheus.load().unwrap();
@@ -41,7 +41,7 @@ fn base64(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token() {
+async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
     let (servers, clients) = (Issuer::new("servers"), Issuer::new("clients"));
     let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
     fake.answer(ONE);
@@ -79,7 +79,7 @@ async fn a_kubeconfig_opens_a_prometheus_that_asks_for_a_certificate_and_a_token
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_cannot_be_used_is_an_error_of_its_flag() {
+async fn the_error_of_an_unusable_kubeconfig_has_its_flag() {
     let folder = tempfile::tempdir().unwrap();
     let flag = kubeconfig(
         folder.path(),
@@ -94,7 +94,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_an_error_of_its_flag() {
 }
 
 #[tokio::test]
-async fn a_service_account_is_its_token_and_the_clusters_authority() {
+async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
     let servers = Issuer::new("cluster");
     let fake = FakePrometheus::start_tls(servers.server(None)).await;
     fake.answer(ONE);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What `adapter --help` of v0.12.0 lists, with a value for those that take one, and has an
-/// effect here.
+/// The flags in `adapter --help` of v0.12.0 that have an effect here, with a value for
+/// those that take one.
 const WITH_EFFECT: &str = "
     authentication-kubeconfig=/kubeconfig authentication-skip-lookup
     authentication-token-webhook-cache-ttl=10s authentication-tolerate-lookup-failure
@@ -22,8 +22,7 @@ const WITH_EFFECT: &str = "
     tls-sni-cert-key=/a.crt,/a.key:*.foo.com,foo.com v=6
 ";
 
-/// Flags that are accepted and have no effect. None of them concerns trust,
-/// permissions or TLS.
+/// Flags that are accepted without effect. None of them concerns trust, permissions or TLS.
 const WITHOUT_EFFECT: &str = "
     audit-log-batch-buffer-size=10000 audit-log-batch-max-size=1 audit-log-batch-max-wait=1s
     audit-log-batch-throttle-burst=1 audit-log-batch-throttle-enable
@@ -42,7 +41,7 @@ const WITHOUT_EFFECT: &str = "
     permit-port-sharing profiling vmodule=a=1
 ";
 
-/// Flags that need another one, in both programs.
+/// A flag that another one requires, in both programs.
 fn beside(name: &str) -> Option<&'static str> {
     Some(match name {
         "tls-cert-file" => "--tls-private-key-file=/x",
@@ -54,7 +53,7 @@ fn beside(name: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn every_flag_is_taken_in_every_form_and_is_said_where_it_has_no_effect() {
+fn every_flag_is_accepted_in_every_form_and_reported_if_it_has_no_effect() {
     for (flags, sentences) in [(WITH_EFFECT, 0), (WITHOUT_EFFECT, 1)] {
         for flag in flags.split_whitespace() {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
@@ -76,7 +75,7 @@ fn every_flag_is_taken_in_every_form_and_is_said_where_it_has_no_effect() {
 }
 
 #[test]
-fn what_narrows_trust_and_tls_has_the_effect_it_says() {
+fn flags_that_restrict_trust_and_tls_have_an_effect() {
     let (args, said) = parse(&[
         "--tls-min-version=VersionTLS13",
         "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
@@ -100,7 +99,7 @@ fn what_narrows_trust_and_tls_has_the_effect_it_says() {
 }
 
 #[test]
-fn pairs_for_names_are_read_as_kube_apiserver_reads_them() {
+fn pairs_for_names_are_parsed_as_in_kube_apiserver() {
     let read = |text: &str| {
         let (args, _) = parse(&["--tls-sni-cert-key", text])?;
         let pair = args.listening.tls_sni_cert_key[0].clone();
@@ -133,9 +132,9 @@ fn pairs_for_names_are_read_as_kube_apiserver_reads_them() {
     assert!(said[0].contains("1.2.3.4 is an address"), "{said:?}");
 }
 
-/// The adapter's behaviour with several credentials for Prometheus.
+/// As in the adapter, with several credentials for Prometheus.
 #[test]
-fn a_token_file_wins_over_the_pods_and_two_ways_at_a_time_are_refused() {
+fn a_token_file_takes_precedence_over_the_pods_and_two_methods_are_rejected() {
     let both = [
         "--prometheus-auth-incluster",
         "--prometheus-token-file=/token",

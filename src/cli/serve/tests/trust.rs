@@ -4,9 +4,9 @@ use super::*;
 
 const AS_ALICE: [(&str, &str); 2] = [("X-Remote-User", "alice"), ("X-Remote-Group", "staff")];
 
-/// What the keys mean is tested with the authorities themselves.
+/// The tests of the authorities check the meaning of the keys.
 #[test]
-fn flags_are_keys_of_the_config_map_and_a_file_for_front_proxies_replaces_all_about_them() {
+fn flags_set_keys_of_the_config_map_and_a_front_proxy_file_replaces_all_its_keys() {
     let overlay = |flags: &[&str]| {
         let (args, _) = parse(flags).unwrap();
         super::super::trust::overlay(&args.trust)
@@ -37,9 +37,9 @@ fn flags_are_keys_of_the_config_map_and_a_file_for_front_proxies_replaces_all_ab
     assert_eq!(all.texts, texts.map(|(key, text)| (key, text.to_owned())));
 }
 
-/// The cluster's ConfigMap differs; the flag counts.
+/// The cluster's ConfigMap differs; the flag takes precedence.
 #[tokio::test]
-async fn the_authority_in_a_file_takes_the_place_of_the_clusters() {
+async fn the_authority_in_a_file_replaces_the_clusters() {
     let scene = Scene::new().await;
     let [cluster, users] = ["cluster", "users"].map(|it| CertificateAuthority::new(it, validity()));
     let (cluster, users) = (cluster.unwrap(), users.unwrap());

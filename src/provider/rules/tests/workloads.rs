@@ -4,7 +4,7 @@ use super::*;
 use crate::provider::usage::tests::pod;
 use gpu_metrics::inventory::{Pod, PodPhase, Workload};
 
-/// Pods of namespace `n` with their owners: Deployment `dep` has `a` and `b`, `other` has
+/// Pods of namespace `n` with their owners: Deployment `dep` has `a` and `b`; `other` has
 /// `c`, and `gone`, which has ended.
 fn owned() -> Box<FakeObjects> {
     let workload = |resource: &str, kind: &str, name: &str| Workload {
@@ -39,7 +39,7 @@ fn owned() -> Box<FakeObjects> {
     })
 }
 
-/// As a preset has it: no label names a workload.
+/// A rule as in a preset: no label contains a workload.
 const OF_WORKLOADS: &str = "
 - seriesQuery: hits
   resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
@@ -90,7 +90,7 @@ fn the_value_of_a_workload_is_the_rules_answer_for_its_live_pods() {
         resources
     };
     assert!(listed(&provider).contains(&"statefulsets.apps".to_owned()));
-    // The language of prometheus-adapter has no such metric.
+    // prometheus-adapter has no such metric.
     assert_eq!(listed(&upstream), ["namespaces", "pods"]);
     let none = custom(&upstream, "deployments.apps", named("dep"), "");
     assert_eq!(none, Err(ProviderError::NoSuchMetric));

@@ -13,7 +13,7 @@ pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
 /// The key of the signing authority.
 pub(crate) const CA_KEY: &str = "ca.key";
 pub(crate) const CERTIFICATE: &str = "tls.crt";
-/// Its key.
+/// The key of the serving certificate.
 pub const KEY: &str = "tls.key";
 
 /// Every key that the server writes; other keys are kept.
@@ -32,7 +32,7 @@ pub(super) fn bundle<'a>(anchors: impl IntoIterator<Item = &'a Anchor>) -> Strin
     certificates.map(x509::to_pem).collect()
 }
 
-/// The authorities in the Secret.
+/// The trusted authorities of the Secret.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     /// The signing authority.
@@ -42,7 +42,7 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// All trusted at a time, the signing one first.
+    /// All authorities that are trusted at a time, the signing one first.
     pub(crate) fn trusted(&self, now: SystemTime) -> impl Iterator<Item = &Anchor> {
         let retired = self.retired.iter();
         let retired = retired.filter(move |anchor| anchor.validity.not_after >= now);
@@ -53,15 +53,15 @@ impl Authorities {
 /// The Secret's content, complete and consistent.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The authority that signs, and those that are trusted.
+    /// The signing authority, and the retired ones that are still trusted.
     pub authorities: Authorities,
     /// The serving certificate.
     pub pair: Pair,
 }
 
 impl Content {
-    /// The authority that signed the serving certificate: the signing one, or the one
-    /// before while a new one joins the bundles.
+    /// The authority that signed the serving certificate. It is a retired one while the new
+    /// authority is being added to the bundles.
     pub(super) fn signer(&self) -> &Anchor {
         let Authorities { current, retired } = &self.authorities;
         let mut known = retired.iter();
@@ -92,13 +92,13 @@ pub enum FoundContent {
     Empty,
     /// No usable authority; the reason.
     Broken(String),
-    /// Authorities without a usable serving certificate; the reason.
+    /// Authorities, but no usable serving certificate; the reason.
     Leafless(Authorities, String),
     /// Complete.
     Whole(Content),
 }
 
-/// Parses the Secret's values. Their validity in time is not checked.
+/// Parses the Secret's values. Does not check that the certificates are valid now.
 pub(crate) fn read(data: &Data) -> FoundContent {
     if ALL.iter().all(|key| value(data, key).is_empty()) {
         return FoundContent::Empty;
@@ -130,8 +130,7 @@ fn authorities(data: &Data) -> Result<Authorities, String> {
     })
 }
 
-/// The serving certificate, signed by a trusted authority; its validity in time is not
-/// checked.
+/// The serving certificate. A trusted authority must have signed it; its validity is not checked.
 fn signed_pair(data: &Data, authorities: &Authorities) -> Result<Pair, String> {
     let pair = pair(value(data, CERTIFICATE), value(data, KEY))?;
     let anchors = std::iter::once(authorities.current.anchor()).chain(&authorities.retired);
@@ -141,7 +140,7 @@ fn signed_pair(data: &Data, authorities: &Authorities) -> Result<Pair, String> {
     Ok(pair)
 }
 
-/// Whether one of these authorities signed a certificate, at the end of its life.
+/// Checks that one of these authorities signed the certificate, at the time of its expiry.
 fn is_signed_by<'a>(
     pair: &Pair,
     anchors: impl IntoIterator<Item = &'a Anchor>,

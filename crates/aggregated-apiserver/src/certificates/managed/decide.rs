@@ -1,9 +1,9 @@
 //! Decides what to do with the Secret, without I/O and clock.
 //!
-//! A new authority joins the bundles a day before it signs, and signs only when every
-//! APIService was read to hold it. The old authority stays trusted until it expires, and no
-//! certificate outlives the authority that signed it. So whatever certificate a replica
-//! serves, current or old, each bundle that a replica wrote trusts it.
+//! A new authority is in the bundles for a day before it signs. It signs only after it was read
+//! from every APIService, or when the serving certificate has expired. The old authority stays
+//! trusted until it expires, and no certificate outlives the authority that signed it. Every
+//! bundle that a replica wrote therefore trusts the certificate of each replica, current or old.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use crate::x509::moment;
 /// How long a new authority is in the bundles before it signs.
 const JOINING: Duration = Duration::from_secs(24 * 3600);
 
-/// The content that the Secret should have, and why it is written; `None`: it has it.
+/// The content that the Secret should have, and why to write it; `None`: it is stored already.
 pub type SecretStep = (Content, Option<Reason>);
 
 /// Why the Secret is written, for the log.
@@ -25,7 +25,7 @@ pub type SecretStep = (Content, Option<Reason>);
 pub struct Reason {
     /// The log's text.
     pub text: String,
-    /// Whether an operator should look into it.
+    /// Whether the log line is a warning: an operator should investigate.
     pub alarming: bool,
 }
 
@@ -52,8 +52,8 @@ impl Reason {
 
 /// Decides what to do.
 ///
-/// `memory` is the content that this replica read or wrote last; `bundles` are those of
-/// the server's APIServices.
+/// `memory` is the content that this replica read or wrote last; `bundles` are the bundles
+/// of the server's APIServices.
 ///
 /// # Errors
 /// When the system provides no randomness, or a name is no DNS name.
@@ -80,8 +80,8 @@ pub fn decide(
         FoundContent::Empty => "it was emptied".to_owned(),
         FoundContent::Broken(why) => why,
     };
-    // A content whose certificate has expired is old: other replicas may have dropped its
-    // authorities since.
+    // A remembered content with an expired certificate is too old: other replicas may have
+    // dropped its authorities since.
     let before = known.map(|known| &known.authorities);
     let known = known.filter(|known| known.pair.validity().not_after > now);
     if let Some(known) = known {
@@ -134,7 +134,7 @@ impl ManagedSettings {
         Ok((Content { authorities, pair }, None))
     }
 
-    /// Starts a new authority, which signs at once; former ones stay trusted.
+    /// Creates a new authority, which signs at once. Former ones stay trusted.
     fn begin(
         &self,
         before: Option<&Authorities>,
@@ -148,8 +148,9 @@ impl ManagedSettings {
         self.issue(authorities, &[], now, reason)
     }
 
-    /// Issues a serving certificate. `others` keeps the names of the one before: replicas
-    /// that want different names would otherwise replace each other's for ever.
+    /// Issues a serving certificate. `others` are names of the previous one to keep.
+    /// Without them, replicas configured with different names would replace each other's
+    /// certificate for ever.
     fn issue(
         &self,
         authorities: Authorities,
@@ -192,7 +193,7 @@ fn is_over(authority: &CertificateAuthority, now: SystemTime) -> bool {
     authority.anchor().validity.not_after <= now
 }
 
-/// The authorities that stay trusted when another one signs.
+/// The authorities that stay trusted when a new one signs.
 fn retired(before: &Authorities, now: SystemTime) -> Vec<Anchor> {
     let fresh = |anchor: &&Anchor| anchor.validity.not_after >= now;
     let trusted = before.trusted(now).filter(fresh);

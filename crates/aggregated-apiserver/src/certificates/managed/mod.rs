@@ -7,15 +7,14 @@
 //!     └───► caBundle of the APIServices ◄──────────────┘
 //! ```
 //!
-//! There is no leader. Each replica makes the same pass every few seconds
-//! (`replica`): read the APIServices, read the Secret, repair the Secret
-//! (`decide`), repair the bundles (`registration`), and put into force what is
-//! trusted. A write names the version it is based on; the second of two
-//! writers reads again.
+//! There is no leader. Each replica makes the same pass every few seconds (`replica`): read
+//! the APIServices, read the Secret, repair the Secret (`decide`), repair the bundles
+//! (`registration`), and put a trusted pair into force. A write contains the version that it
+//! is based on. If two replicas write at the same time, one gets a conflict and reads again.
 //!
-//! The right to write the Secret is control of the authority: kube-apiserver comes
-//! to trust what is written there. The right is as strong as the right to read the
-//! Secret. Grant it to no other account.
+//! An account with the right to write the Secret controls the authority, because
+//! kube-apiserver trusts what is written there. That right is as strong as the right to
+//! read the Secret. Grant it to no other account.
 
 pub mod content;
 pub mod decide;
@@ -35,10 +34,10 @@ use replica::Replica;
 pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICES, service_names};
 use store::CertificateStore;
 
-/// Wait after a write, or after another replica was faster.
+/// Pause after a write or a conflict.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Keeps certificate and registration until `stop`.
+/// Manages the certificate and its registration until `stop`.
 pub async fn run<S: CertificateStore>(
     settings: ManagedSettings,
     store: S,
@@ -53,7 +52,7 @@ pub async fn run<S: CertificateStore>(
             tokio::time::sleep(if soon { SOON.min(every) } else { every }).await;
         }
     };
-    // A pass can be cancelled at any point: each of its writes is complete in itself.
+    // A pass can be cancelled at any point, because each of its writes is complete in itself.
     tokio::select! {
         () = passes => {}
         _ = stop.wait_for(|stop| *stop) => {}

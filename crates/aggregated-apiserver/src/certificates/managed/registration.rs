@@ -17,7 +17,7 @@ pub(super) const MOST_AUTHORITIES: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Leave it, in this state.
+    /// Do not write it; its state.
     Leave(Registration),
     Write(Change),
 }
@@ -76,14 +76,13 @@ fn foreign(settings: &ManagedSettings, name: &str, entry: &Entry) -> String {
     )
 }
 
-/// The bundle to write in place of the present one; `None`: it is right.
+/// The bundle to write in place of the present one; `None`: the present one is right.
 ///
-/// An authority with this server's name in it stays until it expires: a
-/// replica may know a Secret that we have not seen yet, or have seen before it
-/// was lost. Others are not ours to trust.
+/// An authority with this server's name stays until it expires: another replica may know a
+/// newer Secret, or one that was lost. Other authorities are not trusted.
 fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Option<String> {
     let mut wanted: Vec<Anchor> = authorities.trusted(now).cloned().collect();
-    // Of an invalid bundle nothing is kept.
+    // Nothing of an invalid bundle is kept.
     let there = anchors(there).ok();
     let kept = there.iter().flatten().filter(|anchor| {
         let ours = anchor.name.starts_with(AUTHORITY_NAME);
@@ -94,8 +93,8 @@ fn bundle_for(there: &[u8], authorities: &Authorities, now: SystemTime) -> Optio
     kept.dedup();
     kept.truncate(MOST_AUTHORITIES.saturating_sub(wanted.len()));
     wanted.extend(kept);
-    // Compared as sets: replicas that order them differently must not rewrite each
-    // other's.
+    // Compared as sets, so that replicas with different orders do not rewrite each other's
+    // bundles.
     let same = there.is_some_and(|there| {
         there.iter().all(|anchor| wanted.contains(anchor))
             && wanted.iter().all(|anchor| there.contains(anchor))

@@ -31,12 +31,12 @@ impl<S: CertificateStore> Replica<S> {
         }
     }
 
-    /// Makes a pass; returns whether the next one is due soon: something was written, or
+    /// Makes a pass. Returns whether the next one is due soon: something was written, or
     /// another replica wrote first.
     ///
-    /// The APIServices are read before the Secret. So a bundle replaces only one that is
-    /// older than the Secret it is made of, and an authority that every bundle was seen
-    /// to hold stays in each of them.
+    /// The APIServices are read before the Secret. A write therefore never replaces a
+    /// bundle that is newer than the Secret from which the new one is made. An authority
+    /// that was in all bundles stays in all of them.
     pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
         self.look_after(self.settings.names());
         let mut read: Vec<Read> = Vec::new();
@@ -61,7 +61,7 @@ impl<S: CertificateStore> Replica<S> {
         contended || kept.unwrap_or(false)
     }
 
-    /// APIServices that were managed before keep their state.
+    /// Sets the managed APIServices. Those managed before keep their state.
     fn look_after(&mut self, names: Vec<String>) {
         let before = std::mem::take(&mut self.registrations);
         let of = |name: String| {
@@ -71,8 +71,8 @@ impl<S: CertificateStore> Replica<S> {
         self.registrations = names.into_iter().map(of).collect();
     }
 
-    /// The bundles of the server's APIServices. An APIService that cannot be read may
-    /// trust any server: it counts as an empty bundle.
+    /// The bundles of the server's APIServices. An APIService that cannot be read counts as
+    /// an empty bundle, because the content of its bundle is unknown.
     fn bundles(&self, read: &[Read]) -> Vec<Vec<u8>> {
         let ours = read.iter().filter_map(|read| match read {
             Err(_) => Some(Vec::new()),
@@ -103,7 +103,7 @@ impl<S: CertificateStore> Replica<S> {
             .write_secret(&stored.version, &content.data(now))
             .await;
         if let Err(error) = written {
-            // The stored content is served while it is valid.
+            // The stored content is served as long as it is valid.
             if let (WriteError::Failed(_), FoundContent::Whole(content)) =
                 (&error, content::read(&stored.data))
             {
@@ -120,7 +120,7 @@ impl<S: CertificateStore> Replica<S> {
         Ok(true)
     }
 
-    /// Repairs the APIServices; returns whether a write conflicted.
+    /// Repairs the APIServices. Returns whether a write conflicted.
     async fn register(&mut self, read: Vec<Read>, known: &Content, now: SystemTime) -> bool {
         let mut contended = false;
         let mut registrations = self.registrations.clone();
@@ -159,7 +159,7 @@ impl<S: CertificateStore> Replica<S> {
         }
     }
 
-    /// Puts the Secret's pair into force, if its clients trust it.
+    /// Puts the Secret's pair into force, if kube-apiserver trusts it.
     fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
         let Some(known) = &self.memory else { return };
         let pair = &known.pair;
@@ -173,9 +173,9 @@ impl<S: CertificateStore> Replica<S> {
             self.publisher.well();
             return;
         }
-        // A replica without a certificate has just written the bundles. The others
-        // wait until the bundles were read back, a pass later: kube-apiserver
-        // has heard of them by then.
+        // A replica without a valid certificate uses the pair at once: it has just written
+        // the bundles. The others wait for the next pass, which reads the bundles back,
+        // because kube-apiserver has received them by then.
         let served = self.publisher.pair();
         let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
         if nothing_to_lose || trusted_everywhere(bundles, known.signer()) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::store::ServiceName;
 
-/// Time between two passes: an emptied bundle is filled again within it.
+/// Time between two passes. An emptied bundle is restored within it.
 pub const EVERY: Duration = Duration::from_secs(10);
 
 /// The APIServices of `manifests/apiservices.yaml`.
@@ -23,18 +23,18 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 365);
 
-/// How far clocks may differ: certificates are valid this long before they are issued.
+/// The allowed clock skew: certificates are valid from this long before they are issued.
 pub(super) const SKEW: Duration = HOUR;
 
 /// Settings of the managed certificates.
 #[derive(Clone, Debug)]
 pub struct ManagedSettings {
-    /// The server's Service: APIServices that name it are the server's, and the
+    /// The server's Service. APIServices that refer to it belong to the server, and the
     /// certificate is issued for it.
     pub service: ServiceName,
     /// The APIServices to manage.
     pub apiservices: Vec<String>,
-    /// Whether [`RESOURCE_APISERVICES`] are among them now.
+    /// Whether [`RESOURCE_APISERVICES`] are managed too.
     pub serves_resources: Arc<AtomicBool>,
     /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
@@ -66,8 +66,8 @@ impl ManagedSettings {
     }
 }
 
-/// How to create an absent APIService. `check` knows the server's Service; a manifest
-/// would direct the APIService to the Service of its own installation.
+/// How to create an absent APIService. `check` uses the server's own Service; the manifest
+/// would refer to the Service of its own installation.
 pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     if RESOURCE_APISERVICES.contains(&name) {
         "apply manifests/optional/resource-metrics.yaml"

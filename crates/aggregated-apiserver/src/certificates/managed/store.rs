@@ -1,7 +1,7 @@
-//! The access to the cluster that managed certificates need.
+//! The access to the cluster for managed certificates.
 //!
-//! Every object carries a version, and a write names the one it is based on: of two
-//! replicas that write at the same time, one gets a conflict.
+//! Every object has a version, and a write contains the version that it is based on. If two
+//! replicas write at the same time, one gets a conflict.
 
 use std::fmt;
 use std::future::Future;
@@ -9,10 +9,10 @@ use std::future::Future;
 use super::content::Data;
 use crate::certificates::Trouble;
 
-/// Why a write was not done.
+/// Why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// The object was written since it was read: read it again.
+    /// The object was written after it was read: read it again.
     Conflict,
     /// Any other failure.
     Failed(Trouble),
@@ -51,7 +51,7 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// The parts of an APIService that are used here.
+/// The fields of an APIService that are used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The version, for a write.
@@ -60,9 +60,9 @@ pub struct Entry {
     pub service: Option<ServiceName>,
     /// The authorities it trusts, PEM.
     pub bundle: Vec<u8>,
-    /// It trusts any server (`insecureSkipTLSVerify`).
+    /// Whether it trusts any server (`insecureSkipTLSVerify`).
     pub insecure: bool,
-    /// The annotation by which cert-manager writes the bundle too.
+    /// The annotation by which cert-manager writes the bundle; `None`: it has none.
     pub injected: Option<String>,
 }
 
@@ -78,8 +78,8 @@ pub struct Change {
     pub service: Option<ServiceName>,
 }
 
-/// The Secret that the replicas share, and the cluster's APIServices. Reads get the newest
-/// state, never a cached one.
+/// The Secret that the replicas share, and the cluster's APIServices. Reads return the
+/// newest state, never a cached one.
 pub trait CertificateStore: Send + Sync {
     /// The Secret, for messages: `Secret NAMESPACE/NAME`.
     fn place(&self) -> String;
@@ -87,14 +87,14 @@ pub trait CertificateStore: Send + Sync {
     /// Reads the Secret.
     fn secret(&self) -> impl Future<Output = Result<Stored, Trouble>> + Send;
 
-    /// Replaces all values that the server writes; a key that `data` lacks is removed.
+    /// Replaces all values that the server writes. A key that is missing in `data` is removed.
     fn write_secret(
         &self,
         version: &str,
         data: &Data,
     ) -> impl Future<Output = Result<(), WriteError>> + Send;
 
-    /// Reads an APIService; `None`: there is none.
+    /// Reads an APIService; `None`: it does not exist.
     fn apiservice(&self, name: &str)
     -> impl Future<Output = Result<Option<Entry>, Trouble>> + Send;
 

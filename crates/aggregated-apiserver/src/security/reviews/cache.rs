@@ -1,4 +1,4 @@
-//! The answers to one kind of review, cached for a time in bounded memory.
+//! The answers to one kind of review, cached in bounded memory.
 
 use std::future::Future;
 use std::hash::Hash;
@@ -34,7 +34,7 @@ impl<K, V> Expiry<K, V> for CacheLifetimes<V> {
         self.of(value)
     }
 
-    /// By default an answer that replaces an older one would keep the older one's expiry.
+    /// The default would keep the expiry of the answer that is replaced.
     fn expire_after_update(
         &self,
         _: &K,
@@ -80,8 +80,8 @@ where
         }
     }
 
-    /// The remembered answer, or else that of a review. Without a key the answer
-    /// is not remembered. The review goes on when no request waits any more.
+    /// Returns the cached answer, or else reviews. Without a key the answer is not cached.
+    /// The review continues even if no request waits for it any more.
     pub(super) async fn get(
         &self,
         key: Option<K>,
@@ -98,7 +98,7 @@ where
         }
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
-        // The other half of the time is for the review itself.
+        // Half of the time is for the permit, the other half for the review.
         let time = self.budget.min(until.saturating_duration_since(now));
         let permit = permits.acquire(now + time / 2).await;
         let permit = permit.ok_or(NoAnswer::Busy)?;
@@ -111,7 +111,7 @@ where
         }
     }
 
-    /// Reviews, unless the same review is under way, and caches the answer.
+    /// Reviews, unless the same review is in progress, and caches the answer.
     async fn review(
         &self,
         key: Option<K>,

@@ -1,4 +1,4 @@
-//! A semaphore whose permits also limit a rate.
+//! A semaphore that also limits a rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Limits how many reviews run in parallel, and how often one begins.
+/// Limits how many reviews run at a time, and how many begin per second.
 pub(super) struct ReviewPermits {
     semaphore: Arc<Semaphore>,
     least: Duration,
@@ -18,14 +18,14 @@ pub(super) struct ReviewPermit {
 }
 
 impl ReviewPermits {
-    /// Each review holds its permit at least for `least`, however fast it is answered: at
-    /// most `count / least` reviews begin in a second.
+    /// Each review holds its permit for at least `least`, so that at most `count / least`
+    /// reviews begin per second.
     pub(super) fn new(count: usize, least: Duration) -> Self {
         let semaphore = Arc::new(Semaphore::new(count));
         Self { semaphore, least }
     }
 
-    /// The next free permit, in order of request; `None` if none is free until `until`.
+    /// The next free permit, in the order of requests. `None`: none became free before `until`.
     pub(super) async fn acquire(&self, until: Instant) -> Option<ReviewPermit> {
         let acquire = self.semaphore.clone().acquire_owned();
         let permit = timeout_at(until, acquire).await.ok()?;
@@ -37,7 +37,7 @@ impl ReviewPermits {
 }
 
 impl ReviewPermit {
-    /// Begins the review: the permit is not free again before its least time.
+    /// Begins the review: from now on the permit is held for at least `least`.
     pub(super) fn begin(&self) {
         if self.least.is_zero() {
             return;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn answers_that_come_at_once_do_not_exceed_the_rate() {
+    async fn immediate_answers_do_not_exceed_the_rate() {
         let permits = ReviewPermits::new(4, Duration::from_millis(100));
         let start = Instant::now();
         let mut begun = 0;

@@ -1,5 +1,4 @@
-//! Many clients at once: silent, slow and hostile ones do not cost another client an
-//! answer.
+//! Many clients at once: silent, slow and hostile clients do not affect others.
 
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use super::*;
 use crate::testing::frames::Frames;
 
 const KEEP: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-/// Longer than any finite wait.
+/// Longer than any finite wait of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends a request on a connection that stays open; returns whether it was answered.
+/// Sends a request on a connection that stays open. Returns whether it was answered.
 async fn ask(stream: &mut TlsStream<TcpStream>) -> bool {
     if stream.write_all(KEEP).await.is_err() {
         return false;
@@ -34,7 +33,7 @@ async fn ask(stream: &mut TlsStream<TcpStream>) -> bool {
         .expect("neither an answer nor an end")
 }
 
-/// Waits for the other end to close.
+/// Waits until the other end closes.
 async fn closed<S: AsyncRead + Unpin>(stream: &mut S) {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
@@ -80,7 +79,7 @@ async fn slow(server: &TestServer, kind: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s096_a_crowd_of_silent_and_slow_clients_costs_nobody_an_answer() {
+async fn s096_many_silent_and_slow_clients_do_not_affect_others() {
     let limits = Limits {
         connections: 600,
         ..patient()
@@ -104,7 +103,7 @@ async fn s096_a_crowd_of_silent_and_slow_clients_costs_nobody_an_answer() {
     let answers = tokio::time::timeout(PATIENCE, clients.join_all());
     assert_eq!(answers.await.expect("answers"), [200; 200]);
     assert!(ask(&mut known).await);
-    // They do not all fit: the first silent one was ended.
+    // The slots do not suffice for all: the first silent connection was ended.
     closed(&mut silent[0]).await;
     drop(silent);
     server.stop.send(true).unwrap();
@@ -129,7 +128,7 @@ async fn s095_rapid_resets_end_their_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_answered_is_kept_and_one_that_asks_nothing_is_not() {
+async fn a_client_with_a_response_is_kept_and_one_without_a_request_is_not() {
     let limits = Limits {
         read: Duration::from_millis(200),
         ..patient()
@@ -145,7 +144,7 @@ async fn a_client_that_was_answered_is_kept_and_one_that_asks_nothing_is_not() {
 }
 
 #[tokio::test]
-async fn when_connections_run_out_the_longest_idle_ends() {
+async fn the_longest_idle_connection_ends_when_slots_run_out() {
     let limits = Limits {
         connections: 2,
         ..patient()
@@ -163,7 +162,7 @@ async fn when_connections_run_out_the_longest_idle_ends() {
 }
 
 #[tokio::test]
-async fn an_http2_client_that_loses_its_slot_is_told_and_comes_back() {
+async fn an_http2_client_that_loses_its_slot_reconnects() {
     let limits = Limits {
         connections: 1,
         ..patient()

@@ -1,5 +1,5 @@
-//! Verified front proxies: other clients do not affect them, and they have wider limits.
-//! In these tests any client certificate makes a front proxy.
+//! Verified front proxies: other clients do not affect them, and they have higher limits.
+//! In these tests every client with a certificate is a front proxy.
 
 use super::unread::{cancel, start};
 use super::*;
@@ -45,7 +45,7 @@ async fn a_front_proxy_may_cancel_before_its_first_answer() {
     let (server, alive) = start(patient()).await;
     let mut proxy = front_proxy(&server).await;
     assert!(cancel(&mut proxy, &alive, 200).await);
-    // The same before the requests are handled.
+    // Likewise before the requests are handled.
     assert!(proxy.get_and_cancel("/never", 100).await);
     proxy.get("/").await.unwrap();
     proxy.answered(1).await;

@@ -10,7 +10,7 @@ fn refusals(log: &Log) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_refused_before_the_service_has_a_line() {
+async fn requests_refused_before_the_service_are_logged() {
     let (log, _guard) = logging(tracing::Level::INFO);
     let limits = Limits {
         read: Duration::from_millis(200),

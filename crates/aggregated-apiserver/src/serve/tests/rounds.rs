@@ -1,5 +1,5 @@
-//! Hostile clients in repeated rounds: the server frees the memory they cause. Five
-//! minutes of them, with all time limits a sixtieth of the real ones.
+//! Hostile clients in repeated rounds: the server frees the memory that they use. The rounds last
+//! five minutes, scaled to five seconds, and all time limits are a sixtieth of the real ones.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -15,7 +15,7 @@ const FIVE_MINUTES: Duration = Duration::from_secs(5);
 fn scaled() -> Limits {
     let real = Limits::default();
     Limits {
-        // A handshake does not get faster.
+        // Handshakes take as long as in reality.
         handshake: Duration::from_secs(2),
         read: real.read / 60,
         idle: real.idle / 60,
@@ -26,8 +26,8 @@ fn scaled() -> Limits {
     }
 }
 
-/// Descriptors of the server's connections: TCP sockets of the process with its port.
-/// Other tests have their own ports.
+/// The file descriptors of the server's connections: TCP sockets of the process with its
+/// port. Other tests use other ports.
 fn descriptors(server: &TestServer) -> usize {
     const LISTENING: &str = "0A";
     let port = format!(":{:04X}", server.address.port());
@@ -93,7 +93,7 @@ async fn http2_cancels(server: &TestServer, alive: &Alive) {
     client.closed().await;
 }
 
-/// Sends a frame repeatedly, some after the beginning of a request.
+/// Sends a frame repeatedly, optionally after the start of a request.
 async fn http2_flood(server: &TestServer, begin: Option<u8>, kind: u8, payload: &[u8]) {
     let mut client = Frames::connect(server, 1 << 20).await;
     let stream = match begin {
@@ -104,7 +104,7 @@ async fn http2_flood(server: &TestServer, begin: Option<u8>, kind: u8, payload: 
     client.closed().await;
 }
 
-/// One round of all of them, in parallel.
+/// Runs all hostile clients once, concurrently.
 async fn round(server: &TestServer, alive: &Alive) {
     tokio::join!(
         without_tls(server, b""),

@@ -1,4 +1,4 @@
-//! Clients that do not read their answers, or cancel their requests.
+//! Clients that do not read responses, or cancel requests.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::frames::Frames;
 
 const LARGE: usize = 64 * 1024;
-/// More than all buffers on the way hold.
+/// More bytes than all buffers between server and client hold.
 const HUGE: usize = 32 << 20;
 
 /// Counts the bodies of answers in memory, and the requests received.
@@ -38,7 +38,7 @@ impl Drop for Counted {
     }
 }
 
-/// Answers with a large body, at `/huge` with a huge one, and at `/never` not at all.
+/// Responds with a large body, at `/huge` with a huge one, and at `/never` not at all.
 pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
     let alive = Arc::new(Alive::default());
     let shared = Arc::clone(&alive);
@@ -63,13 +63,13 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
 }
 
 #[tokio::test]
-async fn a_connection_whose_answers_do_not_move_ends() {
+async fn a_connection_whose_responses_are_not_read_ends() {
     let limits = Limits {
         stall: Duration::from_millis(400),
         ..patient()
     };
     let (server, alive) = start(limits).await;
-    // Ten of each stream's bytes go out; pings are answered.
+    // The client's windows admit ten bytes of each stream. Pings are answered.
     let mut client = Frames::connect(&server, 10).await;
     for _ in 0..16 {
         client.get("/").await.unwrap();
@@ -106,7 +106,7 @@ async fn a_client_that_reads_slowly_is_kept() {
     client.answered(1).await;
 }
 
-/// Sends and cancels `times` requests, each once the service has it; returns whether the
+/// Sends `times` requests, and cancels each once the service has it. Returns whether the
 /// connection is still open.
 pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> bool {
     for _ in 0..times {
@@ -126,7 +126,7 @@ pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> 
 }
 
 #[tokio::test]
-async fn s095_who_takes_back_what_is_under_way_loses_the_connection() {
+async fn s095_a_client_that_cancels_requests_in_progress_loses_the_connection() {
     let (server, alive) = start(patient()).await;
     let mut stranger = Frames::connect(&server, 1 << 20).await;
     assert!(!cancel(&mut stranger, &alive, 60).await);

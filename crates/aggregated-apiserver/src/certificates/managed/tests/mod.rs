@@ -1,4 +1,4 @@
-//! Replicas that share a Secret and APIServices.
+//! Tests of replicas that share a Secret and APIServices.
 
 mod properties;
 mod rules;

@@ -1,4 +1,4 @@
-//! Three replicas and three APIServices over a year of changes by people.
+//! Three replicas and three APIServices over a year with changes by users.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,8 +21,8 @@ enum Event {
     Secret(Option<usize>),
 }
 
-/// One run loses either the Secret or the bundles: a replica that restores an old Secret
-/// would otherwise not know the newest authority.
+/// An event of a run. A run loses either the Secret or the bundles. If it lost both, a
+/// replica could restore an old Secret without a bundle that has the newest authority.
 fn event(secret: bool) -> impl Strategy<Value = Event> {
     let fault = if secret {
         prop::option::of(0..ALL.len())
@@ -76,7 +76,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
         }
         verifier.check(&world, &replicas, now);
     }
-    // Without further changes, the replicas agree.
+    // Without further changes, the replicas converge.
     for _ in 0..4 {
         for replica in &mut replicas {
             replica.pass(now);
@@ -96,7 +96,7 @@ fn run(events: &[Event], ahead: [u64; 3]) {
     assert_eq!(replicas[1].leaf(), replicas[2].leaf());
 }
 
-/// Two replicas make a pass at the same time, with their calls in this order.
+/// Runs a pass of two replicas at the same time, with their calls in this order.
 fn pass_together(replicas: &mut [Stepped; 2], order: &[bool], now: SystemTime) {
     let mut done = [false; 2];
     let order = order.iter().map(|second| usize::from(*second));
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn what_any_replica_serves_is_trusted_by_every_bundle((events, ahead) in events()) {
+    fn every_bundle_trusts_the_certificate_of_every_replica((events, ahead) in events()) {
         run(&events, ahead);
     }
 }

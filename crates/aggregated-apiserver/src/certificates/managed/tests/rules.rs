@@ -63,7 +63,7 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
 }
 
 #[test]
-fn a_content_without_trouble_is_written_once() {
+fn valid_content_is_written_only_once() {
     let (world, mut replica) = scene();
     for hour in 0..48 {
         replica.pass(start() + Duration::from_secs(3600) * hour);
@@ -117,7 +117,7 @@ fn a_new_authority_joins_the_bundles_a_day_before_it_signs() {
 }
 
 #[test]
-fn an_apiservice_of_another_server_is_left_alone_and_said() {
+fn an_apiservice_of_another_server_is_not_changed_but_reported() {
     let (world, mut replica) = scene();
     world.apply(NAME, Some(other()));
     replica.pass(start());
@@ -133,7 +133,7 @@ fn an_apiservice_of_another_server_is_left_alone_and_said() {
 }
 
 #[test]
-fn an_apiservice_of_another_server_is_taken_over_by_order() {
+fn an_apiservice_of_another_server_is_taken_over_with_the_flag() {
     let mut settings = settings(1);
     settings.take_over = true;
     let world = World::new(&settings);
@@ -147,7 +147,7 @@ fn an_apiservice_of_another_server_is_taken_over_by_order() {
 }
 
 #[test]
-fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
+fn an_absent_apiservice_is_reported_and_readiness_does_not_depend_on_it() {
     let (world, mut replica) = scene();
     world.remove_entry(NAME);
     replica.pass(start());
@@ -159,7 +159,7 @@ fn an_absent_apiservice_is_said_and_no_reason_to_be_unready() {
 }
 
 #[test]
-fn the_apiservices_of_resource_metrics_are_looked_after_while_they_are_served() {
+fn the_apiservices_of_resource_metrics_are_managed_while_they_are_served() {
     let settings = settings(1);
     let world = World::new(&settings);
     for name in RESOURCE_APISERVICES {
@@ -189,7 +189,7 @@ fn the_apiservices_of_resource_metrics_are_looked_after_while_they_are_served() 
 }
 
 #[test]
-fn an_apiservice_that_cert_manager_writes_is_left_to_it() {
+fn an_apiservice_that_cert_manager_writes_is_not_written() {
     let (world, mut replica) = scene();
     world.change_entry(NAME, |entry| {
         entry.injected = Some("cert-manager.io/inject-ca-from".to_owned());
@@ -205,7 +205,7 @@ fn an_apiservice_that_cert_manager_writes_is_left_to_it() {
 }
 
 #[test]
-fn every_changed_bundle_is_mended_and_the_pair_stays() {
+fn every_changed_bundle_is_repaired_and_the_pair_stays() {
     let (world, mut replica) = scene();
     let leaf = replica.leaf();
     let foreign = foreign_authority();
@@ -229,7 +229,7 @@ fn every_changed_bundle_is_mended_and_the_pair_stays() {
 }
 
 #[test]
-fn every_broken_value_of_the_secret_is_mended_and_the_pair_stays_trusted() {
+fn every_broken_value_of_the_secret_is_repaired_and_the_pair_stays_trusted() {
     for key in content::ALL {
         for garbage in ["", "garbage", &foreign_authority()] {
             let (world, mut replica) = scene();
@@ -274,7 +274,7 @@ fn a_secret_that_cannot_be_read_leaves_the_pair_in_force() {
 }
 
 #[test]
-fn without_a_secret_from_the_start_nothing_is_served_and_readiness_says_why() {
+fn without_a_secret_from_the_start_nothing_is_served_and_readiness_has_the_reason() {
     let settings = settings(1);
     let world = World::new(&settings);
     world.lock().secret_fails = Some("forbidden: allow it".to_owned());
@@ -313,7 +313,7 @@ fn an_expired_authority_is_replaced_at_once() {
 }
 
 #[test]
-fn an_authority_that_somebody_wrote_into_the_secret_is_trusted() {
+fn a_foreign_authority_in_the_secret_is_trusted() {
     let (world, mut replica) = scene();
     let pem = foreign_authority();
     world.change_secret(|data| {
@@ -326,7 +326,7 @@ fn an_authority_that_somebody_wrote_into_the_secret_is_trusted() {
 }
 
 #[test]
-fn an_authority_of_ours_that_left_the_secret_stays_in_the_bundles_until_it_expires() {
+fn an_authority_removed_from_the_secret_stays_in_the_bundles_until_it_expires() {
     let (world, mut replica) = scene();
     let before = world.entry(NAME).bundle;
     world.change_secret(std::collections::BTreeMap::clear);

@@ -1,5 +1,5 @@
-//! A cluster of one Secret and some APIServices, where every call waits for its turn, and
-//! replicas whose calls a test orders.
+//! A fake cluster with one Secret and some APIServices. A test decides the order of the
+//! calls of its replicas.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
@@ -38,7 +38,7 @@ pub(super) struct Inner {
     services: BTreeMap<String, (u64, Entry)>,
     pub(super) secret_writes: usize,
     pub(super) bundle_writes: usize,
-    /// The error that calls fail with.
+    /// The error of reading the Secret; `None`: reading works.
     pub(super) secret_fails: Option<String>,
     pub(super) bundle_writes_fail: Option<String>,
 }
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// Yields once: the call happens when it is polled again.
+/// Yields once, so that the call happens at the next poll.
 async fn turn() {
     let mut waited = false;
     std::future::poll_fn(|_| {
@@ -232,14 +232,14 @@ impl Stepped {
         }
     }
 
-    /// Restarts the process.
+    /// Restarts the process of the replica.
     pub(super) fn restart(&mut self) {
         let ahead = self.ahead;
         *self = Self::new(&self.world, &self.settings);
         self.ahead = ahead;
     }
 
-    /// Makes the next call; returns whether it ended a pass.
+    /// Makes the next call. Returns whether the pass has ended.
     pub(super) fn step(&mut self, now: SystemTime) -> bool {
         let now = now + self.ahead;
         if let Some(mut replica) = self.idle.take() {
@@ -281,7 +281,7 @@ impl Stepped {
     }
 }
 
-/// Verifies as kube-apiserver does: every pair in force against every bundle.
+/// Verifies every pair in force against every bundle, as kube-apiserver does.
 #[derive(Default)]
 pub(super) struct Verifier {
     known: HashSet<(Vec<u8>, Vec<u8>, SystemTime)>,
@@ -289,7 +289,7 @@ pub(super) struct Verifier {
 
 impl Verifier {
     /// Skips an empty bundle, which no replica has filled yet, and an expired pair, whose
-    /// replica was cut off for a month.
+    /// replica made no pass for a month.
     pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
         let bundles = world.bundles();
         for (number, replica) in replicas.iter().enumerate() {
