@@ -125,8 +125,8 @@ fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
         rows.filter_map(|row| snapshot.frame().heard(*row))
     };
     let newest = heard(row.device).map(|heard| heard.newest).max();
-    let mut rivals = layout.rivals_of(row.device).iter();
-    rivals.any(|rival| heard(*rival).map(|heard| heard.first).min() > newest)
+    let mut slot_peers = layout.slot_peers_of(row.device).iter();
+    slot_peers.any(|rival| heard(*rival).map(|heard| heard.first).min() > newest)
 }
 
 const fn is_count(measure: &Measure) -> bool {

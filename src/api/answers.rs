@@ -104,7 +104,7 @@ impl Api {
         headers: &HeaderMap,
     ) -> Response<Full<Bytes>> {
         let answer = self.make(context, parsed, headers).await;
-        answer.unwrap_or_else(|failure| response::failure(failure, context.manner))
+        answer.unwrap_or_else(|failure| response::failure(failure, context.form))
     }
 
     /// The backend that the target's answer is fetched from; `None`: it comes from memory.
@@ -128,7 +128,7 @@ impl Api {
         let target = parsed.target.as_ref().map_err(|error| *error)?;
         let params = parsed.params.as_ref();
         let params = params.map_err(|reason| RequestFailure::Malformed(reason.clone()))?;
-        let (inner, mut manner) = (&*self.inner, context.manner);
+        let (inner, mut form) = (&*self.inner, context.form);
         let group = target.group();
         if group.is_some_and(|group| !discovery::is_served(&*inner.provider, group)) {
             return Err(RequestFailure::NoSuchPath);
@@ -146,7 +146,7 @@ impl Api {
         };
         let is_ours = target.has_values() && params.explain();
         if is_ours {
-            manner.format = Format::Json;
+            form.format = Format::Json;
         }
         let format = || match is_ours {
             true => Ok(Format::Json),
@@ -156,9 +156,9 @@ impl Api {
             ApiTarget::Health(_) | ApiTarget::HealthCheck(..) | ApiTarget::Metrics => {
                 return Err(RequestFailure::NoSuchPath);
             }
-            ApiTarget::Groups => return self.documents().groups(headers, manner),
+            ApiTarget::Groups => return self.documents().groups(headers, form),
             ApiTarget::Group(_) | ApiTarget::GroupVersion(_) => {
-                return self.documents().discovery(target, headers, manner);
+                return self.documents().discovery(target, headers, form);
             }
             ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_) => {
                 return self.documents().openapi(target, headers, params, now);
@@ -174,22 +174,22 @@ impl Api {
                 metric,
             } => values(format()?).external(*of, namespace, metric).await?,
             ApiTarget::Findings(of) => {
-                manner.format = Format::Json;
+                form.format = Format::Json;
                 values(Format::Json).findings(*of, &self.telemetry().configuration.load())?
             }
             ApiTarget::Devices(of, namespace) => {
-                manner.format = Format::Json;
+                form.format = Format::Json;
                 values(Format::Json)
                     .devices(*of, namespace.as_deref())
                     .await?
             }
             ApiTarget::Usage(target) => {
                 let plain = negotiate::table(headers)?;
-                manner.format = plain.unwrap_or(Format::Json);
-                let values = values(manner.format);
+                form.format = plain.unwrap_or(Format::Json);
+                let values = values(form.format);
                 (values.usage(target, plain.is_none()).await?, 0)
             }
         };
-        Ok(response::success(inner.pool.seal(buffer, start), manner))
+        Ok(response::success(inner.pool.seal(buffer, start), form))
     }
 }

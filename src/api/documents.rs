@@ -16,8 +16,8 @@ use http_body_util::Full;
 use aggregated_apiserver::api::aggregated_discovery;
 use aggregated_apiserver::api::discovery::{group, groups, resources};
 use aggregated_apiserver::api::documents::{Forms, Tagged};
-use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, Manner};
-use aggregated_apiserver::api::response::{self, Keep};
+use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, ResponseForm};
+use aggregated_apiserver::api::response::{self, CachePolicy};
 use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::time::Timestamp;
 
@@ -98,12 +98,17 @@ impl Documents {
 
     /// The list of groups. Clients that accept aggregated discovery receive it with all
     /// resources.
-    pub(crate) fn groups(&self, headers: &HeaderMap, manner: Manner) -> DocumentAnswer {
+    pub(crate) fn groups(&self, headers: &HeaderMap, form: ResponseForm) -> DocumentAnswer {
         if let Some(version) = negotiate::aggregated(headers)? {
             let (document, media_type) = (&self.aggregated[version as usize], version.media_type());
-            return Ok(response::kept(document, media_type, Keep::Shared, headers));
+            return Ok(response::kept(
+                document,
+                media_type,
+                CachePolicy::PublicRevalidate,
+                headers,
+            ));
         }
-        let mut response = self.discovery(&ApiTarget::Groups, headers, manner)?;
+        let mut response = self.discovery(&ApiTarget::Groups, headers, form)?;
         if !response.headers().contains_key(VARY) {
             response::vary_by_accept(response.headers_mut());
         }
@@ -115,15 +120,15 @@ impl Documents {
         &self,
         target: &ApiTarget,
         headers: &HeaderMap,
-        manner: Manner,
+        form: ResponseForm,
     ) -> DocumentAnswer {
         negotiate::format(headers)?;
         let forms = self
             .discovery
             .get(target)
             .ok_or(RequestFailure::NoSuchPath)?;
-        let (media_type, document) = (manner.format.media_type(), forms.of(manner));
-        Ok(response::shared(media_type, document, manner.gzip))
+        let (media_type, document) = (form.format.media_type(), forms.of(form));
+        Ok(response::shared(media_type, document, form.gzip))
     }
 
     pub(crate) fn openapi(
@@ -140,9 +145,9 @@ impl Documents {
         let is_edition = matches!(target, ApiTarget::OpenApiV3Of(_))
             && params.hash.as_ref() == Some(&document.hash);
         let keep = if is_edition {
-            Keep::Forever(now)
+            CachePolicy::Immutable(now)
         } else {
-            Keep::Ask
+            CachePolicy::Revalidate
         };
         let media_type = Format::Json.media_type();
         Ok(response::kept(document, media_type, keep, headers))

@@ -64,7 +64,7 @@ fn of_operators(
     match parsed.target.as_ref().ok()? {
         ApiTarget::Health(probe) => Some(endpoints::probe(health, *probe, context.uri.query())),
         ApiTarget::HealthCheck(probe, name) => {
-            let failure = || response::failure(RequestFailure::NoSuchPath, context.manner);
+            let failure = || response::failure(RequestFailure::NoSuchPath, context.form);
             Some(endpoints::check(health, *probe, name).unwrap_or_else(failure))
         }
         ApiTarget::Metrics => Some(endpoints::metrics(&api.telemetry().metrics, headers)),

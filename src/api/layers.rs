@@ -61,5 +61,5 @@ pub(super) async fn only_get(
     if request.method() == Method::GET || parsed.target.is_err() {
         return next.run(request).await;
     }
-    response::failure(RequestFailure::MethodNotAllowed, context.manner).into_response()
+    response::failure(RequestFailure::MethodNotAllowed, context.form).into_response()
 }

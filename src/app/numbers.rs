@@ -29,8 +29,8 @@ pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
                 Some(of(&counts).load(Ordering::Relaxed) as f64)
             });
         };
-        read(&catalog::REVIEWS, "allowed", |reviews| &reviews.yes);
-        read(&catalog::REVIEWS, "refused", |reviews| &reviews.no);
+        read(&catalog::REVIEWS, "allowed", |reviews| &reviews.allowed);
+        read(&catalog::REVIEWS, "refused", |reviews| &reviews.refused);
         read(&catalog::REVIEWS, "error", |reviews| &reviews.failed);
         read(&catalog::REVIEW_CACHE, "hit", |reviews| &reviews.hits);
         read(&catalog::REVIEW_CACHE, "miss", |reviews| &reviews.misses);

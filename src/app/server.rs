@@ -40,8 +40,8 @@ use aggregated_apiserver::security::Security;
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use aggregated_apiserver::serve::offer::Offer;
 use aggregated_apiserver::serve::tls::{self, ClientAuth, TlsError};
+use aggregated_apiserver::serve::tls_options::TlsOptions;
 use cluster_state::authentication;
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
@@ -80,7 +80,7 @@ pub(crate) enum CertificateSource {
 
 /// The connections to kube-apiserver.
 #[derive(Clone, Debug)]
-pub(crate) struct Ways {
+pub(crate) struct ClusterAccesses {
     /// For objects and registration.
     pub lister: ClusterAccess,
     /// For TokenReviews and the authentication ConfigMap.
@@ -115,11 +115,11 @@ pub(crate) struct ServerSettings {
     pub operators: Option<TcpListener>,
     /// Builds the operators' pages, which show responses to this client.
     pub pages: Option<fn(Client) -> Router>,
-    pub offer: Offer,
+    pub offer: TlsOptions,
     pub certificate: CertificateSource,
     /// Certificates for specific host names.
     pub named: Vec<NamedFiles>,
-    pub ways: Ways,
+    pub ways: ClusterAccesses,
     pub lookup: AuthenticationLookup,
     /// Flags that replace keys of the authentication ConfigMap.
     pub overlay: Overlay,

@@ -107,7 +107,7 @@ impl KubeReviewer {
 
     /// A reviewer with the rights of the user who runs `check`.
     #[must_use]
-    pub fn for_a_look(client: Client) -> Self {
+    pub fn for_check(client: Client) -> Self {
         Self {
             is_server: false,
             ..Self::new(client.clone(), client)

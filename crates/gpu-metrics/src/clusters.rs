@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Its pod is known here, on the node that the row names.
-    Ours,
+    Local,
     /// It names a pod that is not known here, or is on another node.
-    Strange,
+    Foreign,
     /// It names no pod, or a known one but no node that is known.
     None,
 }
@@ -40,8 +40,8 @@ impl<'a> Clusters<'a> {
         for (cluster, proof) in rows {
             let tally = names.entry(cluster).or_default();
             match proof {
-                Proof::Ours => tally.ours += 1,
-                Proof::Strange => tally.strange += 1,
+                Proof::Local => tally.ours += 1,
+                Proof::Foreign => tally.strange += 1,
                 Proof::None => {}
             }
         }
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn rows_of_another_cluster_are_foreign_once_one_is_proven_ours() {
         let rows = [
-            ("cluster=east", Proof::Ours),
+            ("cluster=east", Proof::Local),
             ("cluster=east", Proof::None),
-            ("cluster=west", Proof::Strange),
+            ("cluster=west", Proof::Foreign),
         ];
         let known = clusters(&rows);
         assert!(known.are_several());
@@ -114,8 +114,11 @@ mod tests {
 
     #[test]
     fn a_few_pods_of_the_same_name_and_node_do_not_make_a_cluster_ours() {
-        let mut rows = vec![("cluster=west", Proof::Strange); 9];
-        rows.extend([("cluster=west", Proof::Ours), ("cluster=east", Proof::Ours)]);
+        let mut rows = vec![("cluster=west", Proof::Foreign); 9];
+        rows.extend([
+            ("cluster=west", Proof::Local),
+            ("cluster=east", Proof::Local),
+        ]);
         assert!(clusters(&rows).is_foreign("cluster=west"));
         assert!(!clusters(&rows).is_foreign("cluster=east"));
     }
@@ -124,7 +127,7 @@ mod tests {
     fn without_proof_no_row_is_foreign() {
         let rows = [
             ("cluster=east", Proof::None),
-            ("cluster=west", Proof::Strange),
+            ("cluster=west", Proof::Foreign),
         ];
         let known = clusters(&rows);
         assert!(known.are_several());
@@ -134,8 +137,8 @@ mod tests {
     #[test]
     fn a_pod_label_named_cluster_makes_no_row_foreign() {
         let rows = [
-            ("cluster=ray-a", Proof::Ours),
-            ("cluster=ray-b", Proof::Ours),
+            ("cluster=ray-a", Proof::Local),
+            ("cluster=ray-b", Proof::Local),
         ];
         let known = clusters(&rows);
         assert!(known.are_several());
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn names_are_compared_label_by_label() {
-        let ours = ("cluster=gpu,project_id=a", Proof::Ours);
+        let ours = ("cluster=gpu,project_id=a", Proof::Local);
         let known = clusters(&[ours, ("cluster=gpu,project_id=b", Proof::None)]);
         assert!(known.are_several());
         assert!(known.is_foreign("cluster=gpu,project_id=b"));

@@ -277,13 +277,13 @@ impl Columns {
         }
     }
 
-    /// Removes the samples of a row that `is_meant` selects.
-    pub(crate) fn forget(&mut self, row: RowId, step_ms: i64, is_meant: impl Fn(Reading) -> bool) {
-        if self.last.get(&row).copied().is_some_and(&is_meant) {
+    /// Removes the samples of a row that `selects` selects.
+    pub(crate) fn forget(&mut self, row: RowId, step_ms: i64, selects: impl Fn(Reading) -> bool) {
+        if self.last.get(&row).copied().is_some_and(&selects) {
             Arc::make_mut(&mut self.last).remove(&row);
         }
         for index in self.first..self.first + self.len() {
-            if self.sample(row, index, step_ms).is_some_and(&is_meant) {
+            if self.sample(row, index, step_ms).is_some_and(&selects) {
                 let position = usize::try_from(index - self.first).unwrap_or(usize::MAX);
                 if let Some(column) = self.columns.get_mut(position) {
                     column.remove(row);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aggregate::{
-    Absence, Changes, DeviceReasons, Evaluator, Group, IdleSince, Lens, MeasureRequest, Reasons,
-    RowTarget, Span, Spanned, window_ms,
+    Absence, Changes, DeviceReasons, Evaluator, Group, IdleSince, MeasureInputs, MeasureRequest,
+    Reasons, RowTarget, Span, Spanned, window_ms,
 };
 use super::frame::Frame;
 use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
@@ -113,11 +113,13 @@ impl Snapshot {
         let families = self.families();
         let of_family = |family: &Vec<usize>| {
             let asks = self.asks(family);
-            let sight = asks.first().map(|ask| evaluator.sight(ask, instants));
-            let of_cluster = evaluator.values(&[whole], &asks, sight.as_ref());
+            let row_readings = asks
+                .first()
+                .map(|ask| evaluator.row_readings(ask, instants));
+            let of_cluster = evaluator.values(&[whole], &asks, row_readings.as_ref());
             let of_kind = |kind: &KindGroups<'_>| match asks.first().map(|ask| ask.measure) {
                 Some(Measure::OriginalAverage) => of_cluster.repeat(kind.places.len()),
-                _ => evaluator.values(&kind.groups, &asks, sight.as_ref()),
+                _ => evaluator.values(&kind.groups, &asks, row_readings.as_ref()),
             };
             let of_kinds: Vec<_> = groups.iter().map(of_kind).collect();
             (of_cluster, of_kinds)
@@ -170,16 +172,16 @@ impl Snapshot {
 
     /// The indices of the metrics, grouped into families that read the same rows.
     fn families(&self) -> Vec<Vec<usize>> {
-        let mut families: Vec<(Lens, Formula, Vec<usize>)> = Vec::new();
+        let mut families: Vec<(MeasureInputs, Formula, Vec<usize>)> = Vec::new();
         for (index, metric) in self.metrics.iter().enumerate() {
-            let lens = Lens::of(&metric.measure);
+            let inputs = MeasureInputs::of(&metric.measure);
             let formula = formula_for(&metric.measure, self.policy.formula);
             match families
                 .iter_mut()
-                .find(|(of, by, _)| *of == lens && *by == formula)
+                .find(|(of, by, _)| *of == inputs && *by == formula)
             {
                 Some((_, _, family)) => family.push(index),
-                None => families.push((lens, formula, vec![index])),
+                None => families.push((inputs, formula, vec![index])),
             }
         }
         families.into_iter().map(|(_, _, family)| family).collect()

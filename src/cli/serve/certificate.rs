@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use aggregated_apiserver::certificates::files::Files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::serve::offer::{ONLY_TLS13, Offer};
+use aggregated_apiserver::serve::tls_options::{ONLY_TLS13, TlsOptions};
 use configuration::flags::SERVICE_ACCOUNT;
 use kubectl_gpu_metrics::Failure;
 
@@ -16,10 +16,10 @@ use super::certs;
 use super::flags::{Listening, MinVersion};
 
 /// The offered TLS settings. Versions before 1.2 are not implemented.
-pub(super) fn offer(args: &Listening) -> Result<Offer, Failure> {
-    let mut offer = Offer {
+pub(super) fn offer(args: &Listening) -> Result<TlsOptions, Failure> {
+    let mut offer = TlsOptions {
         http2: !args.disable_http2,
-        ..Offer::default()
+        ..TlsOptions::default()
     };
     if args.tls_min_version == MinVersion::Tls13 {
         offer.versions = ONLY_TLS13;

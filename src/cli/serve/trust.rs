@@ -9,17 +9,17 @@ use cluster_state::client::ClusterAccess;
 use kubectl_gpu_metrics::Failure;
 
 use crate::api::request::Backend;
-use crate::app::server::{AuthenticationLookup, Ways};
+use crate::app::server::{AuthenticationLookup, ClusterAccesses};
 use crate::app::trusted::Overlay;
 
 use super::flags::{Cluster, ServeArgs, TrustFlags};
 
-pub(super) fn ways(args: &Cluster) -> Ways {
+pub(super) fn ways(args: &Cluster) -> ClusterAccesses {
     let way = |file: &Option<PathBuf>| match file {
         Some(path) => ClusterAccess::Kubeconfig(path.clone()),
         None => ClusterAccess::InCluster,
     };
-    Ways {
+    ClusterAccesses {
         lister: way(&args.lister_kubeconfig),
         authentication: way(&args.authentication_kubeconfig),
         authorization: way(&args.authorization_kubeconfig),

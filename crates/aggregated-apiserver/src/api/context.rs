@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Uri};
 use tokio::time::Instant;
 
-use super::negotiate::Manner;
+use super::negotiate::ResponseForm;
 use super::response;
 use crate::security::identity::{ANONYMOUS, User};
 use crate::security::peer::Peer;
@@ -26,7 +26,7 @@ pub struct RequestContext {
     /// (`SecuritySettings::fetched_in_flight`). `None`: the answer comes from memory.
     pub backend: Option<usize>,
     /// The form of the response.
-    pub manner: Manner,
+    pub form: ResponseForm,
     /// The `Audit-Id` of the response.
     pub audit_id: Option<HeaderValue>,
     /// The client's end of the connection.
@@ -46,16 +46,16 @@ impl RequestContext {
         backend: Option<usize>,
         pretty: Option<bool>,
     ) -> Self {
-        let mut manner = Manner::of(&request.headers);
+        let mut form = ResponseForm::of(&request.headers);
         if let Some(pretty) = pretty {
-            manner.pretty = pretty;
+            form.pretty = pretty;
         }
         Self {
             method: request.method.clone(),
             uri: request.uri.clone(),
             access,
             backend,
-            manner,
+            form,
             audit_id: response::audit_id(&request.headers),
             peer: request.extensions.get().cloned(),
             began: Instant::now(),

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::json;
-use super::negotiate::{Format, Manner};
+use super::negotiate::{Format, ResponseForm};
 
 /// Smaller bodies are not compressed (apiserver
 /// `pkg/endpoints/handlers/responsewriters/writers.go`).
@@ -76,10 +76,10 @@ impl Forms {
     }
 
     /// The form that a client requested.
-    pub fn of(&self, manner: Manner) -> &EncodedDocument {
-        match manner.format {
+    pub fn of(&self, form: ResponseForm) -> &EncodedDocument {
+        match form.format {
             Format::Protobuf => &self.protobuf,
-            Format::Json if manner.pretty => self
+            Format::Json if form.pretty => self
                 .indented
                 .get_or_init(|| EncodedDocument::new(json::indent(self.json.plain()))),
             Format::Json => &self.json,

@@ -121,7 +121,7 @@ async fn answer(
 fn refuse(counters: &Counters, context: &RequestContext, denied: Denied) -> Response {
     counters.refused(&denied);
     let failure = RequestFailure::Denied(Box::new(denied.clone()));
-    let mut response = response::failure(failure, context.manner).into_response();
+    let mut response = response::failure(failure, context.form).into_response();
     response.extensions_mut().insert(denied);
     response
 }

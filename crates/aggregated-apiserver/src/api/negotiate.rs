@@ -29,7 +29,7 @@ impl Format {
 
 /// The form of the response that the client requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct ResponseForm {
     /// The encoding.
     pub format: Format,
     /// Whether JSON is indented.
@@ -38,7 +38,7 @@ pub struct Manner {
     pub gzip: bool,
 }
 
-impl Manner {
+impl ResponseForm {
     /// The requested form. JSON, if the server has no accepted encoding.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         Self {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use apimachinery::time::Timestamp;
 
 use super::documents::{EncodedDocument, Tagged, compress};
-use super::negotiate::{Format, Manner, takes_gzip};
+use super::negotiate::{Format, ResponseForm, takes_gzip};
 use super::status::RequestFailure;
 use super::{json, object};
 
@@ -25,10 +25,10 @@ const YEAR: i64 = 365 * 24 * 3600;
 pub(super) struct AlreadyLogged;
 
 /// A response with code 200.
-pub fn success(body: Bytes, manner: Manner) -> Response<Full<Bytes>> {
-    let body = dress(body, manner);
-    let compressed = manner.gzip.then(|| compress(&body)).flatten();
-    ok(manner.format.media_type(), body, compressed)
+pub fn success(body: Bytes, form: ResponseForm) -> Response<Full<Bytes>> {
+    let body = dress(body, form);
+    let compressed = form.gzip.then(|| compress(&body)).flatten();
+    ok(form.format.media_type(), body, compressed)
 }
 
 /// A response with a document that is the same for all clients. It is compressed once, for
@@ -55,20 +55,20 @@ fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Respo
 
 /// How long a client may cache a document.
 #[derive(Clone, Copy, Debug)]
-pub enum Keep {
+pub enum CachePolicy {
     /// The client revalidates it each time, with the tag.
-    Ask,
+    Revalidate,
     /// Caches may share it between clients, and revalidate it each time.
-    Shared,
+    PublicRevalidate,
     /// The URL contains the document's hash: cached for a year from this time.
-    Forever(Timestamp),
+    Immutable(Timestamp),
 }
 
 /// A response with a document that clients cache, or 304 if the client has it.
 pub fn kept(
     document: &Tagged,
     media_type: &'static str,
-    keep: Keep,
+    keep: CachePolicy,
     request: &HeaderMap,
 ) -> Response<Full<Bytes>> {
     let mut response = if document.is_known(request) {
@@ -84,11 +84,11 @@ pub fn kept(
         headers.insert(ETAG, etag);
     }
     match keep {
-        Keep::Ask => {}
-        Keep::Shared => {
+        CachePolicy::Revalidate => {}
+        CachePolicy::PublicRevalidate => {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
         }
-        Keep::Forever(now) => {
+        CachePolicy::Immutable(now) => {
             let forever = HeaderValue::from_static("public, immutable");
             headers.insert(CACHE_CONTROL, forever);
             if let Some(expires) = http_date(now.secs().saturating_add(YEAR)) {
@@ -112,7 +112,7 @@ fn http_date(secs: i64) -> Option<HeaderValue> {
 }
 
 /// A response with a failure as a `Status`. It is never compressed.
-pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>> {
+pub fn failure(failure: RequestFailure, form: ResponseForm) -> Response<Full<Bytes>> {
     let not_allowed = matches!(failure, RequestFailure::MethodNotAllowed);
     let is_told = matches!(failure, RequestFailure::Unlisted(_));
     let (code, status) = failure.status();
@@ -122,8 +122,8 @@ pub fn failure(failure: RequestFailure, manner: Manner) -> Response<Full<Bytes>>
         message = status.message,
         "request refused"
     );
-    let body = object::encode(manner.format, "Status", &status).into();
-    let mut response = typed(code, manner.format.media_type(), dress(body, manner));
+    let body = object::encode(form.format, "Status", &status).into();
+    let mut response = typed(code, form.format.media_type(), dress(body, form));
     if code == StatusCode::TOO_MANY_REQUESTS {
         let headers = response.headers_mut();
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -164,9 +164,9 @@ fn typed(code: StatusCode, media_type: &'static str, body: Bytes) -> Response<Fu
     response
 }
 
-fn dress(body: Bytes, manner: Manner) -> Bytes {
-    match manner.format {
-        Format::Json if manner.pretty => json::indent(&body).into(),
+fn dress(body: Bytes, form: ResponseForm) -> Bytes {
+    match form.format {
+        Format::Json if form.pretty => json::indent(&body).into(),
         Format::Json | Format::Protobuf => body,
     }
 }
@@ -182,7 +182,7 @@ fn is_audit_id(id: &HeaderValue) -> bool {
 
 pub(crate) fn refusal(refused: RequestFailure) -> Response<Full<Bytes>> {
     let headers = HeaderMap::new();
-    let mut response = failure(refused, Manner::of(&headers));
+    let mut response = failure(refused, ResponseForm::of(&headers));
     finish(response.headers_mut(), audit_id(&headers));
     response
 }

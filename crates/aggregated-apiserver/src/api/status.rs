@@ -47,7 +47,7 @@ pub enum RequestFailure {
     /// The data could not be fetched: the message.
     Unavailable(&'static str),
     /// The listener refused the request: the code, and why.
-    Unfit(StatusCode, &'static str),
+    Rejected(StatusCode, &'static str),
     /// The security layers refused the request.
     Denied(Box<Denied>),
 }
@@ -115,7 +115,7 @@ impl RequestFailure {
                 StatusCode::NOT_ACCEPTABLE,
                 "only the following media types are accepted: application/json",
             ),
-            Self::Unfit(code, why) => plain(code, why),
+            Self::Rejected(code, why) => plain(code, why),
         }
     }
 }

@@ -13,9 +13,9 @@ use super::denied::Denied;
 #[derive(Debug, Default)]
 pub struct ReviewCounts {
     /// Allowed.
-    pub yes: AtomicU64,
+    pub allowed: AtomicU64,
     /// Refused.
-    pub no: AtomicU64,
+    pub refused: AtomicU64,
     /// Failed or timed out.
     pub failed: AtomicU64,
     /// Answered from the cache.

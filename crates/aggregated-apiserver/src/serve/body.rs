@@ -14,7 +14,7 @@ use crate::security::InFlightPermit;
 const MAX_TARGET: usize = 32 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum RequestRejection {
     /// The request is refused with this code, for this reason.
     Refused(StatusCode, &'static str),
     /// The client cancelled the request, or disconnected.
@@ -25,13 +25,13 @@ pub(super) enum Unfit {
 pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
-) -> Result<Request<()>, Unfit> {
-    let refused = |code, why| Err(Unfit::Refused(code, why));
-    let too_large = Unfit::Refused(
+) -> Result<Request<()>, RequestRejection> {
+    let refused = |code, why| Err(RequestRejection::Refused(code, why));
+    let too_large = RequestRejection::Refused(
         StatusCode::PAYLOAD_TOO_LARGE,
         "requests must not have a body",
     );
-    let slow = Unfit::Refused(
+    let slow = RequestRejection::Refused(
         StatusCode::REQUEST_TIMEOUT,
         "the request did not arrive in time",
     );
@@ -58,7 +58,7 @@ pub(super) async fn receive(
     let read = async {
         let mut left = limits.body;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Unfit::Cancelled)?;
+            let frame = frame.map_err(|_| RequestRejection::Cancelled)?;
             let len = frame.data_ref().map_or(0, Bytes::len) as u64;
             left = left.checked_sub(len).ok_or(too_large)?;
         }

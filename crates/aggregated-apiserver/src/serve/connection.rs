@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
 use super::activity::{End, InProgress};
-use super::body::{self, Unfit, Unwritten};
+use super::body::{self, RequestRejection, Unwritten};
 use super::limits::Limits;
 use super::slots::Slot;
 use crate::api::response::refusal;
@@ -199,13 +199,13 @@ async fn respond(
             request.extensions_mut().insert(peer);
             shared.service.clone().oneshot(request).await?
         }
-        Err(Unfit::Cancelled) => {
+        Err(RequestRejection::Cancelled) => {
             // The client does not receive this response.
             return Ok(Unwritten::answer(Response::default(), in_progress));
         }
-        Err(Unfit::Refused(code, why)) => {
+        Err(RequestRejection::Refused(code, why)) => {
             shared.refusals.answered(code, why, peer.address);
-            let mut response = refusal(RequestFailure::Unfit(code, why));
+            let mut response = refusal(RequestFailure::Rejected(code, why));
             // The server cannot find the next request on this connection.
             if version < Version::HTTP_2 {
                 let close = HeaderValue::from_static("close");

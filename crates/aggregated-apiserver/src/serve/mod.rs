@@ -7,8 +7,8 @@ mod body;
 mod connection;
 mod limits;
 pub mod listener;
-pub mod offer;
 mod slots;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+pub mod tls_options;

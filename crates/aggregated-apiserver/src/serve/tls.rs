@@ -8,7 +8,7 @@ use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 
-use super::offer::Offer;
+use super::tls_options::TlsOptions;
 use crate::security::peer::AskForCertificate;
 
 /// Why the server configuration cannot be built.
@@ -44,7 +44,7 @@ pub fn server_config(
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let certified = CertifiedKey::from_der(chain, key, &default_provider())?;
     let resolver = Arc::new(SingleCertAndKey::from(certified));
-    resolving(resolver, clients, &Offer::default())
+    resolving(resolver, clients, &TlsOptions::default())
 }
 
 /// A configuration with `offer`, whose certificate is resolved at each handshake.
@@ -54,7 +54,7 @@ pub fn server_config(
 pub fn resolving(
     resolver: Arc<dyn ResolvesServerCert>,
     clients: &ClientAuth,
-    offer: &Offer,
+    offer: &TlsOptions,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let mut provider = default_provider();
     provider.cipher_suites.clone_from(&offer.suites);

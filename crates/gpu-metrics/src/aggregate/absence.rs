@@ -154,7 +154,7 @@ impl Evaluator<'_> {
         let newest_of = |row| Some(self.frame.heard(row)?.newest);
         let of_device = self.layout.device_rows(facts.device).iter();
         let newest = of_device.filter_map(|row| newest_of(*row)).max();
-        let replaced = facts.shares_place && self.is_replaced(facts, target.newest);
+        let replaced = facts.shares_slot && self.is_replaced(facts, target.newest);
         let left_out = |newest| self.is_left_out(facts, target, (newest, window_ms), newest_of);
         !replaced && newest.is_some_and(left_out)
     }

@@ -4,10 +4,10 @@ use super::super::grid::{Reading, RowId};
 use super::super::layout::RowFacts;
 use super::super::policy::{Activity, ActivityCondition, DeviceValue};
 use super::super::signal::Unit;
-use super::moment::{Moment, signals_of};
+use super::instant_reader::{InstantReader, signals_of};
 use apimachinery::time::millis;
 
-impl Moment<'_> {
+impl InstantReader<'_> {
     /// Whether a device is active by the policy; `None`: unknown. One decisive condition
     /// is enough.
     #[inline]
@@ -52,14 +52,14 @@ impl Moment<'_> {
     ) -> Option<bool> {
         let active = self.is_active(value, Some(reading), facts);
         let held = millis(self.of.policy.hold) / self.of.frame.step_ms();
-        let mut earlier = (1..=held).map(|back| Moment::new(self.of, self.instant() - back));
+        let mut earlier = (1..=held).map(|back| InstantReader::new(self.of, self.instant() - back));
         let mut was_active = || {
-            earlier.any(|moment| {
-                let lines = moment.of.layout.facts_of(rows);
+            earlier.any(|reader| {
+                let lines = reader.of.layout.facts_of(rows);
                 let reading = lines
-                    .filter_map(|facts| moment.reading(facts, value))
+                    .filter_map(|facts| reader.reading(facts, value))
                     .reduce(Reading::better);
-                moment.is_active(value, reading, facts) == Some(true)
+                reader.is_active(value, reading, facts) == Some(true)
             })
         };
         if active != Some(true) && was_active() {

@@ -115,7 +115,7 @@ impl Changes {
                 continue;
             };
             // Which device has the place depends on the time.
-            if facts.shares_place {
+            if facts.shares_slot {
                 bits.fill(u64::MAX);
             }
             for other in related(layout, facts).filter(|other| *other != facts.id) {

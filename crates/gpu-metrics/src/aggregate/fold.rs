@@ -63,7 +63,7 @@ impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
     fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
-        if tally.number == Number::NotMeant {
+        if tally.number == Number::NotApplicable {
             return;
         }
         self.first.get_or_insert(instant);

@@ -10,9 +10,9 @@ use super::super::layout::{RowFacts, Standing};
 use super::super::policy::DeviceValue;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
-use super::moment::{Moment, signals_of};
+use super::instant_reader::{InstantReader, signals_of};
 use super::tally::Tallies;
-use super::{Evaluator, Group, Lens, MeasureRequest, RowId, Span};
+use super::{Evaluator, Group, MeasureInputs, MeasureRequest, RowId, Span};
 use apimachinery::time::Timestamp;
 
 /// How long a pod's GPUs may be without samples after its containers started,
@@ -60,7 +60,7 @@ impl Evaluator<'_> {
     /// Records a device of a group that has no reading at an instant.
     pub(super) fn miss(
         &self,
-        now: &Moment<'_>,
+        now: &InstantReader<'_>,
         rows: &[RowId],
         span: &Span,
         asks: &[MeasureRequest],
@@ -86,7 +86,7 @@ impl Evaluator<'_> {
     /// Records GPUs that pods of the group request and that were never seen.
     pub(super) fn miss_unseen(
         &self,
-        now: &Moment<'_>,
+        now: &InstantReader<'_>,
         group: &Group<'_>,
         asks: &[MeasureRequest],
         tallies: &mut Tallies,
@@ -111,7 +111,7 @@ impl Evaluator<'_> {
     /// share a device by turns.
     pub(super) fn silent(
         &self,
-        now: &Moment<'_>,
+        now: &InstantReader<'_>,
         rows: &[RowId],
         span: &Span,
         ask: &MeasureRequest,
@@ -124,7 +124,7 @@ impl Evaluator<'_> {
 
     fn silent_row(
         &self,
-        now: &Moment<'_>,
+        now: &InstantReader<'_>,
         facts: &RowFacts,
         span: &Span,
         ask: &MeasureRequest,
@@ -132,11 +132,11 @@ impl Evaluator<'_> {
         let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
-        if facts.shares_place && self.is_replaced(facts, now.time()) || self.is_let_go(facts) {
+        if facts.shares_slot && self.is_replaced(facts, now.time()) || self.is_released(facts) {
             return Silent::NotExpected;
         }
-        let lens = Lens::of(&ask.measure);
-        let fields = || lens.shown_by().flat_map(|value| fields_of(facts, value));
+        let inputs = MeasureInputs::of(&ask.measure);
+        let fields = || inputs.shown_by().flat_map(|value| fields_of(facts, value));
         // The device may have been reported after the window's last instant, or without
         // its pod if the labels were lost.
         let until = self.frame.instant_from(target.newest).max(span.last);
@@ -158,7 +158,7 @@ impl Evaluator<'_> {
         if self.is_left_out(facts, target, (since, span.window_ms), newest_of) {
             return Silent::Lost;
         }
-        let mut lasts = lens.shown_by();
+        let mut lasts = inputs.shown_by();
         Silent::Missed(lasts.find_map(|value| now.last(facts, value, span.last)))
     }
 
@@ -222,7 +222,7 @@ impl Evaluator<'_> {
     /// its last sample with the pod: the kubelet lost the labels.
     pub(crate) fn without_labels(&self, facts: &RowFacts) -> Option<Timestamp> {
         let newest = self.newer_without_pod(facts)?;
-        (!self.is_let_go(facts)).then_some(newest)
+        (!self.is_released(facts)).then_some(newest)
     }
 
     /// When a device was last reported without a pod, if that is newer than the last sample
@@ -249,8 +249,8 @@ impl Evaluator<'_> {
     /// many other devices as the pod requests have named it. An exporter may name a
     /// recreated pod at a device of its predecessor. If the number is unknown (0), this
     /// device must have named the pod before its start, and a newer one only after it.
-    pub(super) fn is_let_go(&self, facts: &RowFacts) -> bool {
-        let Some((gpus, owner)) = facts.more_than.zip(facts.row.owner.as_ref()) else {
+    pub(super) fn is_released(&self, facts: &RowFacts) -> bool {
+        let Some((gpus, owner)) = facts.exceeded_request.zip(facts.row.owner.as_ref()) else {
             return false;
         };
         if self.newer_without_pod(facts).is_none() {
@@ -288,9 +288,9 @@ impl Evaluator<'_> {
         let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
             return false;
         };
-        let mut rivals = self.layout.rivals_of(facts.device).iter();
-        rivals.any(|rival| {
-            let first = heard(*rival).map(|heard| heard.first).min();
+        let mut slot_peers = self.layout.slot_peers_of(facts.device).iter();
+        slot_peers.any(|peer| {
+            let first = heard(*peer).map(|heard| heard.first).min();
             first.is_some_and(|first| first > newest && first <= instant)
         })
     }

@@ -9,8 +9,8 @@ mod absence;
 mod active;
 mod changes;
 mod fold;
+mod instant_reader;
 mod missing;
-mod moment;
 mod reasons;
 mod row_target;
 mod span;
@@ -27,7 +27,7 @@ use apimachinery::time::Timestamp;
 pub use absence::Absence;
 pub use changes::Changes;
 use fold::Fold;
-use moment::Moment;
+use instant_reader::InstantReader;
 pub use reasons::{DeviceReasons, IdleSince, Instant, Outcome, ReadingOutcome, Reasons};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
@@ -92,24 +92,26 @@ impl<'a> Evaluator<'a> {
     /// The values of each group, one for each of `asks`; `None` unless one of the last
     /// instants of the window is defined. Group by group, in the order of `asks`.
     ///
-    /// The asks differ only in their measure, and share a [`Lens`]. `sight` is the result
-    /// of `Evaluator::sight` for them, if many groups share it.
+    /// The asks differ only in their measure, and have the same [`MeasureInputs`].
+    /// `row_readings` is the result of `Evaluator::row_readings` for them, if many groups
+    /// share it.
     pub(crate) fn values(
         &self,
         groups: &[Spanned<'_>],
         asks: &[MeasureRequest],
-        sight: Option<&Sight>,
+        row_readings: Option<&RowReadings>,
     ) -> Vec<Option<Value>> {
         // A row's share of a device depends on the group.
         let is_pods = groups.iter().any(|(group, _)| group.one_pod);
-        let sight = sight.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
+        let row_readings =
+            row_readings.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
         let mut folds = vec![Fold::default(); asks.len()];
         let mut window = Window::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
         for spanned in groups {
             folds.fill(Fold::default());
             if let (group, Some(span)) = spanned {
-                self.fill(&mut window, sight, (group, span));
+                self.fill(&mut window, row_readings, (group, span));
                 window.fold(span.last, &mut folds);
             }
             let finished = folds.iter().zip(asks);
@@ -119,21 +121,25 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Reads every row once for all groups, from instant `first` to `last`.
-    pub(crate) fn sight(&self, ask: &MeasureRequest, (first, last): (i64, i64)) -> Sight {
-        let mut sight = Sight::default();
+    pub(crate) fn row_readings(
+        &self,
+        ask: &MeasureRequest,
+        (first, last): (i64, i64),
+    ) -> RowReadings {
+        let mut row_readings = RowReadings::default();
         let mut instants = Vec::new();
         for facts in self.layout.facts() {
-            sight.starts.push(sight.readings.len());
+            row_readings.starts.push(row_readings.readings.len());
             let Some(facts) = facts else { continue };
             let row = [facts.id];
             self.changes.instants(&row, (first, last), &mut instants);
             for instant in &instants {
-                let seen = Moment::new(*self, *instant).see(&row, &ask.measure, false);
-                sight.readings.push((*instant, seen));
+                let seen = InstantReader::new(*self, *instant).read(&row, &ask.measure, false);
+                row_readings.readings.push((*instant, seen));
             }
         }
-        sight.starts.push(sight.readings.len());
-        sight
+        row_readings.starts.push(row_readings.readings.len());
+        row_readings
     }
 
     fn finish(
@@ -168,14 +174,14 @@ impl<'a> Evaluator<'a> {
         span: &Span,
         measure: &Measure,
     ) -> Option<f64> {
-        let moments: Vec<Moment<'_>> = (span.first..=span.last)
-            .map(|instant| Moment::new(*self, instant))
+        let readers: Vec<InstantReader<'_>> = (span.first..=span.last)
+            .map(|instant| InstantReader::new(*self, instant))
             .collect();
         let (mut sum, mut weight) = (0.0, 0.0);
         for rows in self.by_device(group.rows, measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
-            for moment in &moments {
-                let seen = moment.see(rows, measure, group.one_pod);
+            for reader in &readers {
+                let seen = reader.read(rows, measure, group.one_pod);
                 if !seen.value.is_nan() && !seen.is_outside(group) {
                     device_sum += seen.value;
                     instants += 1;
@@ -215,7 +221,7 @@ impl<'a> Evaluator<'a> {
 
 /// A device's reading at an instant, with the facts that decide whether it counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
+pub struct DeviceReading {
     /// NaN without a reading.
     pub value: f64,
     /// The time of its sample.
@@ -233,7 +239,7 @@ pub struct Seen {
     after_end: bool,
 }
 
-impl Seen {
+impl DeviceReading {
     const NOTHING: Self = Self {
         value: f64::NAN,
         at: Timestamp::MIN,
@@ -255,17 +261,17 @@ impl Seen {
 
 /// All rows' readings of a measure.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub struct RowReadings {
     /// The index of the first reading of each row, and the number of all readings.
     starts: Vec<usize>,
     /// Row by row, each with the instant from which it counts.
-    readings: Vec<(i64, Seen)>,
+    readings: Vec<(i64, DeviceReading)>,
 }
 
-impl Sight {
+impl RowReadings {
     /// The readings of a row, in the order of time.
     #[inline]
-    fn of_row(&self, row: RowId) -> &[(i64, Seen)] {
+    fn of_row(&self, row: RowId) -> &[(i64, DeviceReading)] {
         let row = row.0 as usize;
         let ends = self.starts.get(row).zip(self.starts.get(row + 1));
         let readings = ends.and_then(|(start, end)| self.readings.get(*start..*end));
@@ -274,16 +280,16 @@ impl Sight {
 }
 
 /// The device values that a measure reads, of which the first with a reading counts, and
-/// whether the measure depends on which devices are active. Measures with the same lens
+/// whether the measure depends on which devices are active. Measures with the same inputs
 /// read the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lens {
+pub struct MeasureInputs {
     shown_by: [Option<DeviceValue>; 3],
     of_active: bool,
 }
 
-impl Lens {
-    /// The lens of a measure.
+impl MeasureInputs {
+    /// The inputs of a measure.
     pub(crate) fn of(measure: &Measure) -> Self {
         let memory = Some(DeviceValue::MemoryUtilization);
         let (shown_by, of_active) = match measure {

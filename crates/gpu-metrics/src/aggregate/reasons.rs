@@ -11,10 +11,10 @@ use super::super::signal::SignalId;
 use serde::{Deserialize, Serialize};
 
 use super::fold::Fold;
+use super::instant_reader::InstantReader;
 use super::missing::Silent;
-use super::moment::Moment;
 use super::tally::{Counts, Number, Tallies, Window};
-use super::{Evaluator, Group, Lens, MeasureRequest, Seen, Span, Spanned};
+use super::{DeviceReading, Evaluator, Group, MeasureInputs, MeasureRequest, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
 /// The outcome of a device's reading at an instant.
@@ -45,7 +45,7 @@ pub enum ReadingOutcome {
 }
 
 /// The state of a device at an instant, and its reading where it answered.
-pub type Outcome = (ReadingOutcome, Option<Seen>);
+pub type Outcome = (ReadingOutcome, Option<DeviceReading>);
 
 /// An instant of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a> {
             .map(|rows| (rows, self.device(rows, ask, span.last)))
             .collect();
         for instant in span.first..=span.last {
-            let now = Moment::new(*self, instant);
+            let now = InstantReader::new(*self, instant);
             for (rows, device) in &mut devices {
                 let outcome = self.outcome(&now, rows, (group, &span), ask);
                 device.outcomes.push(outcome);
@@ -154,14 +154,14 @@ impl<'a> Evaluator<'a> {
         (group, span): (&Group<'_>, &Span),
         ask: &MeasureRequest,
     ) -> Option<IdleSince> {
-        if !Lens::of(&ask.measure).of_active {
+        if !MeasureInputs::of(&ask.measure).of_active {
             return None;
         }
         let rows: Vec<RowId> = device.rows.iter().map(|facts| facts.id).collect();
         let longest = millis(self.policy.max_window) / self.frame.step_ms();
         let (mut since, mut or_longer) = (None, true);
         for instant in (span.first.min(span.last - longest)..=span.last).rev() {
-            let seen = Moment::new(*self, instant).see(&rows, &ask.measure, group.one_pod);
+            let seen = InstantReader::new(*self, instant).read(&rows, &ask.measure, group.one_pod);
             if seen.value.is_nan() || seen.active.is_none() {
                 break;
             }
@@ -183,8 +183,8 @@ impl<'a> Evaluator<'a> {
         let facts_of = rows
             .first()
             .and_then(|row| self.targets.get(row.0 as usize));
-        let now = Moment::new(*self, last);
-        let value = Lens::of(&ask.measure).shown_by().next();
+        let now = InstantReader::new(*self, last);
+        let value = MeasureInputs::of(&ask.measure).shown_by().next();
         let of_first = facts.first().zip(value);
         let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
         let heard = heard
@@ -204,12 +204,12 @@ impl<'a> Evaluator<'a> {
 
     fn outcome(
         &self,
-        now: &Moment<'_>,
+        now: &InstantReader<'_>,
         rows: &[RowId],
         (group, span): (&Group<'_>, &Span),
         ask: &MeasureRequest,
     ) -> Outcome {
-        let seen = now.see(rows, &ask.measure, group.one_pod);
+        let seen = now.read(rows, &ask.measure, group.one_pod);
         if seen.value.is_nan() || seen.is_outside(group) {
             let state = match self.silent(now, rows, span, ask) {
                 Silent::Missed(_) => ReadingOutcome::Missing,
@@ -230,7 +230,7 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Why the metric does not cover a device that answered.
-fn not_covered(seen: &Seen, active: bool, measure: &Measure) -> ReadingOutcome {
+fn not_covered(seen: &DeviceReading, active: bool, measure: &Measure) -> ReadingOutcome {
     let over_held = match measure {
         Measure::Devices { over, .. } => *over == Over::Held,
         Measure::HeldCount

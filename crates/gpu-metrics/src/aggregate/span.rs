@@ -58,12 +58,12 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The largest L and S of those of a group's targets that `is_meant` selects,
+    /// The largest L and S of those of a group's targets that `selects` selects,
     /// milliseconds.
     fn slowest(
         &self,
         group: &Group<'_>,
-        is_meant: impl Fn(RowId, &TargetView) -> bool,
+        selects: impl Fn(RowId, &TargetView) -> bool,
     ) -> Option<(i64, i64)> {
         let mut slowest = None;
         let mut before = None;
@@ -74,7 +74,7 @@ impl Evaluator<'_> {
                 continue;
             }
             let target = id.and_then(|id| self.frame.target(id));
-            if let Some(target) = target.filter(|target| is_meant(*row, target)) {
+            if let Some(target) = target.filter(|target| selects(*row, target)) {
                 before = id;
                 let of_target = (self.frame.view().lag_ms(target), target.scrape_ms);
                 let (lag_ms, scrape_ms) = slowest.unwrap_or(of_target);

@@ -2,8 +2,8 @@
 
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::Unit;
-use super::moment::Moment;
-use super::{Evaluator, Group, MeasureRequest, Seen, Sight, Span};
+use super::instant_reader::InstantReader;
+use super::{DeviceReading, Evaluator, Group, MeasureRequest, RowReadings, Span};
 use apimachinery::time::Timestamp;
 
 /// The share of devices that may be missing from a mean, a maximum or a quantile.
@@ -41,7 +41,7 @@ impl Answers {
     };
 
     /// Counts a device with a reading.
-    fn saw(&mut self, seen: &Seen) {
+    fn saw(&mut self, seen: &DeviceReading) {
         self.valid += 1;
         self.newest = self.newest.max(seen.at);
     }
@@ -93,7 +93,7 @@ impl Counts {
     }
 
     #[inline]
-    pub(super) fn includes(self, seen: &Seen) -> bool {
+    pub(super) fn includes(self, seen: &DeviceReading) -> bool {
         (self.zeros || seen.value != 0.0)
             && self.held.is_none_or(|held| held == seen.held)
             && self.active.is_none_or(|active| Some(active) == seen.active)
@@ -127,7 +127,7 @@ pub(super) struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// The measure covers held devices, and no answering device is held.
-    NotMeant,
+    NotApplicable,
     /// Too few devices answered.
     Undefined,
     /// Enough devices answered.
@@ -156,7 +156,7 @@ impl Tallies {
 
     /// Adds a device that answers.
     #[inline]
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &DeviceReading) {
         self.answers.saw(seen);
         for tally in &mut self.of_asks {
             if tally.counts.includes(seen) {
@@ -201,7 +201,7 @@ impl<'a> Window<'a> {
 
 /// Records a device that answers, but without the reading that decides whether it is
 /// active: it counts as missing.
-fn miss_activity(seen: &Seen, asks: &[MeasureRequest], tallies: &mut Tallies) {
+fn miss_activity(seen: &DeviceReading, asks: &[MeasureRequest], tallies: &mut Tallies) {
     tallies.answers.missing += 1;
     for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
         tally.miss(
@@ -240,7 +240,7 @@ impl Tally {
 
     /// Adds a device that counts.
     #[inline]
-    fn add(&mut self, seen: &Seen) {
+    fn add(&mut self, seen: &DeviceReading) {
         self.counted += 1;
         if self.counts.as_one {
             self.sum += 1.0;
@@ -286,7 +286,7 @@ impl Tally {
             && *over == Over::Held
             && self.counted == 0
         {
-            return Number::NotMeant;
+            return Number::NotApplicable;
         }
         match self.is_defined(answers, measure, min_devices) {
             true => Number::Defined(self.value(answers, measure)),
@@ -374,21 +374,21 @@ fn is_percent(measure: &Measure) -> bool {
 }
 
 impl Evaluator<'_> {
-    /// Adds up the group's readings at each instant at which one may change. `sight` holds
-    /// the rows' readings, if they were read before.
+    /// Adds up the group's readings at each instant at which one may change. `row_readings`
+    /// holds the rows' readings, if they were read before.
     pub(super) fn fill(
         &self,
         window: &mut Window<'_>,
-        sight: Option<&Sight>,
+        row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) {
         let ends = (span.first, span.last);
         self.changes
             .instants(group.rows, ends, &mut window.instants);
-        let misses = self.add_up(window, sight, (group, span));
+        let misses = self.add_up(window, row_readings, (group, span));
         // Whether a device is missing depends on the time, not only on readings.
         if misses || !group.unseen.is_empty() {
-            self.fill_each(window, sight, (group, span));
+            self.fill_each(window, row_readings, (group, span));
         }
     }
 
@@ -396,12 +396,12 @@ impl Evaluator<'_> {
     pub(super) fn fill_each(
         &self,
         window: &mut Window<'_>,
-        sight: Option<&Sight>,
+        row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) {
         window.instants.clear();
         window.instants.extend(span.first..=span.last);
-        self.add_up(window, sight, (group, span));
+        self.add_up(window, row_readings, (group, span));
     }
 
     /// Adds up the group's readings, device by device. Returns whether a device that a
@@ -409,7 +409,7 @@ impl Evaluator<'_> {
     fn add_up(
         &self,
         window: &mut Window<'_>,
-        sight: Option<&Sight>,
+        row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) -> bool {
         window.clear();
@@ -420,7 +420,7 @@ impl Evaluator<'_> {
         let (mut missed, mut open) = (Vec::new(), Vec::new());
         for rows in self.by_device(group.rows, &first.measure) {
             let mut known = match rows {
-                [row] => sight.map(|sight| sight.of_row(*row)),
+                [row] => row_readings.map(|row_readings| row_readings.of_row(*row)),
                 _ => None,
             };
             for (place, instant) in window.instants.iter().enumerate() {
@@ -431,10 +431,12 @@ impl Evaluator<'_> {
                     {
                         *readings = &readings[1..];
                     }
-                    readings.first().map_or(&Seen::NOTHING, |(_, seen)| seen)
+                    readings
+                        .first()
+                        .map_or(&DeviceReading::NOTHING, |(_, seen)| seen)
                 } else {
-                    let now = Moment::new(*self, *instant);
-                    found = now.see(rows, &first.measure, group.one_pod);
+                    let now = InstantReader::new(*self, *instant);
+                    found = now.read(rows, &first.measure, group.one_pod);
                     &found
                 };
                 if seen.value.is_nan() || seen.is_outside(group) {
@@ -459,13 +461,13 @@ impl Evaluator<'_> {
         for (place, rows) in &missed {
             let tallies = &mut window.tallies[*place];
             if tallies.answers.valid > 0 {
-                let now = Moment::new(*self, window.instants[*place]);
+                let now = InstantReader::new(*self, window.instants[*place]);
                 self.miss(&now, rows, span, asks, tallies);
             }
         }
         for (instant, tallies) in window.instants.iter().zip(&mut window.tallies) {
             if tallies.answers.valid > 0 {
-                let now = Moment::new(*self, *instant);
+                let now = InstantReader::new(*self, *instant);
                 self.miss_unseen(&now, group, asks, tallies);
                 for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
                     let min_devices = self.policy.min_devices;

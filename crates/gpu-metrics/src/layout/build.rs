@@ -10,7 +10,7 @@ use super::super::threads;
 use super::claim::Claims;
 use super::gather::Building;
 use super::nodes::NodeNames;
-use super::sited::{Names, Sited, Sorted, in_order};
+use super::resolved::{Names, ResolvedRow, Sorted, in_order};
 use super::{Layout, Rank, RowFacts, Standing, change};
 use apimachinery::time::Timestamp;
 
@@ -25,17 +25,17 @@ impl Layout {
         let node_names = NodeNames::of(&inventory);
         let names = Names::of(&inventory, &node_names);
         let rows: Vec<(RowId, &Arc<DeviceRow>)> = rows.collect();
-        let (rows, pods) = names.site(&rows, newest);
+        let (rows, pods) = names.resolve(&rows, newest);
         let sorted = in_order(&rows);
         let mut layout = Self::of_devices(&sorted);
         let claims = Claims::of(&rows, &sorted, &inventory);
-        let device = |row: &Sited<'_>| layout.rank(row.id).device;
+        let device = |row: &ResolvedRow<'_>| layout.rank(row.id).device;
         let facts = threads::map_rows(&rows, |row| claims.facts(row, device(row), mig_weight));
         let mut building = Building::new(&inventory, pods);
         // In the order of the rows, which is their order in memory.
-        for (sited, (facts, pod)) in rows.iter().zip(facts) {
-            building.place(sited, &facts, pod, &claims.exporters);
-            if facts.standing == Standing::Held && sited.newest < facts.started {
+        for (resolved, (facts, pod)) in rows.iter().zip(facts) {
+            building.place(resolved, &facts, pod, &claims.exporters);
+            if facts.standing == Standing::Held && resolved.newest < facts.started {
                 layout.of_predecessors.insert(facts.id, facts.started);
             }
             let slot = facts.id.0 as usize;
@@ -45,7 +45,7 @@ impl Layout {
         layout.several_clusters = claims.several_clusters();
         layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
-        layout.find_rivals(&rows);
+        layout.find_slot_peers(&rows);
         layout.find_surplus(&inventory, &building.pods);
         layout.cluster_unseen = building.add_unseen(&layout);
         layout.cluster = std::mem::take(&mut building.cluster);

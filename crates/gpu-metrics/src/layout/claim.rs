@@ -10,8 +10,8 @@ use super::super::series::Owner;
 use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
 use super::exporters::Exporters;
-use super::sited::{Sited, Sorted};
-use super::strangers::Strangers;
+use super::foreign::ForeignExporters;
+use super::resolved::{ResolvedRow, Sorted};
 use super::{RowFacts, Standing};
 use apimachinery::time::Timestamp;
 
@@ -22,17 +22,17 @@ pub(super) struct Claims<'a> {
     /// The number of pods that the bare labels of each target name.
     pods_on_target: HashMap<TargetId, usize>,
     clusters: Clusters<'a>,
-    strangers: Strangers<'a>,
+    foreign_exporters: ForeignExporters<'a>,
 }
 
 impl<'a> Claims<'a> {
     /// `sorted` are the same rows in the order of their devices.
     pub(super) fn of(
-        sited: &[Sited<'a>],
+        resolved: &[ResolvedRow<'a>],
         sorted: &[Sorted<'_, 'a>],
         inventory: &'a Inventory,
     ) -> Self {
-        let bare = || sited.iter().filter(|row| row.is_bare);
+        let bare = || resolved.iter().filter(|row| row.is_bare);
         let mut on_target: HashMap<TargetId, BTreeSet<_>> = HashMap::new();
         for (row, owner) in bare().filter_map(|row| Some((row, row.owner?))) {
             for target in row.targets {
@@ -42,13 +42,13 @@ impl<'a> Claims<'a> {
         }
         let counts = on_target.iter().map(|(id, pods)| (*id, pods.len()));
         let pods_on_target = counts.collect();
-        let named = |sited: &Sited<'a>| Some((sited.cluster?, proof(sited)));
+        let named = |resolved: &ResolvedRow<'a>| Some((resolved.cluster?, proof(resolved)));
         Self {
             inventory,
-            exporters: Exporters::among(sited),
+            exporters: Exporters::among(resolved),
             pods_on_target,
-            clusters: Clusters::among(sited.iter().filter_map(named)),
-            strangers: Strangers::among(sorted, inventory),
+            clusters: Clusters::among(resolved.iter().filter_map(named)),
+            foreign_exporters: ForeignExporters::among(sorted, inventory),
         }
     }
 
@@ -61,18 +61,18 @@ impl<'a> Claims<'a> {
 
     /// The nodes of other clusters whose series name no cluster.
     pub(super) fn foreign_nodes(&self) -> Vec<Arc<str>> {
-        self.strangers.nodes()
+        self.foreign_exporters.nodes()
     }
 
     /// The facts of a row by its claim, and the pod that it counts for.
     pub(super) fn facts(
         &self,
-        sited: &Sited<'a>,
+        resolved: &ResolvedRow<'a>,
         device: u32,
         mig_weight: MigWeight,
     ) -> (RowFacts, Option<&'a Pod>) {
-        let (id, row) = (sited.id, sited.row);
-        let (standing, pod) = self.standing(sited);
+        let (id, row) = (resolved.id, resolved.row);
+        let (standing, pod) = self.standing(resolved);
         let facts = RowFacts {
             id,
             row: Arc::clone(row),
@@ -80,11 +80,11 @@ impl<'a> Claims<'a> {
             standing,
             is_mig: row.device.is_mig(),
             has_instances: false,
-            shares_place: false,
+            shares_slot: false,
             started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
             ended: self.ended(standing, pod),
             running_since: pod.and_then(|pod| pod.running_since),
-            more_than: None,
+            exceeded_request: None,
             weight: match mig_weight {
                 MigWeight::Equal => 1.0,
                 MigWeight::Slices => f64::from(row.device.slices()),
@@ -94,20 +94,20 @@ impl<'a> Claims<'a> {
     }
 
     /// Decides a row's claim to an owner.
-    fn standing(&self, sited: &Sited<'a>) -> (Standing, Option<&'a Pod>) {
-        let row = sited.row;
+    fn standing(&self, resolved: &ResolvedRow<'a>) -> (Standing, Option<&'a Pod>) {
+        let row = resolved.row;
         let foreign = |name| self.clusters.is_foreign(name);
-        if sited.cluster.is_some_and(foreign) || self.strangers.include(sited) {
+        if resolved.cluster.is_some_and(foreign) || self.foreign_exporters.include(resolved) {
             return (Standing::Foreign, None);
         }
-        let Some(owner) = sited.owner else {
+        let Some(owner) = resolved.owner else {
             return (Standing::Unheld, None);
         };
-        let bare = sited.is_bare;
+        let bare = resolved.is_bare;
         let looks_like_exporter =
             bare && (row.told.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
-        let Some(pod) = sited.pod else {
+        let Some(pod) = resolved.pod else {
             let standing = match inventory.authority {
                 _ if looks_like_exporter => Standing::Unheld,
                 InventoryOrigin::Series => Standing::Held,
@@ -119,17 +119,17 @@ impl<'a> Claims<'a> {
             return (Standing::Unheld, None);
         }
         let elsewhere = |pod: &Pod| {
-            let both = pod.node.as_ref().zip(sited.node);
+            let both = pod.node.as_ref().zip(resolved.node);
             both.is_some_and(|(node, named)| node != named)
         };
         if elsewhere(pod) {
-            let before = predecessor(row, pod, sited.newest, inventory, elsewhere);
+            let before = predecessor(row, pod, resolved.newest, inventory, elsewhere);
             // A wrong node name does not refute a proof, but an earlier pod on that node does.
             if !row.told.proven || before.1.is_some() {
                 return before;
             }
         }
-        if sited.departed || !pod.is_live() {
+        if resolved.departed || !pod.is_live() {
             return (Standing::Gone, Some(pod));
         }
         (Standing::Held, Some(pod))
@@ -177,16 +177,16 @@ fn host(instance: &str) -> &str {
 }
 
 /// Whether a row is of this cluster: its pod is known, and on the node that the row names.
-fn proof(sited: &Sited<'_>) -> Proof {
-    if sited.owner.is_none() {
+fn proof(resolved: &ResolvedRow<'_>) -> Proof {
+    if resolved.owner.is_none() {
         return Proof::None;
     }
-    let Some(pod) = sited.pod else {
-        return Proof::Strange;
+    let Some(pod) = resolved.pod else {
+        return Proof::Foreign;
     };
-    match (sited.node, &pod.node) {
-        (Some(named), Some(node)) if named == node => Proof::Ours,
-        (Some(_), Some(_)) => Proof::Strange,
+    match (resolved.node, &pod.node) {
+        (Some(named), Some(node)) if named == node => Proof::Local,
+        (Some(_), Some(_)) => Proof::Foreign,
         (None, _) | (_, None) => Proof::None,
     }
 }
@@ -219,16 +219,18 @@ fn predecessor<'a>(
 /// The node of a device: the one that the series name if the cluster has it, otherwise
 /// the pod's.
 pub(super) fn node_of<'a>(
-    sited: &Sited<'a>,
+    resolved: &ResolvedRow<'a>,
     pod: Option<&'a Pod>,
     inventory: &Inventory,
     exporters: &Exporters<'_>,
 ) -> Option<&'a Arc<str>> {
     if inventory.authority == InventoryOrigin::Cluster {
-        return sited.node.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
+        return resolved
+            .node
+            .or_else(|| pod.and_then(|pod| pod.node.as_ref()));
     }
     // Old exporters write their own pod's name as the host's.
-    let is_exporter = |name: &&Arc<str>| exporters.is_behind(sited.row, name);
-    let mut names = sited.nodes.iter().map(|node| &node.name);
+    let is_exporter = |name: &&Arc<str>| exporters.is_behind(resolved.row, name);
+    let mut names = resolved.nodes.iter().map(|node| &node.name);
     names.find(|name| !is_exporter(name))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::store::DeviceRow;
 use super::super::targets::TargetId;
-use super::sited::Sited;
+use super::resolved::ResolvedRow;
 
 /// The exporter pods of targets: a series that names its GPU's pod in `exported_pod` names
 /// the exporter's pod in `pod`. This applies to its own target only, so that a series
@@ -15,7 +15,7 @@ pub(super) struct Exporters<'a> {
 }
 
 impl<'a> Exporters<'a> {
-    pub(super) fn among(rows: &[Sited<'a>]) -> Self {
+    pub(super) fn among(rows: &[ResolvedRow<'a>]) -> Self {
         let behind = rows.iter().filter_map(|row| Some((row, row.exporter?)));
         let targets = behind.flat_map(|(row, pod)| row.targets.iter().map(move |id| (*id, pod)));
         let mut targets: Vec<_> = targets.collect();

@@ -11,7 +11,7 @@ use super::super::series::Owner;
 use super::claim::node_of;
 use super::exporters::Exporters;
 use super::names::Workloads;
-use super::sited::Sited;
+use super::resolved::ResolvedRow;
 use super::{KindTable, Object, RowFacts, Standing};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
@@ -51,15 +51,15 @@ impl<'a> Building<'a> {
 
     pub(super) fn place(
         &mut self,
-        sited: &Sited<'a>,
+        resolved: &ResolvedRow<'a>,
         facts: &RowFacts,
         pod: Option<&'a Pod>,
         exporters: &Exporters<'_>,
     ) {
-        let (id, inventory) = (sited.id, self.inventory);
+        let (id, inventory) = (resolved.id, self.inventory);
         if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
             self.cluster.push(id);
-            if let Some(node) = node_of(sited, pod, inventory, exporters) {
+            if let Some(node) = node_of(resolved, pod, inventory, exporters) {
                 let of_node = || Object {
                     of_pods: false,
                     ..Object::new(None, node, facts_of(&inventory.nodes, node))
@@ -67,12 +67,15 @@ impl<'a> Building<'a> {
                 self.nodes.entry(node).or_insert_with(of_node).add(id);
             }
         }
-        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, sited.owner) else {
+        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, resolved.owner)
+        else {
             return;
         };
         let namespace = &owner.namespace;
         if facts.standing == Standing::Held
-            && let Some(object) = sited.number.and_then(|it| self.pods.get_mut(it as usize))
+            && let Some(object) = resolved
+                .number
+                .and_then(|it| self.pods.get_mut(it as usize))
         {
             let labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
             let of_pod = || Object::new(Some(namespace), &owner.pod, (labels(), None));

@@ -7,12 +7,12 @@
 mod build;
 mod claim;
 mod exporters;
+mod foreign;
 mod gather;
 mod names;
 mod nodes;
-mod places;
-mod sited;
-mod strangers;
+mod resolved;
+mod slots;
 mod unseen;
 
 use std::collections::{BTreeSet, HashMap};
@@ -64,7 +64,7 @@ pub struct RowFacts {
     /// Whether the device is a GPU that has MIG instances.
     pub has_instances: bool,
     /// Whether another device has had its place behind the same exporter.
-    pub shares_place: bool,
+    pub shares_slot: bool,
     /// Samples before this time belong to a predecessor of the same name.
     pub started: Timestamp,
     /// Samples from this time on count for no pod: the pod had ended, or never existed.
@@ -74,7 +74,7 @@ pub struct RowFacts {
     pub running_since: Option<Timestamp>,
     /// The number of devices that its pod requests, if more devices name the pod. 0: the
     /// number is unknown (a resource claim or a share), and several devices name the pod.
-    pub more_than: Option<u32>,
+    pub exceeded_request: Option<u32>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -212,7 +212,7 @@ pub struct Layout {
     /// Ranks of the MIG instances of a GPU that also has rows of its own.
     instances: HashMap<u32, Vec<u32>>,
     /// By rank of a device, the ranks of other devices that have had its place.
-    rivals: HashMap<u32, Vec<u32>>,
+    slot_peers: HashMap<u32, Vec<u32>>,
     /// Rows without a sample since the start of their pod, which is the value: an earlier
     /// pod of the same name held the device.
     of_predecessors: HashMap<RowId, Timestamp>,
@@ -362,8 +362,8 @@ impl Layout {
 
     /// Other devices that have had the place of a device.
     #[must_use]
-    pub fn rivals_of(&self, device: u32) -> &[u32] {
-        self.rivals.get(&device).map_or(&[], Vec::as_slice)
+    pub fn slot_peers_of(&self, device: u32) -> &[u32] {
+        self.slot_peers.get(&device).map_or(&[], Vec::as_slice)
     }
 
     /// The inventory of the layout.

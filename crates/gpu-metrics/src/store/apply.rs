@@ -19,7 +19,7 @@ struct How {
     unit: Unit,
     scale: Scale,
     /// When the target was frozen: samples between these times do not count.
-    stood: (Timestamp, Timestamp),
+    frozen_period: (Timestamp, Timestamp),
 }
 
 impl Store {
@@ -46,7 +46,7 @@ impl Store {
         let mut how = How {
             unit: series.unit,
             scale: self.scale(target, series.signal),
-            stood: self.targets.stood_still(target),
+            frozen_period: self.targets.frozen_range(target),
         };
         self.targets.take(target, samples);
         if let (Some(heard), Some(first), Some(last)) = (
@@ -81,9 +81,9 @@ impl Store {
                     before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
                 if moved {
                     movement.moved(signal, sample.at);
-                    if how.stood.1 == Timestamp::MAX && sample.at > how.stood.0 {
-                        how.stood.1 = sample.at;
-                        movement.thawed(how.stood.0, sample.at);
+                    if how.frozen_period.1 == Timestamp::MAX && sample.at > how.frozen_period.0 {
+                        how.frozen_period.1 = sample.at;
+                        movement.record_recovery(how.frozen_period.0, sample.at);
                     }
                 }
                 if signal == SignalId::POWER_USAGE {
@@ -98,7 +98,7 @@ impl Store {
             value: value.unwrap_or(f64::NAN),
             at: sample.at,
         };
-        let (since, until) = how.stood;
+        let (since, until) = how.frozen_period;
         let is_still = since < sample.at && sample.at < until;
         let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);

@@ -252,7 +252,11 @@ impl Targets {
         let Some(target) = self.target_mut(id) else {
             return false;
         };
-        target.different = if differ { target.different + 1 } else { 0 };
+        target.different = if differ {
+            target.different.saturating_add(1)
+        } else {
+            0
+        };
         target.different >= DIFFERENT_SCRAPES && target.name.device.is_none()
     }
 
@@ -352,11 +356,11 @@ impl Targets {
 
     /// Samples of a target after the first of these times and before the second are no
     /// readings, also when they are read again: it is or was frozen.
-    pub(crate) fn stood_still(&self, id: TargetId) -> (Timestamp, Timestamp) {
-        let stood = self.target(id).map(|target| target.movement.stood);
+    pub(crate) fn frozen_range(&self, id: TargetId) -> (Timestamp, Timestamp) {
+        let frozen_period = self.target(id).map(|target| target.movement.frozen_period);
         match self.frozen_since(id) {
             Some(since) => (since, Timestamp::MAX),
-            None => stood.unwrap_or((Timestamp::MIN, Timestamp::MIN)),
+            None => frozen_period.unwrap_or((Timestamp::MIN, Timestamp::MIN)),
         }
     }
 

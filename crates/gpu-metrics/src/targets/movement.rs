@@ -22,7 +22,7 @@ pub struct Movement {
     /// The newest reading of a GPU that is busy.
     busy: Timestamp,
     /// The last frozen period: from the last changed reading before it to the first after.
-    pub(super) stood: (Timestamp, Timestamp),
+    pub(super) frozen_period: (Timestamp, Timestamp),
 }
 
 impl Default for Movement {
@@ -32,7 +32,7 @@ impl Default for Movement {
             power: Timestamp::MIN,
             power_read: Timestamp::MIN,
             busy: Timestamp::MIN,
-            stood: (Timestamp::MIN, Timestamp::MIN),
+            frozen_period: (Timestamp::MIN, Timestamp::MIN),
         }
     }
 }
@@ -47,8 +47,8 @@ impl Movement {
     }
 
     /// Records that a target, frozen since `since`, has a changed reading at `at`.
-    pub(crate) fn thawed(&mut self, since: Timestamp, at: Timestamp) {
-        self.stood = (since, at);
+    pub(crate) fn record_recovery(&mut self, since: Timestamp, at: Timestamp) {
+        self.frozen_period = (since, at);
     }
 
     /// Records a reading of a signal.

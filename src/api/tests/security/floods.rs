@@ -93,7 +93,7 @@ async fn a_review_is_completed_and_cached_when_the_client_leaves() {
     let asked = scene.reviewer.asked().len();
     scene.reviewer.release();
     until("the review was answered", async || {
-        scene.counters.accesses.yes.load(Ordering::SeqCst) == 2
+        scene.counters.accesses.allowed.load(Ordering::SeqCst) == 2
     })
     .await;
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);

@@ -87,7 +87,7 @@ fn flags_that_restrict_trust_and_tls_have_an_effect() {
     assert_eq!(said, Vec::<String>::new());
     let offer = super::super::certificate::offer(&args.listening).unwrap();
     assert!(!offer.http2);
-    let versions = aggregated_apiserver::serve::offer::ONLY_TLS13;
+    let versions = aggregated_apiserver::serve::tls_options::ONLY_TLS13;
     assert_eq!(offer.versions, versions);
     let of_1_2 = offer.suites.iter().filter(|suite| suite.tls13().is_none());
     assert_eq!(of_1_2.count(), 1);

@@ -137,8 +137,8 @@ where
 
     fn count(&self, answer: &Result<V, ReviewError>) {
         add(match answer {
-            Ok(value) if (self.is_allowed)(value) => &self.counts.yes,
-            Ok(_) => &self.counts.no,
+            Ok(value) if (self.is_allowed)(value) => &self.counts.allowed,
+            Ok(_) => &self.counts.refused,
             Err(_) => &self.counts.failed,
         });
     }

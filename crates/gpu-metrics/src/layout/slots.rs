@@ -7,17 +7,17 @@ use super::super::grid::RowId;
 use super::super::inventory::Inventory;
 use super::super::series::NodeName;
 use super::super::targets::TargetId;
-use super::sited::Sited;
+use super::resolved::ResolvedRow;
 use super::{Layout, Object, RowFacts, change};
 
 /// A target, the index of a GPU there, the id of the MIG instance, and the node: one
 /// `instance` may stand for all nodes.
-type Place<'l> = (TargetId, &'l str, Option<&'l str>, &'l [NodeName]);
+type Slot<'l> = (TargetId, &'l str, Option<&'l str>, &'l [NodeName]);
 
 /// Above this many devices of a place, the label is not an index.
 const MOST_OF_A_PLACE: usize = 64;
 
-fn places<'a>(row: &Sited<'a>) -> impl Iterator<Item = Place<'a>> {
+fn slots<'a>(row: &ResolvedRow<'a>) -> impl Iterator<Item = Slot<'a>> {
     let (index, nodes) = (row.index, row.nodes);
     let instance = index.and_then(|_| row.row.device.instance.as_deref());
     let targets = row.targets.iter();
@@ -36,7 +36,7 @@ impl Layout {
             let rank = |row: &RowId| self.ranks[row.0 as usize].device;
             let devices = object.members.chunk_by(|a, b| rank(a) == rank(b));
             if devices.count() > gpus.max(1) as usize {
-                let set = |facts: &mut RowFacts| facts.more_than = Some(gpus);
+                let set = |facts: &mut RowFacts| facts.exceeded_request = Some(gpus);
                 change(&mut self.facts, &object.members, set);
             }
         }
@@ -48,9 +48,9 @@ impl Layout {
     }
 
     /// Finds devices that share a place. The times of their samples show which one is newer.
-    pub(super) fn find_rivals(&mut self, rows: &[Sited<'_>]) {
-        let places = |row| places(row).map(|place| (place, self.rank(row.id).device));
-        let mut all: Vec<(Place<'_>, u32)> = rows.iter().flat_map(places).collect();
+    pub(super) fn find_slot_peers(&mut self, rows: &[ResolvedRow<'_>]) {
+        let places = |row| slots(row).map(|place| (place, self.rank(row.id).device));
+        let mut all: Vec<(Slot<'_>, u32)> = rows.iter().flat_map(places).collect();
         // Rows of a target are mostly in the order of their places, so the sort is quick.
         all.sort();
         all.dedup();
@@ -58,15 +58,15 @@ impl Layout {
         for devices in places.filter(|it| (2..=MOST_OF_A_PLACE).contains(&it.len())) {
             for (_, one) in devices {
                 let others = devices.iter().map(|(_, other)| *other);
-                let rivals = self.rivals.entry(*one).or_default();
-                rivals.extend(others.filter(|other| other != one));
+                let slot_peers = self.slot_peers.entry(*one).or_default();
+                slot_peers.extend(others.filter(|other| other != one));
             }
         }
-        for (device, rivals) in &mut self.rivals {
-            rivals.sort_unstable();
-            rivals.dedup();
+        for (device, slot_peers) in &mut self.slot_peers {
+            slot_peers.sort_unstable();
+            slot_peers.dedup();
             let rows = self.devices.rows(*device);
-            change(&mut self.facts, rows, |facts| facts.shares_place = true);
+            change(&mut self.facts, rows, |facts| facts.shares_slot = true);
         }
     }
 }

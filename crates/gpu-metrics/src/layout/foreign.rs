@@ -11,9 +11,9 @@ use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::super::series::Owner;
 use super::super::targets::TargetId;
 use super::nodes::is_shared;
-use super::sited::{Sited, Sorted};
+use super::resolved::{ResolvedRow, Sorted};
 
-impl<'a> Sited<'a> {
+impl<'a> ResolvedRow<'a> {
     fn job(&self) -> &'a str {
         self.row
             .told
@@ -41,27 +41,27 @@ struct Reported<'a> {
 
 /// Exporters of other clusters: the target and the node that its series name.
 #[derive(Debug, Default)]
-pub(super) struct Strangers<'a> {
+pub(super) struct ForeignExporters<'a> {
     exporters: HashSet<(TargetId, &'a str)>,
 }
 
-impl<'a> Strangers<'a> {
-    /// Finds the strangers among rows in the order of their devices.
+impl<'a> ForeignExporters<'a> {
+    /// Finds the foreign exporters among rows in the order of their devices.
     pub(super) fn among(rows: &[Sorted<'_, 'a>], inventory: &'a Inventory) -> Self {
-        let mut strangers = Self::default();
+        let mut foreign_exporters = Self::default();
         let are_known = rows.iter().all(|(_, row)| row.node.is_some());
         let is_cluster = inventory.authority == InventoryOrigin::Cluster;
         if are_known || !is_cluster || inventory.nodes.is_empty() {
-            return strangers;
+            return foreign_exporters;
         }
-        let rows: Vec<Sited<'a>> = rows.iter().map(|(_, row)| **row).collect();
+        let rows: Vec<ResolvedRow<'a>> = rows.iter().map(|(_, row)| **row).collect();
         let devices = || rows.chunk_by(|a, b| a.row.device == b.row.device);
         // A device that has ever named a Node of the cluster belongs to the cluster: its
         // label was renamed.
-        let is_unknown = |rows: &&[Sited<'_>]| rows.iter().all(|row| row.node.is_none());
+        let is_unknown = |rows: &&[ResolvedRow<'_>]| rows.iter().all(|row| row.node.is_none());
         let mut unknown = devices().filter(is_unknown).flatten().peekable();
         if unknown.peek().is_none() {
-            return strangers;
+            return foreign_exporters;
         }
         let reported = Reported::by(devices(), inventory);
         for row in unknown {
@@ -69,14 +69,14 @@ impl<'a> Strangers<'a> {
                 && let Some(label) = row.label()
             {
                 let exporters = row.targets.iter().map(|target| (*target, label));
-                strangers.exporters.extend(exporters);
+                foreign_exporters.exporters.extend(exporters);
             }
         }
-        strangers
+        foreign_exporters
     }
 
     /// Whether a row belongs to another cluster.
-    pub(super) fn include(&self, row: &Sited<'_>) -> bool {
+    pub(super) fn include(&self, row: &ResolvedRow<'_>) -> bool {
         if self.exporters.is_empty() || row.node.is_some() {
             return false;
         }
@@ -93,7 +93,10 @@ impl<'a> Strangers<'a> {
 }
 
 impl<'a> Reported<'a> {
-    fn by<'r>(devices: impl Iterator<Item = &'r [Sited<'a>]>, inventory: &'a Inventory) -> Self
+    fn by<'r>(
+        devices: impl Iterator<Item = &'r [ResolvedRow<'a>]>,
+        inventory: &'a Inventory,
+    ) -> Self
     where
         'a: 'r,
     {
@@ -118,7 +121,7 @@ impl<'a> Reported<'a> {
     }
 
     /// Records the pods that a device on a Node names.
-    fn hold(&mut self, rows: &[Sited<'a>], node: &'a str, inventory: &Inventory) {
+    fn hold(&mut self, rows: &[ResolvedRow<'a>], node: &'a str, inventory: &Inventory) {
         let owners = rows.iter().filter_map(|row| row.owner);
         let mut pods: Vec<(&str, &str)> = owners
             .map(|owner| (&*owner.namespace, &*owner.pod))
@@ -138,7 +141,7 @@ impl<'a> Reported<'a> {
     }
 
     /// Whether a row that names no Node of the cluster cannot belong to the cluster.
-    fn contradicts(&self, row: &Sited<'_>, inventory: &Inventory) -> bool {
+    fn contradicts(&self, row: &ResolvedRow<'_>, inventory: &Inventory) -> bool {
         let Some(owner) = row.owner else {
             return false;
         };
@@ -165,7 +168,7 @@ impl<'a> Reported<'a> {
 }
 
 /// Whether a pod of that name ran, or runs, on the node that a row names.
-fn has_run_there(row: &Sited<'_>, owner: &Owner, inventory: &Inventory) -> bool {
+fn has_run_there(row: &ResolvedRow<'_>, owner: &Owner, inventory: &Inventory) -> bool {
     let (namespace, name) = (&owner.namespace, &owner.pod);
     let live = inventory.pod(namespace, name).into_iter();
     let mut pods = live.chain(inventory.all_departed(namespace, name));

@@ -10,7 +10,7 @@ pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The TLS settings offered to clients.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct TlsOptions {
     /// Whether HTTP/2 is offered beside HTTP/1.1.
     pub http2: bool,
     /// The versions.
@@ -19,7 +19,7 @@ pub struct Offer {
     pub suites: Vec<SupportedCipherSuite>,
 }
 
-impl Default for Offer {
+impl Default for TlsOptions {
     fn default() -> Self {
         Self {
             http2: true,
@@ -29,7 +29,7 @@ impl Default for Offer {
     }
 }
 
-impl Offer {
+impl TlsOptions {
     /// Restricts TLS 1.2 to the named suites. The suites of 1.3 cannot be chosen, as in Go.
     /// Returns the names that this server does not support: block modes and key exchange
     /// without forward secrecy.
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn choose(wanted: &[&str]) -> (Result<Vec<String>, String>, Vec<String>) {
-        let mut offer = Offer::default();
+        let mut offer = TlsOptions::default();
         let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
         let said = offer.choose(&wanted);
         let names = offer.suites.iter();
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn tls_1_3_alone_needs_no_other_suite() {
-        let mut offer = Offer {
+        let mut offer = TlsOptions {
             versions: ONLY_TLS13,
-            ..Offer::default()
+            ..TlsOptions::default()
         };
         let aes = "TLS_AES_256_GCM_SHA384".to_owned();
         assert_eq!(offer.choose(&[aes]), Ok(Vec::new()));

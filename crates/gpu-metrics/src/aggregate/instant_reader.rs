@@ -5,7 +5,7 @@ use super::super::inventory::InventoryOrigin;
 use super::super::layout::{RowFacts, Standing};
 use super::super::policy::{DeviceValue, Measure, Shared};
 use super::super::signal::SignalId;
-use super::{Evaluator, Lens, Seen};
+use super::{DeviceReading, Evaluator, MeasureInputs};
 use apimachinery::time::Timestamp;
 
 /// A device's reading at an instant.
@@ -20,13 +20,13 @@ struct ShownReading<'a> {
 
 /// One instant of the grid.
 #[derive(Debug)]
-pub(super) struct Moment<'a> {
+pub(super) struct InstantReader<'a> {
     pub(super) of: Evaluator<'a>,
     instant: i64,
     time: Timestamp,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> InstantReader<'a> {
     pub(super) fn new(of: Evaluator<'a>, instant: i64) -> Self {
         Self {
             of,
@@ -180,7 +180,7 @@ impl<'a> Moment<'a> {
             !facts.row.told.per_process
                 && !self.of.is_of_predecessor(facts)
                 && since.is_some_and(|since| since <= at && at < facts.ended)
-                && !self.of.is_let_go(facts)
+                && !self.of.is_released(facts)
         })
     }
 
@@ -220,7 +220,7 @@ impl<'a> Moment<'a> {
     /// While the pod is live, such a sample means that the labels were lost.
     fn shown(&self, facts: &'a RowFacts, value: DeviceValue) -> Option<ShownReading<'a>> {
         let (reading, weight) = self.weighed(facts, value)?;
-        if facts.shares_place && self.of.is_replaced(facts, self.time) {
+        if facts.shares_slot && self.of.is_replaced(facts, self.time) {
             return None;
         }
         let gone = facts.standing == Standing::Gone || reading.at < facts.started;
@@ -342,26 +342,26 @@ pub(super) fn signals_of(facts: &RowFacts, value: DeviceValue) -> [Option<Signal
     }
 }
 
-impl Moment<'_> {
+impl InstantReader<'_> {
     /// The reading of one device's rows for a measure.
-    pub(super) fn see(&self, rows: &[RowId], measure: &Measure, one_pod: bool) -> Seen {
-        let lens = Lens::of(measure);
-        let mut found = lens
+    pub(super) fn read(&self, rows: &[RowId], measure: &Measure, one_pod: bool) -> DeviceReading {
+        let inputs = MeasureInputs::of(measure);
+        let mut found = inputs
             .shown_by()
             .filter_map(|value| Some((value, self.best(rows, value, one_pod)?)));
         let Some((value, shown)) = found.next() else {
-            return Seen::NOTHING;
+            return DeviceReading::NOTHING;
         };
         let ShownReading {
             reading,
             weight,
             facts,
         } = shown;
-        Seen {
+        DeviceReading {
             value: reading.value,
             at: reading.at,
             weight,
-            active: match lens.of_active {
+            active: match inputs.of_active {
                 true => self.is_active_or_was(rows, value, reading, facts),
                 false => Some(false),
             },

@@ -18,7 +18,7 @@ const INDEX: &str = "gpu";
 /// A row with the results of lookups. Rows are far apart in memory, so the fields that are
 /// read several times are copied here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sited<'a> {
+pub(super) struct ResolvedRow<'a> {
     pub(super) id: RowId,
     pub(super) row: &'a Arc<DeviceRow>,
     pub(super) owner: Option<&'a Owner>,
@@ -66,31 +66,31 @@ impl<'a> Names<'a> {
 
     /// Looks up all rows. Also returns how many pods have a number: those of the
     /// inventory, and then others that rows name.
-    pub(super) fn site(
+    pub(super) fn resolve(
         &self,
         rows: &[(RowId, &'a Arc<DeviceRow>)],
         newest: impl Fn(RowId) -> Timestamp + Sync,
-    ) -> (Vec<Sited<'a>>, usize) {
+    ) -> (Vec<ResolvedRow<'a>>, usize) {
         let pods = self.inventory.pods.len();
-        let mut sited = threads::map_rows(rows, |(id, row)| self.look_up(*id, row, newest(*id)));
+        let mut resolved = threads::map_rows(rows, |(id, row)| self.look_up(*id, row, newest(*id)));
         let mut others: HashMap<(&str, &str), u32> = HashMap::new();
-        for row in sited.iter_mut().filter(|row| row.number.is_none()) {
+        for row in resolved.iter_mut().filter(|row| row.number.is_none()) {
             row.number = row.owner.map(|owner| {
                 let next = u32::try_from(pods + others.len()).unwrap_or(u32::MAX);
                 let other = others.entry((&owner.namespace, &owner.pod));
                 *other.or_insert(next)
             });
         }
-        (sited, pods + others.len())
+        (resolved, pods + others.len())
     }
 
-    fn look_up(&self, id: RowId, row: &'a Arc<DeviceRow>, newest: Timestamp) -> Sited<'a> {
+    fn look_up(&self, id: RowId, row: &'a Arc<DeviceRow>, newest: Timestamp) -> ResolvedRow<'a> {
         let (owner, told) = (row.owner.as_ref(), &row.told);
         let number = owner.and_then(|it| self.pods.get(&(&*it.namespace, &*it.pod)).copied());
         let listed = number.and_then(|number| self.inventory.pods.get(number as usize));
         let departed = || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod));
         let index = told.labels.get_ignore_case(INDEX);
-        Sited {
+        ResolvedRow {
             id,
             row,
             owner,
@@ -114,10 +114,10 @@ impl<'a> Names<'a> {
 
 /// A row with the first 16 bytes of its device's UUID as a number. Most devices differ in
 /// them, so that a comparison mostly does not read the UUIDs.
-pub(super) type Sorted<'s, 'a> = (u128, &'s Sited<'a>);
+pub(super) type Sorted<'s, 'a> = (u128, &'s ResolvedRow<'a>);
 
 /// Rows in the order of their devices.
-pub(super) fn in_order<'s, 'a>(rows: &'s [Sited<'a>]) -> Vec<Sorted<'s, 'a>> {
+pub(super) fn in_order<'s, 'a>(rows: &'s [ResolvedRow<'a>]) -> Vec<Sorted<'s, 'a>> {
     let rows = rows.iter();
     let mut sorted: Vec<_> = rows.map(|it| (beginning(&it.row.device), it)).collect();
     sorted.sort_unstable_by(|(a, one), (b, other)| {
