@@ -267,6 +267,12 @@ impl Endpoint {
                 limit: self.budget().quarter(),
                 remedy: NARROW,
             },
+            DecodeError::TooMany(limit, parts, remedy) => Error::TooMany {
+                address,
+                limit,
+                parts,
+                remedy,
+            },
             DecodeError::Null(_) => Error::NullData { address, reason },
             DecodeError::Status { error_type, error } => Error::Query {
                 address,

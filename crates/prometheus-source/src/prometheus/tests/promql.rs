@@ -86,7 +86,7 @@ async fn what_is_no_answer_is_said_in_short() {
         ),
         (Bytes::from(""), ErrorKind::Truncated),
         (Bytes::from(data("vector", "{}")), ErrorKind::NotAnAnswer),
-        (Bytes::from(data("vector", "null")), ErrorKind::NotAnAnswer),
+        (Bytes::from(data("vector", "null")), ErrorKind::NullData),
         (
             Bytes::from(data("vector", r#"[{"metric":{"a":1},"value":[1,"2"]}]"#)),
             ErrorKind::NotAnAnswer,
