@@ -92,8 +92,15 @@ pub enum DecodeError {
     #[error("the samples of the answer take too much memory")]
     TooLarge,
     /// The answer has more parts than allowed.
-    #[error("the answer has more than {0} {1}: {2}")]
-    TooMany(usize, &'static str, &'static str),
+    #[error("the answer has more than {limit} {parts}")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+        /// Name of the parts.
+        parts: &'static str,
+        /// The remedy.
+        remedy: &'static str,
+    },
     /// `status: error`.
     #[error("{error_type}: {error}")]
     Status {

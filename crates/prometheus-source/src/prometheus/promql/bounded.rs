@@ -67,8 +67,11 @@ pub(super) fn samples(rows: &RawValue) -> Result<Vec<VectorSample>, DecodeError>
     let mut samples = Vec::new();
     decode::each(rows, |row: Row| {
         if samples.len() == MOST_SAMPLES {
-            let remedy = "aggregate in the query, or select less";
-            return Err(DecodeError::TooMany(MOST_SAMPLES, "samples", remedy));
+            return Err(DecodeError::TooMany {
+                limit: MOST_SAMPLES,
+                parts: "samples",
+                remedy: "aggregate in the query, or select less",
+            });
         }
         samples.extend(row.sample());
         Ok(())
@@ -96,9 +99,11 @@ pub(super) fn shapes(series: &RawValue) -> Result<Arc<[Shape]>, DecodeError> {
         shapes.insert(shape, place);
         place += 1;
         if shapes.len() > MOST_SHAPES {
-            let parts = "names and sets of labels";
-            let remedy = "narrow the seriesQuery";
-            return Err(DecodeError::TooMany(MOST_SHAPES, parts, remedy));
+            return Err(DecodeError::TooMany {
+                limit: MOST_SHAPES,
+                parts: "names and sets of labels",
+                remedy: "narrow the seriesQuery",
+            });
         }
         Ok(())
     })?;
