@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use moka::future::Cache;
 use tokio::sync::watch;
 
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::prometheus::promql::PromqlClient;
 use adapter_rules::answer::{Answer, Purpose};
 use apimachinery::time::Timestamp;
@@ -150,10 +150,9 @@ impl AnswerCache {
         let outcome = outcome.ok().and_then(|outcome| outcome.clone());
         outcome
             .unwrap_or_else(|| {
-                Err(Arc::new(Error::Truncated {
-                    address: "Prometheus".to_owned(),
-                    reason: "the server stops".to_owned(),
-                }))
+                let text = "no answer: the server stops";
+                let error = Error::new(ErrorKind::Truncated, "Prometheus", text);
+                Err(Arc::new(error.with_remedy("send the request again")))
             })
             .map_err(Unanswered::Failed)
     }

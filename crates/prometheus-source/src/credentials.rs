@@ -8,7 +8,7 @@ use std::path::Path;
 use http::{HeaderMap, HeaderValue, header};
 use reqwest::RequestBuilder;
 
-use super::error::{Error, excerpt};
+use super::error::{Error, ErrorKind, excerpt};
 use crate::settings::{Auth, Password, Pem, Tls};
 use limits::file;
 
@@ -95,11 +95,7 @@ async fn read_line(path: &Path) -> Result<String, Error> {
 }
 
 fn broken(path: &Path, reason: &str, remedy: &'static str) -> Error {
-    Error::Credentials {
-        path: path.to_owned(),
-        reason: reason.to_owned(),
-        remedy,
-    }
+    Error::new(ErrorKind::Credentials, path.display().to_string(), reason).with_remedy(remedy)
 }
 
 /// The content of the certificate files. A client is built from it, and kept until it

@@ -1,276 +1,128 @@
-//! Errors of a source, one sentence each, and the closed list of kinds by which
-//! failures are counted.
+//! Why queries fail: one sentence each, and the closed list of kinds by which failures
+//! are counted.
 
-mod told;
-
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
 
 use rustls::{CertificateError, InvalidMessage};
 
 use apimachinery::duration::format_duration;
-use cloud_auth::CloudAuthError;
-pub use told::Told;
 
-/// Why a poll failed. Old samples stay, and age by their own timestamps.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// No connection: refused, no such host, no route.
-    #[error(
-        "{address}: no connection: {reason}: check prometheus.url or --prometheus-url, and that Prometheus runs"
-    )]
-    Unreachable {
-        /// The address asked, without credentials.
-        address: String,
-        /// The operating system's message.
-        reason: String,
-    },
-    /// No complete answer in time.
-    #[error("{address}: no answer within {}: check its load, or raise prometheus.timeout", format_duration(*.limit))]
-    Timeout {
-        /// The address asked.
-        address: String,
-        /// The limit that passed.
-        limit: Duration,
-    },
-    /// The secure connection failed.
-    #[error("{address}: TLS: {reason}: check prometheus.tls")]
-    Tls {
-        /// The address asked.
-        address: String,
-        /// The cause, if known.
-        cause: TlsCause,
-        /// The message of rustls.
-        reason: String,
-    },
-    /// A certificate, key, token or password file cannot be used.
-    #[error("{}: {reason}: {remedy}", .path.display())]
-    Credentials {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-        /// The remedy.
-        remedy: &'static str,
-    },
-    /// No signature or access token can be added to a request.
-    #[error("{address}: no credentials: {reason}")]
-    Unauthenticated {
-        /// The address that was to be asked.
-        address: String,
-        /// Why there are none.
-        reason: CloudAuthError,
-    },
-    /// An HTTP status other than 200.
-    #[error("{address}: HTTP {status}: {text}{}", remedy(*.status, *.cause))]
-    Status {
-        /// The address asked.
-        address: String,
-        /// The status code.
-        status: u16,
-        /// The reason, as far as the text tells it.
-        cause: Cause,
-        /// The API's message, or the body: beginning and end.
-        text: String,
-    },
-    /// The connection ended before the answer was complete.
-    #[error(
-        "{address}: the answer was cut off: {reason}: Prometheus or a proxy in front of it closed the connection"
-    )]
-    Truncated {
-        /// The address asked.
-        address: String,
-        /// Where or how it ended.
-        reason: String,
-    },
-    /// A 200 whose body is no answer of the query API.
-    #[error(
-        "{address}: {reason}; the answer begins with {excerpt:?}: check that prometheus.url is the address of Prometheus, with its path prefix"
-    )]
-    NotAnAnswer {
-        /// The address asked.
-        address: String,
-        /// What the decoder found.
-        reason: String,
-        /// The body: beginning and end.
-        excerpt: String,
-    },
-    /// `status: error` with HTTP 200.
-    #[error("{address}: the query failed: {error_type}: {error}")]
-    Query {
-        /// The address asked.
-        address: String,
-        /// Prometheus' class of the error.
-        error_type: String,
-        /// The message.
-        error: String,
-    },
-    /// An answer with warnings: series may be missing.
-    #[error(
-        "{address}: refused an answer that may be partial: {warnings}: check the stores behind it"
-    )]
-    Partial {
-        /// The address asked.
-        address: String,
-        /// The engine's warnings.
-        warnings: String,
-    },
-    /// `data` or `data.result` is null.
-    #[error("{address}: {reason}: a proxy or engine in front of Prometheus lost the data")]
-    NullData {
-        /// The address asked.
-        address: String,
-        /// Which part is null.
-        reason: String,
-    },
-    /// The body is larger than allowed.
-    #[error("{address}: the answer is larger than {limit} bytes: {remedy}")]
-    TooLarge {
-        /// The address asked.
-        address: String,
-        /// The limit.
-        limit: usize,
-        /// The remedy.
-        remedy: &'static str,
-    },
-    /// Other answers use all memory for answers.
-    #[error(
-        "{address}: answers to other rules use all memory for answers: aggregate in their queries, or raise \
-         prometheus.maxBodyBytes"
-    )]
-    NoRoom {
-        /// The address asked.
-        address: String,
-    },
-    /// The answer has more parts than allowed.
-    #[error("{address}: the answer has more than {limit} {parts}: {remedy}")]
-    TooMany {
-        /// The address asked.
-        address: String,
-        /// The limit.
-        limit: usize,
-        /// Name of the parts.
-        parts: &'static str,
-        /// The remedy.
-        remedy: &'static str,
-    },
-    /// The two clocks differ too much to judge freshness.
-    #[error("{address}: {}: set both by NTP", skew_text(*.skew_ms))]
-    ClockSkew {
-        /// The address asked.
-        address: String,
-        /// Prometheus' clock minus this server's, in milliseconds.
-        skew_ms: i64,
-    },
+/// Why a query failed. Old samples stay, and age by their own timestamps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The address asked, without credentials, or the file at fault.
+    place: String,
+    kind: ErrorKind,
+    cause: Cause,
+    /// The fault, which may repeat an excerpt of the store's text.
+    text: String,
+    /// The remedy in place of the one in [`advice`].
+    remedy: Option<&'static str>,
 }
 
-/// Why TLS fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsCause {
-    /// The port speaks HTTP without TLS.
-    PlainHttp,
-    /// The certificate has expired.
-    Expired,
-    /// The certificate is not valid yet.
-    NotYetValid,
-    /// The certificate's authority is not trusted.
-    UnknownAuthority,
-    /// The certificate is for another name.
-    OtherName,
-    /// Anything else.
-    Other,
-}
+impl Error {
+    /// A failure at an address, or of a file.
+    pub(crate) fn new(kind: ErrorKind, place: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            kind,
+            cause: Cause::Other,
+            text: text.into(),
+            remedy: None,
+        }
+    }
 
-impl TlsCause {
-    /// The cause of a rustls error.
-    pub(crate) const fn of(error: &rustls::Error) -> Self {
-        let invalid = match error {
-            // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
-            // record.
-            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-                return Self::PlainHttp;
-            }
-            rustls::Error::InvalidCertificate(invalid) => invalid,
-            _ => return Self::Other,
+    /// An HTTP status other than 200 with its whole text, of which an excerpt is shown.
+    pub(crate) fn of_status(address: &str, status: u16, text: &str, excerpt: &str) -> Self {
+        let kind = match status {
+            401 if text.to_ascii_lowercase().contains("no org id") => ErrorKind::Tenant,
+            401 | 403 => ErrorKind::Denied,
+            500.. => ErrorKind::ServerError,
+            _ => ErrorKind::Rejected,
         };
-        match invalid {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                Self::NotYetValid
-            }
-            CertificateError::UnknownIssuer => Self::UnknownAuthority,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Self::OtherName
-            }
-            _ => Self::Other,
+        Self::new(kind, address, format!("HTTP {status}: {excerpt}"))
+            .because(Cause::of(status, text))
+    }
+
+    /// The same with its cause.
+    pub(crate) const fn because(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// The same with another remedy; with an empty one if the text has it.
+    pub(crate) const fn with_remedy(mut self, remedy: &'static str) -> Self {
+        self.remedy = Some(remedy);
+        self
+    }
+
+    /// The kind by which the failure is counted.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The cause as far as it is known.
+    #[must_use]
+    pub const fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Whether the store refused the query for its content, its size or its time, or
+    /// answered a part of it: it may answer a smaller one.
+    #[must_use]
+    pub const fn is_of_query(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::Query | ErrorKind::Partial | ErrorKind::Truncated
+        ) || self.cause.is_of_query()
+    }
+
+    /// Whether another address may answer: not if the query, its size or a local file is
+    /// the cause.
+    pub(crate) const fn is_of_address(&self) -> bool {
+        match self.kind {
+            ErrorKind::Query | ErrorKind::TooLarge | ErrorKind::Credentials => false,
+            ErrorKind::Rejected => !self.cause.is_of_query() && !matches!(self.cause, Cause::Verb),
+            _ => true,
+        }
+    }
+
+    /// The fault and its remedy as a finding has them: without address and foreign text.
+    #[must_use]
+    pub fn finding(&self) -> (String, &'static str) {
+        let (what, remedy) = advice(self.kind, self.cause);
+        let what = match self.kind {
+            ErrorKind::ClockSkew => self.text.as_str(),
+            _ => what,
+        };
+        let label = self.kind.label();
+        let how = match what {
+            "" => label.to_owned(),
+            what => format!("{label}: {what}"),
+        };
+        let own = self.remedy.filter(|own| !own.is_empty());
+        match own.unwrap_or(remedy) {
+            "" => (how, "see the server's log for the answer of Prometheus"),
+            remedy => (how, remedy),
         }
     }
 }
 
-/// The reason of a refusal, recognised by the stores' messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A limit on samples or bytes: a shorter range may be answered.
-    Size,
-    /// A limit on time: a shorter range may be answered, and another time this one.
-    Time,
-    /// The path is not a query API.
-    Path,
-    /// A Prometheus without a query API, which only forwards samples.
-    Agent,
-    /// The store matches metric names only by equality.
-    NameMatching,
-    /// The tenant is missing.
-    Tenant,
-    /// Anything else.
-    Other,
-}
-
-/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
-/// time, in lower case.
-const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
-
-/// Phrases about limits of size.
-const WORDS_OF_SIZE: [&str; 9] = [
-    "too many samples",
-    "too many chunks",
-    "too large",
-    "larger than",
-    "cannot select more than",
-    "maximum number of",
-    "limit",
-    "exceed",
-    "out of memory",
-];
-
-impl Cause {
-    /// The reason of a status with its whole text.
-    pub(crate) fn of(status: u16, text: &str) -> Self {
-        let text = text.to_ascii_lowercase();
-        let says = |words: &str| text.contains(words);
-        match status {
-            400 if says("unsupported path requested") => Self::Path,
-            400 if says("unsupported matchtype") => Self::NameMatching,
-            401 if says("no org id") => Self::Tenant,
-            404 => Self::Path,
-            422 if says("unavailable with prometheus agent") => Self::Agent,
-            408 | 504 => Self::Time,
-            413 => Self::Size,
-            422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => Self::Time,
-            422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => Self::Size,
-            _ => Self::Other,
+/// For the log, with the address.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)?;
+        let general = advice(self.kind, self.cause).1;
+        match self.remedy.unwrap_or(general) {
+            "" => Ok(()),
+            remedy => write!(f, ": {remedy}"),
         }
     }
 }
 
-/// A store's limit that depends on the amount of requested data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Samples or bytes: the same query will be refused again.
-    Size,
-    /// Time: the same query may succeed when the store has less load.
-    Time,
-}
+impl std::error::Error for Error {}
 
 /// The kinds by which failures are counted: a closed list, which bounds the values of
 /// a metric's label.
@@ -332,96 +184,222 @@ impl ErrorKind {
     }
 }
 
-impl Error {
-    /// The store's limit that a query over a shorter range may stay within. Rights,
-    /// addresses and rates do not depend on the range.
-    #[must_use]
-    pub fn limit(&self) -> Option<Limit> {
-        let limit_of = |cause| match cause {
-            Cause::Size => Some(Limit::Size),
-            Cause::Time => Some(Limit::Time),
-            _ => None,
-        };
-        match self {
-            Self::Timeout { .. } => Some(Limit::Time),
-            Self::TooLarge { .. } => Some(Limit::Size),
-            Self::Status { cause, .. } => limit_of(*cause),
-            // Some engines return this status inside a 200.
-            Self::Query { error_type, .. } if error_type == "timeout" => Some(Limit::Time),
-            Self::Query { error, .. } => limit_of(Cause::of(422, error)),
-            _ => None,
+/// The cause of a failure, recognised by the store's message or by the error of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The port speaks HTTP without TLS.
+    PlainHttp,
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is not valid yet.
+    NotYetValid,
+    /// The certificate's authority is not trusted.
+    UnknownAuthority,
+    /// The certificate is for another name.
+    OtherName,
+    /// A limit on samples or bytes: the same query will be refused again, and a shorter
+    /// range may be answered.
+    Size,
+    /// A limit on time: a shorter range may be answered, and another time this one.
+    Time,
+    /// The path is not a query API.
+    Path,
+    /// A Prometheus without a query API, which only forwards samples.
+    Agent,
+    /// The store matches metric names only by equality.
+    NameMatching,
+    /// The query is invalid for the store.
+    Content,
+    /// The request has too long a line or header.
+    Length,
+    /// The method is refused.
+    Verb,
+    /// Another address is to be asked.
+    Redirect,
+    /// Too many requests.
+    Rate,
+    /// Anything else.
+    Other,
+}
+
+/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
+/// time, in lower case.
+const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
+
+/// Phrases about limits of size.
+const WORDS_OF_SIZE: [&str; 9] = [
+    "too many samples",
+    "too many chunks",
+    "too large",
+    "larger than",
+    "cannot select more than",
+    "maximum number of",
+    "limit",
+    "exceed",
+    "out of memory",
+];
+
+impl Cause {
+    /// The reason of a status with its whole text.
+    pub(crate) fn of(status: u16, text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        let says = |words: &str| text.contains(words);
+        match status {
+            300..=399 => Self::Redirect,
+            400 if says("unsupported path requested") => Self::Path,
+            400 if says("unsupported matchtype") => Self::NameMatching,
+            404 => Self::Path,
+            405 => Self::Verb,
+            414 | 431 => Self::Length,
+            429 => Self::Rate,
+            422 if says("unavailable with prometheus agent") => Self::Agent,
+            408 | 504 => Self::Time,
+            413 => Self::Size,
+            422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => Self::Time,
+            422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => Self::Size,
+            400 | 422 => Self::Content,
+            _ => Self::Other,
         }
     }
 
-    /// Whether the store refused the query for its content, its size or its time, or
-    /// answered a part of it: it may answer a smaller one.
-    #[must_use]
-    pub fn is_of_query(&self) -> bool {
-        let is_refused = match self {
-            Self::Status { status, cause, .. } => {
-                *cause != Cause::Path && matches!(status, 400 | 414 | 422 | 431)
-            }
-            _ => matches!(
-                self.kind(),
-                ErrorKind::Query | ErrorKind::Partial | ErrorKind::Truncated
-            ),
-        };
-        is_refused || self.limit().is_some()
+    /// The reason of a failure that an answer with status 200 tells.
+    pub(crate) fn of_query(error_type: &str, error: &str) -> Self {
+        match error_type {
+            "timeout" => Self::Time,
+            _ => Self::of(422, error),
+        }
     }
 
-    /// The kind by which the failure is counted.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Unreachable { .. } => ErrorKind::Unreachable,
-            Self::Timeout { .. } => ErrorKind::Timeout,
-            Self::Tls { .. } => ErrorKind::Tls,
-            Self::Credentials { .. } | Self::Unauthenticated { .. } => ErrorKind::Credentials,
-            Self::Status {
-                cause: Cause::Tenant,
-                ..
-            } => ErrorKind::Tenant,
-            Self::Status { status, .. } => match *status {
-                401 | 403 => ErrorKind::Denied,
-                500.. => ErrorKind::ServerError,
-                _ => ErrorKind::Rejected,
-            },
-            Self::Truncated { .. } => ErrorKind::Truncated,
-            Self::NotAnAnswer { .. } => ErrorKind::NotAnAnswer,
-            Self::Query { .. } => ErrorKind::Query,
-            Self::Partial { .. } => ErrorKind::Partial,
-            Self::NullData { .. } => ErrorKind::NullData,
-            Self::TooLarge { .. } | Self::TooMany { .. } | Self::NoRoom { .. } => {
-                ErrorKind::TooLarge
+    /// The cause of a rustls error.
+    pub(crate) const fn of_tls(error: &rustls::Error) -> Self {
+        let invalid = match error {
+            // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
+            // record.
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                return Self::PlainHttp;
             }
-            Self::ClockSkew { .. } => ErrorKind::ClockSkew,
+            rustls::Error::InvalidCertificate(invalid) => invalid,
+            _ => return Self::Other,
+        };
+        match invalid {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Self::NotYetValid
+            }
+            CertificateError::UnknownIssuer => Self::UnknownAuthority,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::OtherName
+            }
+            _ => Self::Other,
         }
+    }
+
+    /// Whether a shorter range may be answered. Rights, addresses and rates do not depend
+    /// on the range.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::Size | Self::Time)
+    }
+
+    const fn is_of_query(self) -> bool {
+        self.is_limit()
+            || matches!(
+                self,
+                Self::Agent | Self::NameMatching | Self::Content | Self::Length
+            )
     }
 }
 
-/// The remedy for a refusal.
-const fn remedy(status: u16, cause: Cause) -> &'static str {
+/// What a failure is, where its kind does not say it, and its remedy; both may be empty.
+/// Only TLS and refusals have a cause that the kind does not imply.
+const fn advice(kind: ErrorKind, cause: Cause) -> (&'static str, &'static str) {
+    use ErrorKind::{Query, Rejected, ServerError, Tls};
+    match (kind, cause) {
+        (kind, Cause::Other) => of_kind(kind),
+        (Tls | Rejected | ServerError | Query, cause) => of_cause(cause),
+        (kind, _) => of_kind(kind),
+    }
+}
+
+const fn of_kind(kind: ErrorKind) -> (&'static str, &'static str) {
+    let remedy = match kind {
+        ErrorKind::Unreachable => {
+            "check prometheus.url or --prometheus-url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
+        }
+        ErrorKind::Timeout => {
+            "check the load of Prometheus and that a NetworkPolicy lets the server reach it, or raise prometheus.timeout"
+        }
+        ErrorKind::Credentials | ErrorKind::Denied => {
+            "check prometheus.auth and the account's rights"
+        }
+        ErrorKind::Tenant => "name the tenant in prometheus.headers (X-Scope-OrgID)",
+        ErrorKind::Truncated => {
+            "read the log of Prometheus or of a proxy in front of it, which closed the connection"
+        }
+        ErrorKind::NotAnAnswer => {
+            let what = "the server at this path does not answer as the query API";
+            return (
+                what,
+                "check that prometheus.url is the address of Prometheus, with the path prefix of its --web.external-url or --web.route-prefix",
+            );
+        }
+        ErrorKind::Partial => "check the stores behind it",
+        ErrorKind::NullData => {
+            "check the proxy or engine in front of Prometheus, which lost the data"
+        }
+        ErrorKind::TooLarge => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
+        ErrorKind::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
+        ErrorKind::Tls => "check prometheus.tls",
+        ErrorKind::Rejected | ErrorKind::ServerError | ErrorKind::Query => "",
+    };
+    ("", remedy)
+}
+
+const fn of_cause(cause: Cause) -> (&'static str, &'static str) {
     match cause {
-        Cause::Size | Cause::Time => {
-            return ": raise the store's limits, or narrow prometheus.matchers";
-        }
-        Cause::Path => return ": check the path prefix in prometheus.url",
-        Cause::Agent => return ": point prometheus.url at the store it writes to",
-        Cause::NameMatching => return ": set prometheus.nameMatching: exact",
-        Cause::Tenant => return ": name the tenant in prometheus.headers (X-Scope-OrgID)",
-        Cause::Other => {}
-    }
-    match status {
-        300..=399 => ": redirects are not followed: write the final address into prometheus.url",
-        401 | 403 => ": check prometheus.auth and the account's rights",
-        405 => ": set prometheus.verb to the other method, GET or POST",
-        414 | 431 => ": set prometheus.verb: POST",
-        429 => ": raise gpu.poll or the limits of the server",
-        _ => "",
+        Cause::PlainHttp => (
+            "the port speaks plain HTTP",
+            "use http:// in prometheus.url, or the port that serves TLS",
+        ),
+        Cause::Expired => (
+            "its certificate has expired",
+            "renew the certificate of Prometheus",
+        ),
+        Cause::NotYetValid => (
+            "its certificate is not valid yet",
+            "set the clocks of Prometheus and of this server by NTP, or renew the certificate",
+        ),
+        Cause::UnknownAuthority => (
+            "its certificate is signed by an authority that is not trusted",
+            "name the authority's certificate in prometheus.tls.caFile",
+        ),
+        Cause::OtherName => (
+            "its certificate is for another name",
+            "use a name of the certificate in prometheus.url",
+        ),
+        Cause::Size | Cause::Time => (
+            "",
+            "raise the store's limits, or narrow prometheus.matchers",
+        ),
+        Cause::Path => (
+            "this path has no query API",
+            "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix",
+        ),
+        Cause::Agent => ("", "point prometheus.url at the store it writes to"),
+        Cause::NameMatching => ("", "set prometheus.nameMatching: exact"),
+        Cause::Length => ("", "set prometheus.verb: POST"),
+        Cause::Verb => ("", "set prometheus.verb to the other method, GET or POST"),
+        Cause::Redirect => (
+            "",
+            "redirects are not followed: write the final address into prometheus.url",
+        ),
+        Cause::Rate => ("", "raise gpu.poll or the limits of the server"),
+        Cause::Content | Cause::Other => ("", ""),
     }
 }
 
-fn skew_text(skew_ms: i64) -> String {
+/// Which clock is ahead, from Prometheus' clock minus this server's in milliseconds.
+pub(crate) fn skew_text(skew_ms: i64) -> String {
     let by = format_duration(Duration::from_secs(skew_ms.unsigned_abs() / 1000));
     if skew_ms > 0 {
         format!("its clock is {by} ahead of this server's clock")

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::{Error, ErrorKind, Told};
+use super::error::{Error, ErrorKind};
 use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalId;
@@ -12,7 +12,7 @@ use gpu_metrics::signal::SignalId;
 #[derive(Clone, Debug)]
 struct Reason {
     /// The last failure.
-    told: Told,
+    last: Error,
     since: Timestamp,
     /// Time of the last failed query.
     latest: Timestamp,
@@ -34,13 +34,13 @@ impl Journal {
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
         let is_new = !self.reasons.contains_key(&error.kind());
         let reason = self.reasons.entry(error.kind()).or_insert_with(|| Reason {
-            told: error.told(),
+            last: error.clone(),
             since: now,
             latest: now,
             failures: 0,
             signals: BTreeSet::new(),
         });
-        reason.told = error.told();
+        reason.last = error.clone();
         reason.latest = now;
         reason.failures += 1;
         reason.signals.insert(signal);
@@ -71,9 +71,9 @@ impl Journal {
 
     /// The open reason with the last failure, and when the oldest open reason began.
     #[must_use]
-    pub fn trouble(&self) -> Option<(&Told, Timestamp)> {
+    pub fn trouble(&self) -> Option<(&Error, Timestamp)> {
         let latest = self.reasons.values().max_by_key(|reason| reason.latest)?;
-        Some((&latest.told, self.starts().min()?))
+        Some((&latest.last, self.starts().min()?))
     }
 
     /// When each open reason began.
@@ -99,7 +99,6 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Cause;
 
     const A: SignalId = SignalId::MEM_COPY_UTIL;
     const B: SignalId = SignalId::GPU_UTIL;
@@ -110,17 +109,12 @@ mod tests {
 
     /// The open reason, and when it began.
     fn open(journal: &Journal) -> Option<(ErrorKind, Timestamp)> {
-        let (told, since) = journal.trouble()?;
-        Some((told.kind, since))
+        let (error, since) = journal.trouble()?;
+        Some((error.kind(), since))
     }
 
     fn status(status: u16) -> Error {
-        Error::Status {
-            address: "http://p".into(),
-            status,
-            cause: Cause::Other,
-            text: "no".into(),
-        }
+        Error::of_status("http://p", status, "no", "no")
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub mod testing;
 use std::time::Duration;
 
 pub use decode::KeyHasher;
-pub use error::{Error, ErrorKind, Limit};
+pub use error::{Cause, Error, ErrorKind};
 pub use prometheus::Prometheus;
 pub use query::{DeviceSelection, SignalQuery};
 

@@ -40,13 +40,18 @@ impl Engine {
 
     /// The finding that queries to a server fail; `None`: they succeed.
     fn trouble_of(&self, server: &Server) -> Option<Finding> {
-        let (told, since) = server.journal.trouble()?;
+        let (error, since) = server.journal.trouble()?;
         let failing = server.journal.failing_alone();
         let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
         let fields = fields.map(|it| it.name.as_str());
-        let remedy = server.remedy(told.remedy);
-        let how = (&*told.how, &*remedy);
-        Some(source::unanswered(server.name(), fields, since, how))
+        let (how, remedy) = error.finding();
+        let remedy = server.remedy(remedy);
+        Some(source::unanswered(
+            server.name(),
+            fields,
+            since,
+            (&how, &remedy),
+        ))
     }
 
     /// Updates the metrics and checks of the engine in force.
@@ -80,12 +85,12 @@ impl Engine {
     pub(super) fn trouble(&self) -> Option<String> {
         let mut troubles = self.servers.iter();
         let trouble = troubles.find_map(|server| {
-            let (told, since) = server.journal.trouble()?;
+            let (error, since) = server.journal.trouble()?;
             Some(format!(
                 "queries to {} have failed since {} ({}); see the server's log",
                 server.name(),
                 since.whole_second().date(),
-                told.kind.label()
+                error.kind().label()
             ))
         });
         trouble.or_else(|| self.emptiness.state().reason().cloned())

@@ -13,7 +13,7 @@ use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
 use prometheus_source::parts::Parts;
-use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Fetched, Limit, SignalQuery};
+use prometheus_source::{Answered, Cause, DeviceSelection, Error, ErrorKind, Fetched, SignalQuery};
 
 /// In a large fleet, framebuffer fields are queried in one of this many rounds, because
 /// they hardly change. A poll then is a scrape interval S, and a sample counts for three S:
@@ -237,7 +237,7 @@ impl Engine {
                 }
                 Round::Complete
             }
-            Err(error) if error.limit() == Some(Limit::Size) && read.parts.halve() => {
+            Err(error) if error.cause() == Cause::Size && read.parts.halve() => {
                 let signal = &spec.name;
                 tracing::info!(signal, "{error}; it is queried in smaller parts");
                 Round::Complete
@@ -300,13 +300,13 @@ impl Engine {
         error: &Error,
         (took, now): (Duration, Timestamp),
     ) -> Round {
-        if error.limit().is_some() {
+        if error.cause().is_limit() {
             self.pipeline.refused(client.id, spec.id);
         }
         let (elapsed, interval) = (self.started.elapsed(), self.interval(client.id));
         let server = &mut self.servers[usize::from(client.id.0)];
         let kind = error.kind();
-        if error.limit() == Some(Limit::Time) && kind != ErrorKind::Timeout {
+        if error.cause() == Cause::Time && kind != ErrorKind::Timeout {
             server.too_slow(spec.id, now);
         }
         // If no address answers, all signals are retried together. A signal whose query

@@ -13,9 +13,9 @@ use configuration::Config;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::DeviceValue;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use prometheus_source::Error;
 use prometheus_source::prometheus::promql::PromqlClient;
 use prometheus_source::query::any_name_of;
+use prometheus_source::{Error, ErrorKind};
 
 use crate::Failure;
 use crate::replay::{Gather, Moment, Past, Plan};
@@ -260,8 +260,14 @@ impl Store<'_> {
             let answer = self.promql.range(promql, over, step).await;
             let is_too_long = match &answer {
                 Ok(batch) => batch.series_len().saturating_mul(range.len()) > MOST_CELLS,
-                Err(Error::TooLarge { .. } | Error::Query { .. }) => true,
-                Err(error) => matches!(error, Error::Timeout { .. } | Error::Status { .. }),
+                Err(error) => matches!(
+                    error.kind(),
+                    ErrorKind::TooLarge
+                        | ErrorKind::Query
+                        | ErrorKind::Timeout
+                        | ErrorKind::Rejected
+                        | ErrorKind::ServerError
+                ),
             };
             if is_too_long && length > LEAST_POINTS {
                 length = (length / 4).max(LEAST_POINTS);

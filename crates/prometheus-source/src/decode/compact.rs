@@ -1,17 +1,18 @@
 //! Reads an answer in the form in which Prometheus prints it: without spaces, the labels
-//! before the samples, and nothing after the result. Anything else is left to the parser
-//! of all forms.
+//! before the samples, and nothing after the result. VictoriaMetrics prints the list of
+//! series so. Anything else is left to the parser of all forms.
 //!
 //! The end of a label set is found by its last two bytes. A label set that is no JSON is
 //! found out where it is parsed, when its series is new.
 
 use memchr::{memchr, memchr_iter};
 
-use super::envelope::Sink;
+use super::DecodeError;
+use super::sink::Sink;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Sample;
 
-const BEGINNING: &str = r#"{"status":"success","data":{"resultType":"matrix","result":["#;
+const BEGINNING: &str = r#"{"status":"success","data":{"resultType":"matrix","result":"#;
 
 /// The most digits of seconds: with three digits after the point, the nearest double
 /// times 1000 is nearest to their milliseconds.
@@ -27,35 +28,56 @@ const POWERS: [f64; DIGITS + 1] = [
 
 /// Why the reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+enum Stop {
     /// The answer has another form.
     OtherForm,
     /// The batch takes too much memory.
     Full,
 }
 
-/// Reads a whole answer into the sink.
+/// Reads a whole answer into the sink. Returns whether it has this form; otherwise the
+/// sink is as before.
 ///
 /// # Errors
-/// See [`Stop`]; the sink then has a part of the answer.
-pub(super) fn read(text: &str, sink: &mut Sink<'_>) -> Result<(), Stop> {
-    let mut rest = after(text, BEGINNING)?;
-    if let Ok(end) = after(rest, "]") {
-        return ending(end);
+/// When the batch takes too much memory.
+pub(super) fn answer(text: &str, sink: &mut Sink<'_>) -> Result<bool, DecodeError> {
+    let rest = after(text, BEGINNING).and_then(|text| list(text, sink));
+    is_read(rest.map(str::trim_end), "}}", sink)
+}
+
+/// Reads the list of series of an answer, as [`answer`] reads it whole.
+pub(super) fn result(text: &str, sink: &mut Sink<'_>) -> Result<bool, DecodeError> {
+    is_read(list(text, sink), "", sink)
+}
+
+/// Whether all was read up to this ending.
+fn is_read(
+    rest: Result<&str, Stop>,
+    ending: &str,
+    sink: &mut Sink<'_>,
+) -> Result<bool, DecodeError> {
+    match rest {
+        Ok(rest) if rest == ending => Ok(true),
+        Err(Stop::Full) => Err(DecodeError::TooLarge),
+        Ok(_) | Err(Stop::OtherForm) => {
+            sink.start_over();
+            Ok(false)
+        }
+    }
+}
+
+/// Reads a list of series; returns the text after it.
+fn list<'t>(text: &'t str, sink: &mut Sink<'_>) -> Result<&'t str, Stop> {
+    let mut rest = after(text, "[")?;
+    if let Ok(rest) = after(rest, "]") {
+        return Ok(rest);
     }
     loop {
         rest = series(rest, sink)?;
         match after(rest, ",") {
             Ok(next) => rest = next,
-            Err(_) => return ending(after(rest, "]")?),
+            Err(_) => return after(rest, "]"),
         }
-    }
-}
-
-fn ending(rest: &str) -> Result<(), Stop> {
-    match rest.trim_end() {
-        "}}" => Ok(()),
-        _ => Err(Stop::OtherForm),
     }
 }
 

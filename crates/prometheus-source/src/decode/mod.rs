@@ -8,18 +8,18 @@
 mod compact;
 mod envelope;
 mod sample;
+mod sink;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 use siphasher::sip128::SipHasher13;
@@ -27,8 +27,9 @@ use siphasher::sip128::SipHasher13;
 use gpu_metrics::batch::{Batch, SeriesKey};
 use gpu_metrics::signal::SignalId;
 
-use compact::Stop;
-use envelope::{DataSeed, MATRIX, Sink};
+use envelope::Envelope;
+pub(crate) use envelope::{QueryResult, each};
+use sink::Sink;
 
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
 /// hashers differ, so a series would look new at every poll.
@@ -90,6 +91,16 @@ pub enum DecodeError {
     /// The samples take more than the available memory.
     #[error("the samples of the answer take too much memory")]
     TooLarge,
+    /// The answer has more parts than allowed.
+    #[error("the answer has more than {limit} {parts}")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+        /// Name of the parts.
+        parts: &'static str,
+        /// The remedy.
+        remedy: &'static str,
+    },
     /// `status: error`.
     #[error("{error_type}: {error}")]
     Status {
@@ -146,36 +157,24 @@ pub(crate) fn append(
     room: usize,
 ) -> Result<Vec<String>, DecodeError> {
     let body = text.get(body).unwrap_or_default();
-    let before = (batch.series_len(), batch.samples_len());
-    let mut sink = Sink::new(text, nan, hasher, batch);
-    sink.room = room;
-    if let Ok(text) = std::str::from_utf8(body) {
-        match compact::read(text, &mut sink) {
-            Ok(()) => return Ok(Vec::new()),
-            Err(Stop::Full) => return Err(DecodeError::TooLarge),
-            Err(Stop::OtherForm) => {}
-        }
+    let mut sink = Sink::new(text, nan, hasher, (batch, room));
+    if let Ok(text) = std::str::from_utf8(body)
+        && compact::answer(text, &mut sink)?
+    {
+        return Ok(Vec::new());
     }
-    batch.truncate(before);
-    let mut sink = Sink::new(text, nan, hasher, batch);
-    sink.room = room;
-    let parsed = read(body, DataSeed(&mut sink));
-    if sink.is_full {
-        return Err(DecodeError::TooLarge);
-    }
-    let (data, warnings) = parsed?;
-    match data.result_type {
-        None => return Err(DecodeError::Shape("it has no resultType".to_owned())),
-        Some(found) if found != MATRIX => return Err(DecodeError::ResultType(found)),
-        Some(_) if !data.has_result => return Err(DecodeError::Null("data.result")),
-        Some(_) => {}
+    let (data, warnings) = read::<QueryResult<'_>>(body)?;
+    match data.parts()? {
+        ("matrix", series) if compact::result(series.get(), &mut sink)? => {}
+        ("matrix", series) => envelope::matrix(series, &mut sink)?,
+        (other, _) => return Err(DecodeError::ResultType(other.to_owned())),
     }
     Ok(warnings)
 }
 
 /// The `data` of an answer of any kind, without the engine's warnings.
 pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeError> {
-    read(body, PhantomData::<Option<T>>).map(|(data, _)| data)
+    read(body).map(|(data, _)| data)
 }
 
 /// A part of an answer that is read by its `resultType`.
@@ -201,18 +200,14 @@ pub(crate) fn name(labels: &str) -> Option<Cow<'_, str>> {
 /// The `errorType` and `error` in the body of an HTTP error, if it has the API's
 /// form.
 pub(crate) fn api_error(body: &[u8]) -> Option<(String, String)> {
-    match read(body, PhantomData::<Option<IgnoredAny>>) {
+    match data::<IgnoredAny>(body) {
         Err(DecodeError::Status { error_type, error }) => Some((error_type, error)),
         _ => None,
     }
 }
 
-/// Reads the `data` of a successful answer with the seed. Returns the engine's warnings
-/// too.
-fn read<'a, D, S: DeserializeSeed<'a, Value = Option<D>>>(
-    body: &'a [u8],
-    data: S,
-) -> Result<(D, Vec<String>), DecodeError> {
+/// Reads the `data` of a successful answer. Returns the engine's warnings too.
+fn read<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<(D, Vec<String>), DecodeError> {
     // One check of the whole body is cheaper than the parser's check of each string,
     // and includes what the parser skips.
     let text = std::str::from_utf8(body).map_err(|error| match error.error_len() {
@@ -221,18 +216,24 @@ fn read<'a, D, S: DeserializeSeed<'a, Value = Option<D>>>(
             DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
         }
     })?;
-    let mut envelope = envelope::parse(text, data).map_err(|error| fault(&error))?;
-    match envelope.status.as_str() {
-        "success" => {
+    // The parser calls a number that is cut invalid.
+    let in_number = text.starts_with('{') && text.ends_with(['.', '-', '+', 'e', 'E']);
+    let mut envelope: Envelope<D> =
+        serde_json::from_str(text).map_err(|error| match error.is_syntax() && in_number {
+            true => DecodeError::Truncated,
+            false => fault(&error),
+        })?;
+    match envelope.status.as_deref() {
+        Some("success") => {
             let data = envelope.data.take().ok_or(DecodeError::Null("data"))?;
             Ok((data, envelope.all_warnings()))
         }
-        "error" => Err(DecodeError::Status {
-            error_type: envelope.error_type,
-            error: envelope.error,
+        Some("error") => Err(DecodeError::Status {
+            error_type: envelope.error_type.unwrap_or_default(),
+            error: envelope.error.unwrap_or_default(),
         }),
-        "" => Err(DecodeError::Shape("it has no status".to_owned())),
-        other => Err(DecodeError::Shape(format!("its status is {other:?}"))),
+        Some(other) => Err(DecodeError::Shape(format!("its status is {other:?}"))),
+        None => Err(DecodeError::Shape("it has no status".to_owned())),
     }
 }
 

@@ -113,6 +113,26 @@ fn several_answers_in_one_text_become_one_batch() {
 }
 
 #[test]
+fn samples_beyond_the_room_are_refused_in_each_form() {
+    let compact = matrix(r#"[{"metric":{"a":"1"},"values":[[1,"5"],[2,"6"]]}]"#);
+    let spaced = compact.replace("[{", "[ {");
+    let other = compact.replacen(',', r#","isPartial":false,"#, 1);
+    for body in [compact, spaced, other] {
+        let text = Bytes::from(body);
+        let decode_within = |room| {
+            let mut batch = Batch::new(SIGNAL, text.clone());
+            let body = (&text, 0..text.len());
+            let decoded = append(body, Nan::Value, &KeyHasher::new(), &mut batch, room);
+            (decoded, batch.bytes_beside_text())
+        };
+        let (decoded, taken) = decode_within(usize::MAX);
+        decoded.unwrap();
+        assert!(decode_within(taken).0.is_ok());
+        assert_eq!(decode_within(taken - 1).0, Err(DecodeError::TooLarge));
+    }
+}
+
+#[test]
 fn histograms_are_skipped() {
     let (decoded, batch) = run(&matrix(
         r#"[{"metric":{"a":"1"},"histograms":[[1,{"count":"1","sum":"2"}]]},
@@ -180,6 +200,10 @@ fn other_result_types_are_named() {
 #[test]
 fn what_is_no_answer_is_told_apart() {
     assert!(matches!(error(""), DecodeError::Truncated));
+    assert_eq!(
+        error(r#"{"status":"success","data":{"result":[{"values":[[1."#),
+        DecodeError::Truncated
+    );
     assert!(matches!(
         error(r#"{"status":"succ"#),
         DecodeError::Truncated
@@ -198,6 +222,7 @@ fn what_is_no_answer_is_told_apart() {
         "{}",
         r#"[{"values":[[1,"2"]]}]"#,
         r#"[{"metric":[],"values":[[1,"2"]]}]"#,
+        r#"[{"metric":{},"values":null}]"#,
         r#"[{"metric":{},"values":[[1]]}]"#,
         r#"[{"metric":{},"values":[["1","2"]]}]"#,
         r#"[{"metric":{},"values":[[1,2]]}]"#,
@@ -247,11 +272,12 @@ fn a_batch_is_filled_again_without_remnants() {
     assert_eq!(batch.series_len(), 0);
 }
 
-/// The same answer with spaces is read by the parser of all forms.
+/// The same answer with spaces is read by the parser of all forms. With another key before
+/// its data, only the list of series is in the compact form.
 #[test]
 fn both_readers_agree_on_each_label_set_time_and_value() {
-    let of = |result: &str| {
-        let (decoded, batch) = run(&matrix(result));
+    let of = |body: &str| {
+        let (decoded, batch) = run(body);
         let series: Vec<_> = batch
             .iter()
             .map(|series| {
@@ -330,8 +356,11 @@ fn both_readers_agree_on_each_label_set_time_and_value() {
     let of_labels = labels.iter().map(|labels| series(labels, "1", "1"));
     for one in of_values.chain(of_times).chain(of_labels) {
         let next = series(r#"{"next":"1"}"#, "3", "4");
-        let (compact, spaced) = (format!("[{one},{next}]"), format!("[ {one},{next}]"));
+        let compact = matrix(&format!("[{one},{next}]"));
+        let spaced = matrix(&format!("[ {one},{next}]"));
+        let other = compact.replacen(',', r#","isPartial":false,"#, 1);
         assert_eq!(of(&compact), of(&spaced), "{one}");
+        assert_eq!(of(&other), of(&spaced), "{one}");
     }
 }
 
@@ -387,7 +416,8 @@ proptest! {
             "metric": labels,
             "values": samples.iter().map(|(ms, v)| json!([*ms as f64 / 1000.0, v])).collect::<Vec<_>>(),
         })).collect();
-        let body = json!({"status": "success", "data": {"resultType": "matrix", "result": result}}).to_string();
+        let body = json!({"status": "success", "data": {"resultType": "matrix", "result": result}});
+        let body = format!("{body:#}");
         let (decoded, batch) = run(&body);
         decoded.unwrap();
         let ours: Vec<_> = batch.iter().map(|s| (

@@ -21,12 +21,7 @@ fn a_long_text_keeps_its_beginning_and_its_end() {
 }
 
 fn refused(status: u16, text: &str) -> Error {
-    Error::Status {
-        address: "http://p".into(),
-        status,
-        cause: Cause::of(status, text),
-        text: excerpt(text),
-    }
+    Error::of_status("http://p", status, text, &excerpt(text))
 }
 
 #[test]
@@ -35,74 +30,73 @@ fn a_shorter_range_is_no_remedy_for_rights_rates_and_addresses() {
         (
             422,
             "execution: query processing would load too many samples into memory in query execution",
-            Some(Limit::Size),
+            Cause::Size,
         ),
         (
             503,
             "timeout: query timed out in expression evaluation",
-            Some(Limit::Time),
+            Cause::Time,
         ),
         (
             422,
             "422: cannot fetch data for \"x\": cannot select more than -search.maxSamplesPerQuery=3 samples; possible solutions: …",
-            Some(Limit::Size),
+            Cause::Size,
         ),
         (
             422,
             "execution: expanding series: context deadline exceeded",
-            Some(Limit::Time),
+            Cause::Time,
         ),
         (
             422,
             "execution: the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
-            Some(Limit::Size),
+            Cause::Size,
         ),
         (
             413,
             "too_large_entry: response larger than the max message size (216832234 vs 104857600)",
-            Some(Limit::Size),
+            Cause::Size,
         ),
-        (413, "", Some(Limit::Size)),
-        (504, "upstream", Some(Limit::Time)),
-        (429, "too many requests: rate limit exceeded", None),
-        (404, "page not found", None),
-        (401, "no org id", None),
-        (403, "limit", None),
-        (400, "bad_data: parse error", None),
-        (422, "execution: unavailable with Prometheus Agent", None),
-        (500, "internal: unexpected EOF", None),
-        (502, "", None),
-        (503, "", None),
+        (413, "", Cause::Size),
+        (504, "upstream", Cause::Time),
+        (429, "too many requests: rate limit exceeded", Cause::Rate),
+        (404, "page not found", Cause::Path),
+        (401, "no org id", Cause::Other),
+        (403, "limit", Cause::Other),
+        (400, "bad_data: parse error", Cause::Content),
+        (
+            422,
+            "execution: unavailable with Prometheus Agent",
+            Cause::Agent,
+        ),
+        (500, "internal: unexpected EOF", Cause::Other),
+        (502, "", Cause::Other),
+        (503, "", Cause::Other),
     ] {
         let error = refused(status, text);
-        assert_eq!(error.limit(), wanted, "{error}");
+        assert_eq!(error.cause(), wanted, "{error}");
+        let is_limit = matches!(wanted, Cause::Size | Cause::Time);
+        assert_eq!(wanted.is_limit(), is_limit, "{error}");
     }
-    let address = || "http://p".to_owned();
-    let late = Error::Timeout {
-        address: address(),
-        limit: Duration::from_secs(10),
-    };
-    assert_eq!(late.limit(), Some(Limit::Time));
-    let large = Error::TooLarge {
-        address: address(),
-        limit: 1,
-        remedy: "",
-    };
-    assert_eq!(large.limit(), Some(Limit::Size));
-    let absent = Error::Unreachable {
-        address: address(),
-        reason: "refused".to_owned(),
-    };
-    assert_eq!(absent.limit(), None);
-    let query = |error_type: &str, error: &str| Error::Query {
-        address: address(),
-        error_type: error_type.into(),
-        error: error.into(),
-    };
-    assert_eq!(query("timeout", "").limit(), Some(Limit::Time));
-    let many = query("execution", "too many samples");
-    assert_eq!(many.limit(), Some(Limit::Size));
-    assert_eq!(query("bad_data", "parse error").limit(), None);
+    assert_eq!(Cause::of_query("timeout", ""), Cause::Time);
+    let many = Cause::of_query("execution", "too many samples");
+    assert_eq!(many, Cause::Size);
+    assert!(!Cause::of_query("bad_data", "parse error").is_limit());
+}
+
+#[test]
+fn another_address_may_answer_unless_the_query_is_at_fault() {
+    for status in 300..600 {
+        let error = refused(status, "no");
+        let is_of_query = matches!(status, 400 | 408 | 413 | 414 | 422 | 431 | 504);
+        assert_eq!(error.is_of_query(), is_of_query, "{error}");
+        let is_final = matches!(status, 400 | 405 | 408 | 413 | 414 | 422 | 431);
+        assert_eq!(error.is_of_address(), !is_final, "{error}");
+    }
+    let wrong_path = refused(400, "unsupported path requested");
+    assert!(wrong_path.is_of_address() && !wrong_path.is_of_query());
+    let overloaded = refused(503, "query timed out");
+    assert!(overloaded.is_of_address() && overloaded.is_of_query());
 }
 
 #[test]
@@ -136,29 +130,27 @@ fn what_stores_say_of_wrong_addresses_has_its_remedy() {
         (429, "", "raise gpu.poll or the limits of the server"),
     ] {
         let text = refused(status, text).to_string();
-        assert!(text.ends_with(&format!(": {remedy}")), "{text}");
+        assert!(text.contains(&format!(": {remedy}")), "{text}");
     }
 }
 
-/// The failure as reported outside the log.
+/// The failure as a finding has it.
 fn told(error: &Error) -> String {
-    let told = error.told();
-    format!("{}; {}", told.how, told.remedy)
+    let (how, remedy) = error.finding();
+    format!("{how}; {remedy}")
 }
 
 #[test]
 fn a_skew_says_which_clock_is_ahead_by_how_much() {
-    let error = |skew_ms| Error::ClockSkew {
-        address: "http://p".into(),
-        skew_ms,
-    };
+    let error = |skew_ms| Error::new(ErrorKind::ClockSkew, "http://p", skew_text(skew_ms));
+    let remedy = "set the clocks of Prometheus and of this server by NTP";
     assert_eq!(
         error(90_500).to_string(),
-        "http://p: its clock is 1m30s ahead of this server's clock: set both by NTP"
+        format!("http://p: its clock is 1m30s ahead of this server's clock: {remedy}")
     );
     assert_eq!(
         error(-3_600_000).to_string(),
-        "http://p: this server's clock is 1h ahead of its clock: set both by NTP"
+        format!("http://p: this server's clock is 1h ahead of its clock: {remedy}")
     );
     let told = told(&error(90_500));
     assert!(
@@ -169,17 +161,12 @@ fn a_skew_says_which_clock_is_ahead_by_how_much() {
 
 #[test]
 fn each_cause_is_told_in_its_own_words_without_the_address() {
-    let tls = |error: rustls::Error| Error::Tls {
-        address: "https://p".into(),
-        cause: TlsCause::of(&error),
-        reason: error.to_string(),
+    let tls = |error: rustls::Error| {
+        let failed = Error::new(ErrorKind::Tls, "https://p", format!("TLS: {error}"));
+        failed.because(Cause::of_tls(&error))
     };
     let certificate = |error| tls(rustls::Error::InvalidCertificate(error));
-    let not_an_answer = Error::NotAnAnswer {
-        address: "http://p".into(),
-        reason: "no JSON".into(),
-        excerpt: "<html>".into(),
-    };
+    let not_an_answer = Error::new(ErrorKind::NotAnAnswer, "http://p", "no JSON");
     let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
     for (error, words) in [
         (tls(plain), "tls: the port speaks plain HTTP; use http://"),
@@ -205,7 +192,7 @@ fn each_cause_is_told_in_its_own_words_without_the_address() {
         ),
         (
             refused(404, "404 page not found"),
-            "rejected: this path has no query API; correct prometheus.url",
+            "rejected: this path has no query API; check the path prefix",
         ),
         (refused(403, "no"), "denied; check prometheus.auth"),
         (not_an_answer, "not_an_answer: the server at this path"),

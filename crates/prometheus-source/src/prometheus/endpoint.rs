@@ -12,23 +12,20 @@ use url::Url;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
 use crate::decode::{self, DecodeError};
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, ErrorKind, skew_text};
 use crate::query;
 use crate::settings::{Compression, PrometheusSettings, Verb};
 use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
 
 use super::budget::{Budget, Room};
-use super::replicas::{Replica, Replicas};
+use super::replicas::{Replica, Replicas, unauthenticated};
 use super::skew::clock_skew;
 use super::transport;
 
 /// The largest skew of the clocks. NTP keeps them within seconds; beyond half a
 /// minute all samples would look stale, or none ever would.
 const MAX_SKEW_MS: i64 = 30_000;
-
-/// The remedy for an answer to a poll that is too large.
-const NARROW: &str = "raise prometheus.maxBodyBytes, or narrow prometheus.matchers";
 
 /// How much of an error's body is read for its message.
 const ERROR_BODY_BYTES: usize = 64 << 10;
@@ -138,10 +135,8 @@ impl Endpoint {
         // A signature is refused where its time is wrong.
         let may_tell = is_ok || self.replicas.authenticator.is_some();
         if let Some(skew_ms) = clock_skew.filter(|skew| may_tell && skew.abs() > MAX_SKEW_MS) {
-            return Err(Error::ClockSkew {
-                address: replica.address.clone(),
-                skew_ms,
-            });
+            let text = skew_text(skew_ms);
+            return Err(Error::new(ErrorKind::ClockSkew, &replica.address, text));
         }
         if !is_ok {
             return Err(refusal(replica, response, &secrets).await);
@@ -151,9 +146,8 @@ impl Endpoint {
             victoria_metrics: response.headers().contains_key("x-server-hostname"),
             secrets,
         };
-        let most = (self.budget().quarter(), NARROW);
-        let into = (text, &mut Room::default());
-        self.receive(replica, response, into, most).await?;
+        let (room, most) = (&mut Room::default(), self.budget().quarter());
+        self.receive(replica, response, (text, room), most).await?;
         Ok(head)
     }
 
@@ -220,8 +214,11 @@ impl Endpoint {
         };
         let mut text = BytesMut::new();
         let into = (&mut text, &mut room);
-        self.receive(replica, response, into, (most, remedy))
-            .await?;
+        let received = self.receive(replica, response, into, most).await;
+        received.map_err(|error| match error.cause() {
+            Cause::Size => error.with_remedy(remedy),
+            _ => error,
+        })?;
         Ok(Body {
             text,
             secrets,
@@ -239,40 +236,41 @@ impl Endpoint {
         if warnings.is_empty() {
             return Ok(());
         }
-        Err(Error::Partial {
-            address: self.replicas.asked().address.clone(),
-            warnings: secrets.excerpt(&warnings.join("; ")),
-        })
+        let warnings = secrets.excerpt(&warnings.join("; "));
+        let text = format!("refused an answer that may be partial: {warnings}");
+        let address = &self.replicas.asked().address;
+        Err(Error::new(ErrorKind::Partial, address, text))
     }
 
     /// The error for a body that is no usable answer.
     pub(super) fn unusable(&self, error: DecodeError, (body, secrets): (&[u8], &Secrets)) -> Error {
-        let address = self.replicas.asked().address.clone();
+        let failed = |kind, text| Error::new(kind, &self.replicas.asked().address, text);
         let reason = secrets.excerpt(&error.to_string());
         match error {
-            DecodeError::Truncated => Error::Truncated {
-                address,
-                reason: format!("{reason}, after {} bytes", body.len()),
-            },
+            DecodeError::Truncated => {
+                let text = format!(
+                    "the answer was cut off: {reason}, after {} bytes",
+                    body.len()
+                );
+                failed(ErrorKind::Truncated, text)
+            }
             DecodeError::NotJson(_) | DecodeError::Shape(_) | DecodeError::ResultType(_) => {
                 let start = body.get(..ERROR_BODY_BYTES).unwrap_or(body);
-                Error::NotAnAnswer {
-                    address,
-                    reason,
-                    excerpt: secrets.excerpt(&String::from_utf8_lossy(start)),
-                }
+                let start = secrets.excerpt(&String::from_utf8_lossy(start));
+                let text = format!("{reason}; the answer begins with {start:?}");
+                failed(ErrorKind::NotAnAnswer, text)
             }
-            DecodeError::TooLarge => Error::TooLarge {
-                address,
-                limit: self.budget().quarter(),
-                remedy: NARROW,
-            },
-            DecodeError::Null(_) => Error::NullData { address, reason },
-            DecodeError::Status { error_type, error } => Error::Query {
-                address,
-                error_type: secrets.excerpt(&error_type),
-                error: secrets.excerpt(&error),
-            },
+            DecodeError::TooLarge => {
+                larger(&self.replicas.asked().address, self.budget().quarter())
+            }
+            DecodeError::TooMany { remedy, .. } => {
+                failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
+            }
+            DecodeError::Null(_) => failed(ErrorKind::NullData, reason),
+            DecodeError::Status { error_type, error } => {
+                failed(ErrorKind::Query, format!("the query failed: {reason}"))
+                    .because(Cause::of_query(&error_type, &error))
+            }
         }
     }
 
@@ -335,13 +333,9 @@ impl Endpoint {
             let sent = self.client.execute(request).await;
             return Ok((sent.map_err(failed)?, secrets));
         };
-        let unauthenticated = |reason| Error::Unauthenticated {
-            address: replica.address.clone(),
-            reason,
-        };
         loop {
             let stamp = authenticator.authorize(&mut request).await;
-            let stamp = stamp.map_err(unauthenticated)?;
+            let stamp = stamp.map_err(|reason| unauthenticated(&replica.address, &reason))?;
             let secrets = Secrets::new(request.headers(), None);
             let again = request.try_clone();
             let response = self.client.execute(request).await.map_err(failed)?;
@@ -353,20 +347,15 @@ impl Endpoint {
         }
     }
 
-    /// Reads the whole body, behind the content of `text`. The limit applies to both,
-    /// and comes with the remedy for reaching it.
+    /// Reads the whole body, behind the content of `text`. The limit applies to both.
     async fn receive(
         &self,
         replica: &Replica,
         mut response: Response,
         (text, room): (&mut BytesMut, &mut Room),
-        (limit, remedy): (usize, &'static str),
+        limit: usize,
     ) -> Result<(), Error> {
-        let too_large = || Error::TooLarge {
-            address: replica.address.clone(),
-            limit,
-            remedy,
-        };
+        let too_large = || larger(&replica.address, limit);
         let left = limit.saturating_sub(text.len());
         if response.content_length().is_some_and(|n| n > left as u64) {
             return Err(too_large());
@@ -377,8 +366,10 @@ impl Endpoint {
                 return Err(too_large());
             }
             if !room.grow(chunk.len()) {
-                let address = replica.address.clone();
-                return Err(Error::NoRoom { address });
+                let text = "answers to other rules use all memory for answers";
+                let remedy = "aggregate in their queries, or raise prometheus.maxBodyBytes";
+                let error = Error::new(ErrorKind::TooLarge, &replica.address, text);
+                return Err(error.with_remedy(remedy));
             }
             text.extend_from_slice(&chunk);
         }
@@ -410,18 +401,15 @@ async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -
             None => String::from_utf8_lossy(&body).into_owned(),
         };
     }
-    let cause = Cause::of(status.as_u16(), &text);
-    text = secrets.excerpt(&text);
-    if text.is_empty() {
-        status
-            .canonical_reason()
-            .unwrap_or("no text")
-            .clone_into(&mut text);
-    }
-    Error::Status {
-        address: replica.address.clone(),
-        status: status.as_u16(),
-        cause,
-        text,
-    }
+    let excerpt = match secrets.excerpt(&text) {
+        empty if empty.is_empty() => status.canonical_reason().unwrap_or("no text").to_owned(),
+        excerpt => excerpt,
+    };
+    Error::of_status(&replica.address, status.as_u16(), &text, &excerpt)
+}
+
+/// The error of an answer that is larger than allowed.
+fn larger(address: &str, limit: usize) -> Error {
+    let text = format!("the answer is larger than {limit} bytes");
+    Error::new(ErrorKind::TooLarge, address, text).because(Cause::Size)
 }

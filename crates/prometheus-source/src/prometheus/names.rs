@@ -103,13 +103,7 @@ impl Names {
     /// Whether the store refused matchers other than equality. From then on, each
     /// spelling has its own query.
     pub(super) fn refused(&mut self, error: &Error) -> bool {
-        let by_equality = matches!(
-            error,
-            Error::Status {
-                cause: Cause::NameMatching,
-                ..
-            }
-        );
+        let by_equality = error.cause() == Cause::NameMatching;
         if by_equality {
             self.matching = NameMatching::Exact;
         }

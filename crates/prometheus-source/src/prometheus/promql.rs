@@ -9,18 +9,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::endpoint::{Body, Endpoint};
 use super::replicas::Replicas;
-use crate::decode::{self, DecodeError, KeyHasher};
+use crate::decode::{self, DecodeError, KeyHasher, QueryResult};
 use crate::error::Error;
 use crate::settings::PrometheusSettings;
 use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
 use apimachinery::time::Timestamp;
-use bounded::{MOST_SAMPLES, MOST_SHAPES, Samples, Shapes, number, seconds};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
 
@@ -37,15 +34,6 @@ impl fmt::Debug for PromqlClient {
             .field("address", &self.replicas.asked().address)
             .finish_non_exhaustive()
     }
-}
-
-/// `data` of a query.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct QueryResult<'a> {
-    result_type: String,
-    #[serde(borrow)]
-    result: &'a RawValue,
 }
 
 impl PromqlClient {
@@ -97,27 +85,7 @@ impl PromqlClient {
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
         let endpoint = self.endpoint.load_full();
         let body = endpoint.instant(promql, at).await?;
-        let unusable = |error| endpoint.unusable(error, body.parts());
-        let data: QueryResult<'_> = self.data(&body)?;
-        match data.result_type.as_str() {
-            "vector" => {
-                let Samples(samples) = decode::part(data.result).map_err(unusable)?;
-                samples.map(Answer::Vector).ok_or_else(|| Error::TooMany {
-                    address: self.address(),
-                    limit: MOST_SAMPLES,
-                    parts: "samples",
-                    remedy: "aggregate in the query, or select less",
-                })
-            }
-            "scalar" => {
-                let (at, value): (f64, String) = decode::part(data.result).map_err(unusable)?;
-                let value = number(&value).ok_or_else(|| {
-                    unusable(DecodeError::Shape(format!("{value:?} is no number")))
-                })?;
-                Ok(Answer::Scalar(value, seconds(at)))
-            }
-            other => Ok(Answer::Other(body.secrets.excerpt(other))),
-        }
+        self.usable(&endpoint, &body, answer(&body))
     }
 
     /// The results of a query over a time, including both ends, with a sample each
@@ -150,24 +118,32 @@ impl PromqlClient {
     /// # Errors
     /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
-        let body = self.endpoint.load_full().series(selector, start).await?;
-        let Shapes(shapes) = self.data(&body)?;
-        shapes.ok_or_else(|| Error::TooMany {
-            address: self.address(),
-            limit: MOST_SHAPES,
-            parts: "names and sets of labels",
-            remedy: "narrow the seriesQuery",
-        })
+        let endpoint = self.endpoint.load_full();
+        let body = endpoint.series(selector, start).await?;
+        let shapes = decode::data(&body.text).and_then(bounded::shapes);
+        self.usable(&endpoint, &body, shapes)
     }
 
-    /// The `data` of an answer. The next query goes to another address if it has none.
-    fn data<'a, T: Deserialize<'a>>(&self, body: &'a Body) -> Result<T, Error> {
-        decode::data(&body.text)
-            .map_err(|error| self.endpoint.load().unusable(error, body.parts()))
+    /// What an answer is decoded to. The next query goes to another address if it
+    /// cannot be used.
+    fn usable<T>(
+        &self,
+        endpoint: &Endpoint,
+        body: &Body,
+        decoded: Result<T, DecodeError>,
+    ) -> Result<T, Error> {
+        decoded
+            .map_err(|error| endpoint.unusable(error, body.parts()))
             .inspect_err(|error| self.replicas.pass_on(error))
     }
+}
 
-    fn address(&self) -> String {
-        self.replicas.asked().address.clone()
+/// The answer to a query at a time.
+fn answer(body: &Body) -> Result<Answer, DecodeError> {
+    let data: QueryResult<'_> = decode::data(&body.text)?;
+    match data.parts()? {
+        ("vector", rows) => bounded::samples(rows).map(Answer::Vector),
+        ("scalar", sample) => bounded::scalar(sample),
+        (other, _) => Ok(Answer::Other(body.secrets.excerpt(other))),
     }
 }

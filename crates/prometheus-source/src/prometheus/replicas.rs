@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use url::Url;
 
 use super::budget::Budget;
-use crate::error::{Cause, Error};
+use crate::error::{Error, ErrorKind};
 use crate::query;
 use crate::settings::{Auth, PrometheusSettings};
-use cloud_auth::{Authenticator, Environment};
+use cloud_auth::{Authenticator, CloudAuthError, Environment};
 
 /// One address.
 #[derive(Debug)]
@@ -22,6 +22,12 @@ pub(super) struct Replica {
     pub(super) series_url: Url,
     /// For messages, without credentials and parameters.
     pub(super) address: String,
+}
+
+/// No signature or access token can be added to a request. The reason has the remedy.
+pub(super) fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
+    let text = format!("no credentials: {reason}");
+    Error::new(ErrorKind::Credentials, address, text).with_remedy("")
 }
 
 /// Shared by all clients of a Prometheus: its addresses, the one in use, the secret of
@@ -58,10 +64,8 @@ impl Replicas {
             Auth::Cloud(method) => {
                 let environment = Environment::of_process();
                 let made = Authenticator::new(method.clone(), &settings.url, environment);
-                Some(made.map_err(|reason| Error::Unauthenticated {
-                    address: Replica::new(&settings.url).address,
-                    reason,
-                })?)
+                let address = Replica::new(&settings.url).address;
+                Some(made.map_err(|reason| unauthenticated(&address, &reason))?)
             }
             _ => None,
         };
@@ -111,7 +115,7 @@ impl Replicas {
 
     /// The answer of the current address cannot be used: moves on to the next one.
     pub(super) fn pass_on(&self, error: &Error) {
-        if self.others.is_empty() || !is_of_address(error) {
+        if self.others.is_empty() || !error.is_of_address() {
             return;
         }
         let next = (self.asked.load(Ordering::Relaxed) + 1) % self.len();
@@ -151,7 +155,7 @@ impl<'r> Turns<'r> {
     /// answer of the first counts.
     pub(super) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
         match (outcome, self.first.take()) {
-            (Err(error), first) if is_of_address(&error) => {
+            (Err(error), first) if error.is_of_address() => {
                 let first = first.unwrap_or(error);
                 self.step += 1;
                 if self.step == self.replicas.len() {
@@ -166,30 +170,5 @@ impl<'r> Turns<'r> {
             }
             (answered, None) => Some(answered),
         }
-    }
-}
-
-/// Whether another address may answer after such an error: not if the query, its size
-/// or a local file is the cause.
-fn is_of_address(error: &Error) -> bool {
-    match error {
-        Error::Unreachable { .. }
-        | Error::Timeout { .. }
-        | Error::Tls { .. }
-        | Error::Truncated { .. }
-        | Error::NotAnAnswer { .. }
-        | Error::Partial { .. }
-        | Error::NullData { .. }
-        | Error::ClockSkew { .. } => true,
-        Error::Status { status, cause, .. } => match *status {
-            400 | 405 | 408 | 413 | 414 | 422 | 431 => *cause == Cause::Path,
-            _ => true,
-        },
-        Error::Query { .. }
-        | Error::TooLarge { .. }
-        | Error::TooMany { .. }
-        | Error::NoRoom { .. }
-        | Error::Credentials { .. }
-        | Error::Unauthenticated { .. } => false,
     }
 }

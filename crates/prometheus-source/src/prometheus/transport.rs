@@ -7,7 +7,7 @@ use reqwest::Client;
 use url::{Host, Url};
 
 use crate::credentials::TlsMaterial;
-use crate::error::{Error, TlsCause};
+use crate::error::{Cause, Error, ErrorKind};
 use crate::settings::PrometheusSettings;
 use apimachinery::duration::format_duration;
 
@@ -38,40 +38,40 @@ pub(super) fn build(
     material
         .apply(&settings.tls, secure, builder)?
         .build()
-        .map_err(|error| Error::Tls {
-            address: address.to_owned(),
-            cause: TlsCause::Other,
-            reason: causes(&error)
-                .last()
-                .map_or_else(String::new, ToString::to_string),
+        .map_err(|error| {
+            let text = format!("TLS: {}", innermost(&error));
+            Error::new(ErrorKind::Tls, address, text)
         })
 }
 
 /// A failure below HTTP of a request to `address` within `limit`.
 pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) -> Error {
-    let address = address.to_owned();
+    let failed = |kind, text| Error::new(kind, address, text);
     if let Some(tls) = tls_error(error) {
-        return Error::Tls {
-            address,
-            cause: TlsCause::of(tls),
-            reason: tls.to_string(),
-        };
+        return failed(ErrorKind::Tls, format!("TLS: {tls}")).because(Cause::of_tls(tls));
     }
     if error.is_timeout() && error.is_connect() {
         let limit = format_duration(limit.min(CONNECT_TIMEOUT));
-        let reason = format!("not within {limit}");
-        return Error::Unreachable { address, reason };
+        let text = format!("no connection: not within {limit}");
+        return failed(ErrorKind::Unreachable, text);
     }
     if error.is_timeout() {
-        return Error::Timeout { address, limit };
+        let text = format!("no answer within {}", format_duration(limit));
+        return failed(ErrorKind::Timeout, text).because(Cause::Time);
     }
-    let reason = causes(error)
-        .last()
-        .map_or_else(String::new, ToString::to_string);
+    let reason = innermost(error);
     if error.is_connect() {
-        return Error::Unreachable { address, reason };
+        return failed(ErrorKind::Unreachable, format!("no connection: {reason}"));
     }
-    Error::Truncated { address, reason }
+    let text = format!("the answer was cut off: {reason}");
+    failed(ErrorKind::Truncated, text)
+}
+
+/// The message of the first cause.
+fn innermost(error: &reqwest::Error) -> String {
+    causes(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
 }
 
 /// An error and its causes, outermost first. The cause of an [`std::io::Error`] is

@@ -30,8 +30,10 @@ async fn where_rules_fill_their_memory_they_are_refused_and_polls_are_not() {
     let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1700000000,"1"]}}"#;
     fake.answer(scalar);
     let error = promql.query("1", now()).await.unwrap_err();
-    assert!(matches!(error, Error::NoRoom { .. }), "{error}");
-    assert!(error.to_string().contains("prometheus.maxBodyBytes"));
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    let words =
+        "all memory for answers: aggregate in their queries, or raise prometheus.maxBodyBytes";
+    assert!(error.to_string().ends_with(words), "{error}");
     drop(others);
     for _ in 0..9 {
         promql.query("1", now()).await.unwrap();

@@ -156,7 +156,7 @@ async fn a_port_without_tls_is_told_as_such() {
     let url = fake.url().replace("http://", "https://");
     let error = Probe::new(settings(&url)).fetch().await.unwrap_err();
     assert_eq!(
-        error.told().how,
+        error.finding().0,
         "tls: the port speaks plain HTTP",
         "{error}"
     );
