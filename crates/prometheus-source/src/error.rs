@@ -1,12 +1,13 @@
 //! Why queries fail: one sentence each, and the closed list of kinds by which failures
 //! are counted.
 
+mod cause;
+
 use std::fmt;
 use std::time::Duration;
 
-use rustls::{CertificateError, InvalidMessage};
-
 use apimachinery::duration::format_duration;
+pub use cause::Cause;
 
 /// Why a query failed. Old samples stay, and age by their own timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,139 +185,13 @@ impl ErrorKind {
     }
 }
 
-/// The cause of a failure, recognised by the store's message or by the error of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The port speaks HTTP without TLS.
-    PlainHttp,
-    /// The certificate has expired.
-    Expired,
-    /// The certificate is not valid yet.
-    NotYetValid,
-    /// The certificate's authority is not trusted.
-    UnknownAuthority,
-    /// The certificate is for another name.
-    OtherName,
-    /// A limit on samples or bytes: the same query will be refused again, and a shorter
-    /// range may be answered.
-    Size,
-    /// A limit on time: a shorter range may be answered, and another time this one.
-    Time,
-    /// The path is not a query API.
-    Path,
-    /// A Prometheus without a query API, which only forwards samples.
-    Agent,
-    /// The store matches metric names only by equality.
-    NameMatching,
-    /// The query is invalid for the store.
-    Content,
-    /// The request has too long a line or header.
-    Length,
-    /// The method is refused.
-    Verb,
-    /// Another address is to be asked.
-    Redirect,
-    /// Too many requests.
-    Rate,
-    /// Anything else.
-    Other,
-}
-
-/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
-/// time, in lower case.
-const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
-
-/// Phrases about limits of size.
-const WORDS_OF_SIZE: [&str; 9] = [
-    "too many samples",
-    "too many chunks",
-    "too large",
-    "larger than",
-    "cannot select more than",
-    "maximum number of",
-    "limit",
-    "exceed",
-    "out of memory",
-];
-
-impl Cause {
-    /// The reason of a status with its whole text.
-    pub(crate) fn of(status: u16, text: &str) -> Self {
-        let text = text.to_ascii_lowercase();
-        let says = |words: &str| text.contains(words);
-        match status {
-            300..=399 => Self::Redirect,
-            400 if says("unsupported path requested") => Self::Path,
-            400 if says("unsupported matchtype") => Self::NameMatching,
-            404 => Self::Path,
-            405 => Self::Verb,
-            414 | 431 => Self::Length,
-            429 => Self::Rate,
-            422 if says("unavailable with prometheus agent") => Self::Agent,
-            408 | 504 => Self::Time,
-            413 => Self::Size,
-            422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => Self::Time,
-            422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => Self::Size,
-            400 | 422 => Self::Content,
-            _ => Self::Other,
-        }
-    }
-
-    /// The reason of a failure that an answer with status 200 tells.
-    pub(crate) fn of_query(error_type: &str, error: &str) -> Self {
-        match error_type {
-            "timeout" => Self::Time,
-            _ => Self::of(422, error),
-        }
-    }
-
-    /// The cause of a rustls error.
-    pub(crate) const fn of_tls(error: &rustls::Error) -> Self {
-        let invalid = match error {
-            // The first byte of `HTTP/1.1 400 Bad Request` is not that of a TLS
-            // record.
-            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-                return Self::PlainHttp;
-            }
-            rustls::Error::InvalidCertificate(invalid) => invalid,
-            _ => return Self::Other,
-        };
-        match invalid {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                Self::NotYetValid
-            }
-            CertificateError::UnknownIssuer => Self::UnknownAuthority,
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Self::OtherName
-            }
-            _ => Self::Other,
-        }
-    }
-
-    /// Whether a shorter range may be answered. Rights, addresses and rates do not depend
-    /// on the range.
-    #[must_use]
-    pub const fn is_limit(self) -> bool {
-        matches!(self, Self::Size | Self::Time)
-    }
-
-    const fn is_of_query(self) -> bool {
-        self.is_limit()
-            || matches!(
-                self,
-                Self::Agent | Self::NameMatching | Self::Content | Self::Length
-            )
-    }
-}
-
 /// What a failure is, where its kind does not say it, and its remedy; both may be empty.
 /// Only TLS and refusals have a cause that the kind does not imply.
 const fn advice(kind: ErrorKind, cause: Cause) -> (&'static str, &'static str) {
     use ErrorKind::{Query, Rejected, ServerError, Tls};
     match (kind, cause) {
         (kind, Cause::Other) => of_kind(kind),
-        (Tls | Rejected | ServerError | Query, cause) => of_cause(cause),
+        (Tls | Rejected | ServerError | Query, cause) => cause.advice(),
         (kind, _) => of_kind(kind),
     }
 }
@@ -353,49 +228,6 @@ const fn of_kind(kind: ErrorKind) -> (&'static str, &'static str) {
         ErrorKind::Rejected | ErrorKind::ServerError | ErrorKind::Query => "",
     };
     ("", remedy)
-}
-
-const fn of_cause(cause: Cause) -> (&'static str, &'static str) {
-    match cause {
-        Cause::PlainHttp => (
-            "the port speaks plain HTTP",
-            "use http:// in prometheus.url, or the port that serves TLS",
-        ),
-        Cause::Expired => (
-            "its certificate has expired",
-            "renew the certificate of Prometheus",
-        ),
-        Cause::NotYetValid => (
-            "its certificate is not valid yet",
-            "set the clocks of Prometheus and of this server by NTP, or renew the certificate",
-        ),
-        Cause::UnknownAuthority => (
-            "its certificate is signed by an authority that is not trusted",
-            "name the authority's certificate in prometheus.tls.caFile",
-        ),
-        Cause::OtherName => (
-            "its certificate is for another name",
-            "use a name of the certificate in prometheus.url",
-        ),
-        Cause::Size | Cause::Time => (
-            "",
-            "raise the store's limits, or narrow prometheus.matchers",
-        ),
-        Cause::Path => (
-            "this path has no query API",
-            "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix",
-        ),
-        Cause::Agent => ("", "point prometheus.url at the store it writes to"),
-        Cause::NameMatching => ("", "set prometheus.nameMatching: exact"),
-        Cause::Length => ("", "set prometheus.verb: POST"),
-        Cause::Verb => ("", "set prometheus.verb to the other method, GET or POST"),
-        Cause::Redirect => (
-            "",
-            "redirects are not followed: write the final address into prometheus.url",
-        ),
-        Cause::Rate => ("", "raise gpu.poll or the limits of the server"),
-        Cause::Content | Cause::Other => ("", ""),
-    }
 }
 
 /// Which clock is ahead, from Prometheus' clock minus this server's in milliseconds.

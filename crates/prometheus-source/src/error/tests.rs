@@ -1,5 +1,7 @@
 //! The kinds of failures, and their remedies.
 
+use rustls::{CertificateError, InvalidMessage};
+
 use super::*;
 
 #[test]

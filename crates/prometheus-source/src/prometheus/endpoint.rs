@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
-use crate::decode::{self, DecodeError};
+use crate::decode::DecodeError;
 use crate::error::{Cause, Error, ErrorKind, skew_text};
 use crate::query;
 use crate::settings::{Compression, PrometheusSettings, Verb};
@@ -26,9 +26,6 @@ use super::transport;
 /// The largest skew of the clocks. NTP keeps them within seconds; beyond half a
 /// minute all samples would look stale, or none ever would.
 const MAX_SKEW_MS: i64 = 30_000;
-
-/// How much of an error's body is read for its message.
-const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// The destination of queries.
 #[derive(Clone)]
@@ -139,7 +136,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::ClockSkew, &replica.address, text));
         }
         if !is_ok {
-            return Err(refusal(replica, response, &secrets).await);
+            return Err(transport::refusal(&replica.address, response, &secrets).await);
         }
         let head = Head {
             clock_skew,
@@ -204,7 +201,7 @@ impl Endpoint {
     ) -> Result<Body, Error> {
         let (response, secrets) = self.send(replica, url(replica), form).await?;
         if response.status() != StatusCode::OK {
-            return Err(refusal(replica, response, &secrets).await);
+            return Err(transport::refusal(&replica.address, response, &secrets).await);
         }
         let budget = self.budget();
         // Prometheus has computed the answer, which takes memory from here on.
@@ -255,7 +252,7 @@ impl Endpoint {
                 failed(ErrorKind::Truncated, text)
             }
             DecodeError::NotJson(_) | DecodeError::Shape(_) | DecodeError::ResultType(_) => {
-                let start = body.get(..ERROR_BODY_BYTES).unwrap_or(body);
+                let start = body.get(..transport::ERROR_BODY_BYTES).unwrap_or(body);
                 let start = secrets.excerpt(&String::from_utf8_lossy(start));
                 let text = format!("{reason}; the answer begins with {start:?}");
                 failed(ErrorKind::NotAnAnswer, text)
@@ -375,37 +372,6 @@ impl Endpoint {
         }
         Ok(())
     }
-}
-
-/// The error of an HTTP status other than 200.
-async fn refusal(replica: &Replica, mut response: Response, secrets: &Secrets) -> Error {
-    let status = response.status();
-    let location = response.headers().get(header::LOCATION);
-    let location = location.and_then(|value| value.to_str().ok());
-    let mut text = match location.and_then(|to| to.split(['?', '#']).next()) {
-        Some(to) if status.is_redirection() => format!("redirected to {}", secrets.excerpt(to)),
-        _ => String::new(),
-    };
-    if text.is_empty() {
-        let mut body = Vec::new();
-        // The received part is enough for a message.
-        while let Ok(Some(chunk)) = response.chunk().await {
-            body.extend_from_slice(&chunk);
-            if body.len() > ERROR_BODY_BYTES {
-                body.truncate(ERROR_BODY_BYTES);
-                break;
-            }
-        }
-        text = match decode::api_error(&body) {
-            Some((kind, error)) => format!("{kind}: {error}"),
-            None => String::from_utf8_lossy(&body).into_owned(),
-        };
-    }
-    let excerpt = match secrets.excerpt(&text) {
-        empty if empty.is_empty() => status.canonical_reason().unwrap_or("no text").to_owned(),
-        excerpt => excerpt,
-    };
-    Error::of_status(&replica.address, status.as_u16(), &text, &excerpt)
 }
 
 /// The error of an answer that is larger than allowed.

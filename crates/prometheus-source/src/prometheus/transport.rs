@@ -1,12 +1,14 @@
-//! The HTTP client of an endpoint, and its failures below HTTP.
+//! The HTTP client of an endpoint, and its failures up to the HTTP status.
 
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use reqwest::Client;
+use http::header;
+use reqwest::{Client, Response};
 use url::{Host, Url};
 
-use crate::credentials::TlsMaterial;
+use crate::credentials::{Secrets, TlsMaterial};
+use crate::decode;
 use crate::error::{Cause, Error, ErrorKind};
 use crate::settings::PrometheusSettings;
 use apimachinery::duration::format_duration;
@@ -14,6 +16,9 @@ use apimachinery::duration::format_duration;
 /// Timeout of a connection and its handshakes. A slower network would not deliver an
 /// answer in time either.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How much of an error's body is read for its message.
+pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// A client under the settings' limits. It follows no redirect, which could lead
 /// credentials elsewhere.
@@ -65,6 +70,37 @@ pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) ->
     }
     let text = format!("the answer was cut off: {reason}");
     failed(ErrorKind::Truncated, text)
+}
+
+/// The error of an HTTP status other than 200.
+pub(super) async fn refusal(address: &str, mut response: Response, secrets: &Secrets) -> Error {
+    let status = response.status();
+    let location = response.headers().get(header::LOCATION);
+    let location = location.and_then(|value| value.to_str().ok());
+    let mut text = match location.and_then(|to| to.split(['?', '#']).next()) {
+        Some(to) if status.is_redirection() => format!("redirected to {}", secrets.excerpt(to)),
+        _ => String::new(),
+    };
+    if text.is_empty() {
+        let mut body = Vec::new();
+        // The received part is enough for a message.
+        while let Ok(Some(chunk)) = response.chunk().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > ERROR_BODY_BYTES {
+                body.truncate(ERROR_BODY_BYTES);
+                break;
+            }
+        }
+        text = match decode::api_error(&body) {
+            Some((kind, error)) => format!("{kind}: {error}"),
+            None => String::from_utf8_lossy(&body).into_owned(),
+        };
+    }
+    let excerpt = match secrets.excerpt(&text) {
+        empty if empty.is_empty() => status.canonical_reason().unwrap_or("no text").to_owned(),
+        excerpt => excerpt,
+    };
+    Error::of_status(address, status.as_u16(), &text, &excerpt)
 }
 
 /// The message of the first cause.
