@@ -11,14 +11,14 @@ use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
-use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
+use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::parts::Parts;
 use prometheus_source::{Answered, DeviceSelection, Error, ErrorKind, Fetched, Limit, SignalQuery};
 
-/// Polls from one query of framebuffer fields to the next in a large fleet: these fields
-/// hardly change. A poll is S, and a reading counts for three of them, so a larger number
-/// would leave the field without a reading before the next query.
-const FRAMEBUFFER_EVERY: u64 = 2;
+/// Polls from one query of a signal that hardly changes to the next in a large fleet. A
+/// poll is S, and a reading counts for three of them, so a larger number would leave the
+/// signal without a reading before the next query.
+const HARDLY_CHANGING_EVERY: u64 = 2;
 
 /// Parallel queries in a large fleet: one is received while the store evaluates the
 /// other.
@@ -129,8 +129,8 @@ impl Engine {
     }
 
     /// Whether a round queries the signal. A failed signal waits for its retry, profiling
-    /// fields are read where devices need them, and a large fleet's framebuffer fields
-    /// only now and then.
+    /// fields are read where devices need them, and a large fleet's signals that hardly
+    /// change only now and then.
     fn is_due(&self, id: PrometheusId, spec: &SignalSpec, now: Timestamp) -> bool {
         let server = self.server(id);
         if server
@@ -139,9 +139,9 @@ impl Engine {
         {
             return false;
         }
-        let slow = self.is_large() && spec.unit == Unit::Mebibytes;
+        let rarely = self.is_large() && spec.unit.hardly_changes();
         self.pipeline.is_wanted(id, spec.id, now)
-            && (!slow || server.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
+            && (!rarely || server.rounds.is_multiple_of(HARDLY_CHANGING_EVERY))
     }
 
     /// Sends the next queries of a round: the next parts of the signals that are queried

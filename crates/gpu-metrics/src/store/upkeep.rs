@@ -8,7 +8,7 @@ use super::super::batch::PrometheusId;
 use super::super::frame::{Frame, Heard};
 use super::super::grid::{Reading, RowId};
 use super::super::series::{Scheme, SeriesInfo};
-use super::super::signal::{SignalId, Unit};
+use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
 use super::{DeviceRow, Job, Series, SeriesId, Store};
@@ -171,8 +171,7 @@ impl Store {
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
-            // Framebuffer fields of a large fleet are queried less often.
-            if series.unit == Unit::Mebibytes || !self.targets.is_news(of, target, at) {
+            if series.unit.hardly_changes() || !self.targets.is_news(of, target, at) {
                 continue;
             }
             let round = self.targets.round(target);
