@@ -8,6 +8,7 @@ use super::super::{findings, measure};
 use super::server::Server;
 use super::{Engine, Round, no_series};
 use crate::telemetry::metrics::catalog;
+use ::findings::codes::OF_DATA;
 use ::findings::{Finding, Report, source};
 use apimachinery::time::Timestamp;
 use gpu_metrics::snapshot::Snapshot;
@@ -64,12 +65,10 @@ impl Engine {
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured how late the store is.
         let is_seen = report.skipped.is_empty() && self.is_ready(now);
-        findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
-            is_seen
-        });
+        findings::count(self.metrics(), OF_DATA, &report.findings, |_| is_seen);
         // Before that, another check and other log lines report the state.
         if is_seen {
-            let said = self.said.say(&source::CODES, &report.findings);
+            let said = self.said.say(OF_DATA, &report.findings);
             let is_odd = !said.is_empty();
             self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
         }

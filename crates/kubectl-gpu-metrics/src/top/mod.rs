@@ -367,7 +367,7 @@ mod tests {
     use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::FakeKube;
-    use findings::source::UNSEEN;
+    use findings::source::unseen_checks;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
         let access = ClusterAccess::User {
@@ -389,7 +389,7 @@ mod tests {
             async move { page(&args, cluster).await }
         };
         let skipped =
-            json!([{"what": UNSEEN, "reason": "Prometheus is away", "remedy": "start it"}]);
+            json!([{"what": unseen_checks(), "reason": "Prometheus is away", "remedy": "start it"}]);
         let findings = &format!("{CUSTOM}/findings");
         kube.document(findings, json!({"items": [], "skipped": skipped}));
         for (what, everywhere) in [
