@@ -11,6 +11,7 @@ use crate::telemetry::metrics::catalog;
 use ::findings::codes::OF_DATA;
 use ::findings::{Finding, Report, source};
 use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
 
@@ -71,6 +72,23 @@ impl Engine {
             let said = self.said.say(OF_DATA, &report.findings);
             let is_odd = !said.is_empty();
             self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
+        }
+    }
+
+    /// Logs the unit of a job's utilisation when it is detected, and when it changes.
+    pub(super) fn log_units(&mut self) {
+        let store = self.pipeline.store();
+        for (id, job) in (0..).zip(store.jobs()) {
+            let scale = store.targets().scale_of_job(id, SignalId::MEM_COPY_UTIL);
+            if let Some(scale) = scale
+                && self.units.insert(id, scale) != Some(scale)
+            {
+                let (job, range) = (&*job.name, scale.range());
+                tracing::info!(
+                    job,
+                    "the utilisation of this job's exporters runs from {range}"
+                );
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::batch::PrometheusId;
 use super::super::frame::{Frame, Heard};
 use super::super::grid::{Reading, RowId};
-use super::super::series::{Scheme, SeriesInfo};
+use super::super::series::SeriesInfo;
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
@@ -107,11 +107,6 @@ impl Store {
     pub(crate) fn is_of_mig_alone(&self, signal: SignalId) -> bool {
         let count = self.series_of.get(signal.index());
         count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
-    }
-
-    /// The step of the grid, milliseconds.
-    pub(crate) fn step_ms(&self) -> i64 {
-        self.settings.step_ms
     }
 
     /// How many series are known.
@@ -314,14 +309,6 @@ impl Store {
     #[must_use]
     pub const fn targets(&self) -> &Targets {
         &self.targets
-    }
-
-    /// The schemes of owners in a job's series, each once.
-    pub(crate) fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
-        let of_job = self.series.iter().flatten();
-        let rows = of_job.filter(|series| usize::from(series.job) == job);
-        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.told.scheme)
-            .collect()
     }
 
     /// An immutable view of all readings; `answered` tells which signals were ever
