@@ -8,8 +8,9 @@ use aggregated_apiserver::api::negotiate::Format;
 use aggregated_apiserver::api::status::RequestFailure;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
+use gpu_metrics::devices::DeviceList;
 
-use crate::provider::devices::{DeviceList, DevicesQuery, kinds};
+use crate::provider::devices::{DevicesQuery, kinds};
 use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf, Which};
 
 use super::buffer::{Document, Pool};

@@ -12,8 +12,8 @@ use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use cluster_state::client::Client;
 use cluster_state::clock;
-use findings::codes::{Code, GM202, GM504};
-use kubectl_gpu_metrics::inspect::{OF_APISERVICES, OF_HPAS, look};
+use findings::codes::{Code, GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
+use kubectl_gpu_metrics::inspect::look;
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
 }
 
 fn codes() -> Vec<&'static Code> {
-    [&OF_APISERVICES[..], &[&GM202], &OF_HPAS].concat()
+    [OF_APISERVICES, OF_CONTROLLER, OF_HPAS].concat()
 }
 
 #[cfg(test)]

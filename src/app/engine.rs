@@ -9,6 +9,7 @@ mod reports;
 mod round;
 mod server;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::targets::JobId;
+use gpu_metrics::unit::Scale;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
 
@@ -159,6 +161,8 @@ pub(super) struct Engine {
     ready: watch::Sender<bool>,
     said: Said,
     heartbeat: Heartbeat,
+    /// The logged unit of each job's utilisation.
+    units: BTreeMap<JobId, Scale>,
     /// Whether rounds find no series, and why.
     emptiness: Condition<String, Instant>,
     /// The start of the monotonic clock for waits.
@@ -219,6 +223,7 @@ impl Engine {
             said: Said::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
+            units: BTreeMap::new(),
             emptiness: Condition::default(),
             started: Instant::now(),
         }
@@ -353,9 +358,7 @@ impl Engine {
         let snapshot = self.pipeline.publish(&inventory, now);
         let snapshot = snapshot.with_skew(self.skew_ms());
         let took = began.elapsed();
-        for notice in self.pipeline.notices() {
-            tracing::info!("{notice}");
-        }
+        self.log_units();
         let trouble = self.trouble();
         let is_ready = self.is_ready(now);
         let report = self.judge(&snapshot);

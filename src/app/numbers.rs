@@ -16,7 +16,7 @@ use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for word in Denied::WORDS {
+    for &word in Denied::WORDS {
         let counters = Arc::clone(counters);
         metrics.read(&catalog::REFUSED, &[word], move || {
             Some(counters.refusals(word) as f64)

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use findings::{Finding, Report};
 use futures_util::future::BoxFuture;
+use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
 
 use super::compute::ComputeLimit;
-use super::devices::{DeviceList, DevicesQuery};
+use super::devices::DevicesQuery;
 use super::gpu::{GpuProvider, ServedProvider};
 use super::rules::RuleProvider;
 use super::usage::{UsageAnswer, UsageQuery};

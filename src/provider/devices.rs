@@ -1,11 +1,8 @@
-//! What the devices of a fleet do, by the objects that hold or have them
-//! (docs/protocol.md, "Devices").
+//! Builds the list of devices from the snapshot (docs/protocol.md, "Devices").
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
-
-use serde::Serialize;
 
 use super::gpu::GpuProvider;
 use super::lookup::AnsweredSnapshot;
@@ -15,19 +12,23 @@ use apimachinery::quantity::milli_from_f64;
 use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::metrics::MEMORY_UTILIZATION;
-use gpu_metrics::explain::{ExplainedDevice, Explanation, ReadingOutcome, Window};
+use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf, IdleTime};
+use gpu_metrics::explain::{ExplainedDevice, Explanation, ReadingOutcome};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
-/// The values of an object: the name in the answer, and the metric.
-const VALUES: [(&str, &str); 7] = [
-    ("held", "gpu_held_count"),
-    ("active", "gpu_active_count"),
-    ("idle", "gpu_idle_count"),
-    ("memoryUtilization", MEMORY_UTILIZATION),
-    ("gpuUtilization", "gpu_utilization"),
-    ("memoryUsed", "gpu_memory_used"),
-    ("power", "gpu_power_usage"),
+/// The place of a value in an object.
+type Place = fn(&mut DevicesOf) -> &mut Option<f64>;
+
+/// The values of an object: the metric, and its place.
+const VALUES: [(&str, Place); 7] = [
+    ("gpu_held_count", |it| &mut it.held),
+    ("gpu_active_count", |it| &mut it.active),
+    ("gpu_idle_count", |it| &mut it.idle),
+    (MEMORY_UTILIZATION, |it| &mut it.memory_utilization),
+    ("gpu_utilization", |it| &mut it.gpu_utilization),
+    ("gpu_memory_used", |it| &mut it.memory_used),
+    ("gpu_power_usage", |it| &mut it.power),
 ];
 
 /// The most objects of a list: an answer of some 40 MB.
@@ -71,80 +72,6 @@ pub struct DevicesQuery {
     pub names_pods: bool,
     /// The time of the request.
     pub now: Timestamp,
-}
-
-/// The devices of a fleet.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeviceList {
-    /// All devices of the cluster, also those of no item; not told with a namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_count: Option<usize>,
-    /// The objects, by namespace, kind and name.
-    pub items: Vec<DevicesOf>,
-}
-
-/// An object that holds, has or requests devices. What is unknown is absent.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DevicesOf {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
-    resource: &'static str,
-    name: String,
-    /// The workloads of a pod: `deployments.apps/train`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    workloads: Vec<String>,
-    /// Whether a pod runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running: Option<bool>,
-    /// Those of [`VALUES`], `memoryUtilizationNow` and `ageSeconds`.
-    #[serde(flatten)]
-    values: BTreeMap<&'static str, f64>,
-    /// At each instant of the window of a value.
-    memory_utilization_instants: Vec<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idle_since: Option<IdleTime>,
-    /// Why there is no memory utilisation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    no_value: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<Window>,
-    /// All its devices; `devices` has as many as an explanation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device_count: Option<usize>,
-    devices: Vec<DeviceNow>,
-}
-
-/// How long held devices have not been in use.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct IdleTime {
-    /// 0: one is in use.
-    seconds: f64,
-    /// Whether it may be longer, because no older readings are held.
-    or_longer: bool,
-}
-
-/// A GPU or MIG instance at the newest instant. What is unknown is absent.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeviceNow {
-    uuid: String,
-    state: &'static str,
-    /// Those that are known.
-    #[serde(flatten)]
-    texts: BTreeMap<&'static str, String>,
-    /// Those that are known.
-    #[serde(flatten)]
-    numbers: BTreeMap<&'static str, f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    held: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    idle_since: Option<IdleTime>,
-    /// The holders that may be named, and the number of others.
-    pods: Vec<String>,
-    shared_with: usize,
 }
 
 /// Namespace, place of the kind, name.
@@ -221,18 +148,18 @@ impl GpuProvider {
         told.name_holders(asked.names_pods);
         let now = snapshot.at_source(asked.now);
         let mut item = DevicesOf {
-            resource,
-            values: self.numbers((resource, namespace.as_deref(), &name), snapshot, now),
+            resource: resource.to_owned(),
+            name: name.to_string(),
             device_count: told.window.is_some().then_some(told.device_count),
             ..DevicesOf::default()
         };
+        self.read_values(&mut item, namespace.as_deref(), snapshot, now);
         // Without a value the newest instant is not current.
         if told.value.is_some() {
             let instants = told.instants.iter().map(|it| it.number);
             item.memory_utilization_instants = instants.collect();
-            let last = item.memory_utilization_instants.last().copied().flatten();
-            item.values
-                .extend(last.map(|it| ("memoryUtilizationNow", it)));
+            let last = item.memory_utilization_instants.last();
+            item.memory_utilization_now = last.copied().flatten();
             let is_whole = told.devices.len() == told.device_count;
             item.idle_since = is_whole.then(|| idle(&told.devices, now)).flatten();
         }
@@ -250,33 +177,32 @@ impl GpuProvider {
         item.devices = devices.map(|it| device_now(it, lag, now)).collect();
         (item.no_value, item.window) = (told.no_value, told.window);
         item.namespace = namespace.as_deref().map(str::to_owned);
-        item.name = name.to_string();
         Ok(item)
     }
 
-    /// The values of an object, to thousandths, and the age of their newest sample.
-    fn numbers(
+    /// Reads the values of an object, to thousandths, and the age of their newest sample.
+    fn read_values(
         &self,
-        (resource, namespace, name): (&str, Option<&str>, &str),
+        item: &mut DevicesOf,
+        namespace: Option<&str>,
         snapshot: &Snapshot,
         now: Timestamp,
-    ) -> BTreeMap<&'static str, f64> {
-        let (mut values, mut newest) = (BTreeMap::new(), None);
-        let found = snapshot.layout().table(resource);
-        let found = found.and_then(|(kind, table)| Some((kind, table.find(namespace, name)?)));
-        for (column, metric) in VALUES {
+    ) {
+        let mut newest = None;
+        let found = snapshot.layout().table(&item.resource);
+        let found =
+            found.and_then(|(kind, table)| Some((kind, table.find(namespace, &item.name)?)));
+        for (metric, place) in VALUES {
             let value = found.and_then(|(kind, index)| {
                 let (metric, _) = self.metric(|known| known == metric)?;
                 let value = snapshot.values(kind, metric).get(index)?;
                 value.filter(|value| value.is_fresh(now))
             });
             let milli = value.and_then(|value| milli_from_f64(value.value));
-            values.extend(milli.map(|milli| (column, milli as f64 / 1000.0)));
+            *place(item) = milli.map(|milli| milli as f64 / 1000.0);
             newest = newest.max(value.map(|value| value.at));
         }
-        let age = newest.map(|newest| now.since(newest).as_secs_f64());
-        values.extend(age.map(|age| ("ageSeconds", age)));
-        values
+        item.age_seconds = newest.map(|newest| now.since(newest).as_secs_f64());
     }
 }
 
@@ -363,41 +289,27 @@ fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
         None if device.silent_since.is_some() => ("unknown", Some("silent")),
         None => ("unknown", Some("late")),
     };
-    let number = last.and_then(|reading| reading.number);
-    let idle_since = last.and_then(|_| idle(slice::from_ref(&device), now));
-    let texts = [
-        ("instance", device.instance),
-        ("model", device.model),
-        ("node", device.node),
-        ("reason", reason.map(str::to_owned)),
-        ("field", device.field),
-        ("ownerLabels", device.owner_labels),
-        ("newest", device.newest),
-        ("silentSince", device.silent_since),
-        ("frozenSince", device.frozen_since),
-    ];
-    let numbers = [
-        ("memoryUtilization", number),
-        ("scrapeSeconds", Some(device.scrape_seconds)),
-        ("freshSeconds", Some(device.fresh_seconds)),
-    ];
     DeviceNow {
+        memory_utilization: last.and_then(|reading| reading.number),
+        idle_since: last.and_then(|_| idle(slice::from_ref(&device), now)),
         uuid: device.uuid,
-        state,
-        texts: known(texts),
-        numbers: known(numbers),
+        state: state.to_owned(),
+        field: device.field,
+        frozen_since: device.frozen_since,
+        instance: device.instance,
+        model: device.model,
+        newest: device.newest,
+        node: device.node,
+        owner_labels: device.owner_labels,
+        reason: reason.map(str::to_owned),
+        silent_since: device.silent_since,
+        fresh_seconds: device.fresh_seconds,
+        scrape_seconds: device.scrape_seconds,
         held,
-        idle_since,
         pods: match held {
             Some(false) => Vec::new(),
             _ => device.pods,
         },
         shared_with: device.shared_with,
     }
-}
-
-/// Without what is unknown.
-fn known<T, const N: usize>(all: [(&'static str, Option<T>); N]) -> BTreeMap<&'static str, T> {
-    let all = all.into_iter();
-    all.filter_map(|(name, it)| Some((name, it?))).collect()
 }

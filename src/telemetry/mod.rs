@@ -26,7 +26,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Telemetry with `ping` as the only check, and every counter at zero.
+    /// Telemetry with `ping` as the only check, and nothing counted.
     pub fn new() -> Self {
         let health = health::Health::new();
         let metrics = metrics::Metrics::new(&health);

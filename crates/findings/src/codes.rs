@@ -19,8 +19,8 @@ pub struct Code {
 }
 
 macro_rules! codes {
-    ($($id:ident $severity:ident $title:literal,)*) => {
-        $(
+    ($($(#[$what:meta])* $list:ident { $($id:ident $severity:ident $title:literal,)* })*) => {
+        $($(
             #[doc = $title]
             pub static $id: Code = Code {
                 id: stringify!($id),
@@ -29,54 +29,80 @@ macro_rules! codes {
                 page: include_str!(concat!("../../../docs/checks/", stringify!($id), ".md")),
                 url: concat!("docs/checks/", stringify!($id), ".md"),
             };
+        )*)*
+
+        $(
+            $(#[$what])*
+            pub static $list: &[&Code] = &[$(&$id),*];
         )*
 
-        /// All of them, in the order of their numbers.
-        pub static ALL: &[&Code] = &[$(&$id),*];
+        /// All of them, list by list.
+        pub static ALL: &[&Code] = &[$($(&$id,)*)*];
     };
 }
 
 codes! {
-    GM101 Error "another server has the API group",
-    GM102 Error "an APIService is not available",
-    GM103 Error "kube-apiserver cannot verify the server",
-    GM104 Warning "the authority in caBundle expires soon or has expired",
-    GM105 Error "the server has no certificate after a restart",
-    GM201 Error "the server lacks a right",
-    GM202 Error "the HPA controller may not read a metrics API",
-    GM301 Error "Prometheus does not answer",
-    GM302 Warning "samples are late",
-    GM303 Warning "a clock is wrong",
-    GM304 Warning "the store holds series of several clusters",
-    GM401 Error "a field of DCGM is missing",
-    GM402 Error "series do not name the pod",
-    GM405 Warning "the scrape interval is longer than the interval of the exporter",
-    GM406 Warning "several pods share a GPU",
-    GM407 Warning "two jobs scrape the same GPUs",
-    GM408 Error "an exporter is silent",
-    GM409 Error "the readings of an exporter do not change",
-    GM410 Warning "a GPU that a pod holds is no longer reported",
-    GM411 Warning "objects have no sums because GPUs are missing",
-    GM412 Warning "a node with GPU pods has no exporter",
-    GM413 Warning "an exporter changed the unit of utilisation",
-    GM501 Error "the metric is not served",
-    GM502 Error "a reserved key of the selector is misspelt",
-    GM503 Error "a mean over active GPUs with a target of type Value",
-    GM504 Error "the target is so high that it never scales up",
-    GM505 Error "the target is a ratio, the metric a percentage",
-    GM506 Warning "the window is longer than the scale-down stabilisation",
-    GM507 Error "two HPAs select the same pods",
-    GM508 Error "the selector matches pods of other workloads",
-    GM509 Error "an HPA at zero replicas cannot scale up",
-    GM510 Warning "HPA and VPA on the same resource",
-    GM511 Warning "a deployment tool owns spec.replicas",
-    GM512 Info "several metrics: the highest wins",
-    GM513 Warning "maxReplicas needs more GPUs than there are",
-    GM514 Error "the scale target cannot be read",
-    GM515 Error "the controller gets no value",
-    GM601 Warning "a rule does not do what it seems to",
-    GM602 Warning "a flag has no effect",
-    GM603 Error "the changed configuration is refused",
+    /// The codes about the APIServices.
+    OF_APISERVICES {
+        GM101 Error "another server has the API group",
+        GM102 Error "an APIService is not available",
+        GM103 Error "kube-apiserver cannot verify the server",
+        GM104 Warning "the authority in caBundle expires soon or has expired",
+    }
+    /// The codes about the rights of the HPA controller.
+    OF_CONTROLLER {
+        GM202 Error "the HPA controller may not read a metrics API",
+    }
+    /// The codes about the data of the store.
+    OF_DATA {
+        GM301 Error "Prometheus does not answer",
+        GM302 Warning "samples are late",
+        GM303 Warning "a clock is wrong",
+        GM304 Warning "the store holds series of several clusters",
+        GM401 Error "a field of DCGM is missing",
+        GM402 Error "series do not name the pod",
+        GM405 Warning "the scrape interval is longer than the interval of the exporter",
+        GM406 Warning "several pods share a GPU",
+        GM407 Warning "two jobs scrape the same GPUs",
+        GM408 Error "an exporter is silent",
+        GM409 Error "the readings of an exporter do not change",
+        GM410 Warning "a GPU that a pod holds is no longer reported",
+        GM411 Warning "objects have no sums because GPUs are missing",
+        GM412 Warning "a node with GPU pods has no exporter",
+        GM413 Warning "an exporter changed the unit of utilisation",
+    }
+    /// The codes about an HPA and its peers.
+    OF_HPAS {
+        GM501 Error "the metric is not served",
+        GM502 Error "a reserved key of the selector is misspelt",
+        GM503 Error "a mean over active GPUs with a target of type Value",
+        GM504 Error "the target is so high that it never scales up",
+        GM505 Error "the target is a ratio, the metric a percentage",
+        GM506 Warning "the window is longer than the scale-down stabilisation",
+        GM507 Error "two HPAs select the same pods",
+        GM509 Error "an HPA at zero replicas cannot scale up",
+        GM510 Warning "HPA and VPA on the same resource",
+        GM512 Info "several metrics: the highest wins",
+        GM514 Error "the scale target cannot be read",
+        GM515 Error "the controller gets no value",
+    }
+    /// The codes about what HPAs scale, which only `check` reads.
+    OF_TARGETS {
+        GM508 Error "the selector matches pods of other workloads",
+        GM511 Warning "a deployment tool owns spec.replicas",
+        GM513 Warning "maxReplicas needs more GPUs than there are",
+    }
+    /// The codes about rights, flags and files, which only `check` reads.
+    OF_INSTALLATION {
+        GM201 Error "the server lacks a right",
+        GM601 Warning "a rule does not do what it seems to",
+        GM602 Warning "a flag has no effect",
+    }
+    /// The codes that the server finds about itself.
+    OF_SERVER {
+        GM105 Error "the server has no certificate after a restart",
+        GM603 Error "the changed configuration is refused",
+    }
 }
 
 /// The code of this name, in any case.

@@ -35,6 +35,7 @@ pub mod aggregate;
 pub mod batch;
 pub mod clusters;
 pub mod dcgm;
+pub mod devices;
 pub mod explain;
 pub mod external;
 pub mod frame;

@@ -35,6 +35,15 @@ impl Scale {
     pub const fn set(is_ratio: bool) -> Self {
         if is_ratio { Self::Ratio } else { Self::Percent }
     }
+
+    /// The range of the values.
+    #[must_use]
+    pub const fn range(self) -> &'static str {
+        match self {
+            Self::Percent => "0 to 100",
+            Self::Ratio => "0 to 1",
+        }
+    }
 }
 
 /// The devices of one scrape whose values show a unit.

@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 
 use cluster_state::client::Client;
 use cluster_state::error::CallError;
-use findings::codes::{
-    Code, GM101, GM102, GM103, GM104, GM501, GM502, GM503, GM504, GM505, GM506, GM507, GM509,
-    GM510, GM512, GM514, GM515,
-};
+use findings::codes::{GM501, GM507, GM510, OF_HPAS};
 use findings::hpa::ServedMetrics;
 use findings::peers;
 use findings::rights::{ReadRight, Right, right};
@@ -28,16 +25,8 @@ use crate::cluster::{autoscalers, encode, minor_version, within};
 
 pub(crate) use registration::{Home, RegisteredServers};
 
-/// The codes about APIServices.
-pub static OF_APISERVICES: [&Code; 4] = [&GM101, &GM102, &GM103, &GM104];
-
-/// The codes about an autoscaler and its peers.
-pub static OF_HPAS: [&Code; 12] = [
-    &GM501, &GM502, &GM503, &GM504, &GM505, &GM506, &GM507, &GM509, &GM510, &GM512, &GM514, &GM515,
-];
-
 static READ_HPAS: ReadRight =
-    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(&OF_HPAS);
+    right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(OF_HPAS);
 static READ_VPAS: ReadRight =
     right("list", "autoscaling.k8s.io", "v1", "verticalpodautoscalers").checks(&[&GM510]);
 static READ_SCALED_OBJECTS: ReadRight =
@@ -292,7 +281,7 @@ impl<'c> Look<'c> {
                 let [namespace, name] = [namespace, name].map(Option::unwrap_or_default);
                 let what = format!("HorizontalPodAutoscaler {namespace}/{name}");
                 let remedy = "correct it, or upgrade this program";
-                Skipped::new(what, error.to_string(), remedy).of(&OF_HPAS)
+                Skipped::new(what, error.to_string(), remedy).of(OF_HPAS)
             })
         };
         let minor = minor_version(self.client).await;

@@ -8,8 +8,10 @@ use super::super::{findings, measure};
 use super::server::Server;
 use super::{Engine, Round, no_series};
 use crate::telemetry::metrics::catalog;
+use ::findings::codes::OF_DATA;
 use ::findings::{Finding, Report, source};
 use apimachinery::time::Timestamp;
+use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
 
@@ -69,14 +71,29 @@ impl Engine {
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured the delay of the store.
         let is_seen = report.skipped.is_empty() && self.is_ready(now);
-        findings::count(self.metrics(), &source::CODES, &report.findings, |_| {
-            is_seen
-        });
+        findings::count(self.metrics(), OF_DATA, &report.findings, |_| is_seen);
         // Until then another check and other log lines report the state.
         if is_seen {
-            let said = self.said.say(&source::CODES, &report.findings);
+            let said = self.said.say(OF_DATA, &report.findings);
             let is_odd = !said.is_empty();
             self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
+        }
+    }
+
+    /// Logs the unit of a job's utilisation when it is detected, and when it changes.
+    pub(super) fn log_units(&mut self) {
+        let store = self.pipeline.store();
+        for (id, job) in (0..).zip(store.jobs()) {
+            let scale = store.targets().scale_of_job(id, SignalId::MEM_COPY_UTIL);
+            if let Some(scale) = scale
+                && self.units.insert(id, scale) != Some(scale)
+            {
+                let (job, range) = (&*job.name, scale.range());
+                tracing::info!(
+                    job,
+                    "the utilisation of this job's exporters runs from {range}"
+                );
+            }
         }
     }
 

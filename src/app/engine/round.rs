@@ -11,14 +11,14 @@ use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
-use gpu_metrics::signal::{SignalId, SignalSpec, Unit};
+use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::parts::Parts;
 use prometheus_source::{Answered, Cause, DeviceSelection, Error, ErrorKind, Fetched, SignalQuery};
 
-/// In a large fleet, framebuffer fields are queried in one of this many rounds, because
-/// they hardly change. A poll then is a scrape interval S, and a sample counts for three S:
-/// a larger number would leave the fields without a sample before the next query.
-const FRAMEBUFFER_EVERY: u64 = 2;
+/// In a large fleet, signals that hardly change are queried in one of this many rounds. A
+/// poll then is a scrape interval S, and a sample counts for three S: a larger number would
+/// leave the signals without a sample before the next query.
+const HARDLY_CHANGING_EVERY: u64 = 2;
 
 /// Concurrent queries in a large fleet: the server receives one answer while Prometheus
 /// evaluates the other query.
@@ -129,8 +129,8 @@ impl Engine {
     }
 
     /// Whether a round queries the signal. A failed signal waits for its retry, profiling
-    /// fields are read only if devices need them, and framebuffer fields of a large fleet
-    /// are not read in every round.
+    /// fields are read only if devices need them, and signals of a large fleet that hardly
+    /// change are not read in every round.
     fn is_due(&self, id: PrometheusId, spec: &SignalSpec, now: Timestamp) -> bool {
         let server = self.server(id);
         if server
@@ -139,9 +139,9 @@ impl Engine {
         {
             return false;
         }
-        let slow = self.is_large() && spec.unit == Unit::Mebibytes;
+        let rarely = self.is_large() && spec.unit.hardly_changes();
         self.pipeline.is_wanted(id, spec.id, now)
-            && (!slow || server.rounds.is_multiple_of(FRAMEBUFFER_EVERY))
+            && (!rarely || server.rounds.is_multiple_of(HARDLY_CHANGING_EVERY))
     }
 
     /// Sends the next queries of a round: the next parts of the current signals, or else

@@ -1,4 +1,5 @@
-//! Every metric of the server: the one list, by which `docs/metrics.md` is checked.
+//! Every metric of the server: the one list, by which `docs/metrics.md` is checked. The
+//! compiler warns of a metric that is never counted or read.
 //!
 //! Names follow the conventions of Prometheus: base units, `_total` for counters,
 //! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
@@ -50,7 +51,7 @@ macro_rules! catalog {
     ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(
             #[doc = $help]
-            pub const $constant: Spec = Spec {
+            pub(crate) const $constant: Spec = Spec {
                 name: $name,
                 kind: MetricType::$kind,
                 labels: &[$($label),*],

@@ -4,7 +4,7 @@
 //! `Metrics::observe`, `UnderWay`); numbers that they keep in atomics are read at a
 //! scrape ([`Metrics::read`]).
 
-pub mod catalog;
+pub(crate) mod catalog;
 mod exposition;
 mod process;
 #[cfg(test)]
@@ -62,7 +62,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Every counter at zero; includes the checks of `health`.
+    /// With the figures of the process, the checks of `health`, and no aborted request.
+    /// Other counters begin with their first count.
     pub(crate) fn new(health: &Health) -> Self {
         let metrics = Self {
             families: Arc::default(),
@@ -79,17 +80,34 @@ impl Metrics {
         metrics
     }
 
-    fn with<T>(&self, spec: &Spec, change: impl FnOnce(&mut Numbers) -> T) -> T {
+    /// Changes a number of a family, or `new` in its place if there is none.
+    fn with<T>(
+        &self,
+        spec: &Spec,
+        values: &[&str],
+        new: impl FnOnce() -> Number,
+        change: impl FnOnce(&mut Number) -> T,
+    ) -> T {
+        let (name, labels) = (spec.name, spec.labels);
+        debug_assert_eq!(values.len(), labels.len(), "{name}: {values:?}");
         let mut families = self.families.lock();
-        let family = families.entry(spec.name);
-        change(&mut family.or_insert_with(|| (*spec, Numbers::new())).1)
+        let (_, numbers) = families
+            .entry(name)
+            .or_insert_with(|| (*spec, Numbers::new()));
+        let values = values.iter().map(|value| (*value).to_owned());
+        let number = numbers.entry(values.collect()).or_insert_with(new);
+        let changed = change(number);
+        debug_assert!(number.is_of(spec.kind), "{name} is a {:?}", spec.kind);
+        changed
     }
 
     /// Adds to a counter.
     pub(crate) fn count(&self, spec: &Spec, values: &[&str], count: u64) {
-        self.with(spec, |numbers| {
-            let first = || Number::Counted(Counter::default());
-            if let Number::Counted(counter) = numbers.entry(owned(values)).or_insert_with(first) {
+        let new = || Number::Counted(Counter::default());
+        self.with(spec, values, new, |number| {
+            let is_counted = matches!(number, Number::Counted(_));
+            debug_assert!(is_counted, "{} is read, not counted", spec.name);
+            if let Number::Counted(counter) = number {
                 counter.inc_by(count);
             }
         });
@@ -102,12 +120,10 @@ impl Metrics {
 
     fn histogram(&self, spec: &Spec, values: &[&str]) -> Histogram {
         let new = Histogram::new(spec.buckets().iter().copied());
-        self.with(spec, |numbers| {
-            let number = numbers.entry(owned(values));
-            match number.or_insert_with(|| Number::Timed(new.clone())) {
-                Number::Timed(known) => known.clone(),
-                Number::Counted(_) | Number::Read(_) => new,
-            }
+        let timed = || Number::Timed(new.clone());
+        self.with(spec, values, timed, |number| match number {
+            Number::Timed(known) => known.clone(),
+            Number::Counted(_) | Number::Read(_) => new.clone(),
         })
     }
 
@@ -120,9 +136,13 @@ impl Metrics {
         values: &[&str],
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) {
-        self.with(spec, |numbers| {
-            numbers.insert(owned(values), Number::Read(Arc::new(read)));
-        });
+        let read = Number::Read(Arc::new(read));
+        self.with(
+            spec,
+            values,
+            || read.clone(),
+            |number| *number = read.clone(),
+        );
     }
 
     /// Exports a number until the next call; unknown is `None`, not zero.
@@ -166,10 +186,6 @@ impl Metrics {
     }
 }
 
-fn owned(values: &[&str]) -> Vec<String> {
-    values.iter().map(|value| (*value).to_owned()).collect()
-}
-
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         // Requests that are counted do not wait for a scrape.
@@ -187,6 +203,15 @@ impl Collector for Metrics {
 }
 
 impl Number {
+    /// Whether numbers of this sort are in a family of this type.
+    const fn is_of(&self, kind: MetricType) -> bool {
+        match self {
+            Self::Counted(_) => matches!(kind, MetricType::Counter),
+            Self::Timed(_) => matches!(kind, MetricType::Histogram),
+            Self::Read(_) => matches!(kind, MetricType::Counter | MetricType::Gauge),
+        }
+    }
+
     fn now(&self, kind: MetricType) -> Option<Box<dyn EncodeMetric>> {
         Some(match (self, kind) {
             (Self::Counted(counter), _) => Box::new(counter.clone()),

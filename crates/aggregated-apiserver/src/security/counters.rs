@@ -76,8 +76,8 @@ mod tests {
         for denied in &all {
             counters.refused(denied);
         }
-        for (denied, word) in all.iter().zip(Denied::WORDS) {
-            assert_eq!(denied.word(), word);
+        assert_eq!(all.each_ref().map(Denied::word), Denied::WORDS);
+        for word in Denied::WORDS {
             assert_eq!(counters.refusals(word), 1, "{word}");
         }
     }

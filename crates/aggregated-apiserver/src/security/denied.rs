@@ -39,32 +39,30 @@ pub enum Denied {
     Panicked,
 }
 
-impl Denied {
-    /// The words of all refusals, a closed set: a label of counters.
-    pub const WORDS: [&str; 9] = [
-        "unauthenticated",
-        "impersonation",
-        "forbidden",
-        "review_failed",
-        "busy",
-        "saturated",
-        "headers_too_large",
-        "timed_out",
-        "panicked",
-    ];
+macro_rules! words {
+    ($($refusal:pat => $word:literal,)*) => {
+        /// The words of all refusals, a closed set: a label of counters.
+        pub const WORDS: &[&str] = &[$($word),*];
 
-    pub(crate) const fn word(&self) -> &'static str {
-        match self {
-            Self::Unauthenticated { .. } => "unauthenticated",
-            Self::Impersonation => "impersonation",
-            Self::Forbidden { .. } => "forbidden",
-            Self::ReviewFailed { .. } => "review_failed",
-            Self::Busy => "busy",
-            Self::Saturated => "saturated",
-            Self::HeadersTooLarge => "headers_too_large",
-            Self::TimedOut => "timed_out",
-            Self::Panicked => "panicked",
+        pub(crate) const fn word(&self) -> &'static str {
+            match self {
+                $($refusal => $word,)*
+            }
         }
+    };
+}
+
+impl Denied {
+    words! {
+        Self::Unauthenticated { .. } => "unauthenticated",
+        Self::Impersonation => "impersonation",
+        Self::Forbidden { .. } => "forbidden",
+        Self::ReviewFailed { .. } => "review_failed",
+        Self::Busy => "busy",
+        Self::Saturated => "saturated",
+        Self::HeadersTooLarge => "headers_too_large",
+        Self::TimedOut => "timed_out",
+        Self::Panicked => "panicked",
     }
 
     /// Details for the log only.

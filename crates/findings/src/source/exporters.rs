@@ -12,6 +12,7 @@ use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
 use gpu_metrics::snapshot::group_of;
 use gpu_metrics::targets::{JobId, TargetId};
+use gpu_metrics::unit::Scale;
 
 /// The default interval of dcgm-exporter (NVIDIA/dcgm-exporter,
 /// `DCGM_EXPORTER_INTERVAL`).
@@ -173,10 +174,13 @@ fn units(seen: PolledSource<'_>) -> Option<Finding> {
     let now = seen.snapshot.frame().now();
     let changes = seen.store.targets().scale_changes();
     let lately = changes.filter(|(.., at)| now.millis() - at.millis() < UNIT_CHANGE_MS);
-    let instances: BTreeSet<&str> = lately.map(|(id, ..)| seen.instance(id)).collect();
+    let instance = |(id, _, scale, _): (_, _, Scale, _)| {
+        format!("{} (now {})", seen.instance(id), scale.range())
+    };
+    let instances: BTreeSet<String> = lately.map(instance).collect();
     (!instances.is_empty()).then(|| {
         let message = format!(
-            "the unit of utilisation (0 to 1 or 0 to 100) changed at {}: readings in the former unit are treated as unknown",
+            "the unit of utilisation changed at {}: readings in the former unit are treated as unknown",
             listed(instances)
         );
         let remedy = "check that the exporters use one unit, and set gpu.percentAsRatio to true or false";

@@ -10,10 +10,7 @@ mod stores;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::codes::{
-    Code, GM301, GM302, GM303, GM304, GM401, GM402, GM405, GM406, GM407, GM408, GM409, GM410,
-    GM411, GM412, GM413,
-};
+use super::codes::{Code, GM301, GM401, OF_DATA};
 use super::names::listed;
 use super::{Finding, Report, Skipped};
 use apimachinery::duration::format_duration;
@@ -25,12 +22,6 @@ use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::Store;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
-
-/// The codes of this module.
-pub static CODES: [&Code; 15] = [
-    &GM301, &GM302, &GM303, &GM304, &GM401, &GM402, &GM405, &GM406, &GM407, &GM408, &GM409, &GM410,
-    &GM411, &GM412, &GM413,
-];
 
 /// The object of a finding that is about no object in particular.
 pub const PROMETHEUS: &str = "Prometheus";
@@ -106,13 +97,25 @@ pub fn alone(finding: Finding, reason: &str) -> Report {
     }
 }
 
-/// The checks that are skipped without data.
-pub const UNSEEN: &str = "what exporters report (GM302 to GM413)";
+/// The checks of the data with these codes: `what exporters report (GM301 to GM413)`.
+#[must_use]
+pub fn checks_of(codes: &[&Code]) -> String {
+    let [first, .., last] = codes else {
+        return String::new();
+    };
+    format!("what exporters report ({} to {})", first.id, last.id)
+}
+
+/// The checks that are skipped without data: all but GM301, which says so.
+#[must_use]
+pub fn unseen_checks() -> String {
+    checks_of(&OF_DATA[1..])
+}
 
 /// The data are not known.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
-    Skipped::new(UNSEEN, reason, remedy).of(&CODES)
+    Skipped::new(unseen_checks(), reason, remedy).of(OF_DATA)
 }
 
 /// A row that is reported now, with the target of its newest sample.

@@ -10,6 +10,9 @@ use ::hpa::Hpa;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use serde_json::{Value, json};
 
+use super::codes::{
+    Code, OF_APISERVICES, OF_CONTROLLER, OF_DATA, OF_HPAS, OF_INSTALLATION, OF_SERVER, OF_TARGETS,
+};
 use super::names::nearest;
 use super::{Finding, codes};
 
@@ -102,7 +105,8 @@ fn every_code_has_a_page_of_its_own_and_every_page_a_code() {
         })
         .collect();
     pages.sort_unstable();
-    let known: Vec<&str> = codes::ALL.iter().map(|code| code.url).collect();
+    let mut known: Vec<&str> = codes::ALL.iter().map(|code| code.url).collect();
+    known.sort_unstable();
     assert_eq!(pages, known);
     for code in codes::ALL {
         let heading = format!("# {}: {}\n", code.id, code.title);
@@ -119,5 +123,26 @@ fn every_code_has_a_page_of_its_own_and_every_page_a_code() {
             );
         }
         assert_eq!(codes::find(&code.id.to_lowercase()).unwrap().id, code.id);
+    }
+}
+
+#[test]
+fn the_document_of_metrics_has_the_codes_of_each_list() {
+    let listed = |codes: &[&Code]| {
+        let mut ids: Vec<&str> = codes.iter().map(|code| code.id).collect();
+        ids.sort_unstable();
+        ids.join(", ")
+    };
+    let range = |codes: &[&Code]| format!("{} to {}", codes[0].id, codes[codes.len() - 1].id);
+    let document = include_str!("../../../../docs/metrics.md");
+    for wanted in [
+        format!("| {} |", range(OF_DATA)),
+        format!("finding of {} is", range(&OF_DATA[1..])),
+        format!("| {}, {} |", range(OF_APISERVICES), listed(OF_CONTROLLER)),
+        format!("| {} except", range(OF_HPAS)),
+        format!("| {} |", listed(OF_SERVER)),
+        format!("| {} |", listed(&[OF_INSTALLATION, OF_TARGETS].concat())),
+    ] {
+        assert!(document.contains(&wanted), "docs/metrics.md: {wanted}");
     }
 }

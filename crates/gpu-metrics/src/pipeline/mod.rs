@@ -1,9 +1,8 @@
 //! From batches to snapshots: intake, store, layout and values in one type.
 //!
-//! Pure: batches and times in, snapshots and log messages out. The caller asks
+//! Pure: batches and times in, snapshots out. The caller asks
 //! [`Pipeline::range`] how far back to query, passes the answers in and publishes.
 
-mod notices;
 mod reads;
 
 use std::collections::HashSet;
@@ -23,7 +22,6 @@ use crate::targets::Intervals;
 use crate::unit::Scale;
 use apimachinery::time::{Timestamp, millis};
 
-use notices::Notices;
 use reads::Reads;
 
 /// A clock that goes back by more than this invalidates all samples.
@@ -64,7 +62,6 @@ pub struct Pipeline {
     store: Store,
     /// What was read of each Prometheus, by its id.
     reads: Vec<Reads>,
-    notices: Notices,
     /// When the first samples were taken in.
     began: Option<Timestamp>,
     layout: Arc<Layout>,
@@ -111,7 +108,6 @@ impl Pipeline {
             reads: (0..settings.prometheus)
                 .map(|id| Reads::new(PrometheusId(id), signals, back_ms))
                 .collect(),
-            notices: Notices::default(),
             began: None,
             layout: Arc::default(),
             layout_of: None,
@@ -234,11 +230,6 @@ impl Pipeline {
         let is_answered = |id| !known.is_empty() && known.iter().all(|it| it.is_answered(id));
         let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
         (0..last).map(|id| is_answered(SignalId(id))).collect()
-    }
-
-    /// Log messages on findings since the last call.
-    pub fn notices(&mut self) -> Vec<String> {
-        self.notices.take(&self.store, &self.policy)
     }
 
     /// The samples (for explanations and tests).

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::super::batch::PrometheusId;
 use super::super::frame::{Frame, Heard};
 use super::super::grid::{Reading, RowId};
-use super::super::series::{Scheme, SeriesInfo};
-use super::super::signal::{SignalId, Unit};
+use super::super::series::SeriesInfo;
+use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
 use super::{DeviceRow, Job, Series, SeriesId, Store};
@@ -109,11 +109,6 @@ impl Store {
         count.is_some_and(|count| count.all > 0 && count.all == count.labelled_mig)
     }
 
-    /// The step of the grid, milliseconds.
-    pub(crate) fn step_ms(&self) -> i64 {
-        self.settings.step_ms
-    }
-
     /// How many series are known.
     #[must_use]
     pub fn series_len(&self) -> usize {
@@ -171,8 +166,7 @@ impl Store {
         let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
-            // Framebuffer fields of a large fleet are queried less often.
-            if series.unit == Unit::Mebibytes || !self.targets.is_news(of, target, at) {
+            if series.unit.hardly_changes() || !self.targets.is_news(of, target, at) {
                 continue;
             }
             let round = self.targets.round(target);
@@ -315,14 +309,6 @@ impl Store {
     #[must_use]
     pub const fn targets(&self) -> &Targets {
         &self.targets
-    }
-
-    /// The schemes of owners in a job's series, each once.
-    pub(crate) fn schemes(&self, job: usize) -> BTreeSet<Scheme> {
-        let of_job = self.series.iter().flatten();
-        let rows = of_job.filter(|series| usize::from(series.job) == job);
-        rows.filter_map(|series| self.rows[series.row.0 as usize].as_ref()?.told.scheme)
-            .collect()
     }
 
     /// An immutable view of all readings. `answered`: whether each signal was ever

@@ -400,14 +400,6 @@ impl Targets {
             Some((id, job, self.scrape_ms(target)))
         })
     }
-
-    /// The job and S, milliseconds, of each target whose S is configured or measured.
-    pub(crate) fn known_intervals(&self) -> impl Iterator<Item = (JobId, i64)> {
-        self.targets.iter().flatten().filter_map(|target| {
-            let job = self.sources[usize::from(target.source)].key.job;
-            Some((job, self.settings.scrape_ms.or(target.scrape_ms)?))
-        })
-    }
 }
 
 impl Target {

@@ -25,8 +25,9 @@ impl Targets {
         own.or_else(|| self.scale_of_job(self.job_of(id)?, signal))
     }
 
-    /// The unit of a signal in most targets of a job.
-    pub(crate) fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
+    /// The unit of a signal in most targets of a job, if it is detected.
+    #[must_use]
+    pub fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
         self.scales_of_jobs.get(&(job, signal)).copied()
     }
 

@@ -9,6 +9,7 @@ use super::polled::{Line, line, poll, read};
 use super::scene::{Scene, at};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
+use gpu_metrics::unit::Scale;
 
 const MEAN: &str = "gpu_memory_utilization";
 const SUM: &str = "gpu_memory_utilization_sum";
@@ -115,9 +116,9 @@ fn another_unit_is_accepted_after_the_longest_window() {
         }
     }
     assert!((355..400).contains(&last_absent), "{last_absent}");
-    let notices = scene.pipeline.notices();
-    let told = |notice: &String| notice.contains("\"i0\": utilisation runs from 0 to 100 since");
-    assert!(notices.iter().any(told), "{notices:?}");
+    let changes = scene.pipeline.store().targets().scale_changes();
+    let scales: Vec<Scale> = changes.map(|(.., scale, _)| scale).collect();
+    assert_eq!(scales, [Scale::Percent; 2]);
 }
 
 /// Polls all wanted signals, and passes the answers after each poll to `look`.

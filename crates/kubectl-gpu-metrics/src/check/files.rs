@@ -12,14 +12,13 @@ use serde_json::Value;
 use ::hpa::{Hpa, manifest};
 use configuration::retired;
 use configuration::{Config, Flags};
+use findings::codes::OF_TARGETS;
 use findings::hpa::ServedMetrics;
 use findings::peers::{self, ScaledObject};
 use findings::{Finding, Report, Skipped, config, hpa};
 use limits::file::yaml;
 
 use crate::Failure;
-
-use super::targets::OF_TARGETS;
 
 /// Keys that identify a configuration file.
 const SECTIONS: [&str; 6] = [
@@ -141,12 +140,14 @@ pub(super) fn check(
     report.looked = any_checked && !any_broken;
     let hpas = &known_of.hpas;
     if !hpas.is_empty() {
+        let codes: Vec<&str> = OF_TARGETS.iter().map(|code| code.id).collect();
+        let codes = codes.join(", ");
         let skipped = Skipped::new(
-            "the scale targets of HPAs: workloads, pods, GPUs of nodes (GM508, GM511, GM513)",
+            format!("the scale targets of HPAs: workloads, pods, GPUs of nodes ({codes})"),
             "files do not show them",
             "check the cluster too: check -n NAMESPACE",
         );
-        report.skipped.insert(skipped.of(&OF_TARGETS));
+        report.skipped.insert(skipped.of(OF_TARGETS));
     }
     let in_file = |mut finding: Finding, path: &str| {
         finding.file = Some(path.to_owned());

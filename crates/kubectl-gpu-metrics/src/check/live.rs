@@ -9,10 +9,10 @@ use kube::core::{Selector, SelectorExt as _};
 use cluster_state::error::CallError;
 use configuration::CERTIFICATE_SECRET;
 use configuration::retired;
-use findings::codes::{GM201, GM602};
+use findings::codes::{GM201, GM602, OF_DATA};
 use findings::hpa::ServedMetrics;
 use findings::rights::{Installed, ReadRight, Right, right};
-use findings::source::{self, UNSEEN};
+use findings::source;
 use findings::{Finding, Report, Skipped, codes, config};
 use gpu_metrics::resources::GpuResources;
 
@@ -27,7 +27,7 @@ use super::{CheckArgs, network, targets};
 static READ_DEPLOYMENTS: ReadRight =
     right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
 static READ_FINDINGS: ReadRight =
-    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(&source::CODES);
+    right("list", "custom.metrics.k8s.io", "v1beta2", "findings").checks(OF_DATA);
 
 /// Every kube-apiserver serves this group.
 const AGGREGATION: &str = "apiregistration.k8s.io";
@@ -196,13 +196,13 @@ pub(crate) async fn data(
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
     let (version, group) = name.split_once('.').unwrap_or_default();
     let path = format!("/apis/{group}/{version}/findings");
-    let what = "what exporters report (GM301 to GM413)";
+    let what = source::checks_of(OF_DATA);
     let right = Right {
         group,
         ..READ_FINDINGS.right
     };
     let right = right.checks(READ_FINDINGS.codes);
-    let answer = look.read::<FindingList>(&path, what, &right).await?;
+    let answer = look.read::<FindingList>(&path, &what, &right).await?;
     let found = match answer {
         ReadAnswer::Skipped => return Ok(GpuResources::default()),
         ReadAnswer::Absent => {
@@ -247,8 +247,9 @@ pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
 /// Findings about the server itself are no cause.
 fn cause(report: Report) -> Option<(String, String)> {
     let mut skipped = report.skipped.into_iter();
-    let unseen = skipped.find(|it| it.what == UNSEEN)?;
-    let is_of_data = |it: &Finding| source::CODES.iter().any(|code| code.id == it.code);
+    let unseen = source::unseen_checks();
+    let unseen = skipped.find(|it| it.what == unseen)?;
+    let is_of_data = |it: &Finding| OF_DATA.iter().any(|code| code.id == it.code);
     let cause = report.findings.into_iter().find(is_of_data);
     Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))
 }

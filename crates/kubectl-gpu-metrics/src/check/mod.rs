@@ -113,7 +113,8 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
 
 fn explain(id: &str) -> Result<(), Failure> {
     let Some(code) = codes::find(id) else {
-        let known: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
+        let mut known: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
+        known.sort_unstable();
         let known = known.join(", ");
         return Err(Failure::Usage(format!(
             "{id} is not a code: the codes are {known}"

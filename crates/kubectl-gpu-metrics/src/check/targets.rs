@@ -5,7 +5,7 @@ use kube::core::Selector;
 
 use cluster_state::error::CallError;
 use findings::Skipped;
-use findings::codes::{Code, GM508, GM511, GM513};
+use findings::codes::{GM508, GM513, OF_TARGETS};
 use findings::rights::{ReadRight, right};
 use findings::target::{self, ScaledWorkload};
 use gpu_metrics::resources::GpuResources;
@@ -21,11 +21,9 @@ static READ_WORKLOADS: ReadRight = right(
     "v1",
     "deployments, statefulsets, replicasets",
 )
-.checks(&OF_TARGETS);
+.checks(OF_TARGETS);
 static READ_PODS: ReadRight = right("list", "", "v1", "pods").checks(&[&GM508]);
 static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]);
-
-pub(super) static OF_TARGETS: [&Code; 3] = [&GM508, &GM511, &GM513];
 
 /// The checked kinds. Their names in paths are regular plurals.
 const KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -67,7 +65,7 @@ async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkloa
         let reason = format!("{kind} is not a Deployment, StatefulSet or ReplicaSet");
         let remedy = "no action is needed: the checks of its pods, replicas and GPUs are skipped";
         let skipped = Skipped::new(what, reason, remedy);
-        look.report.skipped.insert(skipped.of(&OF_TARGETS));
+        look.report.skipped.insert(skipped.of(OF_TARGETS));
         return Ok(None);
     }
     let place = within(Some(&hpa.namespace));

@@ -2,13 +2,12 @@ use std::path::PathBuf;
 
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::testing::fake_kube::FakeKube;
-use findings::{codes, source};
+use findings::codes;
 use gpu_metrics::resources::GpuResources;
 
 use crate::cluster::Cluster;
-use crate::inspect::{Look, OF_APISERVICES, OF_HPAS};
+use crate::inspect::Look;
 
-use super::targets::OF_TARGETS;
 use super::*;
 
 /// Valid, with a target of 50.
@@ -239,21 +238,4 @@ async fn rights_that_are_not_checked_without_a_server_are_reported() {
     let mut skipped = report.skipped.iter();
     let is_said = skipped.any(|it| it.what == "rights of the server");
     assert!(is_said, "{report:?}");
-}
-
-#[test]
-fn each_code_is_in_exactly_one_list_of_codes() {
-    // Each of these has a check of its own.
-    let alone = ["GM105", "GM201", "GM202", "GM601", "GM602", "GM603"];
-    let lists = [
-        &OF_APISERVICES[..],
-        &OF_HPAS[..],
-        &OF_TARGETS[..],
-        &source::CODES[..],
-    ];
-    let of_lists = lists.concat().into_iter().map(|code| code.id);
-    let mut listed: Vec<&str> = of_lists.chain(alone).collect();
-    listed.sort_unstable();
-    let all: Vec<&str> = codes::ALL.iter().map(|code| code.id).collect();
-    assert_eq!(listed, all);
 }

@@ -10,16 +10,16 @@ use aggregated_apiserver::x509::{self, Certificate};
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use cluster_state::error::CallError;
-use findings::codes::GM101;
+use findings::codes::{GM101, OF_APISERVICES};
 use findings::registration::{self, AnsweringServer, NAME, Registered};
 use findings::rights::{Installed, ReadRight, right};
 
 use crate::cluster::{encode, within};
 
-use super::{Look, OF_APISERVICES, ReadAnswer, resources_of};
+use super::{Look, ReadAnswer, resources_of};
 
 static READ_APISERVICES: ReadRight =
-    right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(&OF_APISERVICES);
+    right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(OF_APISERVICES);
 static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&GM101]);
 
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
+use gpu_metrics::devices::{DeviceList, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
@@ -42,45 +41,42 @@ impl What {
     }
 }
 
-/// The server's list of devices, and remarks on what is missing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// The rows, and remarks on what is missing.
+#[derive(Debug, Default)]
 pub(crate) struct Found {
-    #[serde(rename = "items")]
     pub(crate) rows: Vec<Row>,
     /// The devices of the cluster, also those of no row; 0 in a namespace.
-    #[serde(default)]
     pub(crate) device_count: usize,
-    #[serde(skip)]
     pub(crate) notes: BTreeSet<String>,
 }
 
-impl Found {
-    pub(crate) async fn read(args: &TopArgs, cluster: &Cluster) -> Result<Self, Failure> {
-        // The devices of nodes are single GPUs.
-        let by = match args.what {
-            What::Gpus => What::Nodes,
-            what => what,
-        };
-        let (place, by) = (within(args.namespace(cluster)), by.singular());
-        let path = format!("{CUSTOM}/{place}devices?by={by}&{}", args.labels());
-        let list = cluster.read(&path).await;
-        list.map_err(|error| match error {
-            CallError::NotFound(_) => Failure::Failed(NO_DEVICES.to_owned()),
-            error => failure(&error),
-        })
-    }
+/// The server's list of devices.
+pub(crate) async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList, Failure> {
+    // The devices of nodes are single GPUs.
+    let by = match args.what {
+        What::Gpus => What::Nodes,
+        what => what,
+    };
+    let (place, by) = (within(args.namespace(cluster)), by.singular());
+    let path = format!("{CUSTOM}/{place}devices?by={by}&{}", args.labels());
+    let list = cluster.read(&path).await;
+    list.map_err(|error| match error {
+        CallError::NotFound(_) => Failure::Failed(NO_DEVICES.to_owned()),
+        error => failure(&error),
+    })
+}
 
+impl Found {
     /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
     pub(crate) fn gpus(&mut self) -> Vec<Gpu> {
         let mut gpus = Vec::new();
-        for row in &mut self.rows {
-            for mut gpu in row.devices.drain(..) {
-                if gpu.shared_with > 0 {
+        for Row { item, .. } in &mut self.rows {
+            for device in item.devices.drain(..) {
+                if device.shared_with > 0 {
                     self.notes.insert(HOLDERS_UNNAMED.to_owned());
                 }
-                gpu.node.clone_from(&row.name);
-                gpus.push(gpu);
+                let node = item.name.clone();
+                gpus.push(Gpu { node, device });
             }
         }
         gpus
@@ -88,16 +84,18 @@ impl Found {
 
     /// Adds the nodes with GPUs of which no series tells.
     fn add(&mut self, nodes: &BTreeSet<String>) {
-        let known: BTreeSet<String> = self.rows.iter().map(|row| row.name.clone()).collect();
-        self.rows.extend(nodes.difference(&known).map(|name| Row {
+        let known = self.rows.iter().map(|row| row.item.name.clone());
+        let known: BTreeSet<String> = known.collect();
+        let unknown = nodes.difference(&known).map(|name| DevicesOf {
             name: name.clone(),
             no_value: Some(format!(
                 "no GPU of node {name} is reported: check dcgm-exporter there"
             )),
-            ..Row::default()
-        }));
+            ..DevicesOf::default()
+        });
+        self.rows.extend(unknown.map(Row::from));
         if !nodes.is_empty() {
-            self.rows.sort_by(|a, b| a.name.cmp(&b.name));
+            self.rows.sort_by(|a, b| a.item.name.cmp(&b.item.name));
         }
     }
 }
@@ -112,20 +110,25 @@ pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
 
 /// The requested rows, by namespace and name.
 pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Failure> {
-    let mut found = Found::read(args, cluster).await?;
+    let list = list(args, cluster).await?;
     let objects = ClusterObjects::read(args, cluster).await?;
-    found.notes.extend(objects.notes.iter().cloned());
-    for row in &mut found.rows {
+    let row = |mut item: DevicesOf| {
         if args.what == What::Workloads {
-            row.name = format!("{}/{}", row.resource, row.name);
+            item.name = format!("{}/{}", item.resource, item.name);
         }
-        let namespace = row.namespace.as_deref().unwrap_or_default();
-        row.hpas = objects.of(namespace, row.workloads.iter().chain([&row.name]));
-    }
+        let namespace = item.namespace.as_deref().unwrap_or_default();
+        let hpas = objects.of(namespace, item.workloads.iter().chain([&item.name]));
+        Row { item, hpas }
+    };
+    let mut found = Found {
+        rows: list.items.into_iter().map(row).collect(),
+        device_count: list.device_count.unwrap_or_default(),
+        notes: objects.notes.clone(),
+    };
     found.add(&objects.nodes);
     if let (Some(name), true) = (&args.name, args.what != What::Gpus) {
-        let is_it = |row: &Row| row.name == *name || row.name.ends_with(&format!("/{name}"));
-        found.rows.retain(is_it);
+        let is_it = |of: &str| of == name || of.ends_with(&format!("/{name}"));
+        found.rows.retain(|row| is_it(&row.item.name));
         if found.rows.is_empty() {
             found.notes.insert(rowless(args, cluster, name).await?);
         }
@@ -134,8 +137,8 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
         found.notes.insert(said);
     }
     if args.what != What::Gpus {
-        let reasons = found.rows.iter().filter_map(|row| row.no_value.clone());
-        found.notes.extend(reasons);
+        let reasons = found.rows.iter().map(|row| &row.item.no_value);
+        found.notes.extend(reasons.flatten().cloned());
     }
     Ok(found)
 }

@@ -312,7 +312,7 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
         notes.extend(of_no_node(found.device_count, gpus.len()));
     }
     if let Some(name) = &args.name {
-        gpus.retain(|gpu| gpu.uuid == *name || gpu.node == *name);
+        gpus.retain(|gpu| gpu.device.uuid == *name || gpu.node == *name);
         if gpus.is_empty() {
             let unread: String = notes.iter().map(|note| format!("; {note}")).collect();
             return Err(Failure::Failed(format!(
@@ -340,7 +340,7 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
 async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
     let found = fetch::rows(args, cluster).await;
     let is_clear = match &found {
-        Ok(found) => found.rows.iter().any(|row| row.held.is_some()),
+        Ok(found) => found.rows.iter().any(|row| row.item.held.is_some()),
         Err(failure) => matches!(failure, Failure::Refused(_)),
     };
     if is_clear {
@@ -367,7 +367,7 @@ mod tests {
     use crate::values::CUSTOM;
     use cluster_state::client::{Client, ClusterAccess};
     use cluster_state::testing::fake_kube::FakeKube;
-    use findings::source::UNSEEN;
+    use findings::source::unseen_checks;
 
     async fn cluster(kube: &FakeKube) -> Cluster {
         let access = ClusterAccess::User {
@@ -388,8 +388,7 @@ mod tests {
             let (args, cluster) = (TopArgs::all(what, everywhere), &cluster);
             async move { page(&args, cluster).await }
         };
-        let skipped =
-            json!([{"what": UNSEEN, "reason": "Prometheus is away", "remedy": "start it"}]);
+        let skipped = json!([{"what": unseen_checks(), "reason": "Prometheus is away", "remedy": "start it"}]);
         let findings = &format!("{CUSTOM}/findings");
         kube.document(findings, json!({"items": [], "skipped": skipped}));
         for (what, everywhere) in [
@@ -441,9 +440,13 @@ mod tests {
         let [a, b] = &found.rows[..] else {
             panic!("{found:?}")
         };
-        assert_eq!((a.held, a.power, a.hpas.len()), (Some(2.0), Some(410.5), 1));
-        assert_eq!(a.instants, [Some(40.0), None]);
-        assert_eq!((b.held, b.hpas.len()), (None, 0));
+        let (of_a, of_b) = (&a.item, &b.item);
+        assert_eq!(
+            (of_a.held, of_a.power, a.hpas.len()),
+            (Some(2.0), Some(410.5), 1)
+        );
+        assert_eq!(of_a.memory_utilization_instants, [Some(40.0), None]);
+        assert_eq!((of_b.held, b.hpas.len()), (None, 0));
         assert!(found.notes.contains("so it is"));
         let node = |name: &str, resource: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {resource: "1", "cpu": "8"}}});
         let nodes = [
@@ -458,7 +461,7 @@ mod tests {
         kube.document(&format!("{CUSTOM}/devices"), listed);
         let found = read(&TopArgs::all(What::Nodes, true), &cluster).await;
         let (found, _) = found.unwrap();
-        let names: Vec<&str> = found.rows.iter().map(|row| &*row.name).collect();
+        let names: Vec<&str> = found.rows.iter().map(|row| &*row.item.name).collect();
         assert_eq!(names, ["own", "zoe"]);
     }
 

@@ -1,64 +1,56 @@
 //! A row of the table: the GPUs of an object, or one GPU. An unknown value is `–`, never 0.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use apimachinery::duration::format_duration;
-use gpu_metrics::explain::Window;
+use gpu_metrics::devices::{DeviceNow, DevicesOf, IdleTime};
 
 use crate::table::{shown, whole};
 
 use super::Column;
 use super::objects::HpaCell;
 
-/// An object of the server's list of devices, in the units of the metrics.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// An object of the server's list of devices.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Row {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
-    pub(crate) held: Option<f64>,
-    pub(crate) active: Option<f64>,
-    pub(crate) idle: Option<f64>,
-    /// Percent, over the window.
-    pub(crate) memory_utilization: Option<f64>,
-    /// The same at the newest instant.
-    #[serde(rename = "memoryUtilizationNow")]
-    pub(crate) now: Option<f64>,
-    /// The same at each instant of the window.
-    #[serde(rename = "memoryUtilizationInstants")]
-    pub(crate) instants: Vec<Option<f64>>,
-    pub(crate) gpu_utilization: Option<f64>,
-    /// MiB.
-    pub(crate) memory_used: Option<f64>,
-    /// Watts.
-    pub(crate) power: Option<f64>,
-    /// How long all held GPUs have been idle.
-    pub(crate) idle_since: Option<IdleTime>,
-    /// Seconds since the newest sample.
-    pub(crate) age_seconds: Option<f64>,
+    pub(crate) item: DevicesOf,
     /// The autoscalers that set its replicas.
-    #[serde(skip_deserializing)]
     pub(crate) hpas: Vec<HpaCell>,
-    /// Its kind: `deployments.apps`.
-    #[serde(skip_serializing)]
-    pub(crate) resource: String,
-    /// The workloads of a pod: `deployments.apps/NAME`.
-    #[serde(skip_serializing)]
-    pub(crate) workloads: Vec<String>,
-    /// Whether it is a pod that runs.
-    #[serde(skip_serializing)]
-    pub(crate) running: bool,
-    /// Why there is no memory utilization.
-    #[serde(skip_serializing)]
-    pub(crate) no_value: Option<String>,
-    #[serde(skip_serializing)]
-    pub(crate) window: Option<Window>,
-    #[serde(skip_serializing)]
-    pub(crate) devices: Vec<Gpu>,
+}
+
+impl From<DevicesOf> for Row {
+    fn from(item: DevicesOf) -> Self {
+        let hpas = Vec::new();
+        Self { item, hpas }
+    }
+}
+
+/// For `--output json`: what is unknown is null.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let item = &self.item;
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(namespace) = &item.namespace {
+            map.serialize_entry("namespace", namespace)?;
+        }
+        map.serialize_entry("name", &item.name)?;
+        map.serialize_entry("held", &item.held)?;
+        map.serialize_entry("active", &item.active)?;
+        map.serialize_entry("idle", &item.idle)?;
+        map.serialize_entry("memoryUtilization", &item.memory_utilization)?;
+        map.serialize_entry("memoryUtilizationNow", &item.memory_utilization_now)?;
+        let instants = &item.memory_utilization_instants;
+        map.serialize_entry("memoryUtilizationInstants", instants)?;
+        map.serialize_entry("gpuUtilization", &item.gpu_utilization)?;
+        map.serialize_entry("memoryUsed", &item.memory_used)?;
+        map.serialize_entry("power", &item.power)?;
+        map.serialize_entry("idleSince", &item.idle_since)?;
+        map.serialize_entry("ageSeconds", &item.age_seconds)?;
+        map.serialize_entry("hpas", &self.hpas)?;
+        map.end()
+    }
 }
 
 /// Heading and meaning of each column, and the order by it.
@@ -150,26 +142,27 @@ impl Row {
 
     /// The cells for a terminal; the last two are the autoscalers and the window.
     pub(crate) fn cells(&self, namespaced: bool) -> Vec<String> {
-        let first = namespaced.then(|| self.namespace.clone().unwrap_or_default());
+        let item = &self.item;
+        let first = namespaced.then(|| item.namespace.clone().unwrap_or_default());
         let percent = |number| shown(number, |number| format!("{number:.1}"));
         let cells = [
-            self.name.clone(),
-            shown(self.held, whole),
-            shown(self.active, whole),
-            shown(self.idle, whole),
-            percent(self.memory_utilization),
-            percent(self.now),
-            percent(self.gpu_utilization),
-            shown(self.memory_used, mebibytes),
-            shown(self.power, |watts| format!("{watts:.0}")),
-            shown(self.idle_since, |idle| idle.to_string()),
-            shown(self.age_seconds, |age| format!("{age:.0}s")),
+            item.name.clone(),
+            shown(item.held, whole),
+            shown(item.active, whole),
+            shown(item.idle, whole),
+            percent(item.memory_utilization),
+            percent(item.memory_utilization_now),
+            percent(item.gpu_utilization),
+            shown(item.memory_used, mebibytes),
+            shown(item.power, |watts| format!("{watts:.0}")),
+            shown(item.idle_since, idle_for),
+            shown(item.age_seconds, |age| format!("{age:.0}s")),
             match &*self.hpas {
                 [] => "–".to_owned(),
                 [hpa] => hpa.to_string(),
                 [first, others @ ..] => format!("{first} +{}", others.len()),
             },
-            match &*self.instants {
+            match &*item.memory_utilization_instants {
                 [] => "–".to_owned(),
                 instants => instants.iter().map(|number| bar(*number)).collect(),
             },
@@ -178,16 +171,17 @@ impl Row {
     }
 
     fn by(&self, column: Column) -> Option<f64> {
+        let item = &self.item;
         match column {
-            Column::Held => self.held,
-            Column::Active => self.active,
-            Column::Idle => self.idle,
-            Column::Mem => self.memory_utilization,
-            Column::Now => self.now,
-            Column::Gpu => self.gpu_utilization,
-            Column::Vram => self.memory_used,
-            Column::Watt => self.power,
-            Column::IdleSince => self.idle_since.map(|idle| idle.seconds),
+            Column::Held => item.held,
+            Column::Active => item.active,
+            Column::Idle => item.idle,
+            Column::Mem => item.memory_utilization,
+            Column::Now => item.memory_utilization_now,
+            Column::Gpu => item.gpu_utilization,
+            Column::Vram => item.memory_used,
+            Column::Watt => item.power,
+            Column::IdleSince => item.idle_since.map(|idle| idle.seconds),
         }
     }
 
@@ -202,51 +196,44 @@ impl Row {
     /// The sums of the columns that can be added; a sum with an unknown term is
     /// unknown.
     pub(crate) fn sum(rows: &[Self]) -> Self {
-        let sum = |of: fn(&Self) -> Option<f64>| rows.iter().map(of).sum::<Option<f64>>();
-        Self {
+        let items = rows.iter().map(|row| &row.item);
+        let sum = |of: fn(&DevicesOf) -> Option<f64>| items.clone().map(of).sum::<Option<f64>>();
+        Self::from(DevicesOf {
             name: "SUM".to_owned(),
-            held: sum(|row| row.held),
-            active: sum(|row| row.active),
-            idle: sum(|row| row.idle),
-            memory_used: sum(|row| row.memory_used),
-            power: sum(|row| row.power),
-            ..Self::default()
-        }
+            held: sum(|item| item.held),
+            active: sum(|item| item.active),
+            idle: sum(|item| item.idle),
+            memory_used: sum(|item| item.memory_used),
+            power: sum(|item| item.power),
+            ..DevicesOf::default()
+        })
     }
 }
 
-/// A GPU or MIG instance, as the server lists it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// A GPU or MIG instance of a node.
+#[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) node: String,
-    pub(crate) uuid: String,
-    pub(crate) instance: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) state: String,
-    /// Percent, at the last instant.
-    pub(crate) memory_utilization: Option<f64>,
-    pub(crate) held: Option<bool>,
-    /// The pods that hold it and that may be named.
-    pods: Vec<String>,
-    idle_since: Option<IdleTime>,
-    pub(crate) silent_since: Option<String>,
-    /// How many more pods hold it.
-    #[serde(skip_serializing)]
-    pub(super) shared_with: usize,
-    #[serde(skip_serializing)]
-    pub(crate) field: Option<String>,
-    /// The labels that name the pod.
-    #[serde(skip_serializing)]
-    pub(crate) owner_labels: Option<String>,
-    #[serde(skip_serializing)]
-    pub(crate) scrape_seconds: f64,
-    #[serde(skip_serializing)]
-    pub(crate) fresh_seconds: f64,
-    #[serde(skip_serializing)]
-    pub(crate) newest: Option<String>,
-    #[serde(skip_serializing)]
-    pub(crate) frozen_since: Option<String>,
+    pub(crate) device: DeviceNow,
+}
+
+/// For `--output json`: what is unknown is null.
+impl Serialize for Gpu {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let device = &self.device;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("node", &self.node)?;
+        map.serialize_entry("uuid", &device.uuid)?;
+        map.serialize_entry("instance", &device.instance)?;
+        map.serialize_entry("model", &device.model)?;
+        map.serialize_entry("state", &device.state)?;
+        map.serialize_entry("memoryUtilization", &device.memory_utilization)?;
+        map.serialize_entry("held", &device.held)?;
+        map.serialize_entry("pods", &device.pods)?;
+        map.serialize_entry("idleSince", &device.idle_since)?;
+        map.serialize_entry("silentSince", &device.silent_since)?;
+        map.end()
+    }
 }
 
 /// Heading and meaning of each column of [`Gpu::cells`].
@@ -266,45 +253,35 @@ pub(crate) const GPU_COLUMNS: [(&str, &str); 8] = [
 
 impl Gpu {
     pub(crate) fn cells(&self) -> Vec<String> {
-        let uuid = match &self.instance {
-            Some(instance) => format!("{} ({instance})", self.uuid),
-            None => self.uuid.clone(),
+        let device = &self.device;
+        let uuid = match &device.instance {
+            Some(instance) => format!("{} ({instance})", device.uuid),
+            None => device.uuid.clone(),
         };
         let held = |held| if held { "yes" } else { "no" }.to_owned();
         vec![
             self.node.clone(),
             uuid,
-            match &self.silent_since {
+            match &device.silent_since {
                 Some(since) => format!("silent since {since}"),
-                None => self.state.replace('-', " "),
+                None => device.state.replace('-', " "),
             },
-            match &*self.pods {
+            match &*device.pods {
                 [] => "–".to_owned(),
                 pods => pods.join(", "),
             },
-            shown(self.memory_utilization, |number| format!("{number:.1}")),
-            shown(self.idle_since, |idle| idle.to_string()),
-            shown(self.held, held),
-            shown(self.model.clone(), |model| model),
+            shown(device.memory_utilization, |number| format!("{number:.1}")),
+            shown(device.idle_since, idle_for),
+            shown(device.held, held),
+            shown(device.model.clone(), |model| model),
         ]
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct IdleTime {
-    /// Seconds since the last use; 0: a GPU is in use.
-    pub(super) seconds: f64,
-    /// Whether it may be longer, because no older readings are held.
-    pub(super) or_longer: bool,
-}
-
 /// `4m50s+`
-impl fmt::Display for IdleTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = format_duration(Duration::from_secs(self.seconds as u64));
-        write!(f, "{time}{}", if self.or_longer { "+" } else { "" })
-    }
+fn idle_for(idle: IdleTime) -> String {
+    let time = format_duration(Duration::from_secs(idle.seconds as u64));
+    format!("{time}{}", if idle.or_longer { "+" } else { "" })
 }
 
 /// A percentage as a block of one of eight heights.
@@ -333,7 +310,13 @@ mod tests {
             {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
-        let gpus: Vec<Gpu> = serde_json::from_value(listed).unwrap();
+        let listed: Vec<DeviceNow> = serde_json::from_value(listed).unwrap();
+        let node = String::new;
+        let gpus = listed.into_iter().map(|device| Gpu {
+            node: node(),
+            device,
+        });
+        let gpus: Vec<Gpu> = gpus.collect();
         assert_eq!(gpus[0].cells().len(), GPU_COLUMNS.len());
         assert_eq!(gpus[0].cells()[2..5], ["active", "ml/train-0", "40.0"]);
         assert_eq!(gpus[1].cells()[2..5], ["no reading", "–", "–"]);
@@ -343,34 +326,35 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_a_dash_and_makes_a_sum_unknown() {
-        let known = Row {
+        let known = Row::from(DevicesOf {
             name: "a".to_owned(),
             held: Some(2.0),
             memory_used: Some(20_480.0),
-            ..Row::default()
-        };
-        let unknown = Row {
+            ..DevicesOf::default()
+        });
+        let unknown = Row::from(DevicesOf {
             name: "b".to_owned(),
             memory_used: Some(100.0),
-            ..Row::default()
-        };
+            ..DevicesOf::default()
+        });
         assert_eq!(known.cells(false)[..3], ["a", "2", "–"]);
         assert_eq!(known.cells(true).len(), Row::heading(true).len());
         let sum = Row::sum(&[known, unknown]);
-        assert_eq!((sum.held, sum.memory_used), (None, Some(20_580.0)));
+        let sums = (sum.item.held, sum.item.memory_used);
+        assert_eq!(sums, (None, Some(20_580.0)));
         assert!(sum.cells(true).contains(&"20.1Gi".to_owned()));
     }
 
     #[test]
     fn the_window_is_drawn_and_what_may_be_longer_is_marked() {
-        let row = Row {
-            instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
+        let row = Row::from(DevicesOf {
+            memory_utilization_instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
             idle_since: Some(IdleTime {
                 seconds: 290.4,
                 or_longer: true,
             }),
-            ..Row::default()
-        };
+            ..DevicesOf::default()
+        });
         let cells = row.cells(false);
         assert_eq!(cells[12], "▁▂·██");
         assert_eq!(cells[9], "4m50s+");

@@ -39,7 +39,7 @@ impl GpuState {
     ];
 
     fn of(gpu: &Gpu) -> Self {
-        match (gpu.held, &*gpu.state) {
+        match (gpu.device.held, &*gpu.device.state) {
             (Some(false), _) => Self::Free,
             (Some(true), "active") => Self::Active,
             (Some(true), "idle") => Self::Idle,
@@ -64,7 +64,8 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     }
     let elsewhere = of_no_node(found.device_count, gpus.len());
     let mut rows = found.rows.iter();
-    let is_whole = elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.name.as_str()));
+    let is_whole =
+        elsewhere.is_none() && rows.all(|row| of_nodes.contains_key(row.item.name.as_str()));
     found.notes.extend(elsewhere);
     // GPUs may exist although none is reported.
     let shown = |count: usize| match (all.len(), is_whole) {
@@ -73,7 +74,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         (_, false) => format!("{count}+"),
     };
     let [active, idle, unclear, free, unknown] = counts(&all);
-    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.device.uuid.as_str()).collect();
     let mut tiles = vec![("GPUs", cards.len(), "total")];
     if cards.len() < all.len() {
         tiles.push(("GPUs and MIG instances", all.len(), "total"));
@@ -148,7 +149,7 @@ fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
     names.truncate(names.len().saturating_sub(NOT_OF_NODES));
     names.insert(1, "GPUS NOW".to_owned());
     let headings: Vec<Markup> = names.iter().map(|it| described(it, meaning(it))).collect();
-    let of_row = |row: &Row| gpus.get(row.name.as_str()).map_or(&[][..], Vec::as_slice);
+    let of_row = |row: &Row| gpus.get(&*row.item.name).map_or(&[][..], Vec::as_slice);
     let cells = rows.iter().map(|row| of_node(row, of_row(row)));
     let cells: Vec<Vec<Markup>> = cells.collect();
     html! {
@@ -173,7 +174,7 @@ fn square(of: GpuState) -> Markup {
 fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
-    cells[0] = name(&row.name, &why("nodes", "", &row.name));
+    cells[0] = name(&row.item.name, &why("nodes", "", &row.item.name));
     let words = GpuState::ALL
         .iter()
         .zip(counts(gpus))

@@ -7,12 +7,13 @@ use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use maud::{Markup, html};
 
+use gpu_metrics::devices::{DeviceList, DevicesOf};
+
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::table::count;
-use crate::top::fetch::Found;
+use crate::top::fetch;
 use crate::top::objects::{ClusterObjects, HpaCell};
-use crate::top::rows::Row;
 use crate::top::{TopArgs, What};
 use crate::values::{self, Item, List, of_object};
 
@@ -90,16 +91,16 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = ClusterObjects::read(&args, &ask.cluster).await?;
-    let pods = Found::read(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
+    let pods = fetch::list(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
     let pods = pods.unwrap_or_else(|failure| {
         objects.notes.insert(failure.to_string());
-        Found::default()
+        DeviceList::default()
     });
     let with_value = with_value(&ask, &objects).await;
     let mut all: Vec<Shown<'_>> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
         all.extend(hpas.iter().map(|hpa| {
-            let there = there(&pods.rows, (namespace, of, hpa), &with_value);
+            let there = there(&pods.items, (namespace, of, hpa), &with_value);
             (State::of(hpa, there), &**namespace, &**of, hpa)
         }));
     }
@@ -151,17 +152,18 @@ async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
 /// The number of an autoscaler's pods that have a value of its metric, or that run if it
 /// has no Pods metric; `None` if its pods are unknown.
 fn there(
-    pods: &[Row],
+    pods: &[DevicesOf],
     (namespace, of, hpa): (&str, &str, &HpaCell),
     with_value: &WithValue,
 ) -> Option<usize> {
     let key = (namespace.to_owned(), hpa.metric.clone()?);
     let named = with_value.get(&key).filter(|_| hpa.of_pods);
-    let is_there = |pod: &&Row| named.map_or(pod.running, |it| it.contains(&pod.name));
-    let is_of = |it: &&Row| {
+    let runs = |pod: &DevicesOf| pod.running == Some(true);
+    let is_there = |pod: &&DevicesOf| named.map_or(runs(pod), |it| it.contains(&pod.name));
+    let is_of = |it: &&DevicesOf| {
         it.namespace.as_deref() == Some(namespace) && it.workloads.iter().any(|it| it == of)
     };
-    let pods: Vec<&Row> = pods.iter().filter(is_of).collect();
+    let pods: Vec<&DevicesOf> = pods.iter().filter(is_of).collect();
     (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 

@@ -51,14 +51,14 @@ pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> 
 
 /// The common reason, if no row has a value.
 fn cause(rows: &[Row]) -> Option<&str> {
-    let is_known = rows.iter().any(|row| row.held.is_some());
-    let mut reasons = rows.iter().filter_map(|row| row.no_value.as_deref());
+    let is_known = rows.iter().any(|row| row.item.held.is_some());
+    let mut reasons = rows.iter().filter_map(|row| row.item.no_value.as_deref());
     reasons.next().filter(|_| !is_known)
 }
 
 /// The number of rows, and the number of those without known GPUs.
 fn status(rows: &[Row], page: &str, place: &str) -> String {
-    let idle = rows.iter().filter_map(|row| row.idle);
+    let idle = rows.iter().filter_map(|row| row.item.idle);
     let known = idle.clone().count();
     let idle = idle.filter(|idle| whole(*idle) != "0").count();
     match rows.len() - known {
@@ -112,14 +112,15 @@ fn sortable(ask: &Ask, page: &str, heading: &str) -> Markup {
 fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
     let texts = row.cells(namespaced);
     let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
+    let own = &*row.item.name;
     let (resource, of) = match what {
-        What::Workloads => row.name.split_once('/').unwrap_or(("", &row.name)),
-        What::Pods => ("pods", &*row.name),
-        What::Namespaces => ("namespaces", &*row.name),
-        What::Nodes | What::Gpus => ("nodes", &*row.name),
+        What::Workloads => own.split_once('/').unwrap_or(("", own)),
+        What::Pods => ("pods", own),
+        What::Namespaces => ("namespaces", own),
+        What::Nodes | What::Gpus => ("nodes", own),
     };
-    let namespace = row.namespace.as_deref().unwrap_or_default();
-    cells[usize::from(namespaced)] = name(&row.name, &why(resource, namespace, of));
+    let namespace = row.item.namespace.as_deref().unwrap_or_default();
+    cells[usize::from(namespaced)] = name(own, &why(resource, namespace, of));
     let [.., autoscalers, window] = cells.as_mut_slice() else {
         return cells;
     };
@@ -128,9 +129,10 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
         let text = texts.iter().nth_back(1).map(String::as_str);
         *autoscalers = html! { td { a href=(href) { (text.unwrap_or_default()) } } };
     }
-    if !row.instants.is_empty() {
-        let title = format!("memory utilisation of {}", row.name);
-        *window = html! { td { (sparkline(&title, &row.instants, 100.0)) } };
+    let instants = &row.item.memory_utilization_instants;
+    if !instants.is_empty() {
+        let title = format!("memory utilisation of {own}");
+        *window = html! { td { (sparkline(&title, instants, 100.0)) } };
     }
     cells
 }
@@ -138,12 +140,15 @@ fn cells(row: &Row, what: What, namespaced: bool) -> Vec<Markup> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpu_metrics::devices::DevicesOf;
 
     #[test]
     fn the_status_does_not_count_unknown_rows_as_idle_or_active() {
-        let row = |idle| Row {
-            idle,
-            ..Row::default()
+        let row = |idle| {
+            Row::from(DevicesOf {
+                idle,
+                ..DevicesOf::default()
+            })
         };
         for (rows, words) in [
             (&[][..], "no pods are shown"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
+use gpu_metrics::devices::{DeviceNow, DevicesOf};
 use gpu_metrics::explain::Window;
 
 use crate::Failure;
@@ -13,7 +14,6 @@ use crate::check::live::data;
 use crate::explain::failure;
 use crate::explain::text::{clock, number};
 use crate::inspect::Look;
-use crate::top::rows::{Gpu, Row};
 use crate::values::FindingList;
 
 use super::findings::list;
@@ -44,9 +44,10 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         Ok(found) => (found, None),
         Err(failure) => (Default::default(), Some(failure.to_string())),
     };
-    let windows = found.rows.iter().filter_map(|row| row.window.as_ref());
+    let nodes = found.rows.iter().map(|row| &row.item);
+    let windows = nodes.clone().filter_map(|node| node.window.as_ref());
     let latest = windows.max_by(|a, b| a.lag_seconds.total_cmp(&b.lag_seconds));
-    let rows: Vec<Vec<Markup>> = found.rows.iter().flat_map(of_node).collect();
+    let rows: Vec<Vec<Markup>> = nodes.flat_map(of_node).collect();
     let lag = latest.map_or_else(
         || "unknown".to_owned(),
         |it| format!("{} s", number(it.lag_seconds)),
@@ -79,8 +80,8 @@ fn tiles(window: &Window) -> Markup {
 }
 
 /// A row for each group of the node's devices that are read the same way.
-fn of_node(node: &Row) -> Vec<Vec<Markup>> {
-    let mut ways: BTreeMap<Way, Vec<&Gpu>> = BTreeMap::new();
+fn of_node(node: &DevicesOf) -> Vec<Vec<Markup>> {
+    let mut ways: BTreeMap<Way, Vec<&DeviceNow>> = BTreeMap::new();
     for device in &node.devices {
         ways.entry(way(device)).or_default().push(device);
     }
@@ -97,7 +98,7 @@ fn of_node(node: &Row) -> Vec<Vec<Markup>> {
     rows.collect()
 }
 
-fn way(device: &Gpu) -> Way {
+fn way(device: &DeviceNow) -> Way {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
     let seconds = |it: f64| format!("{} s", number(it));
     let state = match (&device.silent_since, &device.frozen_since) {

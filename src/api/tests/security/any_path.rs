@@ -8,10 +8,11 @@ use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::*;
-use crate::provider::devices::{DeviceList, DevicesQuery};
+use crate::provider::devices::DevicesQuery;
 use crate::provider::usage::{UsageAnswer, UsageQuery};
 use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf, Which};
 use findings::Report;
+use gpu_metrics::devices::DeviceList;
 
 /// A provider that has every value. It records the review that each request requires:
 /// group, namespace, resource, subresource and name.

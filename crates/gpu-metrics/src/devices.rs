@@ -1,0 +1,174 @@
+//! The list of devices: what the GPUs of a fleet do, by the objects that hold or have them
+//! (docs/protocol.md, "Devices").
+//!
+//! Pure data: the server writes it as JSON, and `top` and the page read it, also from an
+//! older server. What is unknown is absent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::explain::Window;
+
+/// The devices of a fleet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceList {
+    /// All devices of the cluster, also those of no item; absent in a namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_count: Option<usize>,
+    /// The objects, by namespace, kind and name.
+    pub items: Vec<DevicesOf>,
+}
+
+/// An object that holds, has or requests devices. Its values are means over the window, in
+/// the units of the metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DevicesOf {
+    /// Its namespace, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its kind: `deployments.apps`.
+    pub resource: String,
+    /// Its name.
+    pub name: String,
+    /// The workloads of a pod: `deployments.apps/train`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<String>,
+    /// Whether a pod runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<bool>,
+    /// The held GPUs that are active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<f64>,
+    /// Seconds since the newest sample of a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_utilization: Option<f64>,
+    /// The GPUs that pods hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<f64>,
+    /// The held GPUs that are not active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<f64>,
+    /// MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_used: Option<f64>,
+    /// Percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_utilization: Option<f64>,
+    /// The same at the newest instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_utilization_now: Option<f64>,
+    /// Watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
+    /// The memory utilisation at each instant of the window.
+    pub memory_utilization_instants: Vec<Option<f64>>,
+    /// How long all held GPUs have been idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<IdleTime>,
+    /// Why there is no memory utilisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_value: Option<String>,
+    /// The window, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// All its devices; `devices` has as many as an explanation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_count: Option<usize>,
+    /// Its devices.
+    pub devices: Vec<DeviceNow>,
+}
+
+/// How long held devices have not been in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdleTime {
+    /// 0: one is in use.
+    pub seconds: f64,
+    /// Whether it may be longer, because no older readings are held.
+    pub or_longer: bool,
+}
+
+/// A GPU or MIG instance at the newest instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeviceNow {
+    /// Its UUID; of a MIG instance that of its GPU.
+    pub uuid: String,
+    /// What it does: `active`, `idle`, `free`, `missing`, `lost`, `no-reading`, `unknown`.
+    pub state: String,
+    /// The field of its readings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// Since when its exporter's readings have not changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen_since: Option<String>,
+    /// The MIG instance: `3g.40gb, id 2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// Its model, where the exporter names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The time of its newest sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<String>,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The labels that name the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_labels: Option<String>,
+    /// Why its state is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Since when it has been silent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<String>,
+    /// How long a reading is valid, seconds.
+    pub fresh_seconds: f64,
+    /// Percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_utilization: Option<f64>,
+    /// Its scrape interval, seconds.
+    pub scrape_seconds: f64,
+    /// Whether a pod holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
+    /// How long it has been idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<IdleTime>,
+    /// The holders that may be named.
+    pub pods: Vec<String>,
+    /// The number of other holders.
+    pub shared_with: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_and_written_alike_and_an_older_one_is_read() {
+        let whole = concat!(
+            r#"{"deviceCount":24,"items":[{"namespace":"ml","resource":"pods","name":"train-0","#,
+            r#""workloads":["deployments.apps/train"],"running":true,"active":1.0,"#,
+            r#""ageSeconds":4.2,"gpuUtilization":71.5,"held":1.0,"idle":0.0,"memoryUsed":30512.0,"#,
+            r#""memoryUtilization":40.0,"memoryUtilizationNow":42.0,"power":410.2,"#,
+            r#""memoryUtilizationInstants":[38.0,null,42.0],"#,
+            r#""idleSince":{"seconds":0.0,"orLonger":false},"noValue":"none","deviceCount":1,"#,
+            r#""devices":[{"uuid":"GPU-1","state":"unknown","field":"F","frozenSince":"a","#,
+            r#""instance":"3g.40gb, id 2","model":"H100","newest":"b","node":"n","ownerLabels":"c","#,
+            r#""reason":"late","silentSince":"d","freshSeconds":38.0,"memoryUtilization":42.0,"#,
+            r#""scrapeSeconds":15.0,"held":true,"idleSince":{"seconds":1.0,"orLonger":true},"#,
+            r#""pods":["ml/train-0"],"sharedWith":0}]}]}"#,
+        );
+        let list: DeviceList = serde_json::from_str(whole).unwrap();
+        assert_eq!(serde_json::to_string(&list).unwrap(), whole);
+        let older = r#"{"items":[{"name":"train-0","devices":[{"uuid":"GPU-1"}]}]}"#;
+        let list: DeviceList = serde_json::from_str(older).unwrap();
+        assert_eq!(list.items[0].devices[0].uuid, "GPU-1");
+    }
+}
