@@ -19,7 +19,7 @@ pub struct Code {
 }
 
 macro_rules! codes {
-    ($($(#[$what:meta])* $list:ident { $($id:ident $severity:ident $title:literal,)* })*) => {
+    ($($list:ident $about:literal { $($id:ident $severity:ident $title:literal,)* })*) => {
         $($(
             #[doc = $title]
             pub static $id: Code = Code {
@@ -32,7 +32,7 @@ macro_rules! codes {
         )*)*
 
         $(
-            $(#[$what])*
+            #[doc = $about]
             pub static $list: &[&Code] = &[$(&$id),*];
         )*
 
@@ -42,19 +42,16 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The codes about the APIServices.
-    OF_APISERVICES {
+    OF_APISERVICES "The codes about the APIServices" {
         GM101 Error "another server has the API group",
         GM102 Error "an APIService is not available",
         GM103 Error "kube-apiserver cannot verify the server",
         GM104 Warning "the authority in caBundle expires soon or has expired",
     }
-    /// The codes about the rights of the HPA controller.
-    OF_CONTROLLER {
+    OF_CONTROLLER "The codes about the rights of the HPA controller" {
         GM202 Error "the HPA controller may not read a metrics API",
     }
-    /// The codes about the data of the store.
-    OF_DATA {
+    OF_DATA "The codes about the data of the store" {
         GM301 Error "Prometheus does not answer",
         GM302 Warning "samples are late",
         GM303 Warning "a clock is wrong",
@@ -71,8 +68,7 @@ codes! {
         GM412 Warning "a node with GPU pods has no exporter",
         GM413 Warning "an exporter changed the unit of utilisation",
     }
-    /// The codes about an HPA and its peers.
-    OF_HPAS {
+    OF_HPAS "The codes about an HPA and its peers" {
         GM501 Error "the metric is not served",
         GM502 Error "a reserved key of the selector is misspelt",
         GM503 Error "a mean over active GPUs with a target of type Value",
@@ -86,20 +82,17 @@ codes! {
         GM514 Error "the scale target cannot be read",
         GM515 Error "the controller gets no value",
     }
-    /// The codes about what HPAs scale, which only `check` reads.
-    OF_TARGETS {
+    OF_TARGETS "The codes about what HPAs scale, which only `check` reads" {
         GM508 Error "the selector matches pods of other workloads",
         GM511 Warning "a deployment tool owns spec.replicas",
         GM513 Warning "maxReplicas needs more GPUs than there are",
     }
-    /// The codes about rights, flags and files, which only `check` reads.
-    OF_INSTALLATION {
+    OF_INSTALLATION "The codes about rights, flags and files, which only `check` reads" {
         GM201 Error "the server lacks a right",
         GM601 Warning "a rule does not do what it seems to",
         GM602 Warning "a flag has no effect",
     }
-    /// The codes that the server finds about itself.
-    OF_SERVER {
+    OF_SERVER "The codes of findings about the server itself" {
         GM105 Error "the server has no certificate after a restart",
         GM603 Error "the changed configuration is refused",
     }

@@ -100,10 +100,8 @@ pub fn alone(finding: Finding, reason: &str) -> Report {
 /// The checks of the data with these codes: `what exporters report (GM301 to GM413)`.
 #[must_use]
 pub fn checks_of(codes: &[&Code]) -> String {
-    let [first, .., last] = codes else {
-        return String::new();
-    };
-    format!("what exporters report ({} to {})", first.id, last.id)
+    let ends = [codes.first(), codes.last()].map(|code| code.map_or("", |it| it.id));
+    format!("what exporters report ({})", ends.join(" to "))
 }
 
 /// The checks that are skipped without data: all but GM301, which says so.

@@ -247,8 +247,7 @@ pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
 /// Findings about the server itself are no cause.
 fn cause(report: Report) -> Option<(String, String)> {
     let mut skipped = report.skipped.into_iter();
-    let unseen = source::unseen_checks();
-    let unseen = skipped.find(|it| it.what == unseen)?;
+    let unseen = skipped.find(|it| it.what == source::unseen_checks())?;
     let is_of_data = |it: &Finding| OF_DATA.iter().any(|code| code.id == it.code);
     let cause = report.findings.into_iter().find(is_of_data);
     Some(cause.map_or((unseen.reason, unseen.remedy), |it| (it.message, it.remedy)))
