@@ -2,7 +2,7 @@
 
 use super::super::policy::{DeviceValue, Formula, IdleValue, Measure, Over, Reducer};
 use super::MeasureRequest;
-use super::tally::{Answers, Number, Tally, Window};
+use super::tally::{Answers, Number, Tally, WindowTallies};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
@@ -43,7 +43,7 @@ impl Default for Fold {
     }
 }
 
-impl Window<'_> {
+impl WindowTallies<'_> {
     /// Adds the instants up to `last` to the group's folds, one for each ask.
     pub(super) fn fold(&self, last: i64, folds: &mut [Fold]) {
         let next = self.tallies().skip(1).map(|(instant, _)| instant);

@@ -31,7 +31,7 @@ use instant_reader::InstantReader;
 pub use reasons::{DeviceReasons, IdleSince, Instant, Outcome, ReadingOutcome, Reasons};
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
-use tally::Window;
+use tally::WindowTallies;
 
 /// Devices that are evaluated together.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a> {
         let row_readings =
             row_readings.filter(|_| !(is_pods && self.policy.shared == Shared::Split));
         let mut folds = vec![Fold::default(); asks.len()];
-        let mut window = Window::of(asks);
+        let mut window = WindowTallies::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
         for spanned in groups {
             folds.fill(Fold::default());

@@ -168,7 +168,7 @@ impl Tallies {
 
 /// The instants of a group's window.
 #[derive(Debug)]
-pub(super) struct Window<'a> {
+pub(super) struct WindowTallies<'a> {
     asks: &'a [MeasureRequest],
     /// The instants at which a reading may change, in the order of time.
     instants: Vec<i64>,
@@ -176,7 +176,7 @@ pub(super) struct Window<'a> {
     tallies: Vec<Tallies>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> WindowTallies<'a> {
     pub(super) fn of(asks: &'a [MeasureRequest]) -> Self {
         Self {
             asks,
@@ -378,7 +378,7 @@ impl Evaluator<'_> {
     /// holds the rows' readings, if they were read before.
     pub(super) fn fill(
         &self,
-        window: &mut Window<'_>,
+        window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) {
@@ -395,7 +395,7 @@ impl Evaluator<'_> {
     /// Adds up the group's readings at every instant.
     pub(super) fn fill_each(
         &self,
-        window: &mut Window<'_>,
+        window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) {
@@ -408,7 +408,7 @@ impl Evaluator<'_> {
     /// live pod holds does not answer at one of the instants.
     fn add_up(
         &self,
-        window: &mut Window<'_>,
+        window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
         (group, span): (&Group<'_>, &Span),
     ) -> bool {

@@ -217,9 +217,13 @@ fn read<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<(D, Vec<String>), Deco
         }
     })?;
     // The parser calls a number that is cut invalid.
-    let in_number = text.starts_with('{') && text.ends_with(['.', '-', '+', 'e', 'E']);
+    let is_cut = |error: &serde_json::Error| {
+        let last = text.lines().last().unwrap_or_default();
+        let is_at_end = (error.line(), error.column()) >= (text.lines().count(), last.len());
+        error.is_syntax() && is_at_end && text.ends_with(['.', '-', '+', 'e', 'E'])
+    };
     let mut envelope: Envelope<D> =
-        serde_json::from_str(text).map_err(|error| match error.is_syntax() && in_number {
+        serde_json::from_str(text).map_err(|error| match is_cut(&error) {
             true => DecodeError::Truncated,
             false => fault(&error),
         })?;

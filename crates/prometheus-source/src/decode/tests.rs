@@ -209,6 +209,10 @@ fn what_is_no_answer_is_told_apart() {
         DecodeError::Truncated
     ));
     assert!(matches!(error("<html><body>"), DecodeError::NotJson(_)));
+    assert!(matches!(
+        error("{error: no upstream, check the route."),
+        DecodeError::NotJson(_)
+    ));
     assert!(matches!(error("[]"), DecodeError::Shape(_)));
     assert!(matches!(error("{}"), DecodeError::Shape(_)));
     assert!(matches!(error(r#"{"status":"ok"}"#), DecodeError::Shape(_)));
