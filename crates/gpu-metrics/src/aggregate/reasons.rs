@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::fold::Fold;
 use super::instant_reader::InstantReader;
 use super::missing::Silent;
-use super::tally::{Counts, Number, Tallies, Window};
+use super::tally::{Counts, Number, Tallies, WindowTallies};
 use super::{DeviceReading, Evaluator, Group, MeasureInputs, MeasureRequest, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
@@ -131,7 +131,7 @@ impl<'a> Evaluator<'a> {
                 device.outcomes.push(outcome);
             }
         }
-        let mut window = Window::of(std::slice::from_ref(ask));
+        let mut window = WindowTallies::of(std::slice::from_ref(ask));
         self.fill_each(&mut window, None, (group, &span));
         let mut fold = Fold::default();
         window.fold(span.last, std::slice::from_mut(&mut fold));
