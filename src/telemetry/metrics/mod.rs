@@ -1,6 +1,6 @@
 //! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
-//! [`catalog`] lists them all. Other modules count (`Metrics::count`,
+//! `catalog` lists them all. Other modules count (`Metrics::count`,
 //! `Metrics::observe`, `UnderWay`); numbers that they keep in atomics are read at a
 //! scrape ([`Metrics::read`]).
 
@@ -46,7 +46,7 @@ type Families = BTreeMap<&'static str, (Spec, Numbers)>;
 
 /// All families, and the checks of `/readyz`. Cheap to clone; clones share the metrics.
 ///
-/// `spec` is a family of the [`catalog`], and `values` are its label values, in order.
+/// `spec` is a family of the `catalog`, and `values` are its label values, in order.
 /// They come from closed sets, never from a client or a backend.
 #[derive(Clone)]
 pub struct Metrics {
