@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::time::Timestamp;
 use gpu_metrics::aggregate::{Group, Outcome, ReadingOutcome, Reasons};
-use gpu_metrics::layout::{RowFacts, Standing};
+use gpu_metrics::layout::{Attribution, RowFacts};
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
@@ -113,7 +113,11 @@ fn is_in_parts(measure: &Measure, reasons: &Reasons<'_>) -> bool {
     is_split
         && reasons.devices.iter().any(|device| {
             let several = device.rows.len() > 1 || is_used_percent(measure);
-            several && device.rows.iter().any(|row| row.row.told.per_process)
+            several
+                && device
+                    .rows
+                    .iter()
+                    .any(|row| row.row.label_facts.per_process)
         })
 }
 
@@ -122,7 +126,7 @@ fn is_replaced(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let layout = snapshot.layout();
     let heard = |device: u32| {
         let rows = layout.device_rows(device).iter();
-        rows.filter_map(|row| snapshot.frame().heard(*row))
+        rows.filter_map(|row| snapshot.frame().sample_times(*row))
     };
     let newest = heard(row.device).map(|heard| heard.newest).max();
     let mut slot_peers = layout.slot_peers_of(row.device).iter();
@@ -142,10 +146,14 @@ fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
     let layout = snapshot.layout();
     let rows = layout.device_rows(row.device).iter();
     let facts = rows.filter_map(|row| layout.fact(*row));
-    let of = |standing: Standing| facts.clone().filter(move |it| it.standing == standing);
-    let heard = |facts: &RowFacts| snapshot.frame().heard(facts.id);
-    let bare = of(Standing::Unheld).filter_map(|it| Some(heard(it)?.newest));
-    let held = of(Standing::Held).filter(|it| !it.row.told.per_process);
+    let of = |attribution: Attribution| {
+        facts
+            .clone()
+            .filter(move |it| it.attribution == attribution)
+    };
+    let heard = |facts: &RowFacts| snapshot.frame().sample_times(facts.id);
+    let bare = of(Attribution::Unheld).filter_map(|it| Some(heard(it)?.newest));
+    let held = of(Attribution::Held).filter(|it| !it.row.label_facts.per_process);
     let held = held.filter_map(|it| Some(heard(it)?.first.max(it.started)));
     held.min().is_some_and(|since| bare.max() >= Some(since))
 }
@@ -153,9 +161,9 @@ fn has_lost_labels(snapshot: &Snapshot, row: &RowFacts) -> bool {
 /// Whether there are readings of deleted pods.
 pub(super) fn some_went(snapshot: &Snapshot) -> bool {
     let first = |row: &RowFacts| {
-        let heard = snapshot.frame().heard(row.id);
+        let heard = snapshot.frame().sample_times(row.id);
         heard.map_or(Timestamp::MAX, |heard| heard.first)
     };
     let mut rows = snapshot.layout().facts().flatten();
-    rows.any(|row| row.standing == Standing::Gone || first(row) < row.started)
+    rows.any(|row| row.attribution == Attribution::Gone || first(row) < row.started)
 }

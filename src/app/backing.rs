@@ -78,14 +78,14 @@ pub(super) fn rule_lines() -> LineLimit<Arc<str>> {
 
 /// Fetches answers, and logs failed queries.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct LoggedAnswers {
     pub(super) answers: Arc<AnswerCache>,
     /// Whether the query of each rule fails, by the rule's place in the file.
     conditions: Mutex<HashMap<Arc<str>, Condition<String, ()>>>,
     lines: LineLimit<Arc<str>>,
 }
 
-impl Asked {
+impl LoggedAnswers {
     pub(super) fn new(answers: Arc<AnswerCache>) -> Self {
         Self {
             answers,
@@ -109,7 +109,7 @@ impl Asked {
     }
 }
 
-impl rules::StoreAnswers for Asked {
+impl rules::StoreAnswers for LoggedAnswers {
     fn fetch<'a>(
         &'a self,
         ask: &'a StoreQuery,
@@ -148,7 +148,7 @@ mod tests {
         let prometheus = PrometheusSettings::new(parse_url("http://p").unwrap());
         let prometheus = Arc::new(PromqlClient::alone(prometheus).unwrap());
         let answers = AnswerCache::new(prometheus, clock::now, Duration::ZERO);
-        let asked = Asked::new(Arc::new(answers));
+        let asked = LoggedAnswers::new(Arc::new(answers));
         let [odd, fine]: [Arc<str>; 2] = ["rules[1]".into(), "rules[2]".into()];
         for _ in 0..100 {
             asked.tell(&odd, Err("one".to_owned()));

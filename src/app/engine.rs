@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::findings::Said;
+use super::finding_reports::FindingLog;
 use super::measure;
 use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
@@ -90,7 +90,7 @@ pub(crate) struct Wiring {
     /// Ready once the first round has ended.
     first_round: Check,
     /// The check `gpu-data`: warnings about the data.
-    oddities: Check,
+    data_check: Check,
     pub(super) telemetry: Telemetry,
 }
 
@@ -115,7 +115,7 @@ impl Wiring {
             relist,
             served,
             first_round,
-            oddities: health.register("gpu-data", Weight::Detail, None),
+            data_check: health.register("gpu-data", Weight::Detail, None),
             telemetry,
         };
         if !config.gpus_enabled {
@@ -127,7 +127,7 @@ impl Wiring {
     /// Clears both checks, because no engine polls.
     pub(super) fn rest(&self) {
         self.first_round.show(None);
-        self.oddities.show(None);
+        self.data_check.show(None);
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) struct Engine {
     provider: Arc<GpuProvider>,
     wiring: Wiring,
     ready: watch::Sender<bool>,
-    said: Said,
+    said: FindingLog,
     heartbeat: Heartbeat,
     /// The logged unit of each job's utilisation.
     units: BTreeMap<JobId, Scale>,
@@ -220,7 +220,7 @@ impl Engine {
             poll: config.poll,
             provider,
             ready: watch::Sender::new(false),
-            said: Said::default(),
+            said: FindingLog::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
             units: BTreeMap::new(),

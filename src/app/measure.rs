@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use apimachinery::time::Timestamp;
 use gpu_metrics::dcgm::intake::IntakeReport;
-use gpu_metrics::layout::{Layout, Standing};
+use gpu_metrics::layout::{Attribution, Layout};
 use gpu_metrics::policy::Measure;
 use gpu_metrics::snapshot::Snapshot;
 
@@ -80,7 +80,7 @@ pub(super) fn forget(metrics: &Metrics) {
 pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, series: usize) {
     let devices = devices(snapshot.layout());
     let number = |count: usize| Some(count as f64);
-    let count = |one: Standing, other: Standing| {
+    let count = |one: Attribution, other: Attribution| {
         let devices = devices.values();
         number(devices.filter(|of| **of == one || **of == other).count())
     };
@@ -101,7 +101,7 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
     let silent = targets().filter(|target| target.silent).count() - frozen;
     let heard = targets().count() - silent - frozen;
     let clusters = snapshot.layout().several_clusters().len();
-    let conflict = count(Standing::Conflict, Standing::Foreign);
+    let conflict = count(Attribution::Conflict, Attribution::Foreign);
     let numbers: [(&Spec, &[&str], Option<f64>); 11] = [
         (&catalog::SNAPSHOT_TIME, &[], Some(secs(at))),
         (&catalog::SERIES, &[], number(series)),
@@ -112,12 +112,12 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
         (
             &catalog::DEVICES,
             &["held"],
-            count(Standing::Held, Standing::Held),
+            count(Attribution::Held, Attribution::Held),
         ),
         (
             &catalog::DEVICES,
             &["unheld"],
-            count(Standing::Unheld, Standing::Gone),
+            count(Attribution::Unheld, Attribution::Gone),
         ),
         (&catalog::DEVICES, &["conflict"], conflict),
         (&catalog::DEVICES, &["active"], mean(Measure::ActiveCount)),
@@ -128,20 +128,20 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
     }
 }
 
-/// The standing of each device. A shared device counts as held if a live pod holds one of
+/// The attribution of each device. A shared device counts as held if a live pod holds one of
 /// its rows. A conflicting row takes precedence over an unheld one.
-fn devices(layout: &Layout) -> BTreeMap<u32, Standing> {
-    let weight = |standing| match standing {
-        Standing::Held => 3,
-        Standing::Conflict | Standing::Foreign => 2,
-        Standing::Gone => 1,
-        Standing::Unheld => 0,
+fn devices(layout: &Layout) -> BTreeMap<u32, Attribution> {
+    let weight = |attribution| match attribution {
+        Attribution::Held => 3,
+        Attribution::Conflict | Attribution::Foreign => 2,
+        Attribution::Gone => 1,
+        Attribution::Unheld => 0,
     };
-    let mut devices: BTreeMap<u32, Standing> = BTreeMap::new();
+    let mut devices: BTreeMap<u32, Attribution> = BTreeMap::new();
     for facts in layout.facts().flatten() {
-        let known = devices.entry(facts.device).or_insert(facts.standing);
-        if weight(facts.standing) > weight(*known) {
-            *known = facts.standing;
+        let known = devices.entry(facts.device).or_insert(facts.attribution);
+        if weight(facts.attribution) > weight(*known) {
+            *known = facts.attribution;
         }
     }
     devices

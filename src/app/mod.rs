@@ -1,10 +1,10 @@
 //! Wiring: builds each stage, connects its output to the next, and passes the time to the
 //! pure parts.
 
-mod autoscalers;
 mod backing;
+mod cluster_checks;
 pub(crate) mod engine;
-mod findings;
+mod finding_reports;
 pub(crate) mod gpus;
 mod measure;
 mod numbers;

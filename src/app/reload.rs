@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use super::{findings, measure, numbers};
-use crate::provider::composite::Own;
+use super::{finding_reports, measure, numbers};
+use crate::provider::composite::SelfFinding;
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::catalog;
-use ::findings::codes::GM603;
-use ::findings::own;
 use adapter_rules::rule::Rule;
 use cluster_state::clock;
 use configuration::Config;
 use configuration::clients::Clients;
 use configuration::flags::ConfigFile;
+use findings::codes::GM603;
+use findings::own;
 use limits::file;
 use prometheus_source::Prometheus;
 use prometheus_source::answers::AnswerCache;
@@ -113,14 +113,14 @@ impl Reload {
     }
 
     /// The finding that the changed file is rejected; `None`: it is not.
-    pub(super) fn refused(&self) -> Own {
+    pub(super) fn refused(&self) -> SelfFinding {
         let check = self.check.clone();
         let path = self
             .file
             .as_ref()
             .map(|file| file.path.display().to_string());
         let path = path.unwrap_or_default();
-        findings::own(&self.telemetry.metrics, &GM603, move || {
+        finding_reports::own(&self.telemetry.metrics, &GM603, move || {
             check.reason().map(|why| own::configuration(&path, &why))
         })
     }
@@ -252,6 +252,6 @@ async fn stands(file: &ConfigFile, text: &str) -> bool {
 
 async fn read(file: &ConfigFile) -> Result<String, String> {
     let path = file.path.clone();
-    let bytes = file::aside(move || file::read(&path)).await??;
+    let bytes = file::run_blocking(move || file::read(&path)).await??;
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }

@@ -25,9 +25,9 @@ use super::relist::{Relist, RelistTimes};
 use super::reload::{Reload, RuleSet, Targets};
 use super::shutdown::Shutdown;
 use super::trusted::Overlay;
-use super::{autoscalers, backing, gpus, numbers, trusted};
+use super::{backing, cluster_checks, gpus, numbers, trusted};
 use crate::api::{Api, router};
-use crate::provider::composite::{Composite, Own};
+use crate::provider::composite::{Composite, SelfFinding};
 use crate::provider::rules::RuleProvider;
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Weight;
@@ -149,7 +149,7 @@ struct Background {
     tasks: JoinSet<()>,
     draining: watch::Receiver<bool>,
     /// Findings about the server itself.
-    own: Vec<Own>,
+    own: Vec<SelfFinding>,
 }
 
 /// Serves until `stop`, then shuts down in order. `hurry` shortens the shutdown.
@@ -289,7 +289,7 @@ impl Background {
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, times.answer);
         let answers = Arc::new(answers);
         numbers::of_answers(&telemetry.metrics, &answers);
-        let asked = backing::Asked::new(Arc::clone(&answers));
+        let asked = backing::LoggedAnswers::new(Arc::clone(&answers));
         let provider = Arc::new(RuleProvider::new(Box::new(objects), Box::new(asked)));
         provider.tell_usage(config.resource_rules.clone());
         let rules = Arc::new(RuleSet::new(&config, prometheus));
@@ -313,7 +313,7 @@ impl Background {
         self.own.push(reload.refused());
         self.until_draining(reload.follow());
         self.until_draining(relist.run());
-        self.until_draining(autoscalers::follow(
+        self.until_draining(cluster_checks::follow(
             client.clone(),
             telemetry.metrics.clone(),
         ));

@@ -47,7 +47,7 @@ impl Overlay {
         }
         for (key, path) in &self.files {
             let from = path.clone();
-            let read = file::aside(move || file::read(&from)).await;
+            let read = file::run_blocking(move || file::read(&from)).await;
             match read.and_then(|read| read) {
                 Ok(bytes) => {
                     let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -30,7 +30,7 @@ use super::{
 pub(super) const AT_HAND: u64 = 16 * 1024;
 
 /// Returns a finding about the server itself; `None`: there is none at present.
-pub type Own = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
+pub type SelfFinding = Arc<dyn Fn() -> Option<Finding> + Send + Sync>;
 
 /// The rules' metrics, and the GPU metrics that no rule replaces.
 pub struct Composite {
@@ -40,7 +40,7 @@ pub struct Composite {
     /// A separate limit, so that the values of autoscalers do not wait for explanations for
     /// users.
     explanations: ComputeLimit,
-    own: Vec<Own>,
+    own: Vec<SelfFinding>,
     custom: Mutex<Option<Merged<CustomMetric>>>,
     external: Mutex<Option<Merged<Arc<str>>>>,
 }
@@ -70,7 +70,7 @@ impl Composite {
     pub(crate) fn new(
         rules: Option<Arc<RuleProvider>>,
         gpus: ServedProvider,
-        own: Vec<Own>,
+        own: Vec<SelfFinding>,
     ) -> Self {
         Self {
             rules,

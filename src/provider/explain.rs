@@ -32,14 +32,14 @@ impl GpuProvider {
         let mut sum = Sum::default();
         let answer = self.values_at(current, (query, looks), &mut |item| sum.add(item.value()));
         let (_, value, no_value) = sum.after(answer)?;
-        let told = Told {
+        let parts = ExplanationParts {
             of: described(query),
             selected: Selected::All,
             value,
             no_value,
         };
         match &query.of {
-            ValuesOf::Objects(objects) => self.explained(objects, (query, looks), current, told),
+            ValuesOf::Objects(objects) => self.explained(objects, (query, looks), current, parts),
             ValuesOf::Namespace(namespace) => {
                 let Sought {
                     lookup,
@@ -51,12 +51,12 @@ impl GpuProvider {
                     true => Selected::Namespace(namespace),
                     false => Selected::All,
                 };
-                let told = Told {
+                let parts = ExplanationParts {
                     of,
                     selected,
-                    ..told
+                    ..parts
                 };
-                told.by(&lookup, &name, group)
+                parts.by(&lookup, &name, group)
             }
         }
     }
@@ -66,7 +66,7 @@ impl GpuProvider {
         objects: &'a ObjectSelection,
         (query, looks): (&Query, u64),
         current: Option<&AnsweredSnapshot>,
-        mut told: Told<'a>,
+        mut parts: ExplanationParts<'a>,
     ) -> Result<Explanation, ProviderError> {
         let Which::Named(name) = &objects.which else {
             return Err(ProviderError::NoSuchMetric);
@@ -83,7 +83,7 @@ impl GpuProvider {
             table.objects.get(index)
         });
         let group = object.map(|object| group_of(object, resource == "pods"));
-        told.selected = match (resource, namespace) {
+        parts.selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
             (_, Some(namespace)) => Selected::PodsOf(namespace),
             ("namespaces", None) => Selected::Namespace(name),
@@ -95,10 +95,10 @@ impl GpuProvider {
                 _ => None,
             };
             let why = why.or_else(|| not_listed(&current.snapshot, resource, (namespace, name)));
-            told.no_value = why.or(told.no_value);
+            parts.no_value = why.or(parts.no_value);
         }
         let original = spec.measure == Measure::OriginalAverage;
-        told.by(&lookup, &query.metric, group.filter(|_| !original))
+        parts.by(&lookup, &query.metric, group.filter(|_| !original))
     }
 }
 
@@ -225,14 +225,14 @@ impl Sum {
 type Outcome<T> = (Option<T>, Option<Value>, Option<String>);
 
 /// The parts of an explanation except its reasons.
-struct Told<'a> {
+struct ExplanationParts<'a> {
     of: String,
     selected: Selected<'a>,
     value: Option<Value>,
     no_value: Option<String>,
 }
 
-impl Told<'_> {
+impl ExplanationParts<'_> {
     fn by(
         self,
         lookup: &Lookup<'_>,

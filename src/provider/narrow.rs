@@ -118,7 +118,8 @@ impl Narrowed {
     ) -> Option<Vec<LabelMatcher>> {
         let of_one = |requirement| {
             let seen = rows.clone();
-            let seen = seen.map(|facts| (&facts.row.told.labels, value_of(requirement, facts)));
+            let seen =
+                seen.map(|facts| (&facts.row.label_facts.labels, value_of(requirement, facts)));
             matcher(requirement, &seen)
         };
         let matchers: Option<Vec<_>> = self.labels.iter().map(of_one).collect();
@@ -136,13 +137,13 @@ fn value_of<'r>(requirement: &Requirement, facts: &'r RowFacts) -> Option<&'r st
     match requirement.key.as_str() {
         MODEL => model_of(facts),
         CONTAINER => facts.row.owner.as_ref()?.container.as_deref(),
-        key => facts.row.told.labels.get_ignore_case(key),
+        key => facts.row.label_facts.labels.get_ignore_case(key),
     }
 }
 
 fn model_of(facts: &RowFacts) -> Option<&str> {
     let mut names = MODEL_LABELS.iter();
-    names.find_map(|name| facts.row.told.labels.get_ignore_case(name))
+    names.find_map(|name| facts.row.label_facts.labels.get_ignore_case(name))
 }
 
 /// Sets a reserved key. A second, different value is an error.

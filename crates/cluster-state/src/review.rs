@@ -37,7 +37,7 @@ const REFUSALS: u32 = 3;
 
 /// Whether the server may create reviews of a kind.
 #[derive(Debug, Default)]
-struct Standing {
+struct ReviewPermission {
     allowed: bool,
     /// How many of the last answers in a row were refusals.
     refusals: u32,
@@ -45,13 +45,13 @@ struct Standing {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct ReviewEndpoint {
     client: Client,
     path: &'static str,
-    standing: Mutex<Standing>,
+    standing: Mutex<ReviewPermission>,
 }
 
-impl Asked {
+impl ReviewEndpoint {
     fn new(client: Client, path: &'static str) -> Self {
         Self {
             client,
@@ -65,9 +65,9 @@ impl Asked {
         let mut standing = self.standing.lock();
         match outcome {
             Ok(_) => {
-                *standing = Standing {
+                *standing = ReviewPermission {
                     allowed: true,
-                    ..Standing::default()
+                    ..ReviewPermission::default()
                 }
             }
             Err(error) if error.is_forbidden() => {
@@ -84,8 +84,8 @@ impl Asked {
 /// timeouts.
 #[derive(Debug)]
 pub struct KubeReviewer {
-    tokens: Asked,
-    accesses: Asked,
+    tokens: ReviewEndpoint,
+    accesses: ReviewEndpoint,
     lines: LineLimit<()>,
     /// Whether it runs with the server's account, which needs a binding for reviews.
     is_server: bool,
@@ -96,8 +96,8 @@ impl KubeReviewer {
     #[must_use]
     pub fn new(tokens: Client, accesses: Client) -> Self {
         Self {
-            tokens: Asked::new(tokens, TOKEN_REVIEWS),
-            accesses: Asked::new(accesses, ACCESS_REVIEWS),
+            tokens: ReviewEndpoint::new(tokens, TOKEN_REVIEWS),
+            accesses: ReviewEndpoint::new(accesses, ACCESS_REVIEWS),
             lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
                 tracing::error!(left_out, "more reviews failed within a minute");
             }),
@@ -147,10 +147,10 @@ impl KubeReviewer {
     /// Sends a review; returns its status.
     async fn create<S: DeserializeOwned>(
         &self,
-        asked: &Asked,
+        asked: &ReviewEndpoint,
         review: &Value,
     ) -> Result<S, ReviewError> {
-        let Asked { client, path, .. } = asked;
+        let ReviewEndpoint { client, path, .. } = asked;
         let answer = attempts(client, path, &review.to_string().into()).await;
         let answer = answer.map_err(|error| match &error {
             CallError::Forbidden { text, .. } if self.is_server => {

@@ -9,14 +9,14 @@ use apimachinery::time::Timestamp;
 
 /// The times of a row's samples.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct SampleTimes {
     /// Its first known sample.
     pub first: Timestamp,
     /// Its newest sample.
     pub newest: Timestamp,
 }
 
-impl Heard {
+impl SampleTimes {
     /// No sample is known.
     pub(crate) const NEVER: Self = Self {
         first: Timestamp::MAX,
@@ -34,7 +34,7 @@ pub struct Frame {
     /// By signal: whether its query was ever answered. A signal without an entry was.
     answered: Vec<bool>,
     view: Arc<View>,
-    heard: Arc<[Heard]>,
+    heard: Arc<[SampleTimes]>,
 }
 
 impl Frame {
@@ -44,7 +44,7 @@ impl Frame {
         step_ms: i64,
         signals: Vec<Columns>,
         view: View,
-        heard: Vec<Heard>,
+        heard: Vec<SampleTimes>,
         answered: Vec<bool>,
     ) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Frame {
 
     /// The times of a row's samples.
     #[must_use]
-    pub fn heard(&self, row: RowId) -> Option<Heard> {
+    pub fn sample_times(&self, row: RowId) -> Option<SampleTimes> {
         self.heard.get(row.0 as usize).copied()
     }
 }

@@ -91,7 +91,7 @@ pub struct NodeName {
 /// What the labels of a series contain besides its device and owner. It is mostly equal
 /// for all series of a device, so they share one copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct LabelFacts {
     /// How the owner was read.
     pub scheme: Option<Scheme>,
     /// Whether the series itself proves a bare owner (sharing or DRA labels). Otherwise a
@@ -131,7 +131,7 @@ pub struct SeriesInfo {
     /// The scrape target; together with the source it identifies the target.
     pub instance: Arc<str>,
     /// What else the labels contain.
-    pub told: Arc<Told>,
+    pub label_facts: Arc<LabelFacts>,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::aggregate::{
     Reasons, RowTarget, Span, Spanned, window_ms,
 };
 use super::frame::Frame;
-use super::layout::{KindTable, Layout, Object, RowFacts, Standing};
+use super::layout::{Attribution, KindTable, Layout, Object, RowFacts};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::threads;
@@ -317,7 +317,7 @@ impl Snapshot {
     pub fn silent(&self) -> Vec<&RowFacts> {
         let evaluator = self.evaluator();
         let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.standing == Standing::Held);
+        let held = held.filter(|facts| facts.attribution == Attribution::Held);
         held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
             .collect()
     }
@@ -332,7 +332,7 @@ impl Snapshot {
         };
         let evaluator = self.evaluator();
         let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.standing == Standing::Held);
+        let held = held.filter(|facts| facts.attribution == Attribution::Held);
         held.filter(|facts| evaluator.is_lost(facts.id, window_ms))
             .collect()
     }
@@ -346,7 +346,7 @@ impl Snapshot {
         let is_without = |facts: &&RowFacts| {
             let named = self
                 .frame
-                .heard(facts.id)
+                .sample_times(facts.id)
                 .map(|heard| heard.newest.millis());
             let span = named.zip(evaluator.without_labels(facts)).zip(span);
             span.is_some_and(|((named, newest), span)| newest.millis() - named > span.window_ms)

@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
 /// why there is none.
 pub async fn secret(path: &Path) -> Result<String, String> {
     let from = path.to_owned();
-    let read = aside(move || read(&from)).await;
+    let read = run_blocking(move || read(&from)).await;
     let bytes = read
         .and_then(|read| read)
         .map_err(|why| format!("cannot be read: {why}"))?;
@@ -52,7 +52,7 @@ pub async fn secret(path: &Path) -> Result<String, String> {
 
 /// Runs work that blocks, such as reading files, outside of the threads that serve
 /// requests. The error is a message: the work failed or took too long.
-pub async fn aside<T: Send + 'static>(
+pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work);

@@ -114,7 +114,7 @@ impl TlsMaterial {
             return Self::read(tls);
         };
         let from = tls.clone();
-        match file::aside(move || Self::read(&from)).await {
+        match file::run_blocking(move || Self::read(&from)).await {
             Ok(read) => read,
             Err(why) => {
                 let why = format!("cannot be read: {why}");

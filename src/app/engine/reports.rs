@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::{findings, measure};
+use super::super::{finding_reports, measure};
 use super::server::Server;
 use super::{Engine, Round, no_series};
 use crate::telemetry::metrics::catalog;
-use ::findings::codes::OF_DATA;
-use ::findings::{Finding, Report, source};
 use apimachinery::time::Timestamp;
+use findings::codes::OF_DATA;
+use findings::{Finding, Report, source};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use prometheus_source::Prometheus;
@@ -71,12 +71,12 @@ impl Engine {
         let Some(report) = report else { return };
         // A replica that has just started has not yet measured the delay of the store.
         let is_seen = report.skipped.is_empty() && self.is_ready(now);
-        findings::count(self.metrics(), OF_DATA, &report.findings, |_| is_seen);
+        finding_reports::count(self.metrics(), OF_DATA, &report.findings, |_| is_seen);
         // Until then another check and other log lines report the state.
         if is_seen {
             let said = self.said.say(OF_DATA, &report.findings);
             let is_odd = !said.is_empty();
-            self.wiring.oddities.show(is_odd.then(|| said.join("; ")));
+            self.wiring.data_check.show(is_odd.then(|| said.join("; ")));
         }
     }
 

@@ -94,7 +94,7 @@ impl Engine {
                 false => DeviceSelection::All,
             },
             parts: Parts::whole(at, range, self.server(id).sharding(spec.id).count),
-            news: 0,
+            new_samples: 0,
             largest: 0,
             is_over: false,
         }
@@ -258,7 +258,7 @@ impl Engine {
         batch: &Batch,
     ) {
         let report = self.pipeline.take_part(batch, at);
-        read.news += report.applied.news();
+        read.new_samples += report.applied.new_samples();
         if !read.parts.shard().is_rest() {
             read.largest = read.largest.max(fetched.bytes);
         }
@@ -281,7 +281,8 @@ impl Engine {
         (at, now): (Timestamp, Timestamp),
     ) {
         let spec = &read.spec;
-        self.pipeline.answered((client.id, spec.id), read.news, at);
+        self.pipeline
+            .answered((client.id, spec.id), read.new_samples, at);
         let server = &mut self.servers[usize::from(client.id.0)];
         server.read(read, now);
         server.retries.answered(spec.id);

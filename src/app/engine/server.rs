@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{LONGEST_ROUND, Round};
-use ::findings::source::PROMETHEUS;
 use apimachinery::time::Timestamp;
+use findings::source::PROMETHEUS;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::health::Journal;
@@ -60,7 +60,7 @@ pub(super) struct SignalRead {
     pub(super) devices: DeviceSelection,
     pub(super) parts: Parts,
     /// The number of new samples so far.
-    pub(super) news: u64,
+    pub(super) new_samples: u64,
     /// The size of the largest answer, in bytes.
     pub(super) largest: usize,
     pub(super) is_over: bool,

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use super::super::backing::Asked;
+use super::super::backing::LoggedAnswers;
 use super::*;
 use crate::provider::rules::tests::FakeObjects;
 use crate::telemetry::health::Probe;
@@ -41,7 +41,7 @@ impl Scene {
         let prometheus = Arc::new(Clients::new(&config).unwrap().promql);
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
         let answers = Arc::new(answers);
-        let asked = Asked::new(Arc::clone(&answers));
+        let asked = LoggedAnswers::new(Arc::clone(&answers));
         let provider = Arc::new(RuleProvider::new(
             Box::new(FakeObjects::default()),
             Box::new(asked),

@@ -5,17 +5,17 @@ use std::time::SystemTime;
 
 use rustls::server::ResolvesServerCert;
 
-use super::super::findings;
+use super::super::finding_reports;
 use super::{Background, CertificateSource, numbers};
 use crate::telemetry::health::Weight;
-use ::findings::codes::GM105;
-use ::findings::own;
 use aggregated_apiserver::certificates::files;
 use aggregated_apiserver::certificates::managed;
 use aggregated_apiserver::certificates::named::{ByName, Named, NamedFiles};
 use aggregated_apiserver::certificates::{self, Serving};
 use cluster_state::certificates::CertificateObjects;
 use cluster_state::client::Client;
+use findings::codes::GM105;
+use findings::own;
 
 impl Background {
     /// Starts the tasks for the default certificate and for those by name. Returns the
@@ -64,7 +64,7 @@ impl Background {
             vec![serving.status.clone()],
         );
         let status = serving.status.clone();
-        let lost = findings::own(&self.telemetry.metrics, &GM105, move || {
+        let lost = finding_reports::own(&self.telemetry.metrics, &GM105, move || {
             let status = status.borrow();
             let trouble = status.lost()?;
             Some(own::certificate(&trouble.text, &trouble.remedy))

@@ -25,7 +25,7 @@ use configuration::clients::Clients;
 use configuration::flags::AddressParser;
 use configuration::{Config, Flags};
 use gpu_metrics::inventory::Inventory;
-use kubectl_gpu_metrics::signals::Signals;
+use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::ui::{self, Local};
 use kubectl_gpu_metrics::{Failure, number};
 use prometheus_source::Prometheus;

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tracing::Level;
 
 use configuration::clients::Clients;
-use kubectl_gpu_metrics::signals::Signals;
+use kubectl_gpu_metrics::interrupts::Signals;
 use kubectl_gpu_metrics::{Failure, ui};
 
 use crate::app::relist::RelistTimes;

@@ -9,7 +9,7 @@ use super::super::{Finding, Severity};
 use super::{Current, GPUS, PolledSource};
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{InventoryOrigin, Pod};
-use gpu_metrics::layout::Standing;
+use gpu_metrics::layout::Attribution;
 use gpu_metrics::policy::Shared;
 use gpu_metrics::series::Scheme;
 use gpu_metrics::signal::SignalId;
@@ -110,10 +110,10 @@ impl<'s> Device<'s> {
         let (facts, frame) = (row.facts, seen.snapshot.frame());
         self.is_mig = facts.is_mig;
         self.has_instances = facts.has_instances;
-        let bare = facts.row.told.scheme == Some(Scheme::Bare);
-        let is_unheld = bare && facts.standing == Standing::Unheld;
+        let bare = facts.row.label_facts.scheme == Some(Scheme::Bare);
+        let is_unheld = bare && facts.attribution == Attribution::Unheld;
         self.named |= facts.row.owner.is_some() && !is_unheld;
-        if let (Standing::Held, Some(owner)) = (facts.standing, &facts.row.owner) {
+        if let (Attribution::Held, Some(owner)) = (facts.attribution, &facts.row.owner) {
             self.holders.insert((&owner.namespace, &owner.pod));
         }
         let targets = facts.row.targets.iter().filter_map(|id| frame.target(*id));
@@ -210,7 +210,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
         let held = |row| {
             layout
                 .fact(row)
-                .is_some_and(|it| it.standing == Standing::Held)
+                .is_some_and(|it| it.attribution == Attribution::Held)
         };
         let nodes = layout.table("nodes").map(|(_, table)| &table.objects);
         let lacks = nodes.into_iter().flatten().filter(|node| {

@@ -17,7 +17,7 @@ use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::grid::RowId;
-use gpu_metrics::layout::{RowFacts, Standing};
+use gpu_metrics::layout::{Attribution, RowFacts};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::Store;
@@ -125,7 +125,7 @@ struct Current<'s> {
 
 impl<'s> PolledSource<'s> {
     /// Targets that are heard.
-    fn heard(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
+    fn sample_times(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
         let targets = self.targets();
         targets.filter(|(_, target)| !target.silent && target.newest > Timestamp::MIN)
     }
@@ -142,9 +142,10 @@ impl<'s> PolledSource<'s> {
         let targets = facts.row.targets.iter();
         let heard = targets.filter_map(|id| frame.target(*id).filter(|target| !target.silent));
         let target = heard.max_by_key(|target| target.newest)?;
-        let newest = frame.heard(row)?.newest;
+        let newest = frame.sample_times(row)?.newest;
         let is_current = target.newest.millis() - newest.millis() < target.fresh_ms;
-        (is_current && facts.standing != Standing::Foreign).then_some(Current { facts, target })
+        (is_current && facts.attribution != Attribution::Foreign)
+            .then_some(Current { facts, target })
     }
 
     fn job_of(self, target: &TargetView) -> JobId {

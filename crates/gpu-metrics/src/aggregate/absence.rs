@@ -122,7 +122,7 @@ impl Evaluator<'_> {
     fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
         let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
         let lost: Vec<RowId> = group.rows.iter().copied().filter(is_lost).collect();
-        let heard = |row: &RowId| self.frame.heard(*row).map(|heard| heard.newest);
+        let heard = |row: &RowId| self.frame.sample_times(*row).map(|heard| heard.newest);
         if !lost.is_empty() {
             return Some(Absence::Lost {
                 devices: self.devices(&lost),
@@ -151,7 +151,7 @@ impl Evaluator<'_> {
         else {
             return false;
         };
-        let newest_of = |row| Some(self.frame.heard(row)?.newest);
+        let newest_of = |row| Some(self.frame.sample_times(row)?.newest);
         let of_device = self.layout.device_rows(facts.device).iter();
         let newest = of_device.filter_map(|row| newest_of(*row)).max();
         let replaced = facts.shares_slot && self.is_replaced(facts, target.newest);
@@ -162,7 +162,7 @@ impl Evaluator<'_> {
     /// Since when a row's target is frozen; otherwise the time of the row's newest sample.
     fn last_alive(&self, facts: &RowFacts) -> Option<Timestamp> {
         let frozen = self.target(facts).and_then(|target| target.frozen_since);
-        frozen.or_else(|| self.frame.heard(facts.id).map(|heard| heard.newest))
+        frozen.or_else(|| self.frame.sample_times(facts.id).map(|heard| heard.newest))
     }
 
     /// The number of devices of these rows, which are in the order of their devices.

@@ -20,7 +20,7 @@ impl InstantReader<'_> {
         let holds = |condition: &ActivityCondition| match condition {
             ActivityCondition::Allocated => Some(match reading {
                 Some(reading) => facts.was_held_at(reading.at),
-                None => facts.standing.was_held(),
+                None => facts.attribution.was_held(),
             }),
             ActivityCondition::Above(value, threshold) => self.is_above(facts, *value, *threshold),
         };

@@ -2,7 +2,7 @@
 
 use super::super::grid::{Reading, RowId, instant_time};
 use super::super::inventory::InventoryOrigin;
-use super::super::layout::{RowFacts, Standing};
+use super::super::layout::{Attribution, RowFacts};
 use super::super::policy::{DeviceValue, Measure, Shared};
 use super::super::signal::SignalId;
 use super::{DeviceReading, Evaluator, MeasureInputs};
@@ -96,9 +96,9 @@ impl<'a> InstantReader<'a> {
     /// without that line.
     fn is_share(&self, facts: &RowFacts, value: DeviceValue, reading: Reading) -> bool {
         let mut lines = self.lines(facts);
-        facts.row.told.per_process
+        facts.row.label_facts.per_process
             && lines.any(|line| {
-                let is_whole = line.standing == Standing::Unheld;
+                let is_whole = line.attribution == Attribution::Unheld;
                 let own = is_whole.then(|| self.reading(line, value)).flatten();
                 own.is_some_and(|own| own.at == reading.at)
             })
@@ -113,8 +113,8 @@ impl<'a> InstantReader<'a> {
         });
         let (mut sum, mut whole) = (0.0, None);
         for (facts, value) in as_new {
-            match facts.standing {
-                Standing::Unheld => whole = Some(value),
+            match facts.attribution {
+                Attribution::Unheld => whole = Some(value),
                 _ => sum += value,
             }
         }
@@ -173,11 +173,11 @@ impl<'a> InstantReader<'a> {
             return false;
         }
         let facts = self.of.layout.facts_of(rows);
-        let mut held = facts.filter(|facts| facts.standing == Standing::Held);
+        let mut held = facts.filter(|facts| facts.attribution == Attribution::Held);
         held.any(|facts| {
-            let heard = self.of.frame.heard(facts.id);
+            let heard = self.of.frame.sample_times(facts.id);
             let since = heard.map(|heard| heard.first.max(facts.started));
-            !facts.row.told.per_process
+            !facts.row.label_facts.per_process
                 && !self.of.is_of_predecessor(facts)
                 && since.is_some_and(|since| since <= at && at < facts.ended)
                 && !self.of.is_released(facts)
@@ -223,7 +223,7 @@ impl<'a> InstantReader<'a> {
         if facts.shares_slot && self.of.is_replaced(facts, self.time) {
             return None;
         }
-        let gone = facts.standing == Standing::Gone || reading.at < facts.started;
+        let gone = facts.attribution == Attribution::Gone || reading.at < facts.started;
         let handed_over = gone && self.is_handed_over(facts, value, reading.at);
         (!handed_over).then_some(ShownReading {
             reading,
@@ -307,7 +307,7 @@ impl<'a> InstantReader<'a> {
             let readings = lines().filter_map(|line| self.signal(signal, line));
             readings.reduce(Reading::better)
         };
-        let own = |signal| match facts.row.told.per_process {
+        let own = |signal| match facts.row.label_facts.per_process {
             true => of_device(signal),
             false => self.signal(signal, facts),
         };

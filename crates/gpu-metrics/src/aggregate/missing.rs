@@ -6,7 +6,7 @@
 
 use super::super::grid::Reading;
 use super::super::inventory::InventoryOrigin;
-use super::super::layout::{RowFacts, Standing};
+use super::super::layout::{Attribution, RowFacts};
 use super::super::policy::DeviceValue;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
@@ -80,7 +80,7 @@ impl Evaluator<'_> {
     /// Whether a live pod holds a device by one of its rows. Others are never missing.
     pub(super) fn may_be_missing(&self, rows: &[RowId]) -> bool {
         let mut facts = self.layout.facts_of(rows);
-        facts.any(|facts| facts.standing == Standing::Held)
+        facts.any(|facts| facts.attribution == Attribution::Held)
     }
 
     /// Records GPUs that pods of the group request and that were never seen.
@@ -147,7 +147,7 @@ impl Evaluator<'_> {
             .flat_map(|line| fields().filter_map(|field| Some((last_of(line.id, field)?, field))));
         // The first of equally new fields is the best.
         let newest = lasts.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        let first = self.frame.heard(facts.id).map(|heard| heard.first);
+        let first = self.frame.sample_times(facts.id).map(|heard| heard.first);
         let since = newest.map(|(at, _)| at).or(first);
         let since = since.unwrap_or(Timestamp::MIN);
         // Other fields are ignored: their queries may succeed while those of this one fail.
@@ -190,10 +190,10 @@ impl Evaluator<'_> {
     /// cluster it is unknown which pods are live: then only devices of silent exporters
     /// are expected, and those that were heard before and after the instant.
     fn is_expected(&self, facts: &RowFacts, instant: Timestamp) -> bool {
-        if facts.standing != Standing::Held {
+        if facts.attribution != Attribution::Held {
             return false;
         }
-        let heard = self.frame.heard(facts.id);
+        let heard = self.frame.sample_times(facts.id);
         let is_silent = |target: &TargetView| {
             let unheard_ms = instant.millis() - target.newest.millis();
             target.silent || unheard_ms >= target.fresh_ms
@@ -214,7 +214,7 @@ impl Evaluator<'_> {
 
     /// Whether all samples of a row belong to an earlier pod of the same name.
     pub(super) fn is_of_predecessor(&self, facts: &RowFacts) -> bool {
-        let heard = self.frame.heard(facts.id);
+        let heard = self.frame.sample_times(facts.id);
         heard.is_some_and(|heard| heard.newest < facts.started)
     }
 
@@ -228,9 +228,9 @@ impl Evaluator<'_> {
     /// When a device was last reported without a pod, if that is newer than the last sample
     /// of a row with a pod.
     fn newer_without_pod(&self, facts: &RowFacts) -> Option<Timestamp> {
-        let named = self.frame.heard(facts.id)?.newest;
+        let named = self.frame.sample_times(facts.id)?.newest;
         let unnamed = self.unnamed(facts);
-        let heard = unnamed.filter_map(|row| Some(self.frame.heard(row.id)?.newest));
+        let heard = unnamed.filter_map(|row| Some(self.frame.sample_times(row.id)?.newest));
         heard.max().filter(|newest| *newest > named)
     }
 
@@ -238,11 +238,11 @@ impl Evaluator<'_> {
     /// none for the row of a process, which comes and goes beside a row without a pod.
     fn unnamed(&self, facts: &RowFacts) -> impl Iterator<Item = &RowFacts> {
         let is_known = self.layout.inventory().authority == InventoryOrigin::Cluster;
-        let is_held = facts.standing == Standing::Held && !self.is_of_predecessor(facts);
-        let may_be = is_held && !facts.row.told.per_process && is_known;
+        let is_held = facts.attribution == Attribution::Held && !self.is_of_predecessor(facts);
+        let may_be = is_held && !facts.row.label_facts.per_process && is_known;
         let rows = self.layout.device_rows(facts.device);
         let rows = self.layout.facts_of(rows);
-        rows.filter(move |row| may_be && row.standing == Standing::Unheld)
+        rows.filter(move |row| may_be && row.attribution == Attribution::Unheld)
     }
 
     /// Whether a pod no longer holds a device that is reported without it: since then, as
@@ -261,12 +261,12 @@ impl Evaluator<'_> {
             .object("pods", Some(&owner.namespace), &owner.pod);
         let members = pod.map_or(&[][..], |pod| pod.members.as_slice());
         let newest_of = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
             heard.map(|heard| heard.newest).max()
         };
         let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
         let began = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
             heard.map(|heard| heard.first).min() >= Some(facts.started)
         };
         let own = devices().find(|rows| rows.contains(&facts.id));
@@ -283,7 +283,7 @@ impl Evaluator<'_> {
     pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
         let heard = |device: u32| {
             let rows = self.layout.device_rows(device).iter();
-            rows.filter_map(|row| self.frame.heard(*row))
+            rows.filter_map(|row| self.frame.sample_times(*row))
         };
         let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
             return false;

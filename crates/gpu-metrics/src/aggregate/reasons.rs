@@ -186,7 +186,7 @@ impl<'a> Evaluator<'a> {
         let now = InstantReader::new(*self, last);
         let value = MeasureInputs::of(&ask.measure).shown_by().next();
         let of_first = facts.first().zip(value);
-        let heard = rows.iter().filter_map(|row| self.frame.heard(*row));
+        let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
         let heard = heard
             .map(|heard| (heard.first, heard.newest))
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));

@@ -42,7 +42,7 @@ impl Evaluator<'_> {
     pub(crate) fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
             .slowest(group, |row, target| {
-                target.heard_lately && self.is_in_reach(row, asked_ms, target)
+                target.recently_sampled && self.is_in_reach(row, asked_ms, target)
             })
             .or_else(|| self.slowest(group, |_, target| target.newest > Timestamp::MIN))?;
         let step_ms = self.frame.step_ms();
@@ -89,7 +89,7 @@ impl Evaluator<'_> {
         let window_ms = window_ms(self.policy, asked_ms, target.scrape_ms);
         let lag_ms = self.frame.view().lag_ms(target);
         let since_ms = self.frame.now().millis() - lag_ms - window_ms - target.fresh_ms;
-        let heard = self.frame.heard(row);
+        let heard = self.frame.sample_times(row);
         heard.is_some_and(|heard| heard.newest.millis() >= since_ms)
     }
 }

@@ -7,7 +7,7 @@ use super::known::{Known, State};
 use super::origin;
 use super::schemes::{self, ExporterIdentity};
 use crate::batch::{Batch, BatchSeries, PrometheusId, SeriesKey};
-use crate::series::{SeriesInfo, Told};
+use crate::series::{LabelFacts, SeriesInfo};
 use crate::signal::{SignalId, SignalSpec};
 use crate::store::{Applied, SeriesId, Store};
 use apimachinery::labels::Labels;
@@ -213,7 +213,7 @@ impl Intake {
             .iter()
             .filter(|(name, _)| name.as_ref() != "__name__");
         let kept = kept.map(|(name, value)| (self.intern(name), self.intern(value)));
-        let told = Told {
+        let label_facts = LabelFacts {
             scheme,
             proven: claim.proven,
             suspect: claim.suspect,
@@ -231,7 +231,7 @@ impl Intake {
             prometheus,
             source: self.intern(&origin::source(labels)),
             instance: self.intern(labels.get_ignore_case("instance").unwrap_or_default()),
-            told: Arc::new(told),
+            label_facts: Arc::new(label_facts),
         })
     }
 

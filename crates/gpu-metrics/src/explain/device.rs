@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::aggregate::{DeviceReasons, Group, Outcome, Span};
 use crate::grid::instant_time;
-use crate::layout::{Layout, RowFacts, Standing};
+use crate::layout::{Attribution, Layout, RowFacts};
 use crate::policy::Measure;
 use crate::series::{MODEL_LABELS, Owner};
 use crate::snapshot::Snapshot;
@@ -24,7 +24,7 @@ pub(super) fn describe(
     let layout = snapshot.layout();
     let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
     let until = |facts: &&RowFacts| {
-        let heard = snapshot.frame().heard(facts.id);
+        let heard = snapshot.frame().sample_times(facts.id);
         heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
     };
     let newest = device.rows.iter().copied().max_by_key(until);
@@ -52,7 +52,7 @@ pub(super) fn describe(
         model: row.and_then(|row| {
             let model = MODEL_LABELS
                 .iter()
-                .find_map(|name| row.told.labels.get(name));
+                .find_map(|name| row.label_facts.labels.get(name));
             model.map(str::to_owned)
         }),
         node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
@@ -64,7 +64,7 @@ pub(super) fn describe(
             .signal
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
-        owner_labels: row.and_then(|row| Some(row.told.scheme?.describe().to_owned())),
+        owner_labels: row.and_then(|row| Some(row.label_facts.scheme?.describe().to_owned())),
         scrape_seconds: seconds(scrape_ms),
         fresh_seconds: seconds(fresh_ms),
         heard_since: device.heard.map(|(first, _)| first.date()),
@@ -100,7 +100,7 @@ fn holders(
     let rows = rank.map_or(&[][..], |rank| layout.device_rows(rank));
     let held = rows.iter().filter_map(|row| {
         let facts = layout.fact(*row);
-        facts.filter(|facts| facts.standing == Standing::Held && is_current(facts))
+        facts.filter(|facts| facts.attribution == Attribution::Held && is_current(facts))
     });
     held.filter_map(|facts| facts.row.owner.as_ref().map(pod))
         .collect()

@@ -2,7 +2,7 @@
 
 use crate::aggregate::{Group, ReadingOutcome, Reasons};
 use crate::grid::instant_time;
-use crate::layout::Standing;
+use crate::layout::Attribution;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
 use crate::snapshot::Snapshot;
@@ -150,7 +150,7 @@ fn notes(
     let conflicts = reasons.devices.iter().flat_map(|device| &device.rows);
     if conflicts
         .clone()
-        .any(|facts| facts.standing == Standing::Gone)
+        .any(|facts| facts.attribution == Attribution::Gone)
     {
         notes.push(
             "readings of deleted pods count for the time that they held the device".to_owned(),

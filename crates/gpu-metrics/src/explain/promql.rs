@@ -132,10 +132,11 @@ fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
 /// of processes, and one scheme of owner labels.
 fn is_plain(reasons: &Reasons<'_>) -> bool {
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let held = || rows().filter(|facts| facts.standing.was_held());
-    let scheme = held().next().and_then(|facts| facts.row.told.scheme);
-    let odd = rows().any(|facts| facts.is_mig || facts.has_instances || facts.row.told.per_process);
-    !odd && held().all(|facts| facts.row.told.scheme == scheme)
+    let held = || rows().filter(|facts| facts.attribution.was_held());
+    let scheme = held().next().and_then(|facts| facts.row.label_facts.scheme);
+    let odd = rows()
+        .any(|facts| facts.is_mig || facts.has_instances || facts.row.label_facts.per_process);
+    !odd && held().all(|facts| facts.row.label_facts.scheme == scheme)
 }
 
 /// The mean over the window. Prometheus 2 includes the left end of a range, so the range
@@ -236,8 +237,8 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     let of_labels = question.labels.ok_or(NOT_SAID)?;
     let of_held = is_of_held(question.measure);
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let mut held = rows().filter(|facts| facts.standing.was_held());
-    let scheme = held.find_map(|facts| facts.row.told.scheme);
+    let mut held = rows().filter(|facts| facts.attribution.was_held());
+    let scheme = held.find_map(|facts| facts.row.label_facts.scheme);
     let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
@@ -252,7 +253,7 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
             vec![of_namespace(namespace), format!("{pod_label}=~{pods}")]
         }
         Selected::Devices => {
-            let rows = rows().filter(|facts| !of_held || facts.standing.was_held());
+            let rows = rows().filter(|facts| !of_held || facts.attribution.was_held());
             let devices = few(rows.map(|facts| facts.row.device.uuid.to_string()))?;
             vec![format!("UUID=~{devices}")]
         }

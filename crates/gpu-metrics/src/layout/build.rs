@@ -11,7 +11,7 @@ use super::claim::Claims;
 use super::gather::Building;
 use super::nodes::NodeNames;
 use super::resolved::{Names, ResolvedRow, Sorted, in_order};
-use super::{Layout, Rank, RowFacts, Standing, change};
+use super::{Attribution, Layout, Rank, RowFacts, change};
 use apimachinery::time::Timestamp;
 
 impl Layout {
@@ -35,7 +35,7 @@ impl Layout {
         // In the order of the rows, which is their order in memory.
         for (resolved, (facts, pod)) in rows.iter().zip(facts) {
             building.place(resolved, &facts, pod, &claims.exporters);
-            if facts.standing == Standing::Held && resolved.newest < facts.started {
+            if facts.attribution == Attribution::Held && resolved.newest < facts.started {
                 layout.of_predecessors.insert(facts.id, facts.started);
             }
             let slot = facts.id.0 as usize;

@@ -12,7 +12,7 @@ use super::super::targets::TargetId;
 use super::exporters::Exporters;
 use super::foreign::ForeignExporters;
 use super::resolved::{ResolvedRow, Sorted};
-use super::{RowFacts, Standing};
+use super::{Attribution, RowFacts};
 use apimachinery::time::Timestamp;
 
 /// The data that rows' claims are checked against.
@@ -72,17 +72,17 @@ impl<'a> Claims<'a> {
         mig_weight: MigWeight,
     ) -> (RowFacts, Option<&'a Pod>) {
         let (id, row) = (resolved.id, resolved.row);
-        let (standing, pod) = self.standing(resolved);
+        let (attribution, pod) = self.attribution(resolved);
         let facts = RowFacts {
             id,
             row: Arc::clone(row),
             device,
-            standing,
+            attribution,
             is_mig: row.device.is_mig(),
             has_instances: false,
             shares_slot: false,
             started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
-            ended: self.ended(standing, pod),
+            ended: self.ended(attribution, pod),
             running_since: pod.and_then(|pod| pod.running_since),
             exceeded_request: None,
             weight: match mig_weight {
@@ -94,29 +94,29 @@ impl<'a> Claims<'a> {
     }
 
     /// Decides a row's claim to an owner.
-    fn standing(&self, resolved: &ResolvedRow<'a>) -> (Standing, Option<&'a Pod>) {
+    fn attribution(&self, resolved: &ResolvedRow<'a>) -> (Attribution, Option<&'a Pod>) {
         let row = resolved.row;
         let foreign = |name| self.clusters.is_foreign(name);
         if resolved.cluster.is_some_and(foreign) || self.foreign_exporters.include(resolved) {
-            return (Standing::Foreign, None);
+            return (Attribution::Foreign, None);
         }
         let Some(owner) = resolved.owner else {
-            return (Standing::Unheld, None);
+            return (Attribution::Unheld, None);
         };
         let bare = resolved.is_bare;
         let looks_like_exporter =
-            bare && (row.told.suspect || self.exporters.is_behind(row, &owner.pod));
+            bare && (row.label_facts.suspect || self.exporters.is_behind(row, &owner.pod));
         let inventory = self.inventory;
         let Some(pod) = resolved.pod else {
-            let standing = match inventory.authority {
-                _ if looks_like_exporter => Standing::Unheld,
-                InventoryOrigin::Series => Standing::Held,
-                InventoryOrigin::Cluster => Standing::Gone,
+            let attribution = match inventory.authority {
+                _ if looks_like_exporter => Attribution::Unheld,
+                InventoryOrigin::Series => Attribution::Held,
+                InventoryOrigin::Cluster => Attribution::Gone,
             };
-            return (standing, None);
+            return (attribution, None);
         };
         if bare && !self.is_holder(row, owner, pod, looks_like_exporter) {
-            return (Standing::Unheld, None);
+            return (Attribution::Unheld, None);
         }
         let elsewhere = |pod: &Pod| {
             let both = pod.node.as_ref().zip(resolved.node);
@@ -125,22 +125,22 @@ impl<'a> Claims<'a> {
         if elsewhere(pod) {
             let before = predecessor(row, pod, resolved.newest, inventory, elsewhere);
             // A wrong node name does not refute a proof, but an earlier pod on that node does.
-            if !row.told.proven || before.1.is_some() {
+            if !row.label_facts.proven || before.1.is_some() {
                 return before;
             }
         }
         if resolved.departed || !pod.is_live() {
-            return (Standing::Gone, Some(pod));
+            return (Attribution::Gone, Some(pod));
         }
-        (Standing::Held, Some(pod))
+        (Attribution::Held, Some(pod))
     }
 
     /// The time from which readings of a row count for no pod: its pod had ended, or the
     /// inventory would list it if it were live.
-    fn ended(&self, standing: Standing, pod: Option<&Pod>) -> Timestamp {
-        let ended = match (standing, pod) {
-            (Standing::Gone, Some(pod)) => pod.ended,
-            (Standing::Gone, None) => self.inventory.listed,
+    fn ended(&self, attribution: Attribution, pod: Option<&Pod>) -> Timestamp {
+        let ended = match (attribution, pod) {
+            (Attribution::Gone, Some(pod)) => pod.ended,
+            (Attribution::Gone, None) => self.inventory.listed,
             _ => None,
         };
         ended.unwrap_or(Timestamp::MAX)
@@ -152,7 +152,7 @@ impl<'a> Claims<'a> {
     /// several pods, at most one of these is the exporter, except pods of a DaemonSet, which
     /// replace each other.
     fn is_holder(&self, row: &DeviceRow, owner: &Owner, pod: &Pod, is_exporter: bool) -> bool {
-        if pod.requests_gpu() || row.told.proven {
+        if pod.requests_gpu() || row.label_facts.proven {
             return true;
         }
         let exporters = &self.inventory.exporters;
@@ -161,7 +161,7 @@ impl<'a> Claims<'a> {
         if is_exporter || exporters.iter().any(is_owner) {
             return false;
         }
-        let instance = row.told.labels.get_ignore_case("instance");
+        let instance = row.label_facts.labels.get_ignore_case("instance");
         let address = host(instance.unwrap_or_default());
         let is_behind = |it: &ExporterPod| it.address.as_deref() == Some(address);
         let mut targets = row.targets.iter();
@@ -191,7 +191,7 @@ fn proof(resolved: &ResolvedRow<'_>) -> Proof {
     }
 }
 
-/// The standing of a row on another node than its pod: the row belongs to an earlier pod
+/// The attribution of a row on another node than its pod: the row belongs to an earlier pod
 /// of the same name, by the departed pods or by the times, or else is a conflict.
 fn predecessor<'a>(
     row: &DeviceRow,
@@ -199,21 +199,21 @@ fn predecessor<'a>(
     newest: Timestamp,
     inventory: &'a Inventory,
     elsewhere: impl Fn(&Pod) -> bool,
-) -> (Standing, Option<&'a Pod>) {
+) -> (Attribution, Option<&'a Pod>) {
     let owner = row.owner.as_ref();
     let mut before = owner
         .into_iter()
         .flat_map(|owner| inventory.all_departed(&owner.namespace, &owner.pod));
     if let Some(before) = before.find(|pod| !elsewhere(pod)) {
-        return (Standing::Gone, Some(before));
+        return (Attribution::Gone, Some(before));
     }
     let earlier = pod.started.is_some_and(|started| newest < started);
-    let standing = if earlier {
-        Standing::Gone
+    let attribution = if earlier {
+        Attribution::Gone
     } else {
-        Standing::Conflict
+        Attribution::Conflict
     };
-    (standing, None)
+    (attribution, None)
 }
 
 /// The node of a device: the one that the series name if the cluster has it, otherwise

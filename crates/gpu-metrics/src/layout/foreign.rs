@@ -16,7 +16,7 @@ use super::resolved::{ResolvedRow, Sorted};
 impl<'a> ResolvedRow<'a> {
     fn job(&self) -> &'a str {
         self.row
-            .told
+            .label_facts
             .labels
             .get_ignore_case("job")
             .unwrap_or_default()

@@ -12,7 +12,7 @@ use super::claim::node_of;
 use super::exporters::Exporters;
 use super::names::Workloads;
 use super::resolved::ResolvedRow;
-use super::{KindTable, Object, RowFacts, Standing};
+use super::{Attribution, KindTable, Object, RowFacts};
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
@@ -57,7 +57,10 @@ impl<'a> Building<'a> {
         exporters: &Exporters<'_>,
     ) {
         let (id, inventory) = (resolved.id, self.inventory);
-        if !matches!(facts.standing, Standing::Conflict | Standing::Foreign) {
+        if !matches!(
+            facts.attribution,
+            Attribution::Conflict | Attribution::Foreign
+        ) {
             self.cluster.push(id);
             if let Some(node) = node_of(resolved, pod, inventory, exporters) {
                 let of_node = || Object {
@@ -67,12 +70,13 @@ impl<'a> Building<'a> {
                 self.nodes.entry(node).or_insert_with(of_node).add(id);
             }
         }
-        let (Standing::Held | Standing::Gone, Some(owner)) = (facts.standing, resolved.owner)
+        let (Attribution::Held | Attribution::Gone, Some(owner)) =
+            (facts.attribution, resolved.owner)
         else {
             return;
         };
         let namespace = &owner.namespace;
-        if facts.standing == Standing::Held
+        if facts.attribution == Attribution::Held
             && let Some(object) = resolved
                 .number
                 .and_then(|it| self.pods.get_mut(it as usize))

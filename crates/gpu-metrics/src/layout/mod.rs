@@ -27,7 +27,7 @@ pub use nodes::NodeNames;
 
 /// The result of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Attribution {
     /// A live pod holds the device.
     Held,
     /// No pod holds it: it has no pod labels, or only the exporter's own.
@@ -41,7 +41,7 @@ pub enum Standing {
     Foreign,
 }
 
-impl Standing {
+impl Attribution {
     /// Whether a pod held the device when it was read, even if it is gone now.
     pub(crate) const fn was_held(self) -> bool {
         matches!(self, Self::Held | Self::Gone)
@@ -58,7 +58,7 @@ pub struct RowFacts {
     /// Rank of the device among all devices.
     pub device: u32,
     /// The result of its claim.
-    pub standing: Standing,
+    pub attribution: Attribution,
     /// Whether the device is a MIG instance.
     pub is_mig: bool,
     /// Whether the device is a GPU that has MIG instances.
@@ -82,7 +82,7 @@ pub struct RowFacts {
 impl RowFacts {
     /// Whether a pod held the device when a sample of the row was taken.
     pub(crate) fn was_held_at(&self, at: Timestamp) -> bool {
-        self.standing.was_held() && at < self.ended
+        self.attribution.was_held() && at < self.ended
     }
 }
 
@@ -236,7 +236,7 @@ impl Layout {
     pub(crate) fn is_missed(&self, row: RowId) -> bool {
         let facts = self.fact(row);
         self.inventory.authority == InventoryOrigin::Cluster
-            && facts.is_some_and(|facts| facts.standing == Standing::Held)
+            && facts.is_some_and(|facts| facts.attribution == Attribution::Held)
     }
 
     /// Whether a row of an earlier pod has since had a sample of the live pod of the same
@@ -315,10 +315,10 @@ impl Layout {
         let rows = self.facts.iter().flatten();
         let claims = rows.filter(|facts| {
             let owner = facts.row.owner.as_ref();
-            matches!(facts.standing, Standing::Conflict | Standing::Gone)
+            matches!(facts.attribution, Attribution::Conflict | Attribution::Gone)
                 && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
         });
-        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.told.nodes));
+        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.label_facts.nodes));
         nodes.map(AsRef::as_ref).collect()
     }
 
@@ -328,9 +328,9 @@ impl Layout {
     pub fn node_of<'a>(&'a self, row: &'a DeviceRow) -> Option<&'a str> {
         let owner = row.owner.as_ref();
         let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
-        let known = self.node_names.named(&row.told.nodes);
+        let known = self.node_names.named(&row.label_facts.nodes);
         let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        let name = node.or_else(|| row.told.nodes.first().map(|named| &named.name));
+        let name = node.or_else(|| row.label_facts.nodes.first().map(|named| &named.name));
         name.map(AsRef::as_ref)
     }
 

@@ -85,25 +85,25 @@ impl<'a> Names<'a> {
     }
 
     fn look_up(&self, id: RowId, row: &'a Arc<DeviceRow>, newest: Timestamp) -> ResolvedRow<'a> {
-        let (owner, told) = (row.owner.as_ref(), &row.told);
+        let (owner, label_facts) = (row.owner.as_ref(), &row.label_facts);
         let number = owner.and_then(|it| self.pods.get(&(&*it.namespace, &*it.pod)).copied());
         let listed = number.and_then(|number| self.inventory.pods.get(number as usize));
         let departed = || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod));
-        let index = told.labels.get_ignore_case(INDEX);
+        let index = label_facts.labels.get_ignore_case(INDEX);
         ResolvedRow {
             id,
             row,
             owner,
             targets: &row.targets,
-            nodes: &told.nodes,
-            cluster: told.cluster.as_deref(),
-            exporter: match told.scheme {
-                Some(Scheme::Exported) => told.labels.get_ignore_case("pod"),
+            nodes: &label_facts.nodes,
+            cluster: label_facts.cluster.as_deref(),
+            exporter: match label_facts.scheme {
+                Some(Scheme::Exported) => label_facts.labels.get_ignore_case("pod"),
                 _ => None,
             },
-            is_bare: told.scheme == Some(Scheme::Bare),
+            is_bare: label_facts.scheme == Some(Scheme::Bare),
             index: index.filter(|index| !index.is_empty()),
-            node: self.nodes.named(&told.nodes),
+            node: self.nodes.named(&label_facts.nodes),
             number,
             pod: listed.or_else(departed),
             departed: listed.is_none(),

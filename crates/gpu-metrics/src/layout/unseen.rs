@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::super::inventory::InventoryOrigin;
 use super::gather::Building;
 use super::nodes::is_shared;
-use super::{Layout, Object, Standing, Unseen};
+use super::{Attribution, Layout, Object, Unseen};
 
 impl<'a> Building<'a> {
     /// Adds to every object the devices that its pods request and no series has shown.
@@ -66,7 +66,7 @@ impl<'a> Building<'a> {
         let mut shared: HashSet<&'a str> = labelled.map(|node| &*node.name).collect();
         for rows in layout.devices.all().filter(|rows| rows.len() > 1) {
             let held = layout.facts_of(rows);
-            let held = held.filter(|facts| facts.standing == Standing::Held);
+            let held = held.filter(|facts| facts.attribution == Attribution::Held);
             let mut pods = held.filter_map(|facts| {
                 let owner = facts.row.owner.as_ref()?;
                 Some((&*owner.namespace, &*owner.pod))

@@ -160,19 +160,23 @@ impl Pipeline {
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let report = self.take_part(batch, now);
-        self.answered((batch.prometheus, batch.signal), report.applied.news(), now);
+        self.answered(
+            (batch.prometheus, batch.signal),
+            report.applied.new_samples(),
+            now,
+        );
         report
     }
 
-    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read. `news` is
-    /// the number of new samples.
-    pub fn answered(&mut self, of: (PrometheusId, SignalId), news: u64, now: Timestamp) {
+    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read, with this
+    /// number of new samples.
+    pub fn answered(&mut self, of: (PrometheusId, SignalId), new_samples: u64, now: Timestamp) {
         let (prometheus, signal) = of;
         let of_all = !self.is_of_mig_alone(prometheus, signal, now);
         let has_series = self.store.has_signal(signal);
         let of_all = of_all.then_some(now);
         let reads = self.reads_mut(prometheus);
-        reads.answered(signal, (now, news > 0, has_series), of_all);
+        reads.answered(signal, (now, new_samples > 0, has_series), of_all);
     }
 
     /// Removes all samples if the clock was set back, because they lie in the future. Then

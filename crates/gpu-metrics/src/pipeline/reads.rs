@@ -23,7 +23,7 @@ struct Read {
     /// Whether it was ever answered.
     answered: bool,
     /// Whether it ever had a new sample.
-    has_news: bool,
+    has_new_samples: bool,
     /// The number of refusals in a row.
     refusals: u32,
 }
@@ -107,16 +107,16 @@ impl Reads {
     pub(super) fn answered(
         &mut self,
         signal: SignalId,
-        (now, has_news, has_series): (Timestamp, bool, bool),
+        (now, has_new_samples, has_series): (Timestamp, bool, bool),
         of_all: Option<Timestamp>,
     ) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
             // Without a new sample `until` stays: once the store continues, reading
             // resumes there.
-            let stopped = !has_news && has_series && read.has_news;
+            let stopped = !has_new_samples && has_series && read.has_new_samples;
             let until = (!stopped).then_some(now);
             *read = Read {
-                has_news: has_news || read.has_news,
+                has_new_samples: has_new_samples || read.has_new_samples,
                 until: until.or(read.until),
                 of_all: of_all.or(read.of_all),
                 answered: true,

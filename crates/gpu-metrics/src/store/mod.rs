@@ -18,16 +18,16 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::batch::{PrometheusId, Sample};
-use super::frame::Heard;
+use super::frame::SampleTimes;
 use super::grid::{Columns, Feed, RowId};
-use super::series::{Device, Owner, SeriesInfo, Told};
+use super::series::{Device, LabelFacts, Owner, SeriesInfo};
 use super::signal::{SignalId, Unit};
 use super::targets::{Intervals, JobId, TargetId, Targets};
 use super::unit::Scale;
 use apimachinery::time::Timestamp;
 
 mod apply;
-mod told;
+mod label_facts;
 mod units;
 mod upkeep;
 
@@ -48,7 +48,7 @@ pub struct DeviceRow {
     pub owner: Option<Owner>,
     /// What the labels of its newest series contain. Of several series that are still read:
     /// all node names, the smallest set of labels, and the cluster that all name.
-    pub told: Arc<Told>,
+    pub label_facts: Arc<LabelFacts>,
     /// The targets that feed it, each once.
     pub targets: Vec<TargetId>,
     series: Vec<SeriesId>,
@@ -63,7 +63,7 @@ struct Series {
     row: RowId,
     job: JobId,
     target: TargetId,
-    told: Arc<Told>,
+    label_facts: Arc<LabelFacts>,
     feed: Feed,
     newest: Sample,
     /// The target's round of the newest sample.
@@ -115,7 +115,7 @@ pub struct Applied {
 impl Applied {
     /// The new samples.
     #[must_use]
-    pub const fn news(self) -> u64 {
+    pub const fn new_samples(self) -> u64 {
         self.accepted + self.invalid
     }
 }
@@ -135,7 +135,7 @@ impl std::ops::AddAssign for Applied {
 pub struct Store {
     settings: StoreSettings,
     rows: Vec<Option<Arc<DeviceRow>>>,
-    heard: Vec<Heard>,
+    heard: Vec<SampleTimes>,
     free_rows: Vec<RowId>,
     /// Finds a row by its device and owner, which are stored in the row.
     row_ids: HashTable<RowId>,
@@ -199,19 +199,19 @@ impl Store {
     pub(crate) fn register(&mut self, info: &SeriesInfo) -> SeriesId {
         let job = self.job(info);
         let target = self.targets.register(job, info);
-        let told = self.told(info);
-        let row = self.row(info, Arc::clone(&told), target);
+        let label_facts = self.label_facts(info);
+        let row = self.row(info, Arc::clone(&label_facts), target);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
             row,
             job,
             target,
-            told,
+            label_facts,
             feed: Feed::Alone,
             newest: NO_SAMPLE,
             round: 0,
-            labelled_mig: info.device.is_mig() && info.told.labels.get(MIG_LABEL).is_some(),
+            labelled_mig: info.device.is_mig() && info.label_facts.labels.get(MIG_LABEL).is_some(),
         };
         self.jobs[usize::from(job)].series += 1;
         if let Some(count) = self.series_of.get_mut(info.signal.index()) {
@@ -239,11 +239,11 @@ impl Store {
         row.series.push(id);
         let of = |id: &SeriesId| {
             let series = self.series.get(id.0 as usize)?.as_ref()?;
-            Some((Arc::as_ptr(&series.told), series.target))
+            Some((Arc::as_ptr(&series.label_facts), series.target))
         };
         // The signals of a device mostly have the same labels.
         let repeats = row.series.len() > 1 && row.series.first().and_then(of) == of(&id);
-        if !repeats && row.retell(&self.series, &self.targets) {
+        if !repeats && row.combine_labels(&self.series, &self.targets) {
             self.generation += 1;
         }
     }
@@ -294,7 +294,7 @@ impl Store {
         JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
-    fn row(&mut self, info: &SeriesInfo, told: Arc<Told>, target: TargetId) -> RowId {
+    fn row(&mut self, info: &SeriesInfo, label_facts: Arc<LabelFacts>, target: TargetId) -> RowId {
         if let Some(id) = self.row_of(&info.device, info.owner.as_ref()) {
             return id;
         }
@@ -302,14 +302,14 @@ impl Store {
         let row = Arc::new(DeviceRow {
             device: info.device.clone(),
             owner: info.owner.clone(),
-            told,
+            label_facts,
             targets: vec![target],
             series: Vec::new(),
             is_divided: false,
         });
         let id = if let Some(id) = self.free_rows.pop() {
             self.rows[id.0 as usize] = Some(row);
-            self.heard[id.0 as usize] = Heard::NEVER;
+            self.heard[id.0 as usize] = SampleTimes::NEVER;
             // Columns of an ended source may still hold samples of the row's former
             // device.
             let step_ms = self.settings.step_ms;
@@ -319,7 +319,7 @@ impl Store {
             id
         } else {
             self.rows.push(Some(row));
-            self.heard.push(Heard::NEVER);
+            self.heard.push(SampleTimes::NEVER);
             RowId(index32(self.rows.len() - 1))
         };
         let (rows, hasher) = (&self.rows, &self.hasher);

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::super::batch::PrometheusId;
-use super::super::frame::{Frame, Heard};
+use super::super::frame::{Frame, SampleTimes};
 use super::super::grid::{Reading, RowId};
 use super::super::series::SeriesInfo;
 use super::super::signal::SignalId;
@@ -24,7 +24,7 @@ const SOME: u32 = 10;
 /// The series of a target in a round. An exporter omits a series now and then, and a poll
 /// may return several of its scrapes, so a few differing series prove nothing.
 #[derive(Clone, Copy, Debug)]
-struct News {
+struct RoundSamples {
     /// The newest sample.
     last: Timestamp,
     /// Series whose newest sample is of the same scrape as the newest of all.
@@ -35,7 +35,7 @@ struct News {
     returned: u32,
 }
 
-impl News {
+impl RoundSamples {
     const NONE: Self = Self {
         last: Timestamp::MIN,
         same: 0,
@@ -163,21 +163,21 @@ impl Store {
     /// Makes each device a target of its own if one name stands for several exporters.
     fn divide_targets(&mut self, of: PrometheusId, now: Timestamp) {
         // By series, not by row: a row has the times of all targets that feed it.
-        let mut news: BTreeMap<TargetId, News> = BTreeMap::new();
+        let mut new_samples: BTreeMap<TargetId, RoundSamples> = BTreeMap::new();
         for series in self.series.iter_mut().flatten() {
             let (target, at) = (series.target, series.newest.at);
-            if series.unit.hardly_changes() || !self.targets.is_news(of, target, at) {
+            if series.unit.hardly_changes() || !self.targets.is_new_sample(of, target, at) {
                 continue;
             }
             let round = self.targets.round(target);
-            let news = news.entry(target).or_insert(News::NONE);
-            news.add(at);
-            news.returned += u32::from(series.round > 0 && series.round < round);
+            let new_samples = new_samples.entry(target).or_insert(RoundSamples::NONE);
+            new_samples.add(at);
+            new_samples.returned += u32::from(series.round > 0 && series.round < round);
             series.round = round + 1;
         }
-        for (target, news) in news {
+        for (target, new_samples) in new_samples {
             let before = self.targets.end_scrape(target);
-            if self.targets.differ(target, news.differ(before)) {
+            if self.targets.differ(target, new_samples.differ(before)) {
                 self.divide(target, now);
             }
         }
@@ -197,7 +197,7 @@ impl Store {
         }
         for row in rows {
             if let Some(Some(row)) = self.rows.get_mut(row.0 as usize) {
-                Arc::make_mut(row).retell(&self.series, &self.targets);
+                Arc::make_mut(row).combine_labels(&self.series, &self.targets);
             }
         }
         self.generation += 1;
@@ -282,7 +282,7 @@ impl Store {
                 self.free_rows.push(RowId(index));
                 *slot = None;
                 self.generation += 1;
-            } else if row.retell(&self.series, &self.targets) {
+            } else if row.combine_labels(&self.series, &self.targets) {
                 self.generation += 1;
             }
         }
@@ -300,7 +300,7 @@ impl Store {
         for series in self.series.iter_mut().flatten() {
             series.newest = super::NO_SAMPLE;
         }
-        self.heard.fill(Heard::NEVER);
+        self.heard.fill(SampleTimes::NEVER);
         self.targets.clear();
         self.generation += 1;
     }

@@ -143,7 +143,11 @@ impl Targets {
         let mut name = Name {
             source,
             instance: Arc::clone(&info.instance),
-            node: info.told.nodes.first().map(|node| Arc::clone(&node.name)),
+            node: info
+                .label_facts
+                .nodes
+                .first()
+                .map(|node| Arc::clone(&node.name)),
             device: None,
         };
         if self.divided.contains_key(&name) {
@@ -236,7 +240,7 @@ impl Targets {
 
     /// Whether a sample is newer than those of the rounds before, and of a target of a
     /// Prometheus.
-    pub(crate) fn is_news(&self, of: PrometheusId, id: TargetId, at: Timestamp) -> bool {
+    pub(crate) fn is_new_sample(&self, of: PrometheusId, id: TargetId, at: Timestamp) -> bool {
         let target = self.target(id);
         target.is_some_and(|target| at > target.measured && self.prometheus(target) == of)
     }

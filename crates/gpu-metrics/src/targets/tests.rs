@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::batch::{PrometheusId, Sample};
-use super::super::series::{Device, NodeName, SeriesInfo, Told};
+use super::super::series::{Device, LabelFacts, NodeName, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::{Intervals, TargetId, Targets, View};
 use apimachinery::labels::Labels;
@@ -31,7 +31,7 @@ fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
         prometheus: PrometheusId(0),
         source: "dcgm".into(),
         instance: instance.into(),
-        told: Arc::new(Told {
+        label_facts: Arc::new(LabelFacts {
             scheme: None,
             proven: false,
             suspect: false,
@@ -139,8 +139,8 @@ fn a_target_is_silent_after_f_without_a_sample() {
     let is_silent = |now: i64| fleet.view(now).targets[0].silent;
     assert!(!is_silent(45 + 46));
     assert!(is_silent(45 + 47));
-    assert!(fleet.view(45 + 47).targets[0].heard_lately);
-    assert!(!fleet.view(45 + 107).targets[0].heard_lately);
+    assert!(fleet.view(45 + 47).targets[0].recently_sampled);
+    assert!(!fleet.view(45 + 107).targets[0].recently_sampled);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct TargetView {
     /// Whether it is silent: no sample for F, or frozen readings.
     pub silent: bool,
     /// Whether it had a sample within F and a minute.
-    pub heard_lately: bool,
+    pub recently_sampled: bool,
     /// Since when no reading has changed though some should have: the readings are
     /// unknown from then on.
     pub frozen_since: Option<Timestamp>,
@@ -77,7 +77,7 @@ impl Targets {
             own_lateness_ms: self.own_lateness_ms(target),
             newest,
             silent: unheard_ms >= fresh_ms || frozen_since.is_some(),
-            heard_lately: unheard_ms < fresh_ms + LATELY_MS,
+            recently_sampled: unheard_ms < fresh_ms + LATELY_MS,
             frozen_since,
         }
     }
@@ -100,7 +100,7 @@ impl TargetView {
         own_lateness_ms: 0,
         newest: Timestamp::MIN,
         silent: true,
-        heard_lately: false,
+        recently_sampled: false,
         frozen_since: None,
     };
 }

@@ -347,7 +347,15 @@ fn a_device_that_lost_its_labels_is_missing_and_not_lost() {
     }
     let snapshot = without_labels(13).snapshot();
     let without = snapshot.without_labels().into_iter();
-    let instances = without.map(|facts| facts.row.told.labels.get("instance").unwrap().to_owned());
+    let instances = without.map(|facts| {
+        facts
+            .row
+            .label_facts
+            .labels
+            .get("instance")
+            .unwrap()
+            .to_owned()
+    });
     assert_eq!(instances.collect::<Vec<_>>(), ["i3"; 4]);
 }
 
@@ -376,6 +384,6 @@ fn the_model_of_a_device_is_that_of_its_newest_series() {
     let rows = answers.group("pods n/p").unwrap().rows;
     let layout = answers.snapshot.layout();
     let facts = rows.iter().filter_map(|row| layout.fact(*row));
-    let models = facts.filter_map(|facts| facts.row.told.labels.get("modelName"));
+    let models = facts.filter_map(|facts| facts.row.label_facts.labels.get("modelName"));
     assert_eq!(models.collect::<Vec<_>>(), ["NVIDIA-A100"]);
 }

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs, encode};
-use super::signals::Signals;
+use super::interrupts::Signals;
 use super::wrap::{print, shown, wrapped};
 use super::{Failure, table};
 use fetch::{Found, of_no_node};

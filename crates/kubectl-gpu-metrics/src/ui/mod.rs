@@ -41,7 +41,7 @@ use cluster_state::client::Client;
 
 use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs};
-use super::signals::Signals;
+use super::interrupts::Signals;
 use super::top::What;
 use super::wrap::print;
 use super::{Failure, number};

@@ -50,7 +50,7 @@ pub(super) struct Oracle<'a> {
 
 /// A device of a group at an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct Attribution {
     /// The value of the last reading.
     pub(super) value: Between<f64>,
     /// It certainly has a reading.
@@ -144,18 +144,23 @@ impl<'a> Oracle<'a> {
     }
 
     /// Every device of a group at an instant, by the readings so far.
-    pub(super) fn standings(&self, group: Group, instant: i64, times: (f64, f64)) -> Vec<Standing> {
+    pub(super) fn standings(
+        &self,
+        group: Group,
+        instant: i64,
+        times: (f64, f64),
+    ) -> Vec<Attribution> {
         let devices = 0..self.built.devices.len();
-        let all = devices.filter_map(|device| self.standing((group, device), instant, times));
+        let all = devices.filter_map(|device| self.attribution((group, device), instant, times));
         all.collect()
     }
 
-    fn standing(
+    fn attribution(
         &self,
         (group, device): (Group, usize),
         instant: i64,
         (now, read): (f64, f64),
-    ) -> Option<Standing> {
+    ) -> Option<Attribution> {
         let series = self.of_device[device].iter();
         if !series.clone().any(|series| self.has(group, series.pod)) {
             return None;
@@ -214,7 +219,7 @@ impl<'a> Oracle<'a> {
         if !perhaps {
             values = vec![last, latest];
         }
-        Some(Standing {
+        Some(Attribution {
             value: between(
                 values.iter().copied().fold(f64::INFINITY, f64::min),
                 values.iter().copied().fold(0.0, f64::max),

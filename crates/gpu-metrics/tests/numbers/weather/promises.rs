@@ -2,7 +2,7 @@
 //! be served.
 
 use super::content::{Series, ms};
-use super::oracle::{AHEAD, Group, Oracle, STEP, Standing};
+use super::oracle::{AHEAD, Attribution, Group, Oracle, STEP};
 use super::times::Between;
 
 /// The share of a group that may be missing from a sum, by number and by last
@@ -179,22 +179,22 @@ impl Oracle<'_> {
 }
 
 /// The devices that count at an instant: they have a reading, or are missing.
-fn certain(all: &[Standing]) -> impl Iterator<Item = &Standing> {
+fn certain(all: &[Attribution]) -> impl Iterator<Item = &Attribution> {
     all.iter().filter(|one| one.surely || one.awaited)
 }
 
 /// How many devices may count.
-fn counted(all: &[Standing]) -> f64 {
+fn counted(all: &[Attribution]) -> f64 {
     let may = all.iter().filter(|one| one.perhaps || one.held);
     may.count() as f64
 }
 
 /// Whether no device may be missing.
-fn is_whole(all: &[Standing]) -> bool {
+fn is_whole(all: &[Attribution]) -> bool {
     all.iter().all(|one| one.surely || !one.held)
 }
 
-fn sum(all: &[Standing]) -> Between<f64> {
+fn sum(all: &[Attribution]) -> Between<f64> {
     let low: f64 = certain(all).map(|one| one.value.low).sum();
     let may = all.iter().filter(|one| one.perhaps || one.awaited);
     Between {
@@ -208,7 +208,7 @@ fn sum(all: &[Standing]) -> Between<f64> {
 }
 
 /// The mean with silent devices at their last readings.
-fn mean(all: &[Standing]) -> Between<f64> {
+fn mean(all: &[Attribution]) -> Between<f64> {
     let low = least_mean(all, |one| one.value.low);
     let high = -least_mean(all, |one| -one.value.high);
     // A tenth of the served value or of the true one.
@@ -223,7 +223,7 @@ fn mean(all: &[Standing]) -> Between<f64> {
 }
 
 /// The least mean of the devices that certainly count and any of those that may.
-fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
+fn least_mean(all: &[Attribution], value: impl Fn(&Attribution) -> f64) -> f64 {
     let of: Vec<f64> = certain(all).map(&value).collect();
     let (mut sum, mut count) = (of.iter().sum::<f64>(), of.len() as f64);
     let may = all
@@ -241,16 +241,16 @@ fn least_mean(all: &[Standing], value: impl Fn(&Standing) -> f64) -> f64 {
 
 /// Whether the mean, the sum and the count may be defined at an instant, if all
 /// devices have a reading that may have one.
-fn defined(all: &[Standing]) -> [bool; 3] {
-    let (answering, missing): (Vec<&Standing>, Vec<&Standing>) = all
+fn defined(all: &[Attribution]) -> [bool; 3] {
+    let (answering, missing): (Vec<&Attribution>, Vec<&Attribution>) = all
         .iter()
         .filter(|one| one.perhaps || one.awaited)
         .partition(|one| one.perhaps);
     if answering.is_empty() {
         return [false; 3];
     }
-    let least = |of: &[&Standing]| -> f64 { of.iter().map(|one| one.value.low).sum() };
-    let most = |of: &[&Standing]| -> f64 { of.iter().map(|one| one.value.high).sum() };
+    let least = |of: &[&Attribution]| -> f64 { of.iter().map(|one| one.value.low).sum() };
+    let most = |of: &[&Attribution]| -> f64 { of.iter().map(|one| one.value.high).sum() };
     let (count, away) = (answering.len() as f64, missing.len() as f64);
     let few = |share: f64| away <= share * (count + away) + ROUNDING;
     let near = |last: f64| {

@@ -32,7 +32,7 @@ pub(super) const fn between<T>(low: T, high: T) -> Between<T> {
 
 /// The known times of a target.
 #[derive(Clone, Debug)]
-pub(super) struct Heard {
+pub(super) struct SampleTimes {
     /// Every sample: its time and its arrival.
     samples: Vec<(i64, i64)>,
     newest: i64,
@@ -46,7 +46,7 @@ pub(super) struct Heard {
     pub(super) lag: Between<i64>,
 }
 
-impl Heard {
+impl SampleTimes {
     /// Whether it was ever read.
     pub(super) fn is_known(&self) -> bool {
         !self.late.is_empty()
@@ -101,7 +101,7 @@ impl Heard {
 
 /// The known times of all targets.
 #[derive(Debug)]
-pub(super) struct Times(Vec<Heard>);
+pub(super) struct Times(Vec<SampleTimes>);
 
 impl Times {
     pub(super) fn new(built: &Built, store: &Store) -> Self {
@@ -110,7 +110,7 @@ impl Times {
             let readings = series.points.iter().filter(|point| !point.value.is_nan());
             samples[series.target].extend(readings.map(|point| (point.at, point.arrived)));
         }
-        let heard = samples.into_iter().map(|samples| Heard {
+        let heard = samples.into_iter().map(|samples| SampleTimes {
             samples: samples.into_iter().collect(),
             newest: i64::MIN,
             late: Vec::new(),
@@ -121,7 +121,7 @@ impl Times {
         Self(heard.collect())
     }
 
-    pub(super) fn of(&self, target: usize) -> &Heard {
+    pub(super) fn of(&self, target: usize) -> &SampleTimes {
         &self.0[target]
     }
 
@@ -158,20 +158,20 @@ impl Times {
 
     /// L: the median over the targets of a source that were read recently; without any
     /// it stays.
-    fn lag(&self, built: &Built, (heard, of): (&Heard, &Target), now: i64) -> Between<i64> {
+    fn lag(&self, built: &Built, (heard, of): (&SampleTimes, &Target), now: i64) -> Between<i64> {
         let all = self.0.iter().zip(&built.targets);
         let all = all.filter(|(heard, target)| {
             heard.is_known() && (target.source, target.job) == (of.source, of.job)
         });
         let all = all.map(|(heard, _)| heard);
-        let is_live = |heard: &&Heard| {
+        let is_live = |heard: &&SampleTimes| {
             let fresh = LEAST_FRESH.max(3 * heard.scrape.high);
             heard
                 .late
                 .last()
                 .is_some_and(|(read, _)| now - read <= fresh)
         };
-        let live: Vec<&Heard> = all.filter(is_live).collect();
+        let live: Vec<&SampleTimes> = all.filter(is_live).collect();
         if live.is_empty() {
             return heard.lag;
         }

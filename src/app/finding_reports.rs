@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::provider::composite::Own;
+use crate::provider::composite::SelfFinding;
 use crate::telemetry::metrics::{Metrics, catalog};
 use apimachinery::condition::{Condition, State};
 use findings::codes::Code;
@@ -34,8 +34,8 @@ pub(super) fn own(
     metrics: &Metrics,
     code: &Code,
     find: impl Fn() -> Option<Finding> + Send + Sync + 'static,
-) -> Own {
-    let own: Own = Arc::new(find);
+) -> SelfFinding {
+    let own: SelfFinding = Arc::new(find);
     let counted = Arc::clone(&own);
     let labels = [code.id, code.severity.name()];
     metrics.read(&catalog::FINDINGS, &labels, move || {
@@ -47,9 +47,9 @@ pub(super) fn own(
 /// Logs when a code begins and ends to have findings. The text of a finding does not
 /// matter, because its names and numbers may change with every poll.
 #[derive(Debug, Default)]
-pub(super) struct Said(BTreeMap<&'static str, Condition<(), Instant>>);
+pub(super) struct FindingLog(BTreeMap<&'static str, Condition<(), Instant>>);
 
-impl Said {
+impl FindingLog {
     /// Logs which of these codes begin or end to have findings. Returns all current warnings.
     pub(super) fn say(&mut self, of: &[&Code], found: &[Finding]) -> Vec<String> {
         let warnings = found.iter().filter(|it| is_worth_saying(it));
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_finding_is_logged_when_it_begins_and_ends_not_when_its_text_changes() {
         let (log, _guard) = logging(tracing::Level::INFO);
-        let mut said = Said::default();
+        let mut said = FindingLog::default();
         let mut say = |found: &[Finding]| {
             let before = log.text().len();
             said.say(&[&GM408, &GM409, &GM512], found);

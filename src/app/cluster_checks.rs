@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::findings::count;
+use super::finding_reports::count;
 use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
 use cluster_state::client::Client;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::series::{NodeName, SeriesInfo, Told};
+use super::super::series::{LabelFacts, NodeName, SeriesInfo};
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::{DeviceRow, Series, SeriesId, Store};
@@ -13,12 +13,12 @@ use apimachinery::time::Timestamp;
 
 impl Store {
     /// The label contents of a new series: a sibling's copy if it is equal.
-    pub(super) fn told(&self, info: &SeriesInfo) -> Arc<Told> {
+    pub(super) fn label_facts(&self, info: &SeriesInfo) -> Arc<LabelFacts> {
         let siblings = self.siblings(info).iter();
         let siblings = siblings.filter_map(|id| self.series.get(id.0 as usize)?.as_ref());
-        let mut told = siblings.map(|series| &series.told);
-        let same = told.find(|told| **told == info.told);
-        Arc::clone(same.unwrap_or(&info.told))
+        let mut label_facts = siblings.map(|series| &series.label_facts);
+        let same = label_facts.find(|label_facts| **label_facts == info.label_facts);
+        Arc::clone(same.unwrap_or(&info.label_facts))
     }
 
     /// Records a series' first sample: from then on its labels count for the row.
@@ -28,7 +28,7 @@ impl Store {
         };
         if let Some(Some(row)) = self.rows.get_mut(series.row.0 as usize)
             && row.is_divided
-            && Arc::make_mut(row).retell(&self.series, &self.targets)
+            && Arc::make_mut(row).combine_labels(&self.series, &self.targets)
         {
             self.generation += 1;
         }
@@ -38,7 +38,7 @@ impl Store {
 impl DeviceRow {
     /// Combines the label contents of those of the row's series that are still read.
     /// Returns whether the row changed.
-    pub(super) fn retell(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
+    pub(super) fn combine_labels(&mut self, series: &[Option<Series>], targets: &Targets) -> bool {
         let siblings = self.series.iter();
         let siblings = siblings.filter_map(|id| series.get(id.0 as usize)?.as_ref());
         let siblings: Vec<&Series> = siblings.collect();
@@ -46,42 +46,48 @@ impl DeviceRow {
             return false;
         };
         let says_else = |other: &&Series| {
-            !Arc::ptr_eq(&first.told, &other.told) || first.target != other.target
+            !Arc::ptr_eq(&first.label_facts, &other.label_facts) || first.target != other.target
         };
         self.is_divided = siblings.iter().any(says_else);
         let mut fed_by: Vec<TargetId> = siblings.iter().map(|series| series.target).collect();
         fed_by.sort_unstable();
         fed_by.dedup();
-        let mut told: Vec<&Arc<Told>> = Vec::new();
+        let mut label_facts: Vec<&Arc<LabelFacts>> = Vec::new();
         for series in still_read(&siblings, targets) {
-            if !told.iter().any(|known| Arc::ptr_eq(known, &series.told)) {
-                told.push(&series.told);
+            if !label_facts
+                .iter()
+                .any(|known| Arc::ptr_eq(known, &series.label_facts))
+            {
+                label_facts.push(&series.label_facts);
             }
         }
         // Also true after sharing ended, while older readings, which are shares, are kept.
-        let per_process = siblings.iter().any(|series| series.told.per_process);
-        let told = combined(&told, per_process);
-        let changed = told != self.told || fed_by != self.targets;
-        (self.told, self.targets) = (told, fed_by);
+        let per_process = siblings.iter().any(|series| series.label_facts.per_process);
+        let label_facts = combined(&label_facts, per_process);
+        let changed = label_facts != self.label_facts || fed_by != self.targets;
+        (self.label_facts, self.targets) = (label_facts, fed_by);
         changed
     }
 }
 
 /// The combined label contents of several series of a row.
-fn combined(all: &[&Arc<Told>], per_process: bool) -> Arc<Told> {
+fn combined(all: &[&Arc<LabelFacts>], per_process: bool) -> Arc<LabelFacts> {
     if let [one] = all
         && one.per_process == per_process
     {
         return Arc::clone(one);
     }
-    let labels = all.iter().map(|told| &told.labels).min();
-    Arc::new(Told {
-        scheme: all.iter().filter_map(|told| told.scheme).min(),
-        proven: all.iter().any(|told| told.proven),
-        suspect: all.iter().any(|told| told.suspect),
+    let labels = all.iter().map(|label_facts| &label_facts.labels).min();
+    Arc::new(LabelFacts {
+        scheme: all
+            .iter()
+            .filter_map(|label_facts| label_facts.scheme)
+            .min(),
+        proven: all.iter().any(|label_facts| label_facts.proven),
+        suspect: all.iter().any(|label_facts| label_facts.suspect),
         per_process,
         nodes: join_nodes(all),
-        cluster: agreed(all.iter().map(|told| told.cluster.as_ref())),
+        cluster: agreed(all.iter().map(|label_facts| label_facts.cluster.as_ref())),
         labels: labels.cloned().unwrap_or_default(),
     })
 }
@@ -115,8 +121,11 @@ fn agreed<'t>(mut values: impl Iterator<Item = Option<&'t Arc<str>>>) -> Option<
 }
 
 /// Each name once, by the best label that gives it.
-fn join_nodes(all: &[&Arc<Told>]) -> Vec<NodeName> {
-    let mut named: Vec<&NodeName> = all.iter().flat_map(|told| &told.nodes).collect();
+fn join_nodes(all: &[&Arc<LabelFacts>]) -> Vec<NodeName> {
+    let mut named: Vec<&NodeName> = all
+        .iter()
+        .flat_map(|label_facts| &label_facts.nodes)
+        .collect();
     named.sort_unstable();
     let mut nodes: Vec<NodeName> = Vec::with_capacity(named.len());
     for node in named {
@@ -170,7 +179,7 @@ mod tests {
             prometheus: PrometheusId(0),
             source: "dcgm".into(),
             instance: "node:9400".into(),
-            told: Arc::new(Told {
+            label_facts: Arc::new(LabelFacts {
                 scheme: None,
                 proven: false,
                 suspect: false,
@@ -188,7 +197,7 @@ mod tests {
 
     fn nodes(store: &Store) -> Vec<&str> {
         row(store)
-            .told
+            .label_facts
             .nodes
             .iter()
             .map(|node| &*node.name)
@@ -239,21 +248,21 @@ mod tests {
     fn label_contents_of_an_ended_series_are_removed() {
         let mut store = store();
         let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
-        Arc::make_mut(&mut old.told).proven = true;
+        Arc::make_mut(&mut old.label_facts).proven = true;
         old.instance = "old:9400".into();
         let old = store.register(&old);
         let new = store.register(&series(SignalId::FB_USED, &[(8, "new-node")], "b"));
         store.apply(old, &sample(NOW), NOW);
         let later = Timestamp::from_millis(NOW.millis() + 3_600_000);
         store.apply(new, &sample(later), later);
-        assert!(!row(&store).told.proven);
+        assert!(!row(&store).label_facts.proven);
         assert_eq!(nodes(&store), ["new-node"]);
         assert_eq!(row(&store).targets.len(), 2);
         let before = store.generation();
         assert!(store.sweep(later, |_| false).contains(&old));
         assert_eq!(nodes(&store), ["new-node"]);
-        assert!(!row(&store).told.proven);
-        assert_eq!(row(&store).told.labels.get("label"), Some("b"));
+        assert!(!row(&store).label_facts.proven);
+        assert_eq!(row(&store).label_facts.labels.get("label"), Some("b"));
         assert!(store.generation() > before);
         let after = store.generation();
         assert!(store.sweep(later, |_| false).is_empty());
@@ -269,7 +278,13 @@ mod tests {
         for id in [old, memory] {
             store.apply(id, &sample(NOW), NOW);
         }
-        let label = |store: &Store| row(store).told.labels.get("label").map(str::to_owned);
+        let label = |store: &Store| {
+            row(store)
+                .label_facts
+                .labels
+                .get("label")
+                .map(str::to_owned)
+        };
         assert_eq!(label(&store).as_deref(), Some("b"));
         // A series without a sample does not count.
         let before = store.generation();
@@ -306,7 +321,13 @@ mod tests {
         };
         let first = store.register(&of("a", "one:9400"));
         let other = store.register(&of("b", "two:9400"));
-        let label = |store: &Store| row(store).told.labels.get("label").map(str::to_owned);
+        let label = |store: &Store| {
+            row(store)
+                .label_facts
+                .labels
+                .get("label")
+                .map(str::to_owned)
+        };
         for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
             let at = Timestamp::from_millis(NOW.millis() + after_ms);
             store.apply(id, &sample(at), at);
@@ -329,8 +350,17 @@ mod tests {
         for signal in [SignalId::GPU_UTIL, SignalId::FB_USED, SignalId::FB_FREE] {
             store.register(&series(signal, &[(0, "node")], "a"));
         }
-        let told: Vec<_> = store.series.iter().flatten().map(|s| &s.told).collect();
-        assert!(told.iter().all(|one| Arc::ptr_eq(one, told[0])));
-        assert!(Arc::ptr_eq(&row(&store).told, told[0]));
+        let label_facts: Vec<_> = store
+            .series
+            .iter()
+            .flatten()
+            .map(|s| &s.label_facts)
+            .collect();
+        assert!(
+            label_facts
+                .iter()
+                .all(|one| Arc::ptr_eq(one, label_facts[0]))
+        );
+        assert!(Arc::ptr_eq(&row(&store).label_facts, label_facts[0]));
     }
 }
