@@ -17,10 +17,10 @@ use gpu_metrics::explain::{ExplainedDevice, Explanation, ReadingOutcome};
 use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::snapshot::Snapshot;
 
-/// The place of a value in an object.
+/// The field of an object for a value.
 type Place = fn(&mut DevicesOf) -> &mut Option<f64>;
 
-/// The values of an object: the metric, and its place.
+/// The values of an object: the metric, and its field.
 const VALUES: [(&str, Place); 7] = [
     ("gpu_held_count", |it| &mut it.held),
     ("gpu_active_count", |it| &mut it.active),
@@ -31,17 +31,18 @@ const VALUES: [(&str, Place); 7] = [
     ("gpu_power_usage", |it| &mut it.power),
 ];
 
-/// The most objects of a list: an answer of some 40 MB.
+/// The most objects of a list, in an answer of some 40 MB.
 const MOST_OBJECTS: usize = 20_000;
 
-/// The most objects without devices whose reason is looked for: each takes a look at all
-/// pods and series.
+/// The most objects without devices that are explained: each explanation reads all pods
+/// and series.
 const MOST_LOOKED_FOR: usize = 100;
 
-/// The reason of further ones.
+/// The reason that further objects without devices have.
 const UNEXPLAINED: &str = "no GPU of it is reported: see explain";
 
-/// The kinds of a list by this word. Those of a cluster have one list for all namespaces.
+/// The kinds for the parameter `by`; `None`: no such list. Namespaces and nodes are listed
+/// only for the whole cluster.
 pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'static str]> {
     Some(match (by, namespace) {
         ("pod", _) => &["pods"],
@@ -64,9 +65,9 @@ pub(crate) fn kinds(by: &str, namespace: Option<&str>) -> Option<&'static [&'sta
 pub struct DevicesQuery {
     /// The kinds of the objects.
     pub kinds: &'static [&'static str],
-    /// Their namespace; `None`: all, or none for kinds of the cluster.
+    /// Their namespace; `None`: all namespaces, or kinds without a namespace.
     pub namespace: Option<String>,
-    /// Selects them by their labels.
+    /// Selects the objects by their labels.
     pub selector: Selector,
     /// Whether pods of all namespaces may be named as holders.
     pub names_pods: bool,
@@ -74,7 +75,7 @@ pub struct DevicesQuery {
     pub now: Timestamp,
 }
 
-/// Namespace, place of the kind, name.
+/// The namespace, the index of the kind in [`DevicesQuery::kinds`], and the name.
 type Key = (Option<Arc<str>>, usize, Arc<str>);
 
 impl GpuProvider {
@@ -82,7 +83,7 @@ impl GpuProvider {
     /// do not change them.
     ///
     /// # Errors
-    /// Before the first poll.
+    /// Before the first poll, and for more than [`MOST_OBJECTS`] objects.
     pub(crate) fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
         if self.custom_metrics().is_empty() {
             return Ok(DeviceList::default());
@@ -154,7 +155,7 @@ impl GpuProvider {
             ..DevicesOf::default()
         };
         self.read_values(&mut item, namespace.as_deref(), snapshot, now);
-        // Without a value the newest instant is not current.
+        // Without a value, the newest instant is outdated.
         if told.value.is_some() {
             let instants = told.instants.iter().map(|it| it.number);
             item.memory_utilization_instants = instants.collect();
@@ -180,7 +181,7 @@ impl GpuProvider {
         Ok(item)
     }
 
-    /// Reads the values of an object, to thousandths, and the age of their newest sample.
+    /// Reads the values of an object, rounded to thousandths, and the age of the newest.
     fn read_values(
         &self,
         item: &mut DevicesOf,
@@ -206,7 +207,7 @@ impl GpuProvider {
     }
 }
 
-/// The objects that have devices, and those of live pods that request some.
+/// The objects that have devices, and those to which live pods with GPU requests belong.
 fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
     let (layout, inventory) = (snapshot.layout(), snapshot.layout().inventory());
     let is_within = |namespace: &str| asked.namespace.as_deref().is_none_or(|it| it == namespace);
@@ -219,7 +220,7 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
         });
         found.extend(objects.map(|it| (it.namespace.clone(), place, Arc::clone(&it.name))));
     }
-    // The labels of namespaces and nodes without devices are not read.
+    // For namespaces and nodes without devices, the selector sees no labels.
     let none = Labels::default();
     let live = inventory.pods.iter().filter(|pod| pod.is_live());
     for pod in live.filter(|pod| pod.requests_gpu() && is_within(&pod.namespace)) {
@@ -242,8 +243,8 @@ fn objects(snapshot: &Snapshot, asked: &DevicesQuery) -> BTreeSet<Key> {
     found
 }
 
-/// How long none of the held devices has been in use; `None`: none is held, or it is not
-/// known.
+/// How long all held devices have been idle; `None`: no idle device is held, or the time
+/// is unknown.
 fn idle(devices: &[ExplainedDevice], now: Timestamp) -> Option<IdleTime> {
     let (mut since, mut unknown) = (None, false);
     for device in devices {
@@ -269,7 +270,7 @@ fn idle(devices: &[ExplainedDevice], now: Timestamp) -> Option<IdleTime> {
     Some(IdleTime { seconds, or_longer })
 }
 
-/// A device whose store is late by `lag` seconds.
+/// The entry of a device. `lag` is the lateness of its store in seconds.
 fn device_now(device: ExplainedDevice, lag: f64, now: Timestamp) -> DeviceNow {
     // A reading that is too old does not show what the device does now.
     let is_believed = device.silent_since.is_none() && lag <= device.fresh_seconds;

@@ -11,8 +11,8 @@
 //! result from the series of Prometheus and the kinds of the cluster. [`query`] builds
 //! the queries to Prometheus, [`resource`] those for the resource metrics API. The crate
 //! `gotmpl` renders the templates of rules, after a check that refuses templates which Go
-//! would render differently. No clock, no I/O. Upstream: kubernetes-sigs/prometheus-adapter,
-//! `pkg/config` and `pkg/naming`; docs/rules.md lists the differences.
+//! would render differently. No clock, no I/O. Upstream: `pkg/config` and `pkg/naming` of
+//! kubernetes-sigs/prometheus-adapter; docs/rules.md lists the differences.
 
 pub mod answer;
 pub mod labels;

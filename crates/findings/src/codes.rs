@@ -36,7 +36,7 @@ macro_rules! codes {
             pub static $list: &[&Code] = &[$(&$id),*];
         )*
 
-        /// All of them, list by list.
+        /// All codes, in the order of the lists.
         pub static ALL: &[&Code] = &[$($(&$id,)*)*];
     };
 }
@@ -98,7 +98,7 @@ codes! {
     }
 }
 
-/// The code of this name, in any case.
+/// The code with this `id`, in upper or lower case.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Code> {
     ALL.iter()

@@ -12,7 +12,7 @@ use crate::explain::Window;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceList {
-    /// All devices of the cluster, also those of no item; absent in a namespace.
+    /// The number of devices of the cluster, also of no item; absent for one namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_count: Option<usize>,
     /// The objects, by namespace, kind and name.
@@ -34,7 +34,7 @@ pub struct DevicesOf {
     /// The workloads of a pod: `deployments.apps/train`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<String>,
-    /// Whether a pod runs.
+    /// Whether the pod runs; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<bool>,
     /// The held GPUs that are active.
@@ -43,7 +43,7 @@ pub struct DevicesOf {
     /// Seconds since the newest sample of a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
-    /// Percent.
+    /// GPU utilisation in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_utilization: Option<f64>,
     /// The GPUs that pods hold.
@@ -52,19 +52,19 @@ pub struct DevicesOf {
     /// The held GPUs that are not active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<f64>,
-    /// MiB.
+    /// Framebuffer memory in use, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used: Option<f64>,
-    /// Percent.
+    /// Memory bandwidth utilisation in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_utilization: Option<f64>,
-    /// The same at the newest instant.
+    /// The same at the newest instant of the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_utilization_now: Option<f64>,
-    /// Watts.
+    /// Power in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
-    /// The memory utilisation at each instant of the window.
+    /// The same at each instant of the window; `None`: unknown.
     pub memory_utilization_instants: Vec<Option<f64>>,
     /// How long all held GPUs have been idle.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,20 +75,20 @@ pub struct DevicesOf {
     /// The window, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// All its devices; `devices` has as many as an explanation.
+    /// The number of its devices; `devices` may have fewer, as in an explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_count: Option<usize>,
     /// Its devices.
     pub devices: Vec<DeviceNow>,
 }
 
-/// How long held devices have not been in use.
+/// How long held devices have been idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdleTime {
-    /// 0: one is in use.
+    /// 0: one of them is active.
     pub seconds: f64,
-    /// Whether it may be longer, because no older readings are held.
+    /// Whether the time may be longer, because older readings are no longer stored.
     pub or_longer: bool,
 }
 
@@ -96,11 +96,11 @@ pub struct IdleTime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeviceNow {
-    /// Its UUID; of a MIG instance that of its GPU.
+    /// Its UUID; for a MIG instance, the UUID of the GPU.
     pub uuid: String,
-    /// What it does: `active`, `idle`, `free`, `missing`, `lost`, `no-reading`, `unknown`.
+    /// Its state: `active`, `idle`, `free`, `missing`, `lost`, `no-reading`, `unknown`.
     pub state: String,
-    /// The field of its readings.
+    /// The DCGM field of its readings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// Since when its exporter's readings have not changed.
@@ -109,7 +109,7 @@ pub struct DeviceNow {
     /// The MIG instance: `3g.40gb, id 2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// Its model, where the exporter names it.
+    /// Its model, if the exporter reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The time of its newest sample.
@@ -140,9 +140,9 @@ pub struct DeviceNow {
     /// How long it has been idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<IdleTime>,
-    /// The holders that may be named.
+    /// The pods that hold it, as far as the user may read them.
     pub pods: Vec<String>,
-    /// The number of other holders.
+    /// The number of other pods that hold it.
     pub shared_with: usize,
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_written_alike_and_an_older_one_is_read() {
+    fn a_list_survives_a_round_trip_and_an_older_list_is_accepted() {
         let whole = concat!(
             r#"{"deviceCount":24,"items":[{"namespace":"ml","resource":"pods","name":"train-0","#,
             r#""workloads":["deployments.apps/train"],"running":true,"active":1.0,"#,

@@ -36,11 +36,12 @@ static READ_CUSTOM: ReadRight =
 static READ_EXTERNAL: ReadRight =
     right("get", "external.metrics.k8s.io", "v1beta1", "*").checks(&[&GM501]);
 
-/// Objects of one page, which arrives whole, and pages of a list: both bound memory.
+/// Objects of a page, and pages of a list. A page is read as a whole; both limits bound
+/// memory.
 const PAGE: usize = 100;
 const MOST_PAGES: usize = 50;
 
-/// The checks that the server makes of all namespaces, with the rights of this client.
+/// Runs the checks that the server makes in all namespaces, with the rights of `client`.
 ///
 /// # Errors
 /// When kube-apiserver does not answer, or does not accept the credentials.
@@ -54,7 +55,7 @@ pub async fn look(client: &Client) -> Result<Report, CallError> {
 pub(crate) enum ReadAnswer<T> {
     Found(T),
     Absent,
-    /// The report says so.
+    /// It could not be read; the report lists it as skipped.
     Skipped,
 }
 
@@ -114,8 +115,8 @@ impl<'c> Look<'c> {
         })
     }
 
-    /// Reads a list page by page, up to [`MOST_PAGES`]; `keep` takes what is needed of
-    /// each object.
+    /// Reads a list page by page, up to [`MOST_PAGES`]; `keep` reduces each object to the
+    /// needed fields.
     async fn list<T: DeserializeOwned + Clone, K>(
         &mut self,
         path: &str,
@@ -147,9 +148,9 @@ impl<'c> Look<'c> {
         Ok(objects)
     }
 
-    /// The checks that the server and its users make: of the APIServices, of the rights
-    /// of the HPA controller, and of the autoscalers of a namespace, or of all. `pre`:
-    /// before the server is installed.
+    /// Runs the checks that the server and its users make: of the APIServices, of the
+    /// rights of the HPA controller, and of the autoscalers of one namespace, or of all.
+    /// `pre`: before the server is installed.
     pub(crate) async fn cluster(
         &mut self,
         namespace: Option<&str>,
@@ -172,8 +173,8 @@ impl<'c> Look<'c> {
         self.report
     }
 
-    /// The metrics that are served; `None`: they cannot be read. The APIServices
-    /// `of_others` are known to lead to another server.
+    /// The served metrics; `None`: they cannot be read. `of_others` are the APIServices
+    /// that lead to another server.
     pub(crate) async fn served(
         &mut self,
         of_others: &[&str],
@@ -190,7 +191,7 @@ impl<'c> Look<'c> {
     }
 
     /// The metrics of the first of these APIServices that exists; `None`: they cannot be
-    /// read, `Some(None)`: they are another server's.
+    /// read; `Some(None)`: the APIService leads to another server.
     async fn names(
         &mut self,
         apiservices: &[&str],
@@ -222,15 +223,15 @@ impl<'c> Look<'c> {
         what: &str,
         right: &ReadRight,
     ) -> Result<ReadAnswer<APIResourceList>, CallError> {
-        // Every user may read it, so it does not show that the cluster was inspected.
+        // Every user may read discovery, so it does not count as an inspection.
         let looked = self.report.looked;
         let list = self.read(path, what, right).await;
         self.report.looked = looked;
         list
     }
 
-    /// The objects of another project, of a namespace or of all; none where their API is not
-    /// installed, since then no right to them is missing.
+    /// The objects of another project's API, in one namespace or in all. If this API is not
+    /// installed, the list is empty, and no missing right is recorded.
     async fn foreign(
         &mut self,
         namespace: Option<&str>,
@@ -249,7 +250,7 @@ impl<'c> Look<'c> {
         if list.found().is_none() {
             return Ok(Vec::new());
         }
-        // Other metadata may be long: some tools keep whole manifests in annotations.
+        // Other annotations may be long: some tools store whole manifests in them.
         let keep = |object: Value| {
             let metadata = &object["metadata"];
             let annotations = metadata["annotations"].as_object().into_iter().flatten();
@@ -265,8 +266,8 @@ impl<'c> Look<'c> {
         self.list(&path, &what, right, keep).await
     }
 
-    /// Findings from the HPAs of a namespace, or of all, and from the ScaledObjects and VPAs
-    /// there. Returns the HPAs that ask for metrics of this server.
+    /// Adds findings about the HPAs, ScaledObjects and VPAs of one namespace, or of all.
+    /// Returns the HPAs that use metrics of this server.
     pub(crate) async fn autoscalers(
         &mut self,
         namespace: Option<&str>,
@@ -304,7 +305,7 @@ impl<'c> Look<'c> {
     }
 }
 
-/// The resources of an APIService: `v1beta1.external.metrics.k8s.io`.
+/// The discovery path of an APIService such as `v1beta1.external.metrics.k8s.io`.
 fn resources_of(name: &str) -> String {
     let (version, group) = name.split_once('.').unwrap_or_default();
     format!("/apis/{group}/{version}")

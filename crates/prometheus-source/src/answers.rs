@@ -17,7 +17,7 @@ use adapter_rules::answer::{Answer, Purpose};
 use apimachinery::time::Timestamp;
 use limits::permits::{Permit, Permits};
 
-/// The most samples cached in all, at some 500 bytes each.
+/// The most samples of all cached answers together, at some 500 bytes each.
 const MOST_SAMPLES: u64 = 200_000;
 
 /// How long a request waits for a permit.
@@ -43,7 +43,7 @@ struct Asked {
 
 type Outcome = Result<Arc<Answer>, Arc<Error>>;
 
-/// A query's outcome, once it is there.
+/// The outcome of a running query; `None` until it ends.
 type UnderWay = watch::Receiver<Option<Outcome>>;
 
 /// Why a query has no answer.
@@ -58,7 +58,7 @@ pub enum Unanswered {
 /// Counters of requested answers and of queries, since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Answers from the cache, or from a query that was already running.
+    /// Answers found in the cache, or taken from a query that was already running.
     pub hits: AtomicU64,
     /// Answers that needed a query.
     pub misses: AtomicU64,
@@ -110,8 +110,8 @@ impl AnswerCache {
         &self.counts
     }
 
-    /// Switches to another Prometheus, and drops the cached answers. Answers of
-    /// running queries are still used; they expire in a moment.
+    /// Switches to another Prometheus, and drops the cached answers. Answers to queries
+    /// that are still running are cached, and expire as usual.
     pub fn ask_from_now_on(&self, prometheus: Arc<PromqlClient>) {
         self.asked.store(Arc::new(Asked::new(prometheus)));
         self.kept.invalidate_all();
@@ -188,8 +188,8 @@ impl AnswerCache {
         let (sender, outcome) = watch::channel(None);
         all.insert(Arc::clone(query), outcome.clone());
         let (answers, query) = (Arc::clone(self), Arc::clone(query));
-        // In a task of its own, the query and its permit outlive a client that
-        // leaves; other clients may wait for the answer.
+        // The query runs in its own task, so that it continues and keeps its permit when
+        // a client disconnects; other clients may wait for the answer.
         tokio::spawn(async move {
             let outcome = answers.ask(&query).await;
             if let Ok(answer) = &outcome {
@@ -236,7 +236,7 @@ mod tests {
         Arc::new(PromqlClient::alone(settings).unwrap())
     }
 
-    /// A cache over a Prometheus that does not answer within this time.
+    /// A cache of a Prometheus that never answers; its queries end after `timeout`.
     fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<AnswerCache> {
         fake.stall();
         let mut settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_in_hand_are_counted_and_end_with_the_prometheus_that_gave_them() {
+    async fn cached_answers_count_as_hits_and_are_dropped_with_their_prometheus() {
         let (one, two) = (FakePrometheus::start().await, FakePrometheus::start().await);
         for (fake, value) in [(&one, 1), (&two, 2)] {
             fake.answer(format!(

@@ -12,11 +12,11 @@ use super::error::{Error, ErrorKind, excerpt};
 use crate::settings::{Auth, Password, Pem, Tls};
 use limits::file;
 
-/// Shorter secrets are ignored: their letters may be part of any sentence.
+/// Bytes of the shortest secret that messages mask; shorter ones may be part of any word.
 const LEAST_SECRET: usize = 4;
 
-/// The credentials of a request. A store may repeat them in its answer; no message
-/// of this program does.
+/// The credentials of a request. Messages mask them, because a store may repeat them in
+/// its answer.
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
@@ -37,7 +37,7 @@ impl Secrets {
         Self(all)
     }
 
-    /// An excerpt of a foreign text for a message, without the secrets.
+    /// An excerpt of a store's text for a message, with the secrets masked.
     pub(super) fn excerpt(&self, text: &str) -> String {
         let cut = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), "***"),
@@ -62,7 +62,7 @@ pub(super) async fn authorize(
             })?;
             request.header(header::AUTHORIZATION, value)
         }
-        // It was checked when it was read: no request is sent without it.
+        // The token was validated when the kubeconfig was read, so `None` does not occur.
         Auth::BearerToken(secret) => match bearer(&secret.0) {
             Some(value) => request.header(header::AUTHORIZATION, value),
             None => request,
@@ -107,7 +107,7 @@ pub(super) struct TlsMaterial {
 }
 
 impl TlsMaterial {
-    /// Reads the files while serving.
+    /// Reads the files without blocking the serving threads.
     pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
         let client = tls.client.as_ref().map(|pair| &pair.cert);
         let Some(pem) = tls.ca.as_ref().or(client) else {
@@ -145,9 +145,9 @@ impl TlsMaterial {
         })
     }
 
-    /// Adds roots and identity to a client. `secure` tells whether it will use TLS:
-    /// if not, the system's roots are not loaded, because an image without
-    /// certificates does not have them.
+    /// Adds the trusted authorities and the client certificate to a client. `secure`:
+    /// whether an address uses TLS. Otherwise the system's authorities are not loaded,
+    /// because they may be missing from the image.
     pub(super) fn apply(
         &self,
         tls: &Tls,

@@ -1,5 +1,5 @@
-//! Why queries fail: one sentence each, and the closed list of kinds by which failures
-//! are counted.
+//! Errors of queries: their messages, and the closed list of kinds by which they are
+//! counted.
 
 mod cause;
 
@@ -9,16 +9,16 @@ use std::time::Duration;
 use apimachinery::duration::format_duration;
 pub use cause::Cause;
 
-/// Why a query failed. Old samples stay, and age by their own timestamps.
+/// Why a query failed. Earlier samples stay in the store until they expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The address asked, without credentials, or the file at fault.
+    /// The queried address, without credentials, or the faulty file.
     place: String,
     kind: ErrorKind,
     cause: Cause,
     /// The fault, which may repeat an excerpt of the store's text.
     text: String,
-    /// The remedy in place of the one in [`advice`].
+    /// Replaces the remedy of [`advice`]; empty if `text` contains the remedy.
     remedy: Option<&'static str>,
 }
 
@@ -46,13 +46,13 @@ impl Error {
             .because(Cause::of(status, text))
     }
 
-    /// The same with its cause.
+    /// This error with its cause.
     pub(crate) const fn because(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
     }
 
-    /// The same with another remedy; with an empty one if the text has it.
+    /// This error with another remedy; empty if the text contains it.
     pub(crate) const fn with_remedy(mut self, remedy: &'static str) -> Self {
         self.remedy = Some(remedy);
         self
@@ -64,7 +64,7 @@ impl Error {
         self.kind
     }
 
-    /// The cause as far as it is known.
+    /// The cause; [`Cause::Other`] if it is unknown.
     #[must_use]
     pub const fn cause(&self) -> Cause {
         self.cause
@@ -80,8 +80,8 @@ impl Error {
         ) || self.cause.is_of_query()
     }
 
-    /// Whether another address may answer: not if the query, its size or a local file is
-    /// the cause.
+    /// Whether another address may answer: false if the query, its size or a local file
+    /// is the cause.
     pub(crate) const fn is_of_address(&self) -> bool {
         match self.kind {
             ErrorKind::Query | ErrorKind::TooLarge | ErrorKind::Credentials => false,
@@ -90,7 +90,7 @@ impl Error {
         }
     }
 
-    /// The fault and its remedy as a finding has them: without address and foreign text.
+    /// The fault and the remedy for a finding, without the address and the store's text.
     #[must_use]
     pub fn finding(&self) -> (String, &'static str) {
         let (what, remedy) = advice(self.kind, self.cause);
@@ -145,7 +145,7 @@ pub enum ErrorKind {
     Rejected,
     /// 500 and above.
     ServerError,
-    /// The answer broke off.
+    /// The answer is incomplete.
     Truncated,
     /// Not an answer of the query API.
     NotAnAnswer,
@@ -185,8 +185,8 @@ impl ErrorKind {
     }
 }
 
-/// What a failure is, where its kind does not say it, and its remedy; both may be empty.
-/// Only TLS and refusals have a cause that the kind does not imply.
+/// A description that adds to the label of the kind, and the remedy; both may be empty.
+/// The cause is used only for failures of TLS and for refusals by the store.
 const fn advice(kind: ErrorKind, cause: Cause) -> (&'static str, &'static str) {
     use ErrorKind::{Query, Rejected, ServerError, Tls};
     match (kind, cause) {
@@ -240,8 +240,8 @@ pub(crate) fn skew_text(skew_ms: i64) -> String {
     }
 }
 
-/// The length of excerpts from foreign texts. Stores repeat the query first and put
-/// the cause last.
+/// Bytes of the beginning and of the end in the excerpt of a store's text. Stores repeat
+/// the query first and put the cause last.
 const EXCERPT_HEAD: usize = 80;
 const EXCERPT_TAIL: usize = 280;
 

@@ -1,5 +1,5 @@
-//! Why a source fails. Each reason is logged once when it begins and once when it ends,
-//! however many polls and signals fail for it. Pure.
+//! The reasons for which queries to a source fail. Each is logged once when it begins and
+//! once when it ends, not for each poll and signal. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ struct Reason {
     /// Time of the last failed query.
     latest: Timestamp,
     failures: u64,
-    /// The signals that failed for it and have not succeeded since.
+    /// The signals that failed for this reason and have not succeeded since.
     signals: BTreeSet<SignalId>,
 }
 
@@ -30,7 +30,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A query of `signal` failed. Returns whether to log it: the reason is new.
+    /// Records that a query of `signal` failed. Returns whether the reason is new, so that
+    /// it is logged.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
         let is_new = !self.reasons.contains_key(&error.kind());
         let reason = self.reasons.entry(error.kind()).or_insert_with(|| Reason {
@@ -47,9 +48,9 @@ impl Journal {
         is_new
     }
 
-    /// A query of `signal` succeeded. Returns the lines to log, for reasons for
-    /// which no other signal fails. A reason that alternates with another one stays
-    /// open until then, so that the two do not fill the log.
+    /// Records that a query of `signal` succeeded. Closes each reason for which no other
+    /// signal fails, and returns a line to log for it. Only a success closes a reason, so
+    /// that two alternating ones do not fill the log.
     pub fn succeeded(&mut self, signal: SignalId, now: Timestamp) -> Vec<String> {
         let mut healed = Vec::new();
         self.answered.insert(signal, now);
@@ -69,7 +70,7 @@ impl Journal {
         healed
     }
 
-    /// The open reason with the last failure, and when the oldest open reason began.
+    /// The latest failure of the open reasons, and when the oldest of them began.
     #[must_use]
     pub fn trouble(&self) -> Option<(&Error, Timestamp)> {
         let latest = self.reasons.values().max_by_key(|reason| reason.latest)?;
@@ -81,8 +82,8 @@ impl Journal {
         self.reasons.values().map(|reason| reason.since)
     }
 
-    /// The failing signals, if another signal has been answered since they began to
-    /// fail; empty if the source as a whole fails.
+    /// The failing signals, if another signal has been answered since the newest reason
+    /// began; empty if the source as a whole fails.
     #[must_use]
     pub fn failing_alone(&self) -> BTreeSet<SignalId> {
         let failing = self.reasons.values().flat_map(|reason| &reason.signals);
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_once_when_it_begins_and_once_when_it_heals() {
+    fn a_reason_is_logged_once_when_it_begins_and_once_when_it_ends() {
         let mut journal = Journal::default();
         assert!(journal.succeeded(A, at(0)).is_empty());
         assert!(journal.failed(A, &status(503), at(10)));
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reason_that_strikes_all_signals_is_one_event_and_heals_with_the_last() {
+    fn a_reason_of_several_signals_is_logged_once_and_ends_with_the_last() {
         let mut journal = Journal::default();
         assert!(journal.failed(A, &status(503), at(0)));
         assert!(!journal.failed(B, &status(503), at(0)));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_that_is_named_is_the_one_met_last() {
+    fn trouble_is_the_reason_of_the_latest_failure() {
         let mut journal = Journal::default();
         journal.failed(A, &status(503), at(0));
         journal.failed(A, &status(403), at(5));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_fails_alone_once_another_was_answered_after_it() {
+    fn a_signal_fails_alone_if_another_is_answered_later() {
         let mut journal = Journal::default();
         journal.succeeded(A, at(0));
         journal.failed(B, &status(503), at(1));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn alternating_reasons_are_told_once_each() {
+    fn alternating_reasons_are_logged_once_each() {
         let mut journal = Journal::default();
         let events: Vec<bool> = [503, 401, 503, 401]
             .into_iter()

@@ -1,13 +1,13 @@
-//! Asks stores for samples: a Prometheus or an engine that answers like one, or several
-//! of them that are replicas.
+//! Queries stores for samples: a Prometheus or an engine with the same API, or several
+//! replicas.
 //!
-//! The server polls with it, and `backtest` reads the past with it.
+//! The server uses it to poll, and `backtest` to read past samples.
 //!
-//! * [`settings`] says how a store is asked.
-//! * [`Prometheus::fetch`] sends the queries of one poll, each answered into a
-//!   [`Batch`](gpu_metrics::batch::Batch). [`pace`] says when the next poll is due, and
-//!   [`health`] logs failures when they begin and end.
-//! * [`answers`] asks the queries of rules, each answered once for all that wait for it.
+//! * [`settings`] has the addresses, credentials and limits of a store.
+//! * [`Prometheus::fetch`] sends the queries of one poll, and decodes each answer into a
+//!   [`Batch`](gpu_metrics::batch::Batch). [`pace`] computes when the next poll is due.
+//!   [`health`] decides which failures are logged.
+//! * [`answers`] sends the queries of rules; concurrent requests share one answer.
 //! * [`decode`] turns an answer into samples without copying its labels.
 //!
 //! ```
@@ -51,11 +51,11 @@ pub struct Fetched {
     pub samples: usize,
     /// Bytes of the answer, decompressed.
     pub bytes: usize,
-    /// The source's clock minus this server's, in milliseconds, if known.
+    /// The store's clock minus this server's, in milliseconds; `None`: unknown.
     pub clock_skew: Option<i64>,
 }
 
-/// The end of one query.
+/// The outcome of one query.
 #[derive(Debug)]
 pub struct Answered {
     /// How long it took to receive the answer.

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-/// Replicas that start together must not poll in step. A second is long enough to
-/// separate them, and short enough at the start.
+/// The longest random delay of the first poll, which keeps replicas that start together
+/// from polling at the same moments.
 const MAX_START_JITTER: Duration = Duration::from_secs(1);
 
 /// The first wait after a failure. Most failures are short, and values expire within
@@ -60,8 +60,8 @@ impl Pace {
             .saturating_add(interval.saturating_mul(beats.saturating_add(1)));
     }
 
-    /// A poll failed. The wait doubles with each failure, and half of it is random,
-    /// so that replicas do not return in step.
+    /// A poll failed. The wait doubles with each failure, and half of it is random, so
+    /// that replicas do not retry at the same moments.
     pub fn failed(&mut self, now: Duration, random: f64) {
         let doubled = 1_u32 << self.failures.min(16);
         self.failures = self.failures.saturating_add(1);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn success_keeps_the_beat_and_leaves_out_beats_that_passed() {
+    fn a_success_keeps_the_schedule_and_skips_missed_polls() {
         let mut pace = Pace::new(INTERVAL, at(0), 0.0);
         pace.succeeded(at(300));
         assert_eq!(pace.due(), at(5000));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_before_it_was_due_puts_the_next_off_by_one_interval() {
+    fn an_early_poll_keeps_the_schedule() {
         let mut pace = Pace::new(INTERVAL, at(1000), 1.0);
         pace.succeeded(at(1500));
         assert_eq!(pace.due(), at(7000));

@@ -6,26 +6,26 @@ use std::time::Duration;
 use super::shard::Shard;
 use apimachinery::time::{Timestamp, millis};
 
-/// The most parts of a time. More parts are hardly smaller, because the labels of the
-/// series are in each answer.
+/// The most parts of a time range. Answers to shorter parts are hardly smaller, because
+/// each contains the labels of all series.
 const MOST: u32 = 16;
 
-/// The rest of a query.
+/// The parts of a query that are not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// The end of the answered part of the time.
+    /// The end of the time range that is answered for all devices.
     from: Timestamp,
     until: Timestamp,
     /// The length of the next part.
     length: Duration,
-    /// The number of parts of this length in the whole.
+    /// The number of parts of this length in the whole time range.
     count: u32,
     /// The devices of the next part.
     shard: Shard,
 }
 
 impl Parts {
-    /// The time of this length that ends at `until`, in one part for each shard of so many.
+    /// The time range of this length that ends at `until`, with one part for each shard.
     #[must_use]
     pub fn whole(until: Timestamp, length: Duration, shards: usize) -> Self {
         Self {
@@ -65,8 +65,8 @@ impl Parts {
         }
     }
 
-    /// The next part is too large: halves its devices, or else the length of parts.
-    /// `false` if both are small already, so that they are not the cause.
+    /// The answer to the next part is too large: halves its devices or, if they cannot be
+    /// halved, the length of parts. Returns false if neither can be halved.
     pub fn halve(&mut self) -> bool {
         if let Some(half) = self.shard.halved() {
             self.shard = half;
@@ -74,7 +74,7 @@ impl Parts {
         }
         let is_long = self.count < MOST;
         if is_long {
-            // Times are in milliseconds; rounding up leaves none out.
+            // Times are whole milliseconds; rounding up leaves no gap.
             let half = millis(self.length).unsigned_abs().div_ceil(2);
             self.length = Duration::from_millis(half);
             self.count *= 2;
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_asked_for_at_once() {
+    fn a_query_begins_as_one_part() {
         let parts = Parts::whole(at(100), 60 * SECOND, 1);
         assert_eq!(parts.next(), (at(100), 60 * SECOND));
         assert!(parts.is_last());
     }
 
-    /// Parts that are divided by device as far as they can be, at the last of them.
+    /// The last part of a query that is divided by device as far as possible.
     fn undivided(length: Duration) -> Parts {
         let mut parts = Parts::whole(at(100), length, Shard::MOST);
         last_shard(&mut parts);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_stays_too_large_is_given_up() {
+    fn a_part_is_halved_at_most_four_times_in_time() {
         let mut parts = undivided(64 * SECOND);
         let halved = std::iter::from_fn(|| parts.halve().then_some(()));
         assert_eq!(halved.count(), 4);

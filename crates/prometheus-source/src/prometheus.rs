@@ -1,5 +1,5 @@
-//! Prometheus over HTTP: one query for several signals, for each signal, or, in stores that
-//! need it, for each spelling of a signal's name. Answers are received into reused memory.
+//! Prometheus over HTTP: one query for several signals, for each signal or, in stores that
+//! need it, for each spelling of a signal's name. The memory of answers is reused.
 
 mod as_one;
 mod budget;
@@ -50,7 +50,8 @@ struct Answer {
     secrets: Secrets,
 }
 
-/// All answers to a query, and the server's clock minus this one, in milliseconds.
+/// The answers to all queries of a signal, and the clock skew: the store's clock minus
+/// this server's, in milliseconds.
 type Received = (Vec<Answer>, Option<i64>);
 
 impl fmt::Debug for Prometheus {
@@ -62,7 +63,7 @@ impl fmt::Debug for Prometheus {
 }
 
 impl Prometheus {
-    /// A client for `settings`, whose series have keys by `hasher`.
+    /// A client for `settings`. `hasher` makes the keys of its series.
     ///
     /// # Errors
     /// When a certificate file cannot be used.
@@ -87,7 +88,7 @@ impl Prometheus {
         &self.endpoint.settings.matchers
     }
 
-    /// The state shared with a client of the same settings for other queries.
+    /// The state to share with other clients of the same settings.
     #[must_use]
     pub fn replicas(&self) -> Arc<Replicas> {
         Arc::clone(&self.endpoint.replicas)
@@ -99,9 +100,9 @@ impl Prometheus {
         self.endpoint.replicas = Arc::clone(replicas);
     }
 
-    /// Sends queries concurrently, each answered into its own batch. `now` is the
-    /// time of the call, and is compared with the server's clock; a query's `at` equals
-    /// it except when the past is read. The batch of a failed query is empty.
+    /// Sends queries concurrently, and decodes each answer into its own batch. `now` is
+    /// the time of the call, for comparison with the store's clock; it differs from a
+    /// query's `at` only for past samples. The batch of a failed query is empty.
     pub async fn fetch(
         &mut self,
         queries: &[SignalQuery<'_>],
@@ -130,8 +131,8 @@ impl Prometheus {
         answers
     }
 
-    /// Decodes the received answers. Asks once more if the store turns out to match
-    /// names only by equality.
+    /// Decodes the received answers. If the store refused the query because it matches
+    /// names only by equality, first sends a query for each spelling.
     async fn understand(
         &mut self,
         query: &SignalQuery<'_>,
@@ -167,8 +168,8 @@ impl Prometheus {
         })
     }
 
-    /// Sends the query for each name, and receives the answers one behind the other.
-    /// Returns how long that took.
+    /// Sends the query for each name, and appends the answers to `text`. Returns how long
+    /// this took.
     async fn receive(
         &self,
         query: &SignalQuery<'_>,
@@ -198,8 +199,8 @@ impl Prometheus {
         Ok((answers, clock_skew))
     }
 
-    /// Sends the query for one name, given as a matcher too, and receives the answer
-    /// behind the content of `text`. Returns the clock skew too.
+    /// Sends the query for one name, whose matcher is `name_is`, and appends the answer to
+    /// `text`. Returns the clock skew too.
     async fn receive_one(
         &self,
         question: &SignalQuery<'_>,
@@ -223,7 +224,7 @@ impl Prometheus {
         Ok((answer, head.clock_skew))
     }
 
-    /// Decodes the answers into the batch, which has their text.
+    /// Decodes the answers into the batch, whose text is `text`.
     fn decode(
         &mut self,
         question: &SignalQuery<'_>,
@@ -247,8 +248,8 @@ impl Prometheus {
     }
 }
 
-/// The memory of an earlier answer, unless it is much larger than that answer: the one at
-/// the start is many times as long as those that follow.
+/// The memory of an earlier answer, or new memory if it is more than twice as large as
+/// that answer: the first answer is many times larger than later ones.
 fn reusable(text: Bytes) -> BytesMut {
     let text = text.try_into_mut().unwrap_or_default();
     match text.capacity() > 2 * text.len() {

@@ -18,8 +18,8 @@ use gpu_metrics::store::MIG_LABEL;
 pub enum DeviceSelection {
     /// All of them.
     All,
-    /// Only MIG instances: there are many profiling fields of whole GPUs, and no
-    /// value needs them where the instances report percentages.
+    /// Only MIG instances. Whole GPUs have many series of profiling fields, and no value
+    /// needs them if the instances report percentages.
     Mig,
 }
 
@@ -40,11 +40,11 @@ pub struct SignalQuery<'a> {
     pub spec: &'a SignalSpec,
     /// The selected devices.
     pub devices: DeviceSelection,
-    /// The end of the requested time.
+    /// The end of the requested time range.
     pub at: Timestamp,
-    /// The length of the requested time.
+    /// The length of the requested time range.
     pub range: Duration,
-    /// The part of the devices.
+    /// The part of these devices.
     pub shard: Shard,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn any_name<'a>(specs: impl Iterator<Item = &'a SignalSpec>) -> Strin
     format!("__name__=~{}", any_of(all))
 }
 
-/// `{__name__=~"A|B",cluster="c"}[30s]`: selects `name`, a matcher on the metric's
-/// name, for the devices of a query, with `matchers` as exact labels.
+/// The range selector of a query, such as `{__name__=~"A|B",cluster="c"}[30s]`. `name` is
+/// the matcher on the metric's name; `matchers` are labels and their exact values.
 pub(crate) fn range_selector(
     name: &str,
     matchers: &[(String, String)],
@@ -112,8 +112,8 @@ pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
     url
 }
 
-/// The parameters of a query at a time, encoded as a form. `timeout` lets the
-/// server stop when no client waits any more.
+/// The parameters of a query at a time, encoded as a form. After `timeout` the store
+/// stops the query, because the client no longer waits.
 pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
     url::form_urlencoded::Serializer::new(String::new())
         .append_pair("query", query)
@@ -122,8 +122,8 @@ pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
         .finish()
 }
 
-/// The parameters of a query over a time with a sample each `step`, encoded as a
-/// form.
+/// The parameters of a query over a time range with one sample per `step`, encoded as
+/// a form.
 pub(crate) fn range_form(
     query: &str,
     [start, end]: [Timestamp; 2],
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_are_asked_for_at_once() {
+    fn one_query_selects_all_spellings() {
         let ninety = Duration::from_secs(90);
         let spec = spec(&["DCGM_A", "dcgm_a", "DCGM_B"]);
         assert_eq!(

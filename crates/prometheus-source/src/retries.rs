@@ -1,4 +1,4 @@
-//! Failed signals, and when each is asked for again. Pure, as `pace.rs`.
+//! Failed signals, and when each is queried again. Pure, as `pace.rs`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,9 +34,8 @@ impl Retries {
         self.aborted = true;
     }
 
-    /// A signal was answered. If it had failed, or no address had answered, this
-    /// shows that the source has recovered, and what failed beside it is not left
-    /// alone any longer.
+    /// A signal was answered. If it had failed, or if no address had answered, the source
+    /// has recovered, and the backoff of all signals ends.
     pub fn answered(&mut self, signal: SignalId) {
         let had_failed = self.paces.remove(&signal).is_some();
         if std::mem::take(&mut self.aborted) || had_failed {
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_asked_for_again_as_soon_as_something_else_that_failed_is_answered() {
+    fn an_answer_to_a_failed_signal_ends_all_backoffs() {
         let mut retries = Retries::default();
         both_fail(&mut retries);
         assert!(retries.is_left_alone(A, 10 * SECOND) && retries.is_left_alone(B, 10 * SECOND));
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_alone_is_left_alone_while_others_are_answered_as_always() {
+    fn an_answer_to_another_signal_ends_backoffs_only_after_an_outage() {
         let mut retries = Retries::default();
         both_fail(&mut retries);
         retries.answered(C);

@@ -1,5 +1,5 @@
-//! Divides the devices of a query by the first digit of their UUIDs, when all of them are
-//! too many for one answer. Pure.
+//! Divides the devices of a query by the first digit of their UUIDs, if there are too many
+//! for one answer. Pure.
 
 /// The label with the UUID of a GPU (NVIDIA/dcgm-exporter,
 /// `internal/pkg/rendermetrics`).
@@ -8,8 +8,8 @@ const UUID: &str = "UUID";
 /// The digits that follow `GPU-` in a UUID.
 const DIGITS: &str = "0123456789abcdef";
 
-/// A part of the devices: of `count` parts by UUID, the one at `index`, or the rest, which
-/// has no such UUID, at `count`. The parts are disjoint and complete.
+/// A part of the devices. `count` parts divide the UUIDs that begin with `GPU-` and a digit;
+/// the rest, at index `count`, has all others. The parts are disjoint and complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: usize,
@@ -24,7 +24,7 @@ impl Shard {
     /// All devices.
     pub const ALL: Self = Self { index: 0, count: 1 };
 
-    /// The first of so many parts, a power of two.
+    /// The first of `count` parts by UUID; `count` is a power of two.
     #[must_use]
     pub fn first_of(count: usize) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Shard {
         (index <= last).then_some(Self { index, ..self })
     }
 
-    /// The first half of this part, whose second half is the part after it.
+    /// The first half, followed by the second; `None`: the part cannot be halved.
     #[must_use]
     pub(crate) fn halved(self) -> Option<Self> {
         let is_divisible = self.index < self.count && self.count < Self::MOST;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_goes_on_where_the_part_began() {
+    fn the_halves_of_a_part_begin_with_its_first_digit() {
         let second = Shard::first_of(2).next().unwrap();
         let half = second.halved().unwrap();
         assert_eq!(

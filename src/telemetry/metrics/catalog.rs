@@ -1,5 +1,5 @@
-//! Every metric of the server: the one list, by which `docs/metrics.md` is checked. The
-//! compiler warns of a metric that is never counted or read.
+//! All metrics of the server. A test compares `docs/metrics.md` with this list, and the
+//! compiler warns of a metric that is never used.
 //!
 //! Names follow the conventions of Prometheus: base units, `_total` for counters,
 //! timestamps instead of ages (`time() - NAME` is the age). Label values come from closed
@@ -20,7 +20,7 @@ pub struct Spec {
     pub help: &'static str,
 }
 
-/// For a query: 2 ms to 30 s, the default time limit and beyond.
+/// For queries: 2 ms to 30 s, which is above the default timeout.
 const QUERY_BUCKETS: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
@@ -30,7 +30,7 @@ const SNAPSHOT_BUCKETS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
-/// For a request: answers from memory take 0.1 ms; the longest time limit is 10 s.
+/// For requests: answers from memory take 0.1 ms; the longest timeout is 10 s.
 const REQUEST_BUCKETS: [f64; 15] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     10.0,
@@ -213,8 +213,7 @@ mod tests {
         assert_eq!(names.len(), ALL.len());
         for spec in ALL {
             assert!(!spec.help.ends_with('.') && !spec.help.contains('\n'));
-            // The help text is written unescaped into both formats, which escape
-            // differently.
+            // The two formats escape differently, so the text must need no escapes.
             assert!(!spec.help.contains(['\\', '"']), "{}", spec.name);
         }
     }

@@ -1,7 +1,7 @@
 //! The two text formats of `/metrics`.
 //!
-//! The library writes OpenMetrics 1.0. The Prometheus text format 0.0.4 differs in the `#
-//! HELP` and `# TYPE` lines, which have the name of the samples.
+//! The library writes OpenMetrics 1.0. In the Prometheus text format 0.0.4, the lines
+//! `# HELP` and `# TYPE` have the name of the samples, with its suffix.
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ impl Exposition {
         }
     }
 
-    /// The format that an Accept header prefers; Prometheus' if it names neither, since
-    /// scrapers accept it unasked.
+    /// The format that an Accept header prefers. If it names neither, the Prometheus
+    /// format, which every scraper accepts.
     pub(crate) fn wanted(accept: &str) -> Self {
         let best = |wanted: &str| {
             accept
@@ -58,7 +58,7 @@ pub(super) fn to_prometheus(open: &str) -> String {
     let mut help = None;
     for line in open.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            // The type, which follows, determines the name.
+            // The name depends on the type, which the next line has.
             help = rest.split_once(' ');
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));

@@ -1,8 +1,8 @@
 //! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
-//! `catalog` lists them all. Other modules count (`Metrics::count`,
-//! `Metrics::observe`, `UnderWay`); numbers that they keep in atomics are read at a
-//! scrape ([`Metrics::read`]).
+//! `catalog` lists them all. Other modules count with `Metrics::count`,
+//! `Metrics::observe` and `UnderWay`. Numbers that they keep themselves are read at
+//! each scrape ([`Metrics::read`]).
 
 pub(crate) mod catalog;
 mod exposition;
@@ -38,7 +38,7 @@ enum Number {
     Read(Arc<dyn Fn() -> Option<f64> + Send + Sync>),
 }
 
-/// By label values, in the order of the family's labels.
+/// The numbers of a family by label values, in the order of the family's labels.
 type Numbers = BTreeMap<Vec<String>, Number>;
 
 /// Families by name.
@@ -46,8 +46,8 @@ type Families = BTreeMap<&'static str, (Spec, Numbers)>;
 
 /// All families, and the checks of `/readyz`. Cheap to clone; clones share the metrics.
 ///
-/// `spec` is a family of the `catalog`, and `values` are its label values, in order.
-/// They come from closed sets, never from a client or a backend.
+/// In all methods, `spec` is a family of the `catalog`, and `values` are its label values,
+/// in order. They come from closed sets, never from a client or a backend.
 #[derive(Clone)]
 pub struct Metrics {
     families: Arc<Mutex<Families>>,
@@ -62,8 +62,8 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// With the figures of the process, the checks of `health`, and no aborted request.
-    /// Other counters begin with their first count.
+    /// Begins with the metrics of the process, the checks of `health`, and 0 aborted
+    /// requests. Other counters appear with their first count.
     pub(crate) fn new(health: &Health) -> Self {
         let metrics = Self {
             families: Arc::default(),
@@ -80,7 +80,7 @@ impl Metrics {
         metrics
     }
 
-    /// Changes a number of a family, or `new` in its place if there is none.
+    /// Changes the number with these label values; if there is none, creates it with `new`.
     fn with<T>(
         &self,
         spec: &Spec,
@@ -128,8 +128,8 @@ impl Metrics {
     }
 
     /// Exports a number that another module keeps: each scrape calls `read`, which
-    /// returns `None` while the number is unknown. The same values again replace the
-    /// former reader. `read` must be quick and must not block.
+    /// returns `None` while the number is unknown. A later call with the same label values
+    /// replaces `read`. It must be quick and must not block.
     pub fn read(
         &self,
         spec: &Spec,
@@ -145,7 +145,7 @@ impl Metrics {
         );
     }
 
-    /// Exports a number until the next call; unknown is `None`, not zero.
+    /// Exports a number until the next call; `None`: unknown, so that it is omitted.
     pub(crate) fn show(&self, spec: &Spec, values: &[&str], number: Option<f64>) {
         self.read(spec, values, move || number);
     }
@@ -167,7 +167,7 @@ impl Metrics {
     /// Writes all metrics.
     ///
     /// # Errors
-    /// When a collector fails; none of this server's does.
+    /// When a collector fails; the collectors of this server do not.
     pub(crate) fn render(&self, format: Exposition) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         let build = Info::new(vec![
@@ -188,7 +188,7 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Requests that are counted do not wait for a scrape.
+        // The copy releases the lock: counting a request does not wait for a scrape.
         let families = self.families.lock().clone();
         for (spec, numbers) in families.values() {
             write(&mut encoder, spec, numbers)?;
@@ -203,7 +203,7 @@ impl Collector for Metrics {
 }
 
 impl Number {
-    /// Whether numbers of this sort are in a family of this type.
+    /// Whether a family of this type may have this number.
     const fn is_of(&self, kind: MetricType) -> bool {
         match self {
             Self::Counted(_) => matches!(kind, MetricType::Counter),
@@ -257,7 +257,7 @@ pub struct Class<'c> {
     pub resource: &'c str,
 }
 
-/// A request under way. Dropped without an answer, it counts as aborted.
+/// A request in flight. Dropped without an answer, it counts as aborted.
 #[derive(Debug)]
 pub struct UnderWay {
     metrics: Metrics,

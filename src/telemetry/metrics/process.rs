@@ -1,5 +1,5 @@
-//! The process' own metrics, read from `/proc/self` at a scrape. Without `/proc` they are
-//! left out.
+//! Metrics of the process, read from `/proc/self` at each scrape. Without `/proc` they are
+//! omitted.
 
 use procfs::process::{LimitValue, Process, Stat, Status};
 
@@ -50,19 +50,19 @@ fn kibibytes(number: Option<u64>) -> Option<f64> {
     number.map(|number| (number * 1024) as f64)
 }
 
-/// Read once: the time of the boot moves when the clock is set.
+/// The start time. It is read only once, because setting the clock moves the boot time.
 fn started() -> Option<f64> {
     let boot = procfs::boot_time_secs().ok()?;
     Some(boot as f64 + seconds(stat()?.starttime))
 }
 
 fn open_files() -> Option<f64> {
-    // Looking takes a descriptor.
+    // Counting opens one descriptor itself.
     let count = this()?.fd_count().ok()?;
     Some(count.saturating_sub(1) as f64)
 }
 
-/// `None` where there is no limit.
+/// `None`: there is no limit.
 fn max_files() -> Option<f64> {
     match this()?.limits().ok()?.max_open_files.soft_limit {
         LimitValue::Value(limit) => Some(limit as f64),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Metrics with a row for every family of the catalog.
+/// Metrics with a number in every family of the catalog.
 fn busy() -> Metrics {
     let metrics = Metrics::new(&Health::new());
     let took = Duration::from_millis(30);
@@ -55,7 +55,7 @@ fn run(command: &mut Command, input: Option<&str>) -> (bool, String) {
 }
 
 #[test]
-fn promtool_finds_nothing_to_say_about_the_prometheus_format() {
+fn promtool_accepts_the_prometheus_format() {
     let text = busy().render(Exposition::Prometheus).unwrap();
     let (passed, said) = run(
         Command::new("promtool").args(["check", "metrics"]),
@@ -68,7 +68,7 @@ fn promtool_finds_nothing_to_say_about_the_prometheus_format() {
 fn prometheus_parses_the_openmetrics_format() {
     let open = busy().render(Exposition::OpenMetrics).unwrap();
     assert!(open.ends_with("# EOF\n"));
-    // Building blocks requires samples with timestamps.
+    // `create-blocks-from` requires samples with timestamps.
     let timed: String = open
         .lines()
         .map(|line| match line.starts_with('#') {
@@ -122,7 +122,7 @@ fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_numbers_are_omitted() {
     let metrics = Metrics::new(&Health::new());
     metrics.read(&catalog::CERTIFICATE_EXPIRY, &["serving"], || None);
     let known = Arc::new(std::sync::atomic::AtomicU64::new(7));
@@ -144,7 +144,7 @@ fn what_is_not_known_is_left_out() {
 }
 
 #[test]
-fn a_request_that_nobody_waits_for_is_aborted() {
+fn a_request_without_an_answer_is_aborted() {
     let metrics = Metrics::new(&Health::new());
     let under_way = metrics.begin_request();
     let render = || metrics.render(Exposition::Prometheus).unwrap();

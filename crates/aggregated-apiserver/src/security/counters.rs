@@ -1,5 +1,5 @@
-//! Counters of the security layers, which telemetry reads. The set of their labels is
-//! fixed, so that clients cannot add series.
+//! Counters of the security layers, which telemetry reads. Their label values are a closed
+//! set, so that clients cannot add series.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,25 +6,25 @@ use super::reviewer::Access;
 /// answer; [`Denied::detail`] is for the log only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// 401: all credentials shown are invalid.
+    /// 401: all presented credentials are invalid.
     Unauthenticated {
         /// Why each is invalid.
         why: String,
     },
     /// 403: the request asks for impersonation, which this server does not support.
     Impersonation,
-    /// 403: the user may not do this.
+    /// 403: the user lacks the right.
     Forbidden {
         /// The user's name.
         user: String,
         /// The access that was requested.
         what: Box<Access>,
-        /// kube-apiserver's reason, may be empty.
+        /// kube-apiserver's reason; may be empty.
         reason: String,
     },
     /// 500: the access could not be reviewed.
     ReviewFailed {
-        /// What went wrong.
+        /// The error of the review.
         why: String,
     },
     /// 429: too many requests in flight.
@@ -41,7 +41,7 @@ pub enum Denied {
 
 macro_rules! words {
     ($($refusal:pat => $word:literal,)*) => {
-        /// The words of all refusals, a closed set: a label of counters.
+        /// The label values of all reasons: a closed set.
         pub const WORDS: &[&str] = &[$($word),*];
 
         pub(crate) const fn word(&self) -> &'static str {

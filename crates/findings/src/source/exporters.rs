@@ -39,7 +39,7 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
 /// Jobs with a target whose scrape interval is too long: readings between two scrapes are lost.
 fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
     let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
-    for (_, target) in seen.sample_times() {
+    for (_, target) in seen.heard_targets() {
         let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
         *scrape_ms = target.scrape_ms.max(*scrape_ms);
     }

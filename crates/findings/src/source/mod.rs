@@ -1,7 +1,7 @@
 //! Findings about the data: Prometheus, the exporters, the labels of their series.
 //!
-//! Served to users with the right to list findings in the whole cluster: nodes, jobs
-//! and GPUs are named, pods and namespaces are not.
+//! The server returns them to users with the right to list findings in the whole cluster.
+//! They name nodes, jobs and GPUs, but no pods and namespaces.
 
 mod devices;
 mod exporters;
@@ -23,7 +23,7 @@ use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::Store;
 use gpu_metrics::targets::{JobId, TargetId, TargetView};
 
-/// The object of a finding that is about no object in particular.
+/// The object of a finding that is about no particular object.
 pub const PROMETHEUS: &str = "Prometheus";
 const EXPORTERS: &str = "dcgm-exporter";
 const GPUS: &str = "GPUs";
@@ -35,14 +35,14 @@ pub struct PolledSource<'s> {
     pub snapshot: &'s Snapshot,
     /// The same samples, by job and target.
     pub store: &'s Store,
-    /// Signals whose queries fail, so that their absence proves nothing.
+    /// Signals whose queries fail: their series may exist although they are absent here.
     pub failing: &'s BTreeSet<SignalId>,
-    /// Servers that do not answer, whose exporters may be well.
+    /// Prometheus servers that do not answer; their exporters may be healthy.
     pub down: &'s BTreeSet<PrometheusId>,
 }
 
-/// Findings about data that are read, and the troubles that keep a part of them from
-/// being read.
+/// Findings about the data that is read, and `troubles`, the findings about data that
+/// cannot be read.
 #[must_use]
 pub fn check(seen: PolledSource<'_>, troubles: impl IntoIterator<Item = Finding>) -> Report {
     let mut report = Report {
@@ -61,8 +61,8 @@ pub fn check(seen: PolledSource<'_>, troubles: impl IntoIterator<Item = Finding>
     report
 }
 
-/// Queries of a server fail: for which fields, if not for all, since when, how, and the
-/// remedy.
+/// The finding that queries to a server have failed since a time: for these `fields`, or
+/// for all if it is empty.
 pub fn unanswered<'n>(
     server: &str,
     fields: impl IntoIterator<Item = &'n str>,
@@ -79,7 +79,7 @@ pub fn unanswered<'n>(
     Finding::new(&GM301, server, message, remedy)
 }
 
-/// Prometheus answers, and has no GPU series; why, with a remedy.
+/// The report if Prometheus answers but has no GPU series; `why` is the message.
 #[must_use]
 pub fn without_series(why: &str) -> Report {
     let remedy = "search for them: count by (__name__, job) ({__name__=~\"(?i)dcgm.*\"})";
@@ -87,7 +87,7 @@ pub fn without_series(why: &str) -> Report {
     alone(finding, "there are no series")
 }
 
-/// Only this finding: nothing else can be checked, for this reason.
+/// A report with this finding only: for `reason`, nothing else can be checked.
 #[must_use]
 pub fn alone(finding: Finding, reason: &str) -> Report {
     Report {
@@ -104,13 +104,13 @@ pub fn checks_of(codes: &[&Code]) -> String {
     format!("what exporters report ({})", ends.join(" to "))
 }
 
-/// The checks that are skipped without data: all but GM301, which says so.
+/// The checks that are skipped without data: all but GM301, which reports this state.
 #[must_use]
 pub fn unseen_checks() -> String {
     checks_of(&OF_DATA[1..])
 }
 
-/// The data are not known.
+/// The skipped checks if the data cannot be read.
 #[must_use]
 pub fn unseen(reason: &str, remedy: &str) -> Skipped {
     Skipped::new(unseen_checks(), reason, remedy).of(OF_DATA)
@@ -124,8 +124,8 @@ struct Current<'s> {
 }
 
 impl<'s> PolledSource<'s> {
-    /// Targets that are heard.
-    fn sample_times(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
+    /// Targets that have samples and are not silent.
+    fn heard_targets(self) -> impl Iterator<Item = (TargetId, &'s TargetView)> {
         let targets = self.targets();
         targets.filter(|(_, target)| !target.silent && target.newest > Timestamp::MIN)
     }
@@ -135,7 +135,7 @@ impl<'s> PolledSource<'s> {
         (0..).map(TargetId).zip(targets)
     }
 
-    /// A row, if it is of this cluster and reported now.
+    /// A row, if it belongs to this cluster and is reported now.
     fn current(self, row: RowId) -> Option<Current<'s>> {
         let frame = self.snapshot.frame();
         let facts = self.snapshot.layout().fact(row)?;

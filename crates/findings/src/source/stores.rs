@@ -21,7 +21,7 @@ const CLOCK_MS: i64 = 10_000;
 pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     let frame = seen.snapshot.frame();
     let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
-    for (_, target) in seen.sample_times() {
+    for (_, target) in seen.heard_targets() {
         let lag_ms = frame.view().lag_ms(target);
         if lag_ms >= LATE_MS.max(target.scrape_ms) {
             let known = late.entry(seen.job_of(target)).or_default();
@@ -54,7 +54,7 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
         found.push(Finding::new(&GM303, PROMETHEUS, message, remedy));
     }
     let mut off: BTreeMap<(JobId, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
-    for (id, target) in seen.sample_times() {
+    for (id, target) in seen.heard_targets() {
         let (way, by_ms) = distance(seen, target);
         if by_ms > target.scrape_ms + CLOCK_MS {
             let (ids, most_ms) = off.entry((seen.job_of(target), way)).or_default();

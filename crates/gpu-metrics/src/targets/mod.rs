@@ -1,7 +1,7 @@
 //! Sources and targets: how often and how late each is scraped, and which are silent.
 //!
 //! A *source* is a scrape job of a Prometheus, with its external labels. A *target* is one
-//! exporter of a source, identified by `instance` and by the node that its series name. In
+//! exporter of a source, identified by `instance` and the node that its series report. In
 //! many stores one of the two is the same for all exporters, or both are. If the samples of
 //! devices under one such name have different times, each device is a target of its own
 //! ([`Targets::divide`]).

@@ -24,7 +24,7 @@ static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&G
 
 #[derive(Debug)]
 pub(crate) struct RegisteredServers {
-    /// The Service of this server; `None`: none leads to it.
+    /// The Service of this server; `None`: no APIService leads to it.
     pub(crate) home: Option<Home>,
     pub(crate) of_others: Vec<&'static str>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct RegisteredServers {
 /// The Service of the server.
 #[derive(Debug)]
 pub(crate) struct Home {
-    /// Without its account and its Secret, which only its Deployment names.
+    /// Account and Secret are not set: only the Deployment names them.
     pub(crate) server: Installed,
     /// The labels of the pods behind it.
     pub(crate) selector: BTreeMap<String, String>,
@@ -79,8 +79,8 @@ impl Look<'_> {
         })
     }
 
-    /// Findings about the APIServices of resource metrics that lead to the server, or once
-    /// led there.
+    /// Adds findings about the APIServices of resource metrics that lead to the server, or
+    /// led to it before.
     pub(crate) async fn resource_registration(
         &mut self,
         home: Option<&Home>,
@@ -127,7 +127,7 @@ impl Look<'_> {
         Ok(read.found())
     }
 
-    /// Identifies the server that answers there. An error counts as no server.
+    /// Identifies the server behind an APIService. An error counts as no server.
     async fn answers(&self, registered: &Registered) -> AnsweringServer {
         if !registered.is_available() {
             return AnsweringServer::NoServer;
@@ -141,8 +141,8 @@ impl Look<'_> {
     }
 }
 
-/// When the last certificate of the bundle expires, and the subjects of all; nothing for a
-/// bundle that cannot be parsed.
+/// When the last certificate of the caBundle expires, and the subjects of all; `None` and
+/// empty for a bundle that cannot be parsed.
 fn authorities(registered: &Registered) -> (Option<Timestamp>, Vec<String>) {
     let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
     let text = spec.and_then(|it| it.ca_bundle.as_ref());

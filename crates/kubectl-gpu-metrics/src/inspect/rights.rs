@@ -44,8 +44,8 @@ impl Look<'_> {
         }
     }
 
-    /// Reports each right of a role that none of the accounts has, or that it could not
-    /// be reviewed.
+    /// Reports each right of a role that none of the accounts has. If the rights cannot be
+    /// reviewed, the check is recorded as skipped.
     async fn role(&mut self, role: Role, installed: &Installed, accounts: &[Identity]) {
         let reviewer = KubeReviewer::for_check(self.client.clone());
         let mut missing = role.rights(installed);
@@ -91,7 +91,7 @@ async fn may(
     Ok(false)
 }
 
-/// A service account, as reviews name it.
+/// The identity of a service account in SubjectAccessReviews.
 fn service_account(namespace: &str, name: &str) -> Identity {
     Identity {
         user: format!("system:serviceaccount:{namespace}:{name}"),

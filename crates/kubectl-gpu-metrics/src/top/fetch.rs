@@ -30,7 +30,7 @@ const NO_DEVICES: &str =
     "the server lists no devices: upgrade gpu-metrics-apiserver to the version of this command";
 
 impl What {
-    /// The resources of the rows' objects, or of those that lead to them.
+    /// The resources of the rows' objects; GPUs are found by their nodes.
     const fn kinds(self) -> &'static [&'static str] {
         match self {
             Self::Namespaces => &["namespaces"],
@@ -41,18 +41,18 @@ impl What {
     }
 }
 
-/// The rows, and remarks on what is missing.
+/// The rows, and notes on missing data.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) rows: Vec<Row>,
-    /// The devices of the cluster, also those of no row; 0 in a namespace.
+    /// The number of devices of the cluster, with those of no row; 0 for one namespace.
     pub(crate) device_count: usize,
     pub(crate) notes: BTreeSet<String>,
 }
 
 /// The server's list of devices.
 pub(crate) async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList, Failure> {
-    // The devices of nodes are single GPUs.
+    // The list by node has each GPU as a device.
     let by = match args.what {
         What::Gpus => What::Nodes,
         what => what,
@@ -82,7 +82,7 @@ impl Found {
         gpus
     }
 
-    /// Adds the nodes with GPUs of which no series tells.
+    /// Adds a row for each node with GPUs that the server does not list.
     fn add(&mut self, nodes: &BTreeSet<String>) {
         let known = self.rows.iter().map(|row| row.item.name.clone());
         let known: BTreeSet<String> = known.collect();
@@ -100,7 +100,7 @@ impl Found {
     }
 }
 
-/// A note on GPUs that are not listed because no series names their node.
+/// A note on GPUs that are not listed because their series name no node.
 pub(crate) fn of_no_node(all: usize, listed: usize) -> Option<String> {
     let more = all.checked_sub(listed).filter(|more| *more > 0)?;
     Some(format!(
@@ -143,8 +143,8 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
     Ok(found)
 }
 
-/// The namespace of a name, if it has one, and the name as in rows: `ml/train-0` of
-/// pods; of workloads also `deploy/train` and `ml/deploy/train`.
+/// Splits a name into its namespace, if it has one, and the name as in rows. For pods it
+/// is `train-0` or `ml/train-0`; for workloads also `deploy/train` or `ml/deploy/train`.
 pub(crate) fn named(what: What, name: &str) -> (Option<String>, String) {
     let own = || (None, name.to_owned());
     let Some((before, bare)) = name.rsplit_once('/') else {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn in_place_of_a_table_it_is_said_where_was_looked() {
+    fn the_text_for_an_empty_table_names_the_searched_namespace_and_labels() {
         let one = nothing(Some("default"), Some("app=x"));
         for part in ["namespace default", "labels app=x", "-A"] {
             assert!(one.contains(part), "{one}");

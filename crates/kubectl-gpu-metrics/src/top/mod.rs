@@ -23,10 +23,10 @@ use screen::{Screen, squeezed};
 
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Most reasons that are printed below the table; the others are counted.
+/// The most notes that are printed below the table; the others are counted.
 const MOST_NOTES: usize = 4;
 
-/// Said of sums over holders.
+/// The note below a row of sums over holders.
 const SHARED: &str =
     "a GPU that several objects hold counts in the row of each, and several times in SUM";
 
@@ -131,7 +131,7 @@ impl TopArgs {
         }
     }
 
-    /// Splits the namespace off the name, and refuses flags without effect.
+    /// Moves the namespace out of the name, and refuses flags without effect.
     fn read(&mut self) -> Result<(), Failure> {
         let (of_all, of_gpus) = (!self.what.is_namespaced(), self.what == What::Gpus);
         let flags = [
@@ -157,13 +157,13 @@ impl TopArgs {
         Ok(())
     }
 
-    /// The namespace of the rows; `None`: all, or they are in none.
+    /// The namespace of the rows; `None`: all namespaces, or rows without a namespace.
     fn namespace<'c>(&self, cluster: &'c Cluster) -> Option<&'c str> {
         let is_one = self.what.is_namespaced() && !self.all_namespaces;
         is_one.then_some(&*cluster.namespace)
     }
 
-    /// The labels of the rows' objects, for a query.
+    /// The query parameter that selects the rows' objects by their labels.
     fn labels(&self) -> String {
         let selector = self.selector.as_deref().unwrap_or_default();
         format!("labelSelector={}", encode(selector))
@@ -181,7 +181,7 @@ struct Page {
     failed: Option<String>,
 }
 
-/// Prints the fleet, or a screen that follows it.
+/// Prints the table once, or redraws it on a terminal.
 pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
     args.read()?;
     let cluster = args.cluster.connect().await?;
@@ -203,8 +203,8 @@ pub async fn run(mut args: TopArgs) -> Result<(), Failure> {
     failed.map_or(Ok(()), |why| Err(Failure::Failed(why)))
 }
 
-/// Draws the table again and again. While the server is away, the last table stays,
-/// with the error below.
+/// Redraws the table every [`EVERY`]. While the server does not answer, the last table
+/// stays, with the error below.
 async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
     let mut signals = Signals::new()?;
     let mut end = pin!(signals.wait());
@@ -335,8 +335,8 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
     })
 }
 
-/// The rows; and, where GPU data cannot be read, why none of them has a value. An
-/// empty table would claim that there are none.
+/// The rows. If no row has a value because GPU data cannot be read, also returns the
+/// reason, or fails with it: an empty table would mean that there are no GPUs.
 async fn read(args: &TopArgs, cluster: &Cluster) -> Result<(Found, Option<String>), Failure> {
     let found = fetch::rows(args, cluster).await;
     let is_clear = match &found {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn that_there_are_no_gpus_is_not_said_where_their_data_cannot_be_read() {
+    async fn unreadable_gpu_data_is_an_error_and_no_empty_table() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
         for path in ["namespaces/ml/devices", "devices"] {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_are_what_the_server_lists_with_autoscalers_and_nodes_without_series() {
+    async fn rows_are_the_listed_objects_with_autoscalers_and_nodes_without_series() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
         let listed = json!({"items": [
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_without_the_list_is_to_be_upgraded() {
+    async fn an_older_server_without_the_list_should_be_upgraded() {
         let kube = FakeKube::start().await;
         let cluster = cluster(&kube).await;
         let well = json!({"items": [], "skipped": []});

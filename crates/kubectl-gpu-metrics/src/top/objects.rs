@@ -1,5 +1,5 @@
-//! Facts from the cluster's own API: which nodes have GPUs, and which autoscaler scales
-//! which workload. A server that serves only metrics has none of them.
+//! Objects of kube-apiserver, which the metrics server does not list: the nodes with GPUs,
+//! and the autoscalers of workloads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,13 +28,13 @@ use super::{TopArgs, What};
 pub(crate) struct ClusterObjects {
     /// Nodes with allocatable GPUs.
     pub(super) nodes: BTreeSet<String>,
-    /// The autoscalers by their target: its namespace and `deployments.apps/NAME`.
+    /// The autoscalers by the namespace and name (`deployments.apps/NAME`) of their target.
     pub(crate) hpas: BTreeMap<(String, String), Vec<HpaCell>>,
-    /// What could not be read, and why.
+    /// The objects that could not be read, and why.
     pub(crate) notes: BTreeSet<String>,
 }
 
-/// An autoscaler as tables and JSON show it: with its first metric.
+/// An autoscaler with its first metric, for tables and JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct HpaCell {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct HpaCell {
     target: Option<f64>,
     /// Whether value and target are percentages of the pods' requests.
     percent: bool,
-    /// The current and the desired replicas.
+    /// The current replicas.
     pub(crate) replicas: Option<i32>,
     pub(crate) desired: Option<i32>,
     pub(crate) min: i32,
@@ -99,7 +99,7 @@ impl ClusterObjects {
             let path = autoscalers(args.namespace(cluster));
             objects.autoscalers(cluster, &path).await?;
         } else if args.what != What::Namespaces {
-            // Without the right to read them, the default resources are looked for.
+            // The default GPU resources apply if the findings cannot be read.
             let said = FindingList::read(cluster).await;
             let gpus = said.map_or_else(|_| GpuResources::default(), |it| it.gpu_resources());
             let path = format!("/api/v1/nodes?{}", args.labels());
@@ -129,7 +129,8 @@ impl ClusterObjects {
         Ok(())
     }
 
-    /// A list of the cluster; empty if it does not exist, or may not be read.
+    /// Reads a list. It is empty if the API does not exist, or if access is forbidden,
+    /// which adds a note.
     async fn list<T: DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -158,8 +159,8 @@ impl ClusterObjects {
     }
 }
 
-/// Namespace and name of the workload that an autoscaler scales; the plurals of
-/// workloads are regular.
+/// The namespace and the name (`deployments.apps/NAME`) of the workload that an autoscaler
+/// scales. The plurals of all workloads are regular.
 fn target(hpa: &Hpa) -> (String, String) {
     let kind = hpa.scaled.kind.to_lowercase();
     let version = hpa.scaled.api_version.as_deref().unwrap_or_default();

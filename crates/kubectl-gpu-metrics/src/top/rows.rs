@@ -27,7 +27,7 @@ impl From<DevicesOf> for Row {
     }
 }
 
-/// For `--output json`: what is unknown is null.
+/// For `--output json`: unknown values are null.
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let item = &self.item;
@@ -53,7 +53,7 @@ impl Serialize for Row {
     }
 }
 
-/// Heading and meaning of each column, and the order by it.
+/// Heading, meaning and sort key of each column; `None`: rows cannot be sorted by it.
 pub(crate) const COLUMNS: [(&str, &str, Option<Column>); 13] = [
     ("NAME", "name of the object", None),
     (
@@ -193,8 +193,7 @@ impl Row {
         });
     }
 
-    /// The sums of the columns that can be added; a sum with an unknown term is
-    /// unknown.
+    /// The sums of the columns that can be added; a sum with an unknown value is unknown.
     pub(crate) fn sum(rows: &[Self]) -> Self {
         let items = rows.iter().map(|row| &row.item);
         let sum = |of: fn(&DevicesOf) -> Option<f64>| items.clone().map(of).sum::<Option<f64>>();
@@ -217,7 +216,7 @@ pub(crate) struct Gpu {
     pub(crate) device: DeviceNow,
 }
 
-/// For `--output json`: what is unknown is null.
+/// For `--output json`: unknown values are null.
 impl Serialize for Gpu {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let device = &self.device;
@@ -305,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_has_its_pods_and_what_is_unknown_of_it_is_a_dash() {
+    fn a_gpu_row_has_its_pods_and_dashes_for_unknown_values() {
         let listed = json!([
             {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
             {"uuid": "B", "state": "no-reading", "pods": []},
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_a_dash_and_makes_a_sum_unknown() {
+    fn an_unknown_value_is_a_dash_and_makes_the_sum_unknown() {
         let known = Row::from(DevicesOf {
             name: "a".to_owned(),
             held: Some(2.0),
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_drawn_and_what_may_be_longer_is_marked() {
+    fn the_window_is_drawn_and_an_idle_time_that_may_be_longer_is_marked() {
         let row = Row::from(DevicesOf {
             memory_utilization_instants: vec![Some(0.0), Some(12.5), None, Some(99.0), Some(100.0)],
             idle_since: Some(IdleTime {

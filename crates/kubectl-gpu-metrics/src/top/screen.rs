@@ -33,7 +33,7 @@ impl Screen {
         Ok(Self)
     }
 
-    /// Draws what fits. The foot is always shown, whatever the length of the table.
+    /// Draws the lines that fit. A long table is cut, so that the foot stays visible.
     pub(super) fn draw(&self, table: &[String], foot: &[String]) -> io::Result<()> {
         let mut out = io::stdout();
         let page = fitted(table, foot, size().unwrap_or((80, 24)));
@@ -66,8 +66,8 @@ fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -
     page.chain([CLEAR_BELOW.to_owned()]).collect()
 }
 
-/// Cells whose lines fit: the longest are cut in the middle, because names differ at
-/// their ends.
+/// Cells shortened so that the lines fit. The longest are cut in the middle, because names
+/// differ at their ends.
 pub(super) fn squeezed(rows: &[Vec<String>], columns: usize) -> Vec<Vec<String>> {
     let mut widths = widths(rows);
     let room = columns.saturating_sub(2 * widths.len().saturating_sub(1));

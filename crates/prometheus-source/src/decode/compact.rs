@@ -1,9 +1,9 @@
-//! Reads an answer in the form in which Prometheus prints it: without spaces, the labels
-//! before the samples, and nothing after the result. VictoriaMetrics prints the list of
-//! series so. Anything else is left to the parser of all forms.
+//! Reads an answer in the compact form that Prometheus writes: without spaces, the labels
+//! before the samples, and nothing after the result. VictoriaMetrics writes the list of
+//! series in this form. The parser in `envelope` reads every other form.
 //!
-//! The end of a label set is found by its last two bytes. A label set that is no JSON is
-//! found out where it is parsed, when its series is new.
+//! The last two bytes of a label set, `"}`, mark its end. Invalid JSON within it is
+//! detected only when a new series is parsed.
 
 use memchr::{memchr, memchr_iter};
 
@@ -14,11 +14,11 @@ use gpu_metrics::batch::Sample;
 
 const BEGINNING: &str = r#"{"status":"success","data":{"resultType":"matrix","result":"#;
 
-/// The most digits of seconds: with three digits after the point, the nearest double
-/// times 1000 is nearest to their milliseconds.
+/// The most digits of a time before the point, in seconds. Up to this number the other
+/// parser, which rounds a double, gets the same milliseconds.
 const SECONDS: usize = 11;
 
-/// The most digits of a value that a double holds as a whole number.
+/// The most digits of a whole number that a double always holds exactly.
 const DIGITS: usize = 15;
 
 /// Powers of ten that a double holds exactly.
@@ -35,8 +35,8 @@ enum Stop {
     Full,
 }
 
-/// Reads a whole answer into the sink. Returns whether it has this form; otherwise the
-/// sink is as before.
+/// Reads a whole answer into the sink. Returns whether it has the compact form; otherwise
+/// the sink is unchanged.
 ///
 /// # Errors
 /// When the batch takes too much memory.
@@ -45,12 +45,12 @@ pub(super) fn answer(text: &str, sink: &mut Sink<'_>) -> Result<bool, DecodeErro
     is_read(rest.map(str::trim_end), "}}", sink)
 }
 
-/// Reads the list of series of an answer, as [`answer`] reads it whole.
+/// Like [`answer`], for the list of series alone.
 pub(super) fn result(text: &str, sink: &mut Sink<'_>) -> Result<bool, DecodeError> {
     is_read(list(text, sink), "", sink)
 }
 
-/// Whether all was read up to this ending.
+/// Whether the remaining text is `ending`; if not, removes what was added to the sink.
 fn is_read(
     rest: Result<&str, Stop>,
     ending: &str,
@@ -100,11 +100,10 @@ fn series<'t>(text: &'t str, sink: &mut Sink<'_>) -> Result<&'t str, Stop> {
     }
 }
 
-/// Splits a text after the label set that it begins with: after the first brace that
-/// follows a quote which ends a value. A quote before which a value may begin, or which
-/// may be escaped, is left to the other parser.
+/// Splits a text after the label set at its start, which ends with the first `"}`. If this
+/// quote may begin a value or may be escaped, the text is left to the other parser.
 fn labels(text: &str) -> Result<(&str, &str), Stop> {
-    // One without labels ends with its first brace.
+    // The other parser reads an empty label set: it has no quote before its brace.
     after(text, "{\"")?;
     let bytes = text.as_bytes();
     let mut ends = memchr_iter(b'}', bytes).skip_while(|place| {
@@ -156,8 +155,8 @@ fn value(text: &str) -> Result<(f64, &str), Stop> {
         }
         _ => (whole, 0, len),
     };
-    // A whole number of few digits divided by a power of ten is the double next to the
-    // number that the text stands for.
+    // With so few digits both operands are exact, so that the quotient is the double
+    // nearest to the written number.
     if (1..=DIGITS).contains(&(len + fraction))
         && let Some(rest) = text.get(end..)
         && let Ok(rest) = after(rest, "\"")
@@ -173,8 +172,8 @@ fn value(text: &str) -> Result<(f64, &str), Stop> {
     }
 }
 
-/// The number of which `before` are the digits read so far, with those at the beginning
-/// of a text, and how many these are. Of too many the number is wrong.
+/// Appends the digits at the start of a text to the number `before`. Returns the number,
+/// and how many digits were appended; if they are too many, the number is wrong.
 fn digits(text: &str, before: u64) -> (u64, usize) {
     let digits = text.bytes().take_while(u8::is_ascii_digit);
     digits.fold((before, 0), |(number, len), digit| {
@@ -185,7 +184,7 @@ fn digits(text: &str, before: u64) -> (u64, usize) {
     })
 }
 
-/// The text after a beginning.
+/// The text after `beginning`, with which it must start.
 #[inline]
 fn after<'t>(text: &'t str, beginning: &str) -> Result<&'t str, Stop> {
     text.strip_prefix(beginning).ok_or(Stop::OtherForm)

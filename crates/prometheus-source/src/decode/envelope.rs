@@ -1,7 +1,7 @@
 //! Answers of any form: `{"status":…,"data":{"resultType":…,"result":[…]},…}`.
 //!
 //! Keys may come in any order and unknown ones are ignored (docs/stores.md,
-//! "Answers"). A list is found whole first, and its elements are then read one by one.
+//! "Answers"). A list is first delimited, and its elements are then read one by one.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ pub(super) struct Envelope<D> {
 }
 
 impl<D> Envelope<D> {
-    /// The warnings; VictoriaMetrics' mark of an incomplete answer counts as one.
+    /// The warnings, with one for VictoriaMetrics' `isPartial`.
     pub(super) fn all_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings.unwrap_or_default();
         if self.is_partial == Some(true) {
@@ -58,7 +58,7 @@ impl<'a> QueryResult<'a> {
     }
 }
 
-/// A series of a matrix. One of histograms has no values.
+/// A series of a matrix; `values` is absent if its samples are histograms.
 #[derive(Deserialize)]
 struct Series<'a> {
     #[serde(borrow)]
@@ -67,7 +67,7 @@ struct Series<'a> {
     values: Option<&'a RawValue>,
 }
 
-/// The text of a value that may be absent, but is read as a list if it is null.
+/// The text of a value that may be absent. `null` is kept as text, and is no valid list.
 fn not_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(value).map(Some)
 }
@@ -91,7 +91,7 @@ pub(super) fn matrix(result: &RawValue, sink: &mut Sink<'_>) -> Result<(), Decod
     })
 }
 
-/// Calls a function for each element of a list, of which one is in memory at a time. An
+/// Calls a function for each element of a list, with one element in memory at a time. An
 /// error of the function ends the reading.
 pub(crate) fn each<'a, T: Deserialize<'a>>(
     list: &'a RawValue,

@@ -34,16 +34,15 @@ use sink::Sink;
 /// Makes [`SeriesKey`]s. Create one per process and share it: keys of different
 /// hashers differ, so a series would look new at every poll.
 ///
-/// SipHash-1-3 with 128 bits of output under a random key. Keyed, because pod
-/// names and labels are chosen by tenants, which could otherwise make two series
-/// collide and have their load booked as another's; one pass of 128 bits rather
-/// than two of 64, because even one is about a fifth of the decoder's time.
+/// SipHash-1-3 with a random key and 128 bits of output. The key is needed because
+/// tenants choose pod names and labels: without it they could make two series
+/// collide, and their load would count for another tenant. One pass of 128 bits
+/// replaces two of 64, because one already takes about a fifth of the decoder's time.
 #[derive(Clone)]
 pub struct KeyHasher(SipHasher13);
 
 impl KeyHasher {
-    /// A hasher with a new key, from the operating system's randomness by way of the
-    /// standard library's hash map.
+    /// A hasher with a new random key, from the standard library's `RandomState`.
     #[must_use]
     pub fn new() -> Self {
         let random = || RandomState::new().hash_one(0_u8);
@@ -63,7 +62,7 @@ impl Default for KeyHasher {
 }
 
 impl fmt::Debug for KeyHasher {
-    /// Without the key: with it, series can be made to collide.
+    /// Omits the key, with which colliding label sets could be computed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyHasher(..)")
     }
@@ -81,8 +80,8 @@ pub enum DecodeError {
     /// JSON of another form.
     #[error("the answer is JSON but no answer of the Prometheus query API: {0}")]
     Shape(String),
-    /// `data` or `data.result` is null or absent: some proxies answer so
-    /// (docs/stores.md, "Answers"). Then it is unknown whether there are series.
+    /// `data` or `data.result` is null or absent, as in answers of some proxies
+    /// (docs/stores.md, "Answers"). Whether there are series is then unknown.
     #[error("the answer says success but its {0} is null or missing")]
     Null(&'static str),
     /// A result type that a range selector does not have.
@@ -104,27 +103,26 @@ pub enum DecodeError {
     /// `status: error`.
     #[error("{error_type}: {error}")]
     Status {
-        /// Prometheus' class: `bad_data`, `execution`, `timeout`, …
+        /// `errorType`: `bad_data`, `execution`, `timeout`, …
         error_type: String,
-        /// Its sentence.
+        /// `error`: the message.
         error: String,
     },
 }
 
-/// The meaning of a value that is not a number.
+/// The meaning of the value NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nan {
     /// A sample with the value NaN, as in Prometheus.
     Value,
-    /// The end of a series. VictoriaMetrics stores no NaN, and returns its staleness
-    /// markers as NaN: they are no samples.
+    /// A staleness marker, which is no sample: VictoriaMetrics stores no other NaN.
     StaleMarker,
 }
 
 /// Decodes one answer into `batch`, which is emptied first and keeps `body` as
 /// its text. Returns the engine's warnings. Any of them may mean that series are
 /// missing (Thanos' partial responses, `results truncated due to limit`), so an
-/// answer with warnings must not be used. Prometheus' `infos` are not among them.
+/// answer with warnings must not be used. Prometheus' `infos` are no warnings.
 ///
 /// # Errors
 /// See [`DecodeError`]; the batch then holds no series.
@@ -177,7 +175,7 @@ pub(super) fn data<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, DecodeEr
     read(body).map(|(data, _)| data)
 }
 
-/// A part of an answer that is read by its `resultType`.
+/// Decodes a part of an answer whose shape depends on `resultType`.
 ///
 /// # Errors
 /// When it has another shape.
@@ -216,7 +214,7 @@ fn read<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<(D, Vec<String>), Deco
             DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
         }
     })?;
-    // The parser calls a number that is cut invalid.
+    // The parser reports a truncated number as a syntax error.
     let is_cut = |error: &serde_json::Error| {
         let last = text.lines().last().unwrap_or_default();
         let is_at_end = (error.line(), error.column()) >= (text.lines().count(), last.len());

@@ -16,8 +16,8 @@ pub(super) struct Pair(
 /// arithmetic on them could overflow.
 const MAX_SECONDS: f64 = 6.3e12;
 
-/// Seconds with a fraction, as whole milliseconds. A double has today's seconds to a
-/// quarter of a microsecond, so rounding gives the exact millisecond.
+/// Converts seconds with a fraction to milliseconds. A double holds current times to a
+/// quarter of a microsecond, so that rounding gives the exact millisecond.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
     if seconds.abs() > MAX_SECONDS {
@@ -27,7 +27,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Erro
     Ok(Timestamp::from_millis((seconds * 1000.0).round() as i64))
 }
 
-/// Text that is no number becomes NaN, and is treated like any NaN.
+/// A value; text that is no number becomes NaN.
 fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let text = <&str>::deserialize(deserializer)?;
     Ok(text.parse().unwrap_or(f64::NAN))

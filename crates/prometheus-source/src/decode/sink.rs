@@ -48,7 +48,7 @@ impl<'a> Sink<'a> {
         self.batch.begin_series(self.hasher.key(labels), range);
     }
 
-    /// Adds a sample to the series begun last, unless it ends that series.
+    /// Adds a sample to the current series; skips a staleness marker.
     #[inline]
     pub(super) fn push(&mut self, sample: Sample) {
         if self.nan == Nan::Value || !sample.value.is_nan() {
@@ -56,12 +56,12 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Removes what was added.
+    /// Removes all series and samples that this sink added.
     pub(super) fn start_over(&mut self) {
         self.batch.truncate(self.before);
     }
 
-    /// Whether the batch takes no more than it may.
+    /// Whether the batch takes at most `room` bytes in addition to its text.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.batch.bytes_beside_text() <= self.room

@@ -39,7 +39,7 @@ fn sample(millis: i64, value: f64) -> Sample {
 }
 
 #[test]
-fn a_matrix_becomes_series_with_their_labels_as_they_stood() {
+fn a_matrix_becomes_series_with_unchanged_labels() {
     let (decoded, batch) = run(&matrix(
         r#"[{"metric":{"__name__":"X","pod":"a\"\\b"},"values":[[1700000000.123,"46"],[1700000015,"0"]]},
             {"metric":{"__name__":"X","pod":"é"},"values":[[1700000001.5,"0.25"]]}]"#,
@@ -69,7 +69,7 @@ fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
 }
 
 #[test]
-fn special_values_pass_as_they_are() {
+fn special_values_are_kept_and_other_text_becomes_nan() {
     let (_, batch) = run(&matrix(
         r#"[{"metric":{},"values":[[1,"NaN"],[2,"+Inf"],[3,"-Inf"],[4,"1e+06"],
             [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,""]]}]"#,
@@ -198,7 +198,7 @@ fn other_result_types_are_named() {
 }
 
 #[test]
-fn what_is_no_answer_is_told_apart() {
+fn each_unusable_answer_has_its_own_error() {
     assert!(matches!(error(""), DecodeError::Truncated));
     assert_eq!(
         error(r#"{"status":"success","data":{"result":[{"values":[[1."#),
@@ -241,7 +241,7 @@ fn what_is_no_answer_is_told_apart() {
 }
 
 #[test]
-fn invalid_utf8_is_refused_wherever_it_stands() {
+fn invalid_utf8_is_refused_anywhere() {
     for marker in ["in labels", "in ignored"] {
         let body = r#"{"status":"success","x":"in ignored","data":{"resultType":"matrix","result":[{"metric":{"a":"in labels"},"values":[]}]}}"#;
         let mut bytes = body.as_bytes().to_vec();
@@ -276,8 +276,8 @@ fn a_batch_is_filled_again_without_remnants() {
     assert_eq!(batch.series_len(), 0);
 }
 
-/// The same answer with spaces is read by the parser of all forms. With another key before
-/// its data, only the list of series is in the compact form.
+/// With spaces, the same answer is read by the parser of all forms. With another key
+/// before its data, only the list of series has the compact form.
 #[test]
 fn both_readers_agree_on_each_label_set_time_and_value() {
     let of = |body: &str| {
@@ -392,7 +392,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_or_damaged_answer_never_panics_and_leaves_nothing(cut in 0_usize..400, at in 0_usize..400, byte in any::<u8>()) {
+    fn a_cut_or_damaged_answer_never_panics_and_leaves_no_series(cut in 0_usize..400, at in 0_usize..400, byte in any::<u8>()) {
         let body = matrix(r#"[{"metric":{"__name__":"X","pod":"é\n"},"values":[[1700000000.123,"46"],[1,"NaN"]],"histograms":null}]"#).into_bytes();
         let short = &body[..cut.min(body.len() - 1)];
         let (decoded, batch) = run_bytes(short);

@@ -2,7 +2,7 @@
 
 use rustls::{CertificateError, InvalidMessage};
 
-/// The cause of a failure, recognised by the store's message or by the error of TLS.
+/// The cause of a failure, from the HTTP status, the store's message or the error of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The port speaks HTTP without TLS.
@@ -15,10 +15,10 @@ pub enum Cause {
     UnknownAuthority,
     /// The certificate is for another name.
     OtherName,
-    /// A limit on samples or bytes: the same query will be refused again, and a shorter
-    /// range may be answered.
+    /// A limit on samples or bytes: the store will refuse the same query again, but may
+    /// answer a shorter range.
     Size,
-    /// A limit on time: a shorter range may be answered, and another time this one.
+    /// A limit on time: the store may answer a shorter range, or the same one later.
     Time,
     /// The path is not a query API.
     Path,
@@ -28,11 +28,11 @@ pub enum Cause {
     NameMatching,
     /// The query is invalid for the store.
     Content,
-    /// The request has too long a line or header.
+    /// The request line or a header is too long.
     Length,
-    /// The method is refused.
+    /// The HTTP method is refused.
     Verb,
-    /// Another address is to be asked.
+    /// A redirect to another address.
     Redirect,
     /// Too many requests.
     Rate,
@@ -58,7 +58,7 @@ const WORDS_OF_SIZE: [&str; 9] = [
 ];
 
 impl Cause {
-    /// The reason of a status with its whole text.
+    /// The cause of an HTTP status with the whole text of its answer.
     pub(crate) fn of(status: u16, text: &str) -> Self {
         let text = text.to_ascii_lowercase();
         let says = |words: &str| text.contains(words);
@@ -80,7 +80,7 @@ impl Cause {
         }
     }
 
-    /// The reason of a failure that an answer with status 200 tells.
+    /// The cause of `status: error` in an answer with HTTP status 200.
     pub(crate) fn of_query(error_type: &str, error: &str) -> Self {
         match error_type {
             "timeout" => Self::Time,
@@ -127,7 +127,7 @@ impl Cause {
             )
     }
 
-    /// What the failure is, where its kind does not say it, and its remedy; both may be empty.
+    /// A description that adds to the kind's label, and the remedy; both may be empty.
     pub(super) const fn advice(self) -> (&'static str, &'static str) {
         match self {
             Self::PlainHttp => (

@@ -27,7 +27,7 @@ fn refused(status: u16, text: &str) -> Error {
 }
 
 #[test]
-fn a_shorter_range_is_no_remedy_for_rights_rates_and_addresses() {
+fn each_refusal_has_its_cause_and_only_size_and_time_are_limits() {
     for (status, text, wanted) in [
         (
             422,
@@ -102,7 +102,7 @@ fn another_address_may_answer_unless_the_query_is_at_fault() {
 }
 
 #[test]
-fn what_stores_say_of_wrong_addresses_has_its_remedy() {
+fn messages_of_stores_lead_to_a_remedy() {
     for (status, text, remedy) in [
         (
             400,
@@ -136,7 +136,7 @@ fn what_stores_say_of_wrong_addresses_has_its_remedy() {
     }
 }
 
-/// The failure as a finding has it.
+/// The text of a failure in a finding.
 fn told(error: &Error) -> String {
     let (how, remedy) = error.finding();
     format!("{how}; {remedy}")
@@ -162,7 +162,7 @@ fn a_skew_says_which_clock_is_ahead_by_how_much() {
 }
 
 #[test]
-fn each_cause_is_told_in_its_own_words_without_the_address() {
+fn each_cause_has_its_description_without_the_address() {
     let tls = |error: rustls::Error| {
         let failed = Error::new(ErrorKind::Tls, "https://p", format!("TLS: {error}"));
         failed.because(Cause::of_tls(&error))

@@ -1,5 +1,5 @@
-//! Several signals in one query: a selector of all their names. The series of the answer
-//! are divided by name.
+//! Several signals in one query, which selects all their names. The series of the answer
+//! are divided among the signals by name.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ use crate::{Answered, Fetched};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
-/// The size of an answer in bytes, and the server's clock minus this one in milliseconds.
+/// The size of an answer in bytes, and the clock skew: the store's clock minus this
+/// server's, in milliseconds.
 type Whole = (usize, Option<i64>);
 
 impl Prometheus {
@@ -25,11 +26,10 @@ impl Prometheus {
         self.names.takes_several(now)
     }
 
-    /// Sends queries that differ only in their signals as one, whose answer is divided
-    /// among their batches. `now` is that of [`Self::fetch`]. `None`: a query for each
-    /// signal may be answered, because the store refuses this one for its content, its
-    /// size or its time, or answers a part of it, or because its series cannot be divided
-    /// by name.
+    /// Sends queries that differ only in their signals as one query, and divides its
+    /// answer among their batches. `now` is as in [`Self::fetch`]. `None`: each signal
+    /// needs its own query, because the store refused this one for its content, size or
+    /// time, answered a part of it, or returned series that no name divides.
     pub async fn fetch_as_one(
         &mut self,
         queries: &[SignalQuery<'_>],
@@ -68,15 +68,14 @@ impl Prometheus {
         None
     }
 
-    /// Fills the batches. `None`: a series has none of the names, or two signals have one
-    /// in common.
+    /// Fills the batches. `None`: a series has no such name, or two signals share a name.
     async fn ask_as_one(
         &mut self,
         queries: &[SignalQuery<'_>],
         now: Timestamp,
         batches: &mut [Batch],
     ) -> Result<Option<Whole>, Error> {
-        // They share one text, which is free once the others have returned it.
+        // The batches share one text; its memory is reusable once all have released it.
         let texts = batches.iter_mut().map(Batch::take_text);
         let mut text = reusable(texts.reduce(|_, last| last).unwrap_or_default());
         text.clear();
@@ -106,7 +105,7 @@ impl Prometheus {
     }
 }
 
-/// The place of the query that each name belongs to, unless two queries have one in common.
+/// The index of the query for each name; `None`: two queries share a name.
 fn places(queries: &[SignalQuery<'_>]) -> Option<HashMap<String, usize>> {
     let mut places = HashMap::new();
     for (place, query) in queries.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The memory of all answers under way (`prometheus.maxBodyBytes`), in quarters:
-//! two for polls, one for searches for series, one for the queries of rules. A
-//! poll or a search waits for a quarter, and takes no more than that. Answers to
-//! rules share their quarter, and an answer without room is refused: if it waited,
-//! the received half of it would keep memory from others.
+//! The memory of all answers in flight (`prometheus.maxBodyBytes`), in quarters: two
+//! for polls, one for searches for series, one for the queries of rules. A poll or a
+//! search waits for a quarter, and takes no more than that. Answers to rules share
+//! their quarter, and an answer without room is refused: if it waited, its received
+//! part would hold memory that the others need.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Polls that are received concurrently.
 const POLLS: usize = 2;
 
-/// How many bytes a byte of an answer to a rule counts as: decoded samples take three
-/// times their text.
+/// The bytes that each byte of an answer to a rule takes: one of text and three of decoded
+/// samples.
 const RULE_FACTOR: usize = 4;
 
 /// The memory for answers, decompressed and decoded.
@@ -54,8 +54,8 @@ impl Budget {
         self.quarter / RULE_FACTOR
     }
 
-    /// Waits until this many polls may be received. They are acquired together: two
-    /// callers with one each that want another would wait without end.
+    /// Waits until this many polls may be received. Their permits are acquired together:
+    /// two callers that each hold one and wait for another would deadlock.
     pub(super) async fn polls(&self, count: usize) -> Room {
         take(&self.polls, count.min(POLLS)).await
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_rule_that_finds_no_room_is_refused_until_another_ends() {
+    fn an_answer_to_a_rule_without_room_is_refused_until_another_ends() {
         let budget = Budget::new(1600);
         let (mut one, mut other) = (budget.rule(), budget.rule());
         assert!(one.grow(60) && other.grow(30) && one.grow(10));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn more_polls_than_there_is_room_for_take_all_of_it() {
+    fn more_polls_than_permits_take_all_permits() {
         let budget = Budget::new(400);
         let all = budget.polls(8).now_or_never().unwrap();
         assert!(budget.polls(1).now_or_never().is_none());

@@ -23,24 +23,24 @@ use super::replicas::{Replica, Replicas, unauthenticated};
 use super::skew::clock_skew;
 use super::transport;
 
-/// The largest skew of the clocks. NTP keeps them within seconds; beyond half a
-/// minute all samples would look stale, or none ever would.
+/// The largest accepted skew of the clocks. NTP keeps them within seconds; beyond half a
+/// minute all samples would look stale, or stale ones would look fresh.
 const MAX_SKEW_MS: i64 = 30_000;
 
-/// The destination of queries.
+/// Sends queries to the replicas of one Prometheus.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) settings: PrometheusSettings,
     pub(super) replicas: Arc<Replicas>,
     client: Client,
     material: TlsMaterial,
-    /// Whether the certificate files can be used, once they have changed.
+    /// Whether the changed certificate files can be used.
     condition: Condition<Error, ()>,
 }
 
 /// Facts about an answer.
 pub(super) struct Head {
-    /// The server's clock minus this one in milliseconds, if the answer has a time.
+    /// The store's clock minus this server's in milliseconds; `None`: no valid `Date`.
     pub(super) clock_skew: Option<i64>,
     /// Whether VictoriaMetrics answered.
     pub(super) victoria_metrics: bool,
@@ -53,7 +53,7 @@ pub(super) struct Head {
 enum Kind {
     /// A rule's value at a time.
     Rule,
-    /// Which series exist, or their values over a time.
+    /// The series that exist, or their values over a time range.
     Search,
 }
 
@@ -129,7 +129,7 @@ impl Endpoint {
         let (response, secrets) = self.send(replica, &replica.url, form).await?;
         let clock_skew = clock_skew(response.headers(), now, asked.elapsed());
         let is_ok = response.status() == StatusCode::OK;
-        // A signature is refused where its time is wrong.
+        // A store refuses a signature if its time is wrong: the skew explains this.
         let may_tell = is_ok || self.replicas.authenticator.is_some();
         if let Some(skew_ms) = clock_skew.filter(|skew| may_tell && skew.abs() > MAX_SKEW_MS) {
             let text = skew_text(skew_ms);
@@ -204,7 +204,7 @@ impl Endpoint {
             return Err(transport::refusal(&replica.address, response, &secrets).await);
         }
         let budget = self.budget();
-        // Prometheus has computed the answer, which takes memory from here on.
+        // Prometheus has computed the answer; from here on it takes memory of this server.
         let (mut room, most) = match kind {
             Kind::Search => (budget.search().await, budget.quarter()),
             Kind::Rule => (budget.rule(), budget.most_of_rule()),
@@ -271,8 +271,8 @@ impl Endpoint {
         }
     }
 
-    /// Builds a new client when a certificate file has changed. If the files cannot
-    /// be used (a rotation is not complete), the old client stays in use.
+    /// Builds a new client when a certificate file has changed. If the files cannot be
+    /// used (as during a rotation), the old client stays in use.
     pub(super) async fn renew(&mut self) {
         let read = TlsMaterial::read_again(&self.settings.tls).await;
         let renewed = read.and_then(|material| {
@@ -312,7 +312,7 @@ impl Endpoint {
                 .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.to_owned()),
         };
-        // An answer that is compressed nevertheless is decoded by its header.
+        // The client decodes an answer by its header, even if it asked for no compression.
         let encoding = match self.settings.compression {
             Compression::None => "identity",
             Compression::Gzip => "gzip",
@@ -344,7 +344,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads the whole body, behind the content of `text`. The limit applies to both.
+    /// Appends the whole body to `text`. The limit applies to the total.
     async fn receive(
         &self,
         replica: &Replica,

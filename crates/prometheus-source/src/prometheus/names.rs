@@ -11,8 +11,8 @@ use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use gpu_metrics::signal::SignalSpec;
 
-/// How often spellings without series are asked for again, and how long one that had
-/// series is still asked for at every poll.
+/// The interval of queries for spellings without series. A spelling that had series within
+/// this time is queried at every poll.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// How one query matches metric names.
@@ -39,11 +39,12 @@ impl Name {
 struct Spelling {
     /// When it last had series.
     found: Option<Timestamp>,
-    /// When it was last asked for.
+    /// When a query of all devices last returned no series of it, while the store had
+    /// series of another spelling.
     asked: Option<Timestamp>,
 }
 
-/// Names to ask for.
+/// The names that queries select.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     matching: NameMatching,
@@ -68,8 +69,8 @@ impl Names {
         self.matching == NameMatching::Auto && !recent(self.apart, now)
     }
 
-    /// The store refused a query with the names of several signals. Returns whether it
-    /// answered the one before.
+    /// The store refused a query with the names of several signals. Returns whether it is
+    /// the first refusal since the start or since the last answer to such a query.
     pub(super) fn refused_several(&mut self, now: Timestamp) -> bool {
         self.apart.replace(now).is_none()
     }
@@ -93,8 +94,8 @@ impl Names {
         spellings.filter(due).map(Name::Exactly).collect()
     }
 
-    /// Whether the store has returned no series recently. Then it must not go unasked
-    /// for ten minutes.
+    /// Whether no spelling had series in the last ten minutes. Each poll then queries all
+    /// spellings, so that returning series are found at once.
     fn is_empty(&self, now: Timestamp) -> bool {
         let mut known = self.spellings.values();
         !known.any(|spelling| recent(spelling.found, now))
@@ -110,7 +111,7 @@ impl Names {
         by_equality
     }
 
-    /// Records whether a name had series; that it has none only by a query of all devices.
+    /// Records whether a name had series. Only a query of all devices shows that it has none.
     pub(super) fn answered(&mut self, name: &Name, found: bool, of_all: bool, now: Timestamp) {
         let Name::Exactly(spelling) = name else {
             return;
@@ -128,8 +129,8 @@ impl Names {
     }
 }
 
-/// Whether a time is within the last ten minutes; false for all times after a wall
-/// clock was set back.
+/// Whether a time is within the last ten minutes. False for a time in the future, which
+/// shows that the wall clock was set back.
 fn recent(time: Option<Timestamp>, now: Timestamp) -> bool {
     time.is_some_and(|time| time <= now && now.since(time) < LOOK_AGAIN)
 }
@@ -168,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn spellings_without_series_are_asked_for_every_ten_minutes() {
+    fn spellings_without_series_are_queried_every_ten_minutes() {
         let mut names = exact();
         let there = ["dcgm_fb_used"];
         assert_eq!(asked(&names, 4, 0).len(), 3);
         poll(&mut names, 4, 0, &there);
-        // Spellings before the first one found are not yet known to be missing.
+        // The first poll records no absence of the spellings before the first one found.
         poll(&mut names, 4, 5, &there);
         assert_eq!(asked(&names, 4, 10), there);
         poll(&mut names, 4, 590, &there);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spelling_that_had_series_is_not_forgotten_for_one_empty_answer() {
+    fn a_spelling_with_recent_series_is_queried_after_empty_answers() {
         let mut names = exact();
         poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
         for now in [5, 10, 595] {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_after_a_long_time_is_seen_at_once() {
+    fn one_returning_spelling_makes_all_spellings_due() {
         let mut names = exact();
         poll(&mut names, 0, 0, &["DCGM_FI_DEV_MEM_COPY_UTIL"]);
         poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nothing_is_there_all_are_asked_for() {
+    fn while_no_spelling_has_series_all_are_queried() {
         let mut names = exact();
         for now in [0, 5, 10] {
             poll(&mut names, 0, now, &[]);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_makes_all_due() {
+    fn after_the_clock_is_set_back_all_spellings_are_due() {
         let mut names = exact();
         poll(&mut names, 4, 1000, &["dcgm_fb_used"]);
         poll(&mut names, 4, 1001, &["dcgm_fb_used"]);

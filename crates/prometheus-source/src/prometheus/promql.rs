@@ -49,7 +49,7 @@ impl PromqlClient {
         })
     }
 
-    /// A client with addresses of its own.
+    /// A client that shares its addresses with no other client.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -81,18 +81,18 @@ impl PromqlClient {
     /// The result of a query at a time.
     ///
     /// # Errors
-    /// When Prometheus does not answer, or without a result.
+    /// When Prometheus does not answer, or its answer has no result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
         let endpoint = self.endpoint.load_full();
         let body = endpoint.instant(promql, at).await?;
         self.usable(&endpoint, &body, answer(&body))
     }
 
-    /// The results of a query over a time, including both ends, with a sample each
-    /// `step`: at most 11,000 for a series.
+    /// The results of a query over a time range, including both ends, with one sample per
+    /// `step`. Prometheus allows at most 11,000 samples per series.
     ///
     /// # Errors
-    /// When Prometheus does not answer, or without the whole result.
+    /// When Prometheus does not answer, or its answer may be partial.
     pub async fn range(
         &self,
         promql: &str,
@@ -124,8 +124,8 @@ impl PromqlClient {
         self.usable(&endpoint, &body, shapes)
     }
 
-    /// What an answer is decoded to. The next query goes to another address if it
-    /// cannot be used.
+    /// The decoded answer. If it cannot be used, returns the error, and the next query
+    /// goes to another address.
     fn usable<T>(
         &self,
         endpoint: &Endpoint,

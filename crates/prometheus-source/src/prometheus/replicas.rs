@@ -1,8 +1,8 @@
-//! Several addresses with the same data, as of a pair of Prometheus that scrape the
-//! same targets. One is asked for as long as it answers, then the next.
+//! Several addresses with the same data, such as a pair of Prometheus that scrape the
+//! same targets. All queries go to one address until it fails, and then to the next.
 //!
-//! Asking two of them in turn gives readings of two scrape times in turn. So the
-//! first address is not asked again only because it answers again.
+//! Replicas scrape at different times, so alternating queries would mix the scrape
+//! times of both. Therefore a recovered address is not used again at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,14 +24,14 @@ pub(super) struct Replica {
     pub(super) address: String,
 }
 
-/// No signature or access token can be added to a request. The reason has the remedy.
+/// The error if a request can get no signature or access token. `reason` has the remedy.
 pub(super) fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
     let text = format!("no credentials: {reason}");
     Error::new(ErrorKind::Credentials, address, text).with_remedy("")
 }
 
-/// Shared by all clients of a Prometheus: its addresses, the one in use, the secret of
-/// its cloud, and the memory for answers.
+/// The state shared by all clients of a Prometheus: its addresses, the one in use, the
+/// authentication to its cloud, and the memory for answers.
 #[derive(Debug)]
 pub struct Replicas {
     first: Replica,
@@ -55,7 +55,7 @@ impl Replica {
 }
 
 impl Replicas {
-    /// The addresses of `settings`; the first is asked first.
+    /// The addresses of `settings`, with the first in use.
     ///
     /// # Errors
     /// When the settings of a cloud cannot be used.
@@ -103,7 +103,7 @@ impl Replicas {
         self.asked.load(Ordering::Relaxed) == place
     }
 
-    /// Begins with the address that answered last.
+    /// The addresses for one query, beginning with the one in use.
     pub(super) fn turns(&self) -> Turns<'_> {
         Turns {
             replicas: self,
@@ -113,7 +113,7 @@ impl Replicas {
         }
     }
 
-    /// The answer of the current address cannot be used: moves on to the next one.
+    /// Switches to the next address, because an answer of the current one is unusable.
     pub(super) fn pass_on(&self, error: &Error) {
         if self.others.is_empty() || !error.is_of_address() {
             return;
@@ -122,7 +122,7 @@ impl Replicas {
         self.change_to(next, error);
     }
 
-    /// Logs the change once, however many concurrent queries cause it.
+    /// Switches to an address. Logs the change once, even if several queries cause it.
     fn change_to(&self, place: usize, why: &Error) {
         if self.asked.swap(place, Ordering::Relaxed) != place {
             tracing::warn!("{why}; queries now go to {}", self.at(place).address);
@@ -150,9 +150,9 @@ impl<'r> Turns<'r> {
         self.replicas.at(self.place())
     }
 
-    /// Takes what an address answered; `None`: the next one is asked. The address that
-    /// answers in place of the first is asked from then on. If none answers, the
-    /// answer of the first counts.
+    /// Takes the outcome of one address; `None`: the caller queries the next one. An
+    /// address that answers in place of the first stays in use. If none answers, the
+    /// result is the error of the first.
     pub(super) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
         match (outcome, self.first.take()) {
             (Err(error), first) if error.is_of_address() => {

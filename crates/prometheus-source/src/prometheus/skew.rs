@@ -1,4 +1,4 @@
-//! The skew of a server's clock, from its answers' `Date`.
+//! The skew of a store's clock, from the `Date` header of its answers.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use http::{HeaderMap, header};
 
 use apimachinery::time::Timestamp;
 
-/// The server's clock minus ours, in milliseconds, from the `Date` header. The
-/// header names a whole second and some moment of the request: the smallest possible
-/// skew is used.
+/// The store's clock minus this server's, in milliseconds, from the `Date` header; `None`:
+/// the header is absent or invalid. The header has whole seconds, and may be from any
+/// moment of the request, so the smallest possible skew is returned.
 pub(super) fn clock_skew(headers: &HeaderMap, now: Timestamp, elapsed: Duration) -> Option<i64> {
     let header = |name| headers.get(name)?.to_str().ok();
     let date = header(header::DATE)?;

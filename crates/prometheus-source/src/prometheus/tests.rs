@@ -131,7 +131,7 @@ async fn a_good_answer_fills_the_batch() {
 }
 
 #[tokio::test]
-async fn series_keep_their_keys_and_the_body_its_memory_between_polls() {
+async fn series_keep_their_keys_and_the_text_its_memory_between_polls() {
     let (_fake, mut probe) = probe().await;
     probe.fetch().await.unwrap();
     let key = probe.batch.iter().next().unwrap().key;
@@ -228,7 +228,7 @@ async fn each_refusal_has_its_kind_and_the_words_of_the_store() {
 }
 
 #[tokio::test]
-async fn a_body_cut_in_the_middle_is_truncated_and_heals() {
+async fn a_cut_body_is_truncated_and_the_next_poll_succeeds() {
     let (fake, mut probe) = probe().await;
     fake.cut();
     probe.fails(ErrorKind::Truncated).await;
@@ -256,7 +256,7 @@ async fn answers_with_warnings_are_refused() {
 }
 
 #[tokio::test]
-async fn silence_ends_at_the_limit_and_heals() {
+async fn a_stalled_answer_ends_at_the_timeout_and_the_next_poll_succeeds() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
     settings.timeout = Duration::from_millis(200);
@@ -271,7 +271,7 @@ async fn silence_ends_at_the_limit_and_heals() {
 }
 
 #[tokio::test]
-async fn a_clock_off_by_minutes_is_told_with_its_direction() {
+async fn a_clock_off_by_minutes_is_reported_with_its_direction() {
     let (_fake, mut probe) = probe().await;
     let minutes = Duration::from_secs(300);
     let error = probe

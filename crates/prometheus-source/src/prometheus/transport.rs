@@ -20,8 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an error's body is read for its message.
 pub(super) const ERROR_BODY_BYTES: usize = 64 << 10;
 
-/// A client under the settings' limits. It follows no redirect, which could lead
-/// credentials elsewhere.
+/// A client with the limits of the settings. It follows no redirect, which could send
+/// credentials to another server.
 pub(super) fn build(
     settings: &PrometheusSettings,
     material: &TlsMaterial,
@@ -33,7 +33,7 @@ pub(super) fn build(
         .timeout(settings.timeout)
         .connect_timeout(settings.timeout.min(CONNECT_TIMEOUT));
     let addresses = || std::iter::once(&settings.url).chain(&settings.others);
-    // A proxy does not lead to this host.
+    // A proxy cannot forward to a loopback address of this host.
     let is_here = |url: &Url| matches!(url.host(), Some(Host::Ipv4(ip)) if ip.is_loopback());
     let builder = match addresses().all(is_here) {
         true => builder.no_proxy(),
@@ -49,7 +49,7 @@ pub(super) fn build(
         })
 }
 
-/// A failure below HTTP of a request to `address` within `limit`.
+/// A failure below HTTP of a request to `address` with the timeout `limit`.
 pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) -> Error {
     let failed = |kind, text| Error::new(kind, address, text);
     if let Some(tls) = tls_error(error) {
@@ -103,7 +103,7 @@ pub(super) async fn refusal(address: &str, mut response: Response, secrets: &Sec
     Error::of_status(address, status.as_u16(), &text, &excerpt)
 }
 
-/// The message of the first cause.
+/// The message of the innermost cause.
 fn innermost(error: &reqwest::Error) -> String {
     causes(error)
         .last()

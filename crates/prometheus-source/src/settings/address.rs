@@ -34,9 +34,9 @@ pub fn parse_url(text: &str) -> Result<Url, InvalidUrl> {
 /// scrape the same targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The address that is asked first.
+    /// The address that is used first.
     pub first: Url,
-    /// The addresses that are asked in this order if the first does not answer.
+    /// The addresses that are tried in this order if the first does not answer.
     pub others: Vec<Url>,
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_and_credentials_among_several_are_refused() {
+    fn invalid_addresses_and_credentials_in_one_of_several_are_refused() {
         for wrong in [
             "",
             "a:9090",

@@ -36,7 +36,7 @@ pub enum Password {
     Inline(Secret),
 }
 
-/// A text that is never printed.
+/// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -101,7 +101,7 @@ impl fmt::Debug for Pem {
 /// Connection settings from a kubeconfig or from the pod's service account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// The identity of the server.
+    /// Authentication.
     pub auth: Auth,
     /// Certificates.
     pub tls: Tls,
@@ -123,7 +123,7 @@ impl Credentials {
         }
     }
 
-    /// Applies these settings over `auth` and `tls`.
+    /// Replaces `auth` and `tls` where these settings are set, and always `unverified`.
     pub fn apply(&self, auth: &mut Auth, tls: &mut Tls) {
         if self.auth != Auth::None {
             auth.clone_from(&self.auth);

@@ -1,4 +1,4 @@
-//! How a store is asked: its addresses, credentials, and limits of the queries.
+//! Settings of a store: its addresses, credentials, and limits of the queries.
 
 mod address;
 mod credentials;
@@ -16,7 +16,7 @@ pub use credentials::{Auth, ClientPair, Credentials, Password, Pem, Secret, Tls}
 pub struct PrometheusSettings {
     /// Its address, with any path prefix, without credentials.
     pub url: Url,
-    /// Further addresses with the same data, in the order in which they are asked.
+    /// Further addresses with the same data, in the order in which they are tried.
     pub others: Vec<Url>,
     /// Authentication.
     pub auth: Auth,
@@ -35,7 +35,7 @@ pub struct PrometheusSettings {
     /// The memory for all current answers, decompressed, in bytes. One answer takes
     /// at most a quarter.
     pub max_body_bytes: usize,
-    /// The most concurrent queries of rules, and as many of resource rules.
+    /// The most concurrent queries of rules; resource rules have their own, equal limit.
     pub max_concurrent_queries: u16,
     /// Labels that every series must have with exactly this value: in stores of
     /// several clusters, those of this cluster (docs/stores.md, "What to set").
@@ -117,8 +117,8 @@ pub enum Compression {
 /// How metric names are matched in queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameMatching {
-    /// All spellings of a name in one query; one query for each once the store
-    /// refuses that.
+    /// All spellings of a name in one query. If the store refuses it, one query for each
+    /// spelling.
     #[default]
     Auto,
     /// One query for each spelling: for stores that match names only by equality.

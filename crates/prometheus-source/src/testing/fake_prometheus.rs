@@ -1,5 +1,5 @@
-//! A Prometheus that is a real HTTP server, with faults set by the test: it answers,
-//! stalls, breaks off, recovers.
+//! A fake Prometheus behind a real HTTP server. The test sets its answers and its faults:
+//! it stalls, or cuts its answers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -89,7 +89,7 @@ impl State {
 type Shared = Arc<Mutex<State>>;
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// The server; dropping it ends it.
+/// The server, which stops when dropped.
 #[derive(Debug)]
 pub struct FakePrometheus {
     address: SocketAddr,
@@ -142,7 +142,7 @@ impl FakePrometheus {
         self.answer_with(200, &[("content-type", "application/json")], body);
     }
 
-    /// Answers with this from now on.
+    /// Answers with this status, these headers and this body from now on.
     pub fn answer_with(&self, status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) {
         let mut state = self.state.lock().unwrap();
         state.status = status;

@@ -1,4 +1,4 @@
-//! A Prometheus of a few paths for tests, with the faults that a test wants.
+//! A fake Prometheus for tests, with faults that a test sets.
 #![allow(
     missing_docs,
     missing_debug_implementations,

@@ -1,5 +1,5 @@
-//! Reads samples and series one by one, so that the kept part is bounded, whatever is
-//! sent. Pure.
+//! Reads samples and series one by one, so that the decoded part of any answer is
+//! bounded. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use apimachinery::time::Timestamp;
 /// largest cluster that Kubernetes is tested with.
 const MOST_SAMPLES: usize = 300_000;
 
-/// The most combinations of a name and label names that one selector may match. A
-/// selector with more matches everything.
+/// The most combinations of a name and label names that one selector may match. Only a
+/// selector that matches all series of a store should exceed it.
 const MOST_SHAPES: usize = 50_000;
 
 /// The label with the metric's name.
@@ -62,7 +62,7 @@ pub(super) fn scalar(sample: &RawValue) -> Result<Answer, DecodeError> {
 /// The samples of an instant vector.
 ///
 /// # Errors
-/// When it is none, or has more than [`MOST_SAMPLES`].
+/// When `rows` is no instant vector, or has more than [`MOST_SAMPLES`].
 pub(super) fn samples(rows: &RawValue) -> Result<Vec<VectorSample>, DecodeError> {
     let mut samples = Vec::new();
     decode::each(rows, |row: Row| {
@@ -82,7 +82,7 @@ pub(super) fn samples(rows: &RawValue) -> Result<Vec<VectorSample>, DecodeError>
 /// The shapes of series, in the order of the last series of each.
 ///
 /// # Errors
-/// When it is no list of series, or there are more than [`MOST_SHAPES`].
+/// When `series` is no list of series, or has more than [`MOST_SHAPES`].
 pub(super) fn shapes(series: &RawValue) -> Result<Arc<[Shape]>, DecodeError> {
     let mut shapes: HashMap<Shape, usize> = HashMap::new();
     let mut place = 0;

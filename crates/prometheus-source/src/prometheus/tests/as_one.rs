@@ -3,12 +3,12 @@
 use super::*;
 use crate::settings::NameMatching;
 
-/// Memory utilisation in lower case, memory in use, and its reserve.
+/// A series of memory utilisation under its lower-case name, and one of memory in use.
 const TWO: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
     {"metric":{"UUID":"GPU-1","__name__":"dcgm_fi_dev_mem_copy_util","pod":"\"__name__\":\"x\""},"values":[[1700000000.123,"46"],[1700000015.123,"0"]]},
     {"metric":{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"},"values":[[1700000000.123,"1024"]]}]}}"#;
 
-/// Two batches, and one that is not used.
+/// A store, its client, and three batches, of which two queries use the first two.
 struct Poll {
     fake: FakePrometheus,
     source: Prometheus,
@@ -28,7 +28,7 @@ impl Poll {
         }
     }
 
-    /// Asks for memory utilisation and memory in use.
+    /// Queries memory utilisation and memory in use.
     async fn ask(&mut self) -> Option<Vec<Answered>> {
         let (specs, now) = (fields::built_in(), now());
         let range = Duration::from_secs(60);
@@ -74,7 +74,7 @@ async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
 }
 
 #[tokio::test]
-async fn the_keys_are_those_of_queries_for_each_signal_and_the_memory_stays() {
+async fn a_divided_series_keeps_its_key_and_the_text_its_memory() {
     let mut poll = Poll::of(TWO).await;
     poll.ask().await.unwrap();
     let key = poll.batches[1].iter().next().unwrap().key;
@@ -96,7 +96,7 @@ async fn the_keys_are_those_of_queries_for_each_signal_and_the_memory_stays() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_refused_for_its_size_is_not_repeated_for_ten_minutes() {
+async fn a_refused_query_for_several_signals_is_not_repeated_for_ten_minutes() {
     let mut poll = Poll::of(TWO).await;
     assert!(poll.source.takes_several(now()));
     for (status, error) in [
@@ -120,7 +120,7 @@ async fn a_query_that_is_refused_for_its_size_is_not_repeated_for_ten_minutes() 
 }
 
 #[tokio::test]
-async fn a_failure_of_the_store_is_one_of_each_signal() {
+async fn a_failure_of_the_store_fails_each_signal() {
     let mut poll = Poll::of(TWO).await;
     poll.ask().await.unwrap();
     for (status, kind) in [
@@ -141,14 +141,14 @@ async fn a_failure_of_the_store_is_one_of_each_signal() {
 }
 
 #[tokio::test]
-async fn series_without_a_name_are_queried_by_signal() {
+async fn after_series_without_a_name_each_signal_is_queried_separately() {
     let mut poll = Poll::of(ONE).await;
     assert!(poll.ask().await.is_none());
     assert!(!poll.source.takes_several(now()));
 }
 
 #[tokio::test]
-async fn a_part_of_an_answer_is_queried_by_signal() {
+async fn after_a_partial_answer_each_signal_is_queried_separately() {
     let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
     let mut poll = Poll::of(&part).await;
     assert!(poll.ask().await.is_none());
@@ -156,7 +156,7 @@ async fn a_part_of_an_answer_is_queried_by_signal() {
 }
 
 #[tokio::test]
-async fn signals_with_a_name_in_common_are_queried_by_signal() {
+async fn signals_that_share_a_name_are_queried_separately() {
     let mut poll = Poll::of(TWO).await;
     let (mut specs, now) = (fields::built_in(), now());
     let common = specs[0].wire_names[0].clone();

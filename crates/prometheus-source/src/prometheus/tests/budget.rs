@@ -1,4 +1,4 @@
-//! The memory for answers, when it is used up.
+//! Queries while all memory for answers is in use.
 
 use futures_util::FutureExt as _;
 
@@ -13,7 +13,7 @@ fn tight(url: &str) -> PrometheusSettings {
 }
 
 #[tokio::test]
-async fn where_rules_fill_their_memory_they_are_refused_and_polls_are_not() {
+async fn when_rules_fill_their_memory_rules_are_refused_and_polls_are_not() {
     let fake = FakePrometheus::start().await;
     let settings = tight(&fake.url());
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
@@ -58,9 +58,9 @@ async fn a_poll_waits_until_another_one_is_decoded() {
     assert_eq!(poll.await.unwrap().samples, 2);
 }
 
-/// Few bytes of text for each sample, unlike Prometheus' own format.
+/// Each sample has fewer bytes of text than Prometheus writes.
 #[tokio::test]
-async fn samples_that_take_more_memory_than_there_is_are_refused() {
+async fn samples_that_take_too_much_memory_are_refused() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
     settings.max_body_bytes = 4 * 2000;

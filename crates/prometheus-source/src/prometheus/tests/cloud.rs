@@ -70,7 +70,7 @@ async fn one_token_serves_both_clients_until_the_store_refuses_it() {
     let text = probe.fails(ErrorKind::Denied).await;
     assert!(text.contains("*** has no rights"), "{text}");
     promql.query("up", now()).await.unwrap_err();
-    // Asked again once, with another token.
+    // After the refusal, the query is sent once more with a new token.
     assert_eq!(
         tokens_at(&store)[2..],
         ["Bearer token-1", "Bearer token-2", "Bearer token-2"]
@@ -79,7 +79,7 @@ async fn one_token_serves_both_clients_until_the_store_refuses_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_without_a_token() {
+async fn no_query_is_sent_without_a_token() {
     let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
     tokens
         .issuer
@@ -94,7 +94,7 @@ async fn nothing_is_asked_without_a_token() {
 }
 
 #[tokio::test]
-async fn the_authorities_for_the_store_stay() {
+async fn with_cloud_authentication_the_store_needs_a_trusted_certificate() {
     let authority = TestAuthority::new("store");
     let store = FakePrometheus::start_tls(authority.server(None)).await;
     let tokens = Tokens::start().await;

@@ -71,7 +71,7 @@ async fn basic_authentication_takes_its_password_from_a_file_or_the_address() {
 }
 
 #[tokio::test]
-async fn no_message_repeats_what_we_prove_ourselves_by() {
+async fn no_message_contains_credentials() {
     let fake = FakePrometheus::start().await;
     // Longer than an excerpt, which would show both of its ends.
     let token = "t0k".repeat(300);
@@ -127,7 +127,7 @@ fn write(dir: &Path, identity: &TestCertificate) -> ClientPair {
 }
 
 #[tokio::test]
-async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
+async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() {
     let (good, bad) = (TestAuthority::new("good"), TestAuthority::new("bad"));
     let fake = FakePrometheus::start_tls(good.server(None)).await;
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_taken() {
 }
 
 #[tokio::test]
-async fn a_port_without_tls_is_told_as_such() {
+async fn a_port_without_tls_is_reported() {
     let fake = FakePrometheus::start().await;
     let url = fake.url().replace("http://", "https://");
     let error = Probe::new(settings(&url)).fetch().await.unwrap_err();
@@ -163,7 +163,7 @@ async fn a_port_without_tls_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_opens_what_asks_for_it() {
+async fn a_store_accepts_only_client_certificates_of_its_authority() {
     let (servers, clients) = (TestAuthority::new("servers"), TestAuthority::new("clients"));
     let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
     let dir = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {
         text.contains("larger than 1000 bytes: raise prometheus.maxBodyBytes"),
         "{text}"
     );
-    // The body is small when compressed, and no header tells its decompressed size.
+    // The body is small when compressed, and no header states its decompressed size.
     fake.answer_with(
         200,
         &[("content-encoding", "gzip")],
@@ -35,7 +35,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_compressed_answer_is_unpacked_and_a_broken_one_truncated() {
+async fn a_compressed_answer_is_decompressed_and_a_cut_one_is_truncated() {
     let (fake, mut probe) = probe().await;
     let packed = gzip(ONE);
     // Some proxies compress answers without being asked.
@@ -46,7 +46,7 @@ async fn a_compressed_answer_is_unpacked_and_a_broken_one_truncated() {
 }
 
 #[tokio::test]
-async fn answers_are_asked_for_as_they_are_unless_compression_is_set() {
+async fn uncompressed_answers_are_requested_unless_compression_is_set() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
     Probe::new(settings.clone()).fetch().await.unwrap();

@@ -16,7 +16,7 @@ fn labels(probe: &Probe) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_patterns_is_asked_for_each_spelling() {
+async fn a_store_that_refuses_patterns_gets_a_query_for_each_spelling() {
     let (fake, mut probe) = probe().await;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer("b"))]);
     let fetched = probe.fetch().await.unwrap();
@@ -27,8 +27,7 @@ async fn a_store_that_refuses_patterns_is_asked_for_each_spelling() {
         1 + 5,
         "the refusal, and five spellings"
     );
-    // Both are remembered: that names match only by equality, and which of them have
-    // series.
+    // The client remembers that names match only by equality, and which have series.
     probe.fetch().await.unwrap();
     assert_eq!(labels(&probe).len(), 2);
     let queries: Vec<_> = fake.requests()[6..]
@@ -70,7 +69,7 @@ async fn the_limit_is_on_all_spellings_together() {
 }
 
 #[tokio::test]
-async fn queries_asked_side_by_side_are_answered_each_for_itself() {
+async fn concurrent_queries_fill_their_own_batches() {
     let (fake, mut probe) = probe().await;
     let specs = fields::built_in();
     fake.match_names_exactly(&[(NAME, &answer("a"))]);

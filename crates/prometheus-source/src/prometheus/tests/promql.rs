@@ -45,7 +45,7 @@ fn data(kind: &str, result: &str) -> String {
 }
 
 #[tokio::test]
-async fn numbers_that_are_none_reach_whoever_judges_them() {
+async fn special_values_are_kept_and_samples_without_a_number_are_skipped() {
     let rules = Rules::new().await;
     let samples = rules
         .vector(
@@ -66,7 +66,7 @@ async fn numbers_that_are_none_reach_whoever_judges_them() {
 }
 
 #[tokio::test]
-async fn what_is_no_vector_is_told_apart() {
+async fn scalars_and_other_result_types_are_distinguished() {
     let rules = Rules::new().await;
     let matrix = rules.query(data("matrix", r#"[{"metric":{},"values":[[1,"2"]]}]"#));
     assert_eq!(matrix.await, Ok(Answer::Other("matrix".to_owned())));
@@ -77,7 +77,7 @@ async fn what_is_no_vector_is_told_apart() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_said_in_short() {
+async fn unusable_answers_have_a_kind_and_a_short_message() {
     let rules = Rules::new().await;
     for (body, kind) in [
         (
@@ -116,7 +116,7 @@ async fn what_is_no_answer_is_said_in_short() {
 }
 
 #[tokio::test]
-async fn hostile_labels_are_labels() {
+async fn labels_may_contain_any_characters() {
     let rules = Rules::new().await;
     let rows = r#"[{"metric":{"__name__":"up","pod":"a\"}\u0000\u001b[31m","a.b/é ":"x","pod":"later"},"value":[1,"2"]}]"#;
     let samples = rules.vector(rows).await;
@@ -197,7 +197,7 @@ async fn series_without_a_name_or_with_a_strange_one_are_kept_apart() {
     assert_eq!(names, ["", "", "a b", "up"]);
 }
 
-/// The series of a range with this answer.
+/// The result of a range query with this answer.
 async fn range(body: impl Into<Bytes>) -> Result<Batch, Error> {
     let rules = Rules::new().await;
     rules.fake.answer(body);
@@ -209,7 +209,7 @@ async fn range(body: impl Into<Bytes>) -> Result<Batch, Error> {
 }
 
 #[tokio::test]
-async fn the_samples_of_a_range_are_those_of_its_series() {
+async fn a_range_query_returns_all_samples_of_each_series() {
     let rows = r#"[{"metric":{"a":"1"},"values":[[1,"1.5"],[31,"2"]]},
                    {"metric":{"a":"2"},"values":[]}]"#;
     let batch = range(data("matrix", rows)).await.unwrap();
@@ -221,7 +221,7 @@ async fn the_samples_of_a_range_are_those_of_its_series() {
 }
 
 #[tokio::test]
-async fn a_range_that_is_not_whole_is_an_error() {
+async fn a_partial_answer_to_a_range_query_is_an_error() {
     let refused = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
     let partial = r#"{"status":"success","warnings":["a store did not answer"],
                       "data":{"resultType":"matrix","result":[]}}"#;

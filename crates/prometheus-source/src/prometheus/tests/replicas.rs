@@ -35,7 +35,7 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn the_first_is_asked_for_as_long_as_it_answers_and_then_the_next_for_good() {
+async fn an_address_stays_in_use_until_it_fails() {
     let mut pair = Pair::start().await;
     for _ in 0..3 {
         pair.probe.fetch().await.unwrap();
@@ -62,7 +62,7 @@ async fn the_first_is_asked_for_as_long_as_it_answers_and_then_the_next_for_good
 }
 
 #[tokio::test]
-async fn silence_a_broken_answer_and_a_closed_port_are_reasons_to_ask_the_next() {
+async fn a_timeout_a_cut_answer_and_a_closed_port_lead_to_the_next_address() {
     let mut pair = Pair::start().await;
     pair.one.stall();
     assert_eq!(pair.probe.fetch().await.unwrap().samples, 2);
@@ -82,7 +82,7 @@ async fn silence_a_broken_answer_and_a_closed_port_are_reasons_to_ask_the_next()
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_used_leads_to_the_next_with_the_next_query() {
+async fn after_an_unusable_answer_the_next_query_goes_to_the_next_address() {
     let mut pair = Pair::start().await;
     pair.one.answer("<html>log in</html>");
     pair.probe.fails_somehow(ErrorKind::NotAnAnswer).await;
@@ -91,7 +91,7 @@ async fn an_answer_that_cannot_be_used_leads_to_the_next_with_the_next_query() {
 }
 
 #[tokio::test]
-async fn a_query_at_fault_is_no_reason_to_ask_the_next() {
+async fn an_invalid_query_is_not_sent_to_the_next_address() {
     let mut pair = Pair::start().await;
     let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
     for status in [400, 422] {
@@ -103,7 +103,7 @@ async fn a_query_at_fault_is_no_reason_to_ask_the_next() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_the_reason_of_the_first_is_given_and_all_are_asked_again() {
+async fn if_no_address_answers_the_error_is_that_of_the_first_and_all_are_retried() {
     let mut pair = Pair::start().await;
     pair.one.answer_with(401, &[], "who are you");
     pair.other.answer_with(503, &[], "later");
@@ -119,7 +119,7 @@ async fn where_nobody_answers_the_reason_of_the_first_is_given_and_all_are_asked
 
 /// Queries of rules and of GPU series use the same address.
 #[tokio::test]
-async fn what_one_finds_out_counts_for_all_who_share_the_addresses() {
+async fn clients_that_share_replicas_use_the_same_address() {
     let (one, other) = (FakePrometheus::start().await, FakePrometheus::start().await);
     let settings = both(&one, &other);
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
