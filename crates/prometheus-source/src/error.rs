@@ -58,6 +58,11 @@ impl Error {
         self
     }
 
+    /// The address that failed, or the file at fault.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
     /// The kind by which the failure is counted.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -22,7 +22,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::credentials::Secrets;
 use super::decode::{self, KeyHasher, Nan};
 use super::error::Error;
 use super::query::{self, SignalQuery};
@@ -31,7 +30,7 @@ use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
-use endpoint::Endpoint;
+use endpoint::{Endpoint, Origin};
 use names::{Name, Names};
 use replicas::Replicas;
 
@@ -47,7 +46,7 @@ struct Answer {
     name: Name,
     body: Range<usize>,
     nan: Nan,
-    secrets: Secrets,
+    origin: Origin,
 }
 
 /// The answers to all queries of a signal, and the clock skew: the store's clock minus
@@ -219,7 +218,7 @@ impl Prometheus {
             } else {
                 Nan::Value
             },
-            secrets: head.secrets,
+            origin: head.origin,
         };
         Ok((answer, head.clock_skew))
     }
@@ -239,7 +238,7 @@ impl Prometheus {
             let room = self.endpoint.budget().quarter().saturating_sub(text.len());
             let decoded = decode::append((text, body.clone()), nan, &self.hasher, batch, room);
             let body = text.get(body).unwrap_or_default();
-            self.endpoint.whole(decoded, (body, &answer.secrets))?;
+            self.endpoint.whole(decoded, (body, &answer.origin))?;
             let found = batch.series_len() > before;
             self.names
                 .answered(&answer.name, found, question.is_of_all(), now);

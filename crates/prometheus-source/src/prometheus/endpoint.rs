@@ -44,8 +44,22 @@ pub(super) struct Head {
     pub(super) clock_skew: Option<i64>,
     /// Whether VictoriaMetrics answered.
     pub(super) victoria_metrics: bool,
+    pub(super) origin: Origin,
+}
+
+/// What a message about an answer needs.
+pub(super) struct Origin {
+    /// The address that answered. Another one may be in use since.
+    address: String,
     /// Secrets that messages must not repeat.
     pub(super) secrets: Secrets,
+}
+
+impl Origin {
+    fn new(replica: &Replica, secrets: Secrets) -> Self {
+        let address = replica.address.clone();
+        Self { address, secrets }
+    }
 }
 
 /// The purpose of a query that is not a poll.
@@ -60,15 +74,14 @@ enum Kind {
 /// An answer, undecoded.
 pub(super) struct Body {
     pub(super) text: BytesMut,
-    /// Secrets that messages must not repeat.
-    pub(super) secrets: Secrets,
+    pub(super) origin: Origin,
     /// Held until the body is decoded.
     pub(super) room: Room,
 }
 
 impl Body {
-    pub(super) fn parts(&self) -> (&[u8], &Secrets) {
-        (&self.text, &self.secrets)
+    pub(super) fn parts(&self) -> (&[u8], &Origin) {
+        (&self.text, &self.origin)
     }
 }
 
@@ -141,7 +154,7 @@ impl Endpoint {
         let head = Head {
             clock_skew,
             victoria_metrics: response.headers().contains_key("x-server-hostname"),
-            secrets,
+            origin: Origin::new(replica, secrets),
         };
         let (room, most) = (&mut Room::default(), self.budget().quarter());
         self.receive(replica, response, (text, room), most).await?;
@@ -218,7 +231,7 @@ impl Endpoint {
         })?;
         Ok(Body {
             text,
-            secrets,
+            origin: Origin::new(replica, secrets),
             room,
         })
     }
@@ -227,21 +240,21 @@ impl Endpoint {
     pub(super) fn whole(
         &self,
         decoded: Result<Vec<String>, DecodeError>,
-        (body, secrets): (&[u8], &Secrets),
+        (body, origin): (&[u8], &Origin),
     ) -> Result<(), Error> {
-        let warnings = decoded.map_err(|error| self.unusable(error, (body, secrets)))?;
+        let warnings = decoded.map_err(|error| self.unusable(error, (body, origin)))?;
         if warnings.is_empty() {
             return Ok(());
         }
-        let warnings = secrets.excerpt(&warnings.join("; "));
+        let warnings = origin.secrets.excerpt(&warnings.join("; "));
         let text = format!("refused an answer that may be partial: {warnings}");
-        let address = &self.replicas.asked().address;
-        Err(Error::new(ErrorKind::Partial, address, text))
+        Err(Error::new(ErrorKind::Partial, &origin.address, text))
     }
 
     /// The error for a body that is no usable answer.
-    pub(super) fn unusable(&self, error: DecodeError, (body, secrets): (&[u8], &Secrets)) -> Error {
-        let failed = |kind, text| Error::new(kind, &self.replicas.asked().address, text);
+    pub(super) fn unusable(&self, error: DecodeError, (body, origin): (&[u8], &Origin)) -> Error {
+        let Origin { address, secrets } = origin;
+        let failed = |kind, text| Error::new(kind, address, text);
         let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => {
@@ -257,9 +270,7 @@ impl Endpoint {
                 let text = format!("{reason}; the answer begins with {start:?}");
                 failed(ErrorKind::NotAnAnswer, text)
             }
-            DecodeError::TooLarge => {
-                larger(&self.replicas.asked().address, self.budget().quarter())
-            }
+            DecodeError::TooLarge => larger(address, self.budget().quarter()),
             DecodeError::TooMany { remedy, .. } => {
                 failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
             }

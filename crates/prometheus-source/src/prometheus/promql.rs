@@ -102,13 +102,13 @@ impl PromqlClient {
         let endpoint = self.endpoint.load_full();
         let Body {
             text,
-            secrets,
+            origin,
             room: _room,
         } = endpoint.range(promql, over, step).await?;
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
-        endpoint.whole(decoded, (&text, &secrets))?;
+        endpoint.whole(decoded, (&text, &origin))?;
         Ok(batch)
     }
 
@@ -144,6 +144,6 @@ fn answer(body: &Body) -> Result<Answer, DecodeError> {
     match data.parts()? {
         ("vector", rows) => bounded::samples(rows).map(Answer::Vector),
         ("scalar", sample) => bounded::scalar(sample),
-        (other, _) => Ok(Answer::Other(body.secrets.excerpt(other))),
+        (other, _) => Ok(Answer::Other(body.origin.secrets.excerpt(other))),
     }
 }

@@ -113,9 +113,11 @@ impl Replicas {
         }
     }
 
-    /// Switches to the next address, because an answer of the current one is unusable.
+    /// Switches to the next address, because an answer of the current one is unusable. Does
+    /// nothing if another query has switched already.
     pub(super) fn pass_on(&self, error: &Error) {
-        if self.others.is_empty() || !error.is_of_address() {
+        let is_current = error.place() == self.asked().address;
+        if self.others.is_empty() || !error.is_of_address() || !is_current {
             return;
         }
         let next = (self.asked.load(Ordering::Relaxed) + 1) % self.len();

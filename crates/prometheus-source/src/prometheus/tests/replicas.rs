@@ -91,6 +91,21 @@ async fn after_an_unusable_answer_the_next_query_goes_to_the_next_address() {
 }
 
 #[tokio::test]
+async fn two_unusable_answers_of_one_address_switch_once() {
+    let mut pair = Pair::start().await;
+    pair.one.answer("<html>log in</html>");
+    let (specs, range) = (fields::built_in(), Duration::from_secs(60));
+    let at = now();
+    let queries = [0, 1].map(|place| query(&specs[place], DeviceSelection::All, at, range));
+    let mut batches = [0, 1].map(|_| Batch::new(SignalId(0), Bytes::new()));
+    for answered in pair.probe.source.fetch(&queries, at, &mut batches).await {
+        let error = answered.outcome.unwrap_err().to_string();
+        assert!(error.starts_with(&pair.one.url()), "{error}");
+    }
+    assert_eq!(pair.probe.source.address(), pair.other.url());
+}
+
+#[tokio::test]
 async fn an_invalid_query_is_not_sent_to_the_next_address() {
     let mut pair = Pair::start().await;
     let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
