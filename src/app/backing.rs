@@ -17,7 +17,7 @@ use apimachinery::selector::Selector;
 use cluster_state::inventory::WatchedNames;
 use gpu_metrics::inventory::{ClusterObject, Inventory};
 use limits::line_limit::LineLimit;
-use prometheus_source::answers::{AnswerCache, Unanswered};
+use prometheus_source::answers::{AnswerCache, QueryFailure};
 
 /// Names of objects: of those in the inventory, and of others, which have their own watches.
 #[derive(Debug)]
@@ -125,8 +125,8 @@ impl rules::StoreAnswers for LoggedAnswers {
                     )),
                 },
                 // Too many concurrent queries are no fault of the rule.
-                Err(Unanswered::Saturated) => return Err(ProviderError::Saturated),
-                Err(Unanswered::Failed(error)) => Err(error.to_string()),
+                Err(QueryFailure::Saturated) => return Err(ProviderError::Saturated),
+                Err(QueryFailure::Failed(error)) => Err(error.to_string()),
             };
             self.tell(&ask.rule, outcome);
             fetched.map_err(|_| ProviderError::Unavailable)

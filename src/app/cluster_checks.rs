@@ -13,7 +13,7 @@ use apimachinery::condition::Condition;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use findings::codes::{Code, GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
-use kubectl_gpu_metrics::inspect::look;
+use kubectl_gpu_metrics::inspect::inspect;
 
 /// The first round waits until the server has written the APIServices.
 const FIRST: Duration = Duration::from_secs(20);
@@ -29,7 +29,7 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
         // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
         wait = EVERY;
-        match look(&client).await {
+        match inspect(&client).await {
             Ok(report) => {
                 count(&metrics, &codes(), &report.findings, |code| {
                     report.has_checked(code)
@@ -75,7 +75,7 @@ mod tests {
 
     async fn looked(kube: &FakeKube) -> (Report, Vec<&'static str>) {
         let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
-        let report = look(&client.unwrap()).await.unwrap();
+        let report = inspect(&client.unwrap()).await.unwrap();
         let codes = codes().into_iter().filter(|code| report.has_checked(code));
         let codes = codes.map(|code| code.id).collect();
         (report, codes)

@@ -377,7 +377,7 @@ impl Engine {
             self.provider.tell(Arc::new(report));
         }
         // A source without DCGM series has answered, too.
-        let is_answered = |it: &Server| it.rounds > 0 && it.journal.trouble().is_none();
+        let is_answered = |it: &Server| it.rounds > 0 && it.failures.trouble().is_none();
         if is_ready && self.have_all_ended() && self.servers.iter().any(is_answered) {
             self.ready.send_replace(true);
         }

@@ -16,7 +16,7 @@ use prometheus_source::prometheus::replicas::Replicas;
 
 /// Reviews, their caches, and refusals.
 pub(super) fn of_security(metrics: &Metrics, counters: &Arc<Counters>) {
-    for &word in Denied::WORDS {
+    for &word in Denied::LABELS {
         let counters = Arc::clone(counters);
         metrics.read(&catalog::REFUSED, &[word], move || {
             Some(counters.refusals(word) as f64)
@@ -66,7 +66,7 @@ pub(super) fn of_prometheus(metrics: &Metrics, replicas: &Arc<Replicas>) {
         let replicas = Arc::downgrade(replicas);
         metrics.read(&catalog::PROMETHEUS_ASKED, &[address], move || {
             let replicas = replicas.upgrade()?;
-            Some(f64::from(u8::from(replicas.is_asked(place))))
+            Some(f64::from(u8::from(replicas.is_current(place))))
         });
     }
 }

@@ -198,7 +198,7 @@ impl Reload {
         } else {
             prometheus = Arc::new(clients.promql);
             numbers::of_prometheus(&self.telemetry.metrics, &prometheus.replicas());
-            targets.answers.ask_from_now_on(Arc::clone(&prometheus));
+            targets.answers.switch_to(Arc::clone(&prometheus));
         }
         targets
             .rules

@@ -43,7 +43,7 @@ const PURE: &[&str] = &[
     "src/provider/memo.rs",
     "src/provider/narrow.rs",
     "crates/prometheus-source/src/decode",
-    "crates/prometheus-source/src/health.rs",
+    "crates/prometheus-source/src/failures.rs",
     "crates/prometheus-source/src/pace.rs",
     "crates/prometheus-source/src/retries.rs",
 ];

@@ -23,7 +23,7 @@ use hpa::Hpa;
 
 use crate::cluster::{autoscalers, encode, minor_version, within};
 
-pub(crate) use registration::{Home, RegisteredServers};
+pub(crate) use registration::{RegisteredServers, ServerService};
 
 static READ_HPAS: ReadRight =
     right("list", "autoscaling", "v2", "horizontalpodautoscalers").checks(OF_HPAS);
@@ -45,10 +45,10 @@ const MOST_PAGES: usize = 50;
 ///
 /// # Errors
 /// When kube-apiserver does not answer, or does not accept the credentials.
-pub async fn look(client: &Client) -> Result<Report, CallError> {
-    let mut look = Look::new(client);
-    look.cluster(None, false).await?;
-    Ok(look.done())
+pub async fn inspect(client: &Client) -> Result<Report, CallError> {
+    let mut inspection = Inspection::new(client);
+    inspection.cluster(None, false).await?;
+    Ok(inspection.done())
 }
 
 #[derive(Debug)]
@@ -71,12 +71,12 @@ impl<T> ReadAnswer<T> {
 /// An inspection of a cluster. Every read fails when kube-apiserver does not answer, or
 /// does not accept the credentials.
 #[derive(Debug)]
-pub(crate) struct Look<'c> {
+pub(crate) struct Inspection<'c> {
     pub(crate) client: &'c Client,
     pub(crate) report: Report,
 }
 
-impl<'c> Look<'c> {
+impl<'c> Inspection<'c> {
     pub(crate) fn new(client: &'c Client) -> Self {
         Self {
             client,

@@ -21,7 +21,7 @@ use limits::permits::{Permit, Permits};
 const MOST_SAMPLES: u64 = 200_000;
 
 /// How long a request waits for a permit.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cached answers.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct AnswerCache {
     asked: ArcSwap<Asked>,
     clock: fn() -> Timestamp,
     kept: Cache<Arc<str>, Arc<Answer>>,
-    under_way: Mutex<HashMap<Arc<str>, UnderWay>>,
+    under_way: Mutex<HashMap<Arc<str>, PendingAnswer>>,
     counts: Counts,
 }
 
@@ -44,11 +44,11 @@ struct Asked {
 type Outcome = Result<Arc<Answer>, Arc<Error>>;
 
 /// The outcome of a running query; `None` until it ends.
-type UnderWay = watch::Receiver<Option<Outcome>>;
+type PendingAnswer = watch::Receiver<Option<Outcome>>;
 
 /// Why a query has no answer.
 #[derive(Debug)]
-pub enum Unanswered {
+pub enum QueryFailure {
     /// The query was not sent: no permit was free in time.
     Saturated,
     /// Prometheus did not answer.
@@ -112,7 +112,7 @@ impl AnswerCache {
 
     /// Switches to another Prometheus, and drops the cached answers. Answers to queries
     /// that are still running are cached, and expire as usual.
-    pub fn ask_from_now_on(&self, prometheus: Arc<PromqlClient>) {
+    pub fn switch_to(&self, prometheus: Arc<PromqlClient>) {
         self.asked.store(Arc::new(Asked::new(prometheus)));
         self.kept.invalidate_all();
     }
@@ -127,7 +127,7 @@ impl AnswerCache {
         query: &Arc<str>,
         purpose: Purpose,
         user: &str,
-    ) -> Result<Arc<Answer>, Unanswered> {
+    ) -> Result<Arc<Answer>, QueryFailure> {
         let mut permit = None;
         let mut under_way = loop {
             if let Some(answer) = self.kept.get(query).await {
@@ -154,19 +154,19 @@ impl AnswerCache {
                 let error = Error::new(ErrorKind::Truncated, "Prometheus", text);
                 Err(Arc::new(error.with_remedy("send the request again")))
             })
-            .map_err(Unanswered::Failed)
+            .map_err(QueryFailure::Failed)
     }
 
-    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, Unanswered> {
+    async fn permit(&self, purpose: Purpose, user: &str) -> Result<Permit, QueryFailure> {
         let asked = self.asked.load_full();
         let (permits, refused) = match purpose {
             Purpose::Metric => (&asked.metrics, &self.counts.refused_metrics),
             Purpose::Resource => (&asked.resources, &self.counts.refused_resources),
         };
-        let permit = permits.take(user, PATIENCE).await;
+        let permit = permits.take(user, PERMIT_TIMEOUT).await;
         permit.ok_or_else(|| {
             count(refused);
-            Unanswered::Saturated
+            QueryFailure::Saturated
         })
     }
 
@@ -176,7 +176,7 @@ impl AnswerCache {
         self: &Arc<Self>,
         query: &Arc<str>,
         permit: &mut Option<Permit>,
-    ) -> Option<UnderWay> {
+    ) -> Option<PendingAnswer> {
         let mut all = self.under_way();
         // The channel of a task that ended without an outcome is closed.
         if let Some(known) = all.get(query).filter(|known| known.has_changed().is_ok()) {
@@ -213,7 +213,7 @@ impl AnswerCache {
         answer.map(Arc::new).map_err(Arc::new)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Arc<str>, UnderWay>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Arc<str>, PendingAnswer>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -262,7 +262,7 @@ mod tests {
             cancelled(query, Purpose::Metric, "one").await;
         }
         let third = answers.fetch(&"c".into(), Purpose::Metric, "one").await;
-        assert!(matches!(third, Err(Unanswered::Saturated)), "{third:?}");
+        assert!(matches!(third, Err(QueryFailure::Saturated)), "{third:?}");
         cancelled("d", Purpose::Metric, "other").await;
         cancelled("e", Purpose::Resource, "one").await;
         let counts = answers.counts();
@@ -277,7 +277,7 @@ mod tests {
         let query = "up".into();
         let ask = |user| answers.fetch(&query, Purpose::Metric, user);
         let all = futures_util::future::join_all(["one", "one", "other"].map(ask)).await;
-        let has_failed = |answer: &_| matches!(answer, Err(Unanswered::Failed(_)));
+        let has_failed = |answer: &_| matches!(answer, Err(QueryFailure::Failed(_)));
         assert!(all.iter().all(has_failed), "{all:?}");
         assert_eq!(fake.requests().len(), 1);
         // The permit was returned.
@@ -301,7 +301,7 @@ mod tests {
         for _ in 0..3 {
             assert!(is(&ask("up").await.unwrap(), 1.0));
         }
-        answers.ask_from_now_on(client(&two));
+        answers.switch_to(client(&two));
         assert!(is(&ask("up").await.unwrap(), 2.0));
         two.answer_with(503, &[], "no");
         assert!(ask("down").await.is_err());

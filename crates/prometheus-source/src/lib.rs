@@ -24,7 +24,7 @@ pub mod answers;
 mod credentials;
 pub mod decode;
 pub mod error;
-pub mod health;
+pub mod failures;
 pub mod pace;
 pub mod parts;
 pub mod prometheus;

@@ -1,8 +1,8 @@
 //! Prometheus over HTTP: one query for several signals, for each signal or, in stores that
 //! need it, for each spelling of a signal's name. The memory of answers is reused.
 
-mod as_one;
 mod budget;
+mod combined;
 mod endpoint;
 mod names;
 pub mod promql;
@@ -78,7 +78,7 @@ impl Prometheus {
     /// The address in use, without credentials and parameters.
     #[must_use]
     pub fn address(&self) -> &str {
-        &self.endpoint.replicas.asked().address
+        &self.endpoint.replicas.current().address
     }
 
     /// The labels that every series must have (`prometheus.matchers`).
@@ -124,7 +124,9 @@ impl Prometheus {
         let mut answers = Vec::with_capacity(queries.len());
         for ((query, batch), (text, received)) in queries.iter().zip(batches).zip(received) {
             let (took, received) = received;
-            let outcome = self.understand(query, now, (text, received), batch).await;
+            let outcome = self
+                .decode_or_ask_exactly(query, now, (text, received), batch)
+                .await;
             answers.push(Answered { took, outcome });
         }
         answers
@@ -132,7 +134,7 @@ impl Prometheus {
 
     /// Decodes the received answers. If the store refused the query because it matches
     /// names only by equality, first sends a query for each spelling.
-    async fn understand(
+    async fn decode_or_ask_exactly(
         &mut self,
         query: &SignalQuery<'_>,
         now: Timestamp,
@@ -156,7 +158,7 @@ impl Prometheus {
         batch.reset(signal, text.clone());
         self.decode(query, now, (&text, &answers), batch)
             .inspect_err(|error| {
-                self.endpoint.replicas.pass_on(error);
+                self.endpoint.replicas.fail_over(error);
                 batch.reset(signal, text.clone());
             })?;
         Ok(Fetched {

@@ -17,7 +17,7 @@ pub struct Retries {
 impl Retries {
     /// Whether a signal is in backoff at `now`.
     #[must_use]
-    pub fn is_left_alone(&self, signal: SignalId, now: Duration) -> bool {
+    pub fn is_in_backoff(&self, signal: SignalId, now: Duration) -> bool {
         let pace = self.paces.get(&signal);
         pace.is_some_and(|pace| pace.due() > now)
     }
@@ -30,7 +30,7 @@ impl Retries {
     }
 
     /// No address answered, for any signal.
-    pub fn aborted(&mut self) {
+    pub fn no_address_answered(&mut self) {
         self.aborted = true;
     }
 
@@ -64,10 +64,10 @@ mod tests {
     fn an_answer_to_a_failed_signal_ends_all_backoffs() {
         let mut retries = Retries::default();
         both_fail(&mut retries);
-        assert!(retries.is_left_alone(A, 10 * SECOND) && retries.is_left_alone(B, 10 * SECOND));
-        assert!(!retries.is_left_alone(B, 20 * SECOND));
+        assert!(retries.is_in_backoff(A, 10 * SECOND) && retries.is_in_backoff(B, 10 * SECOND));
+        assert!(!retries.is_in_backoff(B, 20 * SECOND));
         retries.answered(A);
-        assert!(!retries.is_left_alone(B, 10 * SECOND));
+        assert!(!retries.is_in_backoff(B, 10 * SECOND));
     }
 
     #[test]
@@ -75,9 +75,9 @@ mod tests {
         let mut retries = Retries::default();
         both_fail(&mut retries);
         retries.answered(C);
-        assert!(retries.is_left_alone(A, 10 * SECOND));
-        retries.aborted();
+        assert!(retries.is_in_backoff(A, 10 * SECOND));
+        retries.no_address_answered();
         retries.answered(C);
-        assert!(!retries.is_left_alone(A, 10 * SECOND));
+        assert!(!retries.is_in_backoff(A, 10 * SECOND));
     }
 }

@@ -29,7 +29,7 @@ impl Engine {
             return Some(source::without_series(why));
         }
         let down = servers().filter(|it| it.fails()).map(|it| it.id);
-        let failing = servers().flat_map(|server| server.journal.failing_alone());
+        let failing = servers().flat_map(|server| server.failures.failing_alone());
         let seen = source::PolledSource {
             snapshot,
             store: self.pipeline.store(),
@@ -42,8 +42,8 @@ impl Engine {
 
     /// The finding that queries to a server fail; `None`: they succeed.
     fn trouble_of(&self, server: &Server) -> Option<Finding> {
-        let (error, since) = server.journal.trouble()?;
-        let failing = server.journal.failing_alone();
+        let (error, since) = server.failures.trouble()?;
+        let failing = server.failures.failing_alone();
         let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
         let fields = fields.map(|it| it.name.as_str());
         let (how, remedy) = error.finding();
@@ -102,7 +102,7 @@ impl Engine {
     pub(super) fn trouble(&self) -> Option<String> {
         let mut troubles = self.servers.iter();
         let trouble = troubles.find_map(|server| {
-            let (error, since) = server.journal.trouble()?;
+            let (error, since) = server.failures.trouble()?;
             Some(format!(
                 "queries to {} have failed since {} ({}); see the server's log",
                 server.name(),
@@ -118,7 +118,7 @@ impl Engine {
     pub(super) fn note_emptiness(&mut self, source: &Prometheus) {
         let is_empty = self.pipeline.store().series_len() == 0;
         let is_open =
-            |it: &Server| it.last != Some(Round::Complete) || it.journal.trouble().is_some();
+            |it: &Server| it.last != Some(Round::Complete) || it.failures.trouble().is_some();
         if is_empty && self.servers.iter().any(is_open) {
             return;
         }

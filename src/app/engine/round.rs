@@ -63,15 +63,15 @@ impl Engine {
         // The size of the fleet is unknown before the first complete round. One query for
         // all fields of a large fleet would overload a Prometheus that has just started.
         let is_known = self.server(id).last == Some(Round::Complete);
-        let takes_several = is_known && client.source.takes_several(local);
+        let accepts_combined = is_known && client.source.accepts_combined(local);
         self.server_mut(id).round = Some(Progress {
             now,
             began: Instant::now(),
             outcome: Round::Complete,
             due,
             reads: Vec::new(),
-            takes_several,
-            are_one: false,
+            accepts_combined,
+            is_combined: false,
         });
         self.ask(client)
     }
@@ -135,7 +135,7 @@ impl Engine {
         let server = self.server(id);
         if server
             .retries
-            .is_left_alone(spec.id, self.started.elapsed())
+            .is_in_backoff(spec.id, self.started.elapsed())
         {
             return false;
         }
@@ -160,7 +160,7 @@ impl Engine {
         }
         let of = |read: &SignalRead| (read.spec.clone(), read.devices, read.parts.clone());
         let asked = round.reads.iter().map(of).collect();
-        self.running.spawn(fetch(client, asked, round.are_one));
+        self.running.spawn(fetch(client, asked, round.is_combined));
         self.server_mut(id).round = Some(round);
         false
     }
@@ -172,7 +172,7 @@ impl Engine {
             return;
         };
         let is_large = self.is_large();
-        let most = match (is_large, round.takes_several) {
+        let most = match (is_large, round.accepts_combined) {
             (true, _) => SIDE_BY_SIDE,
             (false, true) => usize::MAX,
             (false, false) => 1,
@@ -185,13 +185,13 @@ impl Engine {
                 false => round.due.push_back(read),
             }
         }
-        round.are_one = !is_large && round.reads.len() > 1;
+        round.is_combined = !is_large && round.reads.len() > 1;
     }
 
     /// The store refused one query for several signals: continues with a query for each signal.
     pub(super) fn refused(&mut self, client: Client) -> bool {
         if let Some(round) = &mut self.server_mut(client.id).round {
-            round.takes_several = false;
+            round.accepts_combined = false;
             for read in round.reads.drain(..).rev() {
                 round.due.push_front(read);
             }
@@ -289,7 +289,7 @@ impl Engine {
         let metrics = &self.wiring.telemetry.metrics;
         measure::read(metrics, (&server.key, &spec.name), at);
         let source = client.source.address();
-        for healed in server.journal.succeeded(spec.id, now) {
+        for healed in server.failures.succeeded(spec.id, now) {
             tracing::info!(source, "{healed}");
         }
     }
@@ -313,14 +313,14 @@ impl Engine {
         // If no address answers, all signals are retried together. A signal whose query
         // takes too long is retried separately.
         if is_of_source(error) {
-            server.retries.aborted();
+            server.retries.no_address_answered();
         } else {
             let random = clock::jitter();
             server.retries.failed(spec.id, interval, elapsed, random);
         }
         let metrics = &self.wiring.telemetry.metrics;
         measure::ended(metrics, (&server.key, &spec.name), kind.label(), took);
-        if server.journal.failed(spec.id, error, now) {
+        if server.failures.failed(spec.id, error, now) {
             let source = client.source.address();
             tracing::warn!(
                 source,
@@ -338,7 +338,7 @@ impl Engine {
 async fn fetch(
     mut client: Client,
     asked: Vec<(SignalSpec, DeviceSelection, Parts)>,
-    are_one: bool,
+    is_combined: bool,
 ) -> Step {
     let queries = asked.iter().map(|(spec, devices, parts)| SignalQuery {
         spec,
@@ -356,8 +356,8 @@ async fn fetch(
     let now = clock::now();
     let batches = &mut client.batches;
     let source = &mut client.source;
-    let answers = match are_one {
-        true => source.fetch_as_one(&queries, now, batches).await,
+    let answers = match is_combined {
+        true => source.fetch_combined(&queries, now, batches).await,
         false => Some(source.fetch(&queries, now, batches).await),
     };
     match answers {

@@ -10,7 +10,7 @@ use apimachinery::time::Timestamp;
 use findings::source::PROMETHEUS;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use prometheus_source::health::Journal;
+use prometheus_source::failures::FailureLog;
 use prometheus_source::pace::Pace;
 use prometheus_source::parts::Parts;
 use prometheus_source::retries::Retries;
@@ -25,7 +25,7 @@ pub(super) struct Server {
     pub(super) pace: Pace,
     /// When each failed signal is queried again.
     pub(super) retries: Retries,
-    pub(super) journal: Journal,
+    pub(super) failures: FailureLog,
     /// Its clock minus the local clock, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) rounds: u64,
@@ -49,9 +49,9 @@ pub(super) struct Progress {
     /// The signals that are queried now.
     pub(super) reads: Vec<SignalRead>,
     /// Whether one query may select several signals.
-    pub(super) takes_several: bool,
+    pub(super) accepts_combined: bool,
     /// Whether one query selects all of `reads`.
-    pub(super) are_one: bool,
+    pub(super) is_combined: bool,
 }
 
 /// A signal's queries in a round.
@@ -137,7 +137,7 @@ impl Server {
             },
             pace: Pace::new(interval, Duration::ZERO, 0.0),
             retries: Retries::default(),
-            journal: Journal::default(),
+            failures: FailureLog::default(),
             skew_ms: 0,
             rounds: 0,
             shards: HashMap::new(),
@@ -196,6 +196,6 @@ impl Server {
 
     /// Whether the queries of all signals fail.
     pub(super) fn fails(&self) -> bool {
-        self.journal.trouble().is_some() && self.journal.failing_alone().is_empty()
+        self.failures.trouble().is_some() && self.failures.failing_alone().is_empty()
     }
 }

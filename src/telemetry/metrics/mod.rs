@@ -1,7 +1,7 @@
 //! The server's own metrics (docs/metrics.md, "Metrics of the server itself").
 //!
 //! `catalog` lists them all. Other modules count with `Metrics::count`,
-//! `Metrics::observe` and `UnderWay`. Numbers that they keep themselves are read at
+//! `Metrics::observe` and `RequestInFlight`. Numbers that they keep themselves are read at
 //! each scrape ([`Metrics::read`]).
 
 pub(crate) mod catalog;
@@ -156,9 +156,9 @@ impl Metrics {
     }
 
     /// Records the start of a request.
-    pub(crate) fn begin_request(&self) -> UnderWay {
+    pub(crate) fn begin_request(&self) -> RequestInFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay {
+        RequestInFlight {
             metrics: self.clone(),
             answered: false,
         }
@@ -259,12 +259,12 @@ pub struct Class<'c> {
 
 /// A request in flight. Dropped without an answer, it counts as aborted.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct RequestInFlight {
     metrics: Metrics,
     answered: bool,
 }
 
-impl UnderWay {
+impl RequestInFlight {
     /// Records the answer with `code` after `took`.
     pub(crate) fn answered(mut self, class: Class<'_>, code: u16, took: Duration) {
         self.answered = true;
@@ -281,7 +281,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.answered {

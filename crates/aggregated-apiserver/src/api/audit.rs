@@ -43,7 +43,7 @@ impl Audit {
         if denied.is_none() && (!failed || is_told()) {
             return;
         }
-        let verdict = denied.map_or("failed", Denied::word);
+        let verdict = denied.map_or("failed", Denied::label);
         if !self.0.admit((failed, verdict)) {
             return;
         }

@@ -35,13 +35,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The number of requests refused for a reason, which is one of [`Denied::WORDS`].
+    /// The number of requests refused for a reason, which is one of [`Denied::LABELS`].
     pub fn refusals(&self, word: &str) -> u64 {
         self.refused.lock().get(word).copied().unwrap_or(0)
     }
 
     pub(crate) fn refused(&self, denied: &Denied) {
-        *self.refused.lock().entry(denied.word()).or_default() += 1;
+        *self.refused.lock().entry(denied.label()).or_default() += 1;
     }
 }
 
@@ -76,8 +76,8 @@ mod tests {
         for denied in &all {
             counters.refused(denied);
         }
-        assert_eq!(all.each_ref().map(Denied::word), Denied::WORDS);
-        for word in Denied::WORDS {
+        assert_eq!(all.each_ref().map(Denied::label), Denied::LABELS);
+        for word in Denied::LABELS {
             assert_eq!(counters.refusals(word), 1, "{word}");
         }
     }

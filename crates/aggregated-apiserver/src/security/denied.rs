@@ -42,9 +42,9 @@ pub enum Denied {
 macro_rules! words {
     ($($refusal:pat => $word:literal,)*) => {
         /// The label values of all reasons: a closed set.
-        pub const WORDS: &[&str] = &[$($word),*];
+        pub const LABELS: &[&str] = &[$($word),*];
 
-        pub(crate) const fn word(&self) -> &'static str {
+        pub(crate) const fn label(&self) -> &'static str {
             match self {
                 $($refusal => $word,)*
             }

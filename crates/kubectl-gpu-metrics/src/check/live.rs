@@ -18,7 +18,7 @@ use gpu_metrics::resources::GpuResources;
 
 use crate::Failure;
 use crate::cluster::{Cluster, minor_version, within};
-use crate::inspect::{Home, Look, ReadAnswer};
+use crate::inspect::{Inspection, ReadAnswer, ServerService};
 use crate::values::{FindingList, List};
 
 use super::files::{value, words_behind};
@@ -38,7 +38,7 @@ impl From<CallError> for Failure {
     }
 }
 
-pub(super) async fn look(args: &CheckArgs) -> Result<Report, Failure> {
+pub(super) async fn inspect(args: &CheckArgs) -> Result<Report, Failure> {
     let cluster = args.cluster.connect().await;
     let cluster = cluster.map_err(|error| Failure::Unchecked(error.to_string()))?;
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
@@ -51,38 +51,42 @@ pub(crate) async fn look_at(
     namespace: Option<&str>,
     pre: bool,
 ) -> Result<Report, Failure> {
-    let mut look = Look::new(&cluster.client);
+    let mut inspection = Inspection::new(&cluster.client);
     if let Ok(APIGroupList { groups }) = cluster.read("/apis").await
         && !groups.iter().any(|group| group.name == AGGREGATION)
     {
-        look.report.skipped.insert(Skipped::new(
+        inspection.report.skipped.insert(Skipped::new(
             "registration and rights",
             "this server serves metrics only (demo) and is not a kube-apiserver",
             "name a cluster by --kubeconfig or --context, or files: check hpa.yaml",
         ));
-        data(&mut look, None).await?;
-        let served = look.served(&[]).await?;
-        look.autoscalers(namespace, served.as_ref()).await?;
-        return Ok(look.done());
+        data(&mut inspection, None).await?;
+        let served = inspection.served(&[]).await?;
+        inspection.autoscalers(namespace, served.as_ref()).await?;
+        return Ok(inspection.done());
     }
-    let (registration, hpas) = look.cluster(namespace, pre).await?;
-    look.resource_registration(registration.home.as_ref())
+    let (registration, hpas) = inspection.cluster(namespace, pre).await?;
+    inspection
+        .resource_registration(registration.home.as_ref())
         .await?;
     let gpus = match pre {
         true => GpuResources::default(),
-        false => installed(&mut look, registration.home.as_ref()).await?,
+        false => installed(&mut inspection, registration.home.as_ref()).await?,
     };
-    targets::check(&mut look, &hpas, &gpus).await?;
-    Ok(look.done())
+    targets::check(&mut inspection, &hpas, &gpus).await?;
+    Ok(inspection.done())
 }
 
 /// Checks the installed server. Returns the resources that it counts as GPUs.
-async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResources, Failure> {
+async fn installed(
+    inspection: &mut Inspection<'_>,
+    home: Option<&ServerService>,
+) -> Result<GpuResources, Failure> {
     let mut deployments = Vec::new();
     if let Some(home) = home {
-        deployments = behind(look, home).await?;
+        deployments = behind(inspection, home).await?;
         for deployment in &deployments {
-            server(look, home, deployment).await;
+            server(inspection, home, deployment).await;
         }
     } else {
         let skipped = Skipped::new(
@@ -90,12 +94,12 @@ async fn installed(look: &mut Look<'_>, home: Option<&Home>) -> Result<GpuResour
             "no APIService refers to a server that answers, or to a Service with the server's label",
             "install the server or correct its APIServices, and run check again",
         );
-        look.report.skipped.insert(skipped.of(&[&GM201]));
+        inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     let apiservice = home.and_then(|home| home.server.registered.first().copied());
-    let gpus = data(look, apiservice).await?;
+    let gpus = data(inspection, apiservice).await?;
     if let Some(home) = home {
-        network::check(look, &home.server.namespace, &deployments).await?;
+        network::check(inspection, &home.server.namespace, &deployments).await?;
     }
     Ok(gpus)
 }
@@ -108,10 +112,10 @@ pub(super) async fn served_for_files(
 ) -> (Option<ServedMetrics>, Option<u32>) {
     let asked = async {
         let cluster = args.cluster.connect().await?;
-        let mut look = Look::new(&cluster.client);
-        let served = look.served(&[]).await?;
-        let minor = minor_version(look.client).await;
-        Ok::<_, Failure>((served, minor, look.report.skipped))
+        let mut inspection = Inspection::new(&cluster.client);
+        let served = inspection.served(&[]).await?;
+        let minor = minor_version(inspection.client).await;
+        Ok::<_, Failure>((served, minor, inspection.report.skipped))
     };
     match asked.await {
         Ok((served, minor, skipped)) => {
@@ -129,11 +133,14 @@ pub(super) async fn served_for_files(
 }
 
 /// The Deployments that create the pods which the server's Service selects.
-async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Failure> {
+async fn behind(
+    inspection: &mut Inspection<'_>,
+    home: &ServerService,
+) -> Result<Vec<Deployment>, Failure> {
     let namespace = &home.server.namespace;
     let path = format!("/apis/apps/v1/{}deployments", within(Some(namespace)));
     let what = format!("Deployments of {namespace}");
-    let found = look
+    let found = inspection
         .read::<List<Deployment>>(&path, &what, &READ_DEPLOYMENTS)
         .await?;
     let Some(found) = found.found() else {
@@ -152,7 +159,8 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
             format!("no Deployment owns the pods that Service {namespace}/{service} selects"),
             "run the server in a Deployment, or compare its labels with the selector",
         );
-        look.report
+        inspection
+            .report
             .skipped
             .insert(skipped.of(READ_DEPLOYMENTS.codes));
     }
@@ -160,14 +168,14 @@ async fn behind(look: &mut Look<'_>, home: &Home) -> Result<Vec<Deployment>, Fai
 }
 
 /// The server's rights and flags, from a Deployment behind its Service.
-async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
+async fn server(inspection: &mut Inspection<'_>, home: &ServerService, deployment: &Deployment) {
     let name = deployment.metadata.name.as_deref().unwrap_or("?");
     let object = format!("Deployment {}/{name}", home.server.namespace);
     let words = words_behind(deployment);
     let secret = secret(&words);
     let (_, sentences) = retired::take_out(words);
     let found = config::flags(&object, &sentences);
-    look.report.findings.extend(found);
+    inspection.report.findings.extend(found);
     let spec = deployment.spec.as_ref();
     let account = spec.and_then(|it| it.template.spec.as_ref()?.service_account_name.as_deref());
     let installed = Installed {
@@ -175,7 +183,7 @@ async fn server(look: &mut Look<'_>, home: &Home, deployment: &Deployment) {
         secret,
         ..home.server.clone()
     };
-    look.server_rights(&installed).await;
+    inspection.server_rights(&installed).await;
 }
 
 /// The Secret in which a server with this command line keeps its certificates; `None` if
@@ -190,7 +198,7 @@ pub(super) fn secret(words: &[OsString]) -> Option<String> {
 /// Reports the server's findings about its data, read through an APIService. Returns the
 /// resources by which pods request GPUs; the defaults if the server does not report them.
 pub(crate) async fn data(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     apiservice: Option<&'static str>,
 ) -> Result<GpuResources, Failure> {
     let name = apiservice.unwrap_or("v1beta2.custom.metrics.k8s.io");
@@ -202,7 +210,7 @@ pub(crate) async fn data(
         ..READ_FINDINGS.right
     };
     let right = right.checks(READ_FINDINGS.codes);
-    let answer = look.read::<FindingList>(&path, &what, &right).await?;
+    let answer = inspection.read::<FindingList>(&path, &what, &right).await?;
     let found = match answer {
         ReadAnswer::Skipped => return Ok(GpuResources::default()),
         ReadAnswer::Absent => {
@@ -211,22 +219,22 @@ pub(crate) async fn data(
                 |_| "the server that runs there is older than this program, and has no findings",
             );
             let skipped = source::unseen(reason, "install or upgrade gpu-metrics-apiserver");
-            look.report.skipped.insert(skipped);
+            inspection.report.skipped.insert(skipped);
             return Ok(GpuResources::default());
         }
         ReadAnswer::Found(found) => found,
     };
     let resources = found.gpu_resources();
-    look.report.skipped.extend(found.skipped);
+    inspection.report.skipped.extend(found.skipped);
     for it in found.items {
         match codes::find(&it.code) {
-            Some(code) => look.report.findings.push(
+            Some(code) => inspection.report.findings.push(
                 Finding::new(code, it.object, it.message, it.remedy).with_severity(it.severity),
             ),
             None => {
                 let what = format!("{} of {}, a code of a newer server", it.code, it.object);
                 let skipped = Skipped::new(what, it.message, it.remedy);
-                look.report.skipped.insert(skipped);
+                inspection.report.skipped.insert(skipped);
             }
         }
     }
@@ -239,9 +247,9 @@ pub(crate) const UNREAD: &str = "GPU data cannot be read";
 /// Why GPU data is missing, and the remedy; `None` also if the user may not read the
 /// findings.
 pub(crate) async fn trouble(cluster: &Cluster) -> Option<(String, String)> {
-    let mut look = Look::new(&cluster.client);
-    data(&mut look, None).await.ok()?;
-    cause(look.report)
+    let mut inspection = Inspection::new(&cluster.client);
+    data(&mut inspection, None).await.ok()?;
+    cause(inspection.report)
 }
 
 /// Findings about the server itself are no cause.

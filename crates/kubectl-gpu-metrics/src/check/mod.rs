@@ -127,7 +127,7 @@ fn explain(id: &str) -> Result<(), Failure> {
 async fn wait(args: &CheckArgs) -> Result<Report, Failure> {
     let until = tokio::time::Instant::now() + args.wait;
     loop {
-        let outcome = live::look(args).await;
+        let outcome = live::inspect(args).await;
         let is_well = |report: &Report| report.looked && !report.has(args.fail_on);
         let over = tokio::time::Instant::now() + AGAIN > until;
         if over || outcome.as_ref().is_ok_and(is_well) {

@@ -14,7 +14,7 @@ use findings::rights::{ReadRight, right};
 use findings::source::PROMETHEUS;
 
 use crate::cluster::{encode, within};
-use crate::inspect::Look;
+use crate::inspect::Inspection;
 use crate::values::List;
 
 use super::files::{value, words_behind};
@@ -33,7 +33,7 @@ const SILENT: [&str; 2] = ["(unreachable", "(timeout"];
 /// Names the policy that cuts the server off, in the finding that Prometheus does not
 /// answer. `namespace` is the server's, `deployments` run it.
 pub(super) async fn check(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     namespace: &str,
     deployments: &[Deployment],
 ) -> Result<(), CallError> {
@@ -41,25 +41,25 @@ pub(super) async fn check(
         let is_first = it.code == GM301.id && it.object == PROMETHEUS;
         is_first && SILENT.iter().any(|words| it.message.contains(words))
     };
-    let Some(place) = look.report.findings.iter().position(is_silent) else {
+    let Some(place) = inspection.report.findings.iter().position(is_silent) else {
         return Ok(());
     };
     for deployment in deployments {
         let Some((service, of)) = prometheus(deployment, namespace) else {
             continue;
         };
-        let client = client(look, namespace, deployment).await?;
-        let (selector, pods) = pods(look, &of, &service).await?;
+        let client = client(inspection, namespace, deployment).await?;
+        let (selector, pods) = pods(inspection, &of, &service).await?;
         let path = format!(
             "/apis/networking.k8s.io/v1/{}networkpolicies",
             within(Some(&of))
         );
         let what = format!("NetworkPolicies{WHY}");
-        let policies = look.read::<List<NetworkPolicy>>(&path, &what, &READ_POLICIES);
+        let policies = inspection.read::<List<NetworkPolicy>>(&path, &what, &READ_POLICIES);
         let policies = policies.await?.found().map_or_else(Vec::new, |it| it.items);
         if let (Some(client), false) = (client, pods.is_empty())
             && let Some(policy) = network::shut_out(&policies, &pods, &client)
-            && let Some(finding) = look.report.findings.get_mut(place)
+            && let Some(finding) = inspection.report.findings.get_mut(place)
         {
             network::name(finding, policy, &selector, &client);
             return Ok(());
@@ -81,13 +81,13 @@ fn prometheus(deployment: &Deployment, namespace: &str) -> Option<(String, Strin
 }
 
 async fn client(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     namespace: &str,
     deployment: &Deployment,
 ) -> Result<Option<ConnectingPods>, CallError> {
     let path = format!("/api/v1/namespaces/{}", encode(namespace));
     let what = format!("Namespace {namespace}");
-    let found = look
+    let found = inspection
         .read::<Namespace>(&path, &what, &READ_NAMESPACES)
         .await?;
     Ok(found.found().map(|found| ConnectingPods {
@@ -103,17 +103,17 @@ pub(super) fn labels_of_pods(deployment: &Deployment) -> Option<&LabelMap> {
 }
 
 async fn pods(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     namespace: &str,
     service: &str,
 ) -> Result<(LabelMap, Vec<LabelMap>), CallError> {
-    let found = look.service(namespace, service).await?;
+    let found = inspection.service(namespace, service).await?;
     let selector = found.and_then(|it| it.spec?.selector);
     let Some(selector) = selector.filter(|selector| !selector.is_empty()) else {
         return Ok((LabelMap::new(), Vec::new()));
     };
     let labels: Selector = selector.clone().into_iter().collect();
-    let pods = targets::pods(look, namespace, &labels, WHY).await?;
+    let pods = targets::pods(inspection, namespace, &labels, WHY).await?;
     let pods = pods.into_iter().flatten();
     let labels = pods.map(|pod| pod.metadata.labels.unwrap_or_default());
     Ok((selector, labels.collect()))

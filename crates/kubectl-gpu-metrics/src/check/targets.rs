@@ -12,7 +12,7 @@ use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
 
 use crate::cluster::{self, encode, within};
-use crate::inspect::Look;
+use crate::inspect::Inspection;
 use crate::values::List;
 
 static READ_WORKLOADS: ReadRight = right(
@@ -29,35 +29,41 @@ static READ_NODES: ReadRight = right("list", "", "v1", "nodes").checks(&[&GM513]
 const KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 
 pub(super) async fn check(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     hpas: &[Hpa],
     gpus: &GpuResources,
 ) -> Result<(), CallError> {
     if hpas.is_empty() {
         return Ok(());
     }
-    let nodes = look
+    let nodes = inspection
         .read::<List<Node>>("/api/v1/nodes", "GPUs of nodes", &READ_NODES)
         .await?;
     let allocatable = nodes.found().map(|it| target::allocatable(gpus, &it.items));
     for hpa in hpas {
-        let Some(workload) = workload(look, hpa).await? else {
+        let Some(workload) = workload(inspection, hpa).await? else {
             continue;
         };
-        let found = &mut look.report.findings;
+        let found = &mut inspection.report.findings;
         found.extend(target::owned_replicas(hpa, &workload.metadata));
         if let Some(allocatable) = &allocatable {
             let template = &workload.spec.template;
             found.extend(target::capacity(hpa, gpus, template, allocatable));
         }
-        if let Some(pods) = pods_of(look, &workload).await? {
-            look.report.findings.extend(target::strangers(hpa, &pods));
+        if let Some(pods) = pods_of(inspection, &workload).await? {
+            inspection
+                .report
+                .findings
+                .extend(target::strangers(hpa, &pods));
         }
     }
     Ok(())
 }
 
-async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkload>, CallError> {
+async fn workload(
+    inspection: &mut Inspection<'_>,
+    hpa: &Hpa,
+) -> Result<Option<ScaledWorkload>, CallError> {
     let target = &hpa.scaled;
     let kind = target.kind.as_str();
     let what = format!("the scale target of {hpa}");
@@ -65,17 +71,20 @@ async fn workload(look: &mut Look<'_>, hpa: &Hpa) -> Result<Option<ScaledWorkloa
         let reason = format!("{kind} is not a Deployment, StatefulSet or ReplicaSet");
         let remedy = "no action is needed: the checks of its pods, replicas and GPUs are skipped";
         let skipped = Skipped::new(what, reason, remedy);
-        look.report.skipped.insert(skipped.of(OF_TARGETS));
+        inspection.report.skipped.insert(skipped.of(OF_TARGETS));
         return Ok(None);
     }
     let place = within(Some(&hpa.namespace));
     let plural = format!("{}s", kind.to_lowercase());
     let path = format!("/apis/apps/v1/{place}{plural}/{}", encode(&target.name));
-    Ok(look.read(&path, &what, &READ_WORKLOADS).await?.found())
+    Ok(inspection
+        .read(&path, &what, &READ_WORKLOADS)
+        .await?
+        .found())
 }
 
 async fn pods_of(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     workload: &ScaledWorkload,
 ) -> Result<Option<Vec<Pod>>, CallError> {
     let selector = Selector::try_from(workload.spec.selector.clone()).ok();
@@ -84,18 +93,20 @@ async fn pods_of(
         return Ok(None);
     };
     let namespace = workload.metadata.namespace.as_deref().unwrap_or("default");
-    pods(look, namespace, &selector, "").await
+    pods(inspection, namespace, &selector, "").await
 }
 
 /// The pods of a namespace with these labels; `why` is the reason for reading them.
 pub(super) async fn pods(
-    look: &mut Look<'_>,
+    inspection: &mut Inspection<'_>,
     namespace: &str,
     selector: &Selector,
     why: &str,
 ) -> Result<Option<Vec<Pod>>, CallError> {
     let path = cluster::pods(namespace, &selector.to_string());
     let what = format!("Pods of {namespace}{why}");
-    let list = look.read::<List<Pod>>(&path, &what, &READ_PODS).await?;
+    let list = inspection
+        .read::<List<Pod>>(&path, &what, &READ_PODS)
+        .await?;
     Ok(list.found().map(|it| it.items))
 }

@@ -6,7 +6,7 @@ use findings::codes;
 use gpu_metrics::resources::GpuResources;
 
 use crate::cluster::Cluster;
-use crate::inspect::Look;
+use crate::inspect::Inspection;
 
 use super::*;
 
@@ -175,10 +175,10 @@ async fn told(document: Option<serde_json::Value>) -> (Report, GpuResources) {
     }
     let client = Client::connect(&ClusterAccess::Kubeconfig(kube.kubeconfig())).await;
     let client = client.unwrap();
-    let mut look = Look::new(&client);
+    let mut inspection = Inspection::new(&client);
     let name = "v1beta1.custom.metrics.k8s.io";
-    let resources = live::data(&mut look, Some(name)).await.unwrap();
-    (look.report, resources)
+    let resources = live::data(&mut inspection, Some(name)).await.unwrap();
+    (inspection.report, resources)
 }
 
 #[tokio::test]

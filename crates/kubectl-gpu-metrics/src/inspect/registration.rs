@@ -16,7 +16,7 @@ use findings::rights::{Installed, ReadRight, right};
 
 use crate::cluster::{encode, within};
 
-use super::{Look, ReadAnswer, resources_of};
+use super::{Inspection, ReadAnswer, resources_of};
 
 static READ_APISERVICES: ReadRight =
     right("get", "apiregistration.k8s.io", "v1", "apiservices").checks(OF_APISERVICES);
@@ -25,20 +25,20 @@ static READ_SERVICES: ReadRight = right("get", "", "v1", "services").checks(&[&G
 #[derive(Debug)]
 pub(crate) struct RegisteredServers {
     /// The Service of this server; `None`: no APIService leads to it.
-    pub(crate) home: Option<Home>,
+    pub(crate) home: Option<ServerService>,
     pub(crate) of_others: Vec<&'static str>,
 }
 
 /// The Service of the server.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct ServerService {
     /// Account and Secret are not set: only the Deployment names them.
     pub(crate) server: Installed,
     /// The labels of the pods behind it.
     pub(crate) selector: BTreeMap<String, String>,
 }
 
-impl Home {
+impl ServerService {
     fn new(home: &Registered, all: &[Registered]) -> Option<Self> {
         let (namespace, service) = home.place()?;
         let others = all.iter().filter(|it| it.name != home.name);
@@ -61,7 +61,7 @@ impl Home {
     }
 }
 
-impl Look<'_> {
+impl Inspection<'_> {
     /// The APIServices, and findings about them. `pre`: before the server is installed.
     pub(crate) async fn registration(&mut self, pre: bool) -> Result<RegisteredServers, CallError> {
         let mut all = Vec::new();
@@ -74,7 +74,7 @@ impl Look<'_> {
         let is_of_other = |it: &&Registered| registration::is_of_other(it, home, pre);
         let of_others = all.iter().filter(is_of_other).map(|it| it.name);
         Ok(RegisteredServers {
-            home: home.and_then(|home| Home::new(home, &all)),
+            home: home.and_then(|home| ServerService::new(home, &all)),
             of_others: of_others.collect(),
         })
     }
@@ -83,7 +83,7 @@ impl Look<'_> {
     /// led to it before.
     pub(crate) async fn resource_registration(
         &mut self,
-        home: Option<&Home>,
+        home: Option<&ServerService>,
     ) -> Result<(), CallError> {
         let place = home.map(|home| (&*home.server.namespace, &*home.server.service));
         for name in RESOURCE_APISERVICES {

@@ -8,7 +8,7 @@ use cluster_state::review::KubeReviewer;
 use findings::registration::NAME;
 use findings::rights::{AUTOSCALER, Installed, Right, Role, right};
 
-use super::{Home, Look};
+use super::{Inspection, ServerService};
 
 const ASK_RIGHTS: Right<'static> = right(
     "create",
@@ -21,8 +21,8 @@ const ASK_RIGHTS: Right<'static> = right(
 /// `--use-service-account-credentials`.
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
-impl Look<'_> {
-    pub(crate) async fn autoscaler_rights(&mut self, home: Option<&Home>) {
+impl Inspection<'_> {
+    pub(crate) async fn autoscaler_rights(&mut self, home: Option<&ServerService>) {
         let whole = Identity {
             user: CONTROLLERS.to_owned(),
             groups: vec!["system:authenticated".to_owned()],

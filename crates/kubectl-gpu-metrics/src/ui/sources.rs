@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::check::live::data;
 use crate::explain::failure;
 use crate::explain::text::{clock, number};
-use crate::inspect::Look;
+use crate::inspect::Inspection;
 use crate::values::FindingList;
 
 use super::findings::list;
@@ -37,9 +37,9 @@ const HEADINGS: [&str; 8] = [
 ];
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
-    let mut look = Look::new(&ask.cluster.client);
-    data(&mut look, None).await?;
-    let report = look.done();
+    let mut inspection = Inspection::new(&ask.cluster.client);
+    data(&mut inspection, None).await?;
+    let report = inspection.done();
     let (found, refused) = match nodes(&ask).await {
         Ok(found) => (found, None),
         Err(failure) => (Default::default(), Some(failure.to_string())),

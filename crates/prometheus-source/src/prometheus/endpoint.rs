@@ -93,7 +93,7 @@ impl Endpoint {
         // reqwest uses the process's provider; installing it twice has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let material = TlsMaterial::read(&settings.tls)?;
-        let client = transport::build(&settings, &material, &replicas.asked().address)?;
+        let client = transport::build(&settings, &material, &replicas.current().address)?;
         Ok(Self {
             settings,
             replicas,
@@ -119,13 +119,13 @@ impl Endpoint {
     ) -> Result<Head, Error> {
         let (begun, before) = (Instant::now(), text.len());
         let form = query::form(selector, at, self.settings.timeout);
-        let mut turns = self.replicas.turns();
+        let mut attempts = self.replicas.attempts();
         loop {
             // Removes what another replica's answer left when it broke off.
             text.truncate(before);
             let now = now + begun.elapsed();
-            let said = self.ask_one(turns.replica(), &form, now, text).await;
-            if let Some(said) = turns.take(said) {
+            let said = self.ask_one(attempts.replica(), &form, now, text).await;
+            if let Some(said) = attempts.record(said) {
                 return said;
             }
         }
@@ -196,10 +196,10 @@ impl Endpoint {
         form: &str,
         kind: (Kind, &'static str),
     ) -> Result<Body, Error> {
-        let mut turns = self.replicas.turns();
+        let mut attempts = self.replicas.attempts();
         loop {
-            let said = self.body_of(turns.replica(), url, form, kind).await;
-            if let Some(said) = turns.take(said) {
+            let said = self.body_of(attempts.replica(), url, form, kind).await;
+            if let Some(said) = attempts.record(said) {
                 return said;
             }
         }
@@ -291,7 +291,7 @@ impl Endpoint {
                 return Ok(());
             }
             self.client =
-                transport::build(&self.settings, &material, &self.replicas.asked().address)?;
+                transport::build(&self.settings, &material, &self.replicas.current().address)?;
             self.material = material;
             Ok(())
         });

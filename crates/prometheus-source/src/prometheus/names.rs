@@ -65,13 +65,13 @@ impl Names {
 
     /// Whether one query may have the names of several signals: the store matches
     /// patterns, and refused no such query in the last ten minutes.
-    pub(super) fn takes_several(&self, now: Timestamp) -> bool {
+    pub(super) fn accepts_combined(&self, now: Timestamp) -> bool {
         self.matching == NameMatching::Auto && !recent(self.apart, now)
     }
 
     /// The store refused a query with the names of several signals. Returns whether it is
     /// the first refusal since the start or since the last answer to such a query.
-    pub(super) fn refused_several(&mut self, now: Timestamp) -> bool {
+    pub(super) fn refused_combined(&mut self, now: Timestamp) -> bool {
         self.apart.replace(now).is_none()
     }
 
@@ -228,14 +228,14 @@ mod tests {
     #[test]
     fn several_signals_are_tried_again_ten_minutes_after_a_refusal() {
         let mut names = Names::new(NameMatching::Auto);
-        assert!(names.takes_several(at(0)));
-        assert!(names.refused_several(at(0)), "it is new");
-        assert!(!names.takes_several(at(599)) && names.takes_several(at(600)));
-        assert!(!names.refused_several(at(600)));
-        assert!(!names.takes_several(at(1000)));
+        assert!(names.accepts_combined(at(0)));
+        assert!(names.refused_combined(at(0)), "it is new");
+        assert!(!names.accepts_combined(at(599)) && names.accepts_combined(at(600)));
+        assert!(!names.refused_combined(at(600)));
+        assert!(!names.accepts_combined(at(1000)));
         names.answered_several();
-        assert!(names.takes_several(at(1000)) && names.refused_several(at(1000)));
-        assert!(!exact().takes_several(at(0)));
+        assert!(names.accepts_combined(at(1000)) && names.refused_combined(at(1000)));
+        assert!(!exact().accepts_combined(at(0)));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct PromqlClient {
 impl fmt::Debug for PromqlClient {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("PromqlClient")
-            .field("address", &self.replicas.asked().address)
+            .field("address", &self.replicas.current().address)
             .finish_non_exhaustive()
     }
 }
@@ -134,7 +134,7 @@ impl PromqlClient {
     ) -> Result<T, Error> {
         decoded
             .map_err(|error| endpoint.unusable(error, body.parts()))
-            .inspect_err(|error| self.replicas.pass_on(error))
+            .inspect_err(|error| self.replicas.fail_over(error))
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
 pub struct Replicas {
     first: Replica,
     others: Vec<Replica>,
-    asked: AtomicUsize,
+    current: AtomicUsize,
     pub(super) authenticator: Option<Authenticator>,
     pub(super) budget: Budget,
 }
@@ -72,7 +72,7 @@ impl Replicas {
         Ok(Self {
             first: Replica::new(&settings.url),
             others: settings.others.iter().map(Replica::new).collect(),
-            asked: AtomicUsize::new(0),
+            current: AtomicUsize::new(0),
             authenticator,
             budget: Budget::new(settings.max_body_bytes),
         })
@@ -88,8 +88,8 @@ impl Replicas {
     }
 
     /// The address in use.
-    pub(super) fn asked(&self) -> &Replica {
-        self.at(self.asked.load(Ordering::Relaxed))
+    pub(super) fn current(&self) -> &Replica {
+        self.at(self.current.load(Ordering::Relaxed))
     }
 
     /// Each address, in the order in which they are configured.
@@ -99,15 +99,15 @@ impl Replicas {
 
     /// Whether the address at this place is in use.
     #[must_use]
-    pub fn is_asked(&self, place: usize) -> bool {
-        self.asked.load(Ordering::Relaxed) == place
+    pub fn is_current(&self, place: usize) -> bool {
+        self.current.load(Ordering::Relaxed) == place
     }
 
     /// The addresses for one query, beginning with the one in use.
-    pub(super) fn turns(&self) -> Turns<'_> {
-        Turns {
+    pub(super) fn attempts(&self) -> FailoverAttempts<'_> {
+        FailoverAttempts {
             replicas: self,
-            start: self.asked.load(Ordering::Relaxed),
+            start: self.current.load(Ordering::Relaxed),
             step: 0,
             first: None,
         }
@@ -115,18 +115,18 @@ impl Replicas {
 
     /// Switches to the next address, because an answer of the current one is unusable. Does
     /// nothing if another query has switched already.
-    pub(super) fn pass_on(&self, error: &Error) {
-        let is_current = error.place() == self.asked().address;
+    pub(super) fn fail_over(&self, error: &Error) {
+        let is_current = error.place() == self.current().address;
         if self.others.is_empty() || !error.is_of_address() || !is_current {
             return;
         }
-        let next = (self.asked.load(Ordering::Relaxed) + 1) % self.len();
+        let next = (self.current.load(Ordering::Relaxed) + 1) % self.len();
         self.change_to(next, error);
     }
 
     /// Switches to an address. Logs the change once, even if several queries cause it.
     fn change_to(&self, place: usize, why: &Error) {
-        if self.asked.swap(place, Ordering::Relaxed) != place {
+        if self.current.swap(place, Ordering::Relaxed) != place {
             tracing::warn!("{why}; queries now go to {}", self.at(place).address);
         }
     }
@@ -134,7 +134,7 @@ impl Replicas {
 
 /// One query, sent to one address after the other until one answers.
 #[derive(Debug)]
-pub(super) struct Turns<'r> {
+pub(super) struct FailoverAttempts<'r> {
     replicas: &'r Replicas,
     start: usize,
     step: usize,
@@ -142,7 +142,7 @@ pub(super) struct Turns<'r> {
     first: Option<Error>,
 }
 
-impl<'r> Turns<'r> {
+impl<'r> FailoverAttempts<'r> {
     fn place(&self) -> usize {
         (self.start + self.step) % self.replicas.len()
     }
@@ -155,7 +155,7 @@ impl<'r> Turns<'r> {
     /// Takes the outcome of one address; `None`: the caller queries the next one. An
     /// address that answers in place of the first stays in use. If none answers, the
     /// result is the error of the first.
-    pub(super) fn take<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
+    pub(super) fn record<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
         match (outcome, self.first.take()) {
             (Err(error), first) if error.is_of_address() => {
                 let first = first.unwrap_or(error);

@@ -1,8 +1,8 @@
 //! Every failure of a Prometheus, produced by a real server.
 
-mod as_one;
 mod budget;
 mod cloud;
+mod combined;
 mod credentials;
 mod encoding;
 mod names;

@@ -149,7 +149,7 @@ async fn clients_that_share_replicas_use_the_same_address() {
     }
     assert_eq!(source.address(), other.url());
     let replicas = source.replicas();
-    assert!(replicas.is_asked(1) && !replicas.is_asked(0));
+    assert!(replicas.is_current(1) && !replicas.is_current(0));
     assert_eq!(replicas.addresses().count(), 2);
     let text = log.text();
     assert_eq!(text.matches("queries now go to").count(), 1, "{text}");

@@ -19,18 +19,18 @@ use gpu_metrics::batch::Batch;
 type Whole = (usize, Option<i64>);
 
 impl Prometheus {
-    /// Whether [`Self::fetch_as_one`] may be called: the store matches names by pattern,
+    /// Whether [`Self::fetch_combined`] may be called: the store matches names by pattern,
     /// and refused no query for several signals in the last ten minutes.
     #[must_use]
-    pub fn takes_several(&self, now: Timestamp) -> bool {
-        self.names.takes_several(now)
+    pub fn accepts_combined(&self, now: Timestamp) -> bool {
+        self.names.accepts_combined(now)
     }
 
     /// Sends queries that differ only in their signals as one query, and divides its
     /// answer among their batches. `now` is as in [`Self::fetch`]. `None`: each signal
     /// needs its own query, because the store refused this one for its content, size or
     /// time, answered a part of it, or returned series that no name divides.
-    pub async fn fetch_as_one(
+    pub async fn fetch_combined(
         &mut self,
         queries: &[SignalQuery<'_>],
         now: Timestamp,
@@ -40,7 +40,7 @@ impl Prometheus {
         let _room = self.endpoint.budget().polls(2).await;
         let begun = Instant::now();
         let batches = batches.get_mut(..queries.len())?;
-        let asked = self.ask_as_one(queries, now, batches).await;
+        let asked = self.receive_combined(queries, now, batches).await;
         let took = begun.elapsed();
         let answered = |outcome| Answered { took, outcome };
         let refusal = match asked {
@@ -61,7 +61,7 @@ impl Prometheus {
             Err(error) => error.to_string(),
             Ok(None) => "the series of several fields cannot be told apart by name".to_owned(),
         };
-        if self.names.refused_several(now) {
+        if self.names.refused_combined(now) {
             let source = self.address();
             tracing::info!(source, "{refusal}; each field is queried by itself");
         }
@@ -69,7 +69,7 @@ impl Prometheus {
     }
 
     /// Fills the batches. `None`: a series has no such name, or two signals share a name.
-    async fn ask_as_one(
+    async fn receive_combined(
         &mut self,
         queries: &[SignalQuery<'_>],
         now: Timestamp,
@@ -93,7 +93,7 @@ impl Prometheus {
         self.decode(first, now, (&text, &[answer]), &mut whole)
             .inspect_err(|error| {
                 if !error.is_of_query() {
-                    self.endpoint.replicas.pass_on(error);
+                    self.endpoint.replicas.fail_over(error);
                 }
             })?;
         for (query, batch) in queries.iter().zip(&mut *batches) {

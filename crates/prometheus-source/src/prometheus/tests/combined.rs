@@ -34,7 +34,7 @@ impl Poll {
         let range = Duration::from_secs(60);
         let queries = [0, 4].map(|at| query(&specs[at], DeviceSelection::All, now, range));
         let batches = &mut self.batches;
-        self.source.fetch_as_one(&queries, now, batches).await
+        self.source.fetch_combined(&queries, now, batches).await
     }
 
     fn labels(&self, place: usize) -> Vec<&str> {
@@ -98,7 +98,7 @@ async fn a_divided_series_keeps_its_key_and_the_text_its_memory() {
 #[tokio::test]
 async fn a_refused_query_for_several_signals_is_not_repeated_for_ten_minutes() {
     let mut poll = Poll::of(TWO).await;
-    assert!(poll.source.takes_several(now()));
+    assert!(poll.source.accepts_combined(now()));
     for (status, error) in [
         (
             422,
@@ -111,11 +111,14 @@ async fn a_refused_query_for_several_signals_is_not_repeated_for_ten_minutes() {
         let body = format!(r#"{{"status":"error","errorType":"execution","error":"{error}"}}"#);
         poll.fake.answer_with(status, &[], body);
         assert!(poll.ask().await.is_none(), "{error}");
-        assert!(!poll.source.takes_several(now()));
-        assert!(poll.source.takes_several(now() + Duration::from_secs(601)));
+        assert!(!poll.source.accepts_combined(now()));
+        assert!(
+            poll.source
+                .accepts_combined(now() + Duration::from_secs(601))
+        );
         poll.fake.answer(TWO);
         poll.ask().await.unwrap();
-        assert!(poll.source.takes_several(now()));
+        assert!(poll.source.accepts_combined(now()));
     }
 }
 
@@ -135,7 +138,7 @@ async fn a_failure_of_the_store_fails_each_signal() {
             .iter()
             .map(|it| it.outcome.as_ref().unwrap_err().kind());
         assert_eq!(kinds.collect::<Vec<_>>(), [kind, kind]);
-        assert!(poll.source.takes_several(now()));
+        assert!(poll.source.accepts_combined(now()));
         assert!(poll.labels(0).is_empty() && poll.labels(1).is_empty());
     }
 }
@@ -144,7 +147,7 @@ async fn a_failure_of_the_store_fails_each_signal() {
 async fn after_series_without_a_name_each_signal_is_queried_separately() {
     let mut poll = Poll::of(ONE).await;
     assert!(poll.ask().await.is_none());
-    assert!(!poll.source.takes_several(now()));
+    assert!(!poll.source.accepts_combined(now()));
 }
 
 #[tokio::test]
@@ -152,7 +155,7 @@ async fn after_a_partial_answer_each_signal_is_queried_separately() {
     let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
     let mut poll = Poll::of(&part).await;
     assert!(poll.ask().await.is_none());
-    assert!(!poll.source.takes_several(now()));
+    assert!(!poll.source.accepts_combined(now()));
 }
 
 #[tokio::test]
@@ -167,9 +170,9 @@ async fn signals_that_share_a_name_are_queried_separately() {
     });
     let answers = poll
         .source
-        .fetch_as_one(&queries, now, &mut poll.batches)
+        .fetch_combined(&queries, now, &mut poll.batches)
         .await;
-    assert!(answers.is_none() && !poll.source.takes_several(now));
+    assert!(answers.is_none() && !poll.source.accepts_combined(now));
 }
 
 #[tokio::test]
@@ -177,5 +180,5 @@ async fn names_that_are_matched_exactly_are_never_queried_together() {
     let mut settings = settings("http://localhost:1");
     settings.name_matching = NameMatching::Exact;
     let source = Prometheus::new(settings, KeyHasher::new()).unwrap();
-    assert!(!source.takes_several(now()));
+    assert!(!source.accepts_combined(now()));
 }

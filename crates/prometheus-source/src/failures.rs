@@ -23,13 +23,13 @@ struct Reason {
 
 /// The reasons for which queries have failed.
 #[derive(Clone, Debug, Default)]
-pub struct Journal {
+pub struct FailureLog {
     reasons: BTreeMap<ErrorKind, Reason>,
     /// Time of the last answer to each signal.
     answered: BTreeMap<SignalId, Timestamp>,
 }
 
-impl Journal {
+impl FailureLog {
     /// Records that a query of `signal` failed. Returns whether the reason is new, so that
     /// it is logged.
     pub fn failed(&mut self, signal: SignalId, error: &Error, now: Timestamp) -> bool {
@@ -109,8 +109,8 @@ mod tests {
     }
 
     /// The open reason, and when it began.
-    fn open(journal: &Journal) -> Option<(ErrorKind, Timestamp)> {
-        let (error, since) = journal.trouble()?;
+    fn open(failures: &FailureLog) -> Option<(ErrorKind, Timestamp)> {
+        let (error, since) = failures.trouble()?;
         Some((error.kind(), since))
     }
 
@@ -120,65 +120,65 @@ mod tests {
 
     #[test]
     fn a_reason_is_logged_once_when_it_begins_and_once_when_it_ends() {
-        let mut journal = Journal::default();
-        assert!(journal.succeeded(A, at(0)).is_empty());
-        assert!(journal.failed(A, &status(503), at(10)));
-        assert!(!journal.failed(A, &status(502), at(20)));
+        let mut failures = FailureLog::default();
+        assert!(failures.succeeded(A, at(0)).is_empty());
+        assert!(failures.failed(A, &status(503), at(10)));
+        assert!(!failures.failed(A, &status(502), at(20)));
         assert_eq!(
-            journal.succeeded(A, at(100)),
+            failures.succeeded(A, at(100)),
             ["answers again after 1m30s (server_error, 2 failed queries)"]
         );
-        assert!(journal.succeeded(A, at(110)).is_empty());
+        assert!(failures.succeeded(A, at(110)).is_empty());
         assert!(
-            journal.failed(A, &status(503), at(120)),
+            failures.failed(A, &status(503), at(120)),
             "a new outage is told again"
         );
     }
 
     #[test]
     fn a_reason_of_several_signals_is_logged_once_and_ends_with_the_last() {
-        let mut journal = Journal::default();
-        assert!(journal.failed(A, &status(503), at(0)));
-        assert!(!journal.failed(B, &status(503), at(0)));
-        assert!(journal.succeeded(A, at(5)).is_empty());
-        assert_eq!(open(&journal), Some((ErrorKind::ServerError, at(0))));
-        assert_eq!(journal.succeeded(B, at(5)).len(), 1);
-        assert_eq!(open(&journal), None);
+        let mut failures = FailureLog::default();
+        assert!(failures.failed(A, &status(503), at(0)));
+        assert!(!failures.failed(B, &status(503), at(0)));
+        assert!(failures.succeeded(A, at(5)).is_empty());
+        assert_eq!(open(&failures), Some((ErrorKind::ServerError, at(0))));
+        assert_eq!(failures.succeeded(B, at(5)).len(), 1);
+        assert_eq!(open(&failures), None);
     }
 
     #[test]
     fn trouble_is_the_reason_of_the_latest_failure() {
-        let mut journal = Journal::default();
-        journal.failed(A, &status(503), at(0));
-        journal.failed(A, &status(403), at(5));
-        assert_eq!(open(&journal), Some((ErrorKind::Denied, at(0))));
-        journal.failed(A, &status(503), at(10));
-        assert_eq!(open(&journal), Some((ErrorKind::ServerError, at(0))));
+        let mut failures = FailureLog::default();
+        failures.failed(A, &status(503), at(0));
+        failures.failed(A, &status(403), at(5));
+        assert_eq!(open(&failures), Some((ErrorKind::Denied, at(0))));
+        failures.failed(A, &status(503), at(10));
+        assert_eq!(open(&failures), Some((ErrorKind::ServerError, at(0))));
     }
 
     #[test]
     fn a_signal_fails_alone_if_another_is_answered_later() {
-        let mut journal = Journal::default();
-        journal.succeeded(A, at(0));
-        journal.failed(B, &status(503), at(1));
+        let mut failures = FailureLog::default();
+        failures.succeeded(A, at(0));
+        failures.failed(B, &status(503), at(1));
         assert!(
-            journal.failing_alone().is_empty(),
+            failures.failing_alone().is_empty(),
             "the store may have gone then"
         );
-        journal.succeeded(A, at(5));
-        assert_eq!(journal.failing_alone(), BTreeSet::from([B]));
-        journal.failed(A, &status(503), at(6));
-        assert!(journal.failing_alone().is_empty());
+        failures.succeeded(A, at(5));
+        assert_eq!(failures.failing_alone(), BTreeSet::from([B]));
+        failures.failed(A, &status(503), at(6));
+        assert!(failures.failing_alone().is_empty());
     }
 
     #[test]
     fn alternating_reasons_are_logged_once_each() {
-        let mut journal = Journal::default();
+        let mut failures = FailureLog::default();
         let events: Vec<bool> = [503, 401, 503, 401]
             .into_iter()
-            .map(|code| journal.failed(A, &status(code), at(0)))
+            .map(|code| failures.failed(A, &status(code), at(0)))
             .collect();
         assert_eq!(events, [true, true, false, false]);
-        assert_eq!(journal.succeeded(A, at(9)).len(), 2);
+        assert_eq!(failures.succeeded(A, at(9)).len(), 2);
     }
 }
