@@ -6,7 +6,7 @@
 //! * [`settings`] has the addresses, credentials and limits of a store.
 //! * [`Prometheus::fetch`] sends the queries of one poll, and decodes each answer into a
 //!   [`Batch`](gpu_metrics::batch::Batch). [`pace`] computes when the next poll is due.
-//!   [`health`] decides which failures are logged.
+//!   [`failures`] decides which failures are logged.
 //! * [`answers`] sends the queries of rules; concurrent requests share one answer.
 //! * [`decode`] turns an answer into samples without copying its labels.
 //!
