@@ -128,13 +128,17 @@ async fn ask(
         }
         let request = request(number);
         asked.spawn(async move {
-            let code = match request.send().await {
+            let said = match request.send().await {
                 Ok(answer) => {
                     let code = answer.status().as_u16();
-                    answer.bytes().await.map(|_| code).ok()
+                    answer.text().await.map(|body| (code, body))
                 }
-                Err(_) => None,
+                Err(error) => Err(error),
             };
+            if !matches!(said, Ok((200 | 404 | 429, _))) {
+                println!("failed: {said:?}");
+            }
+            let code = said.ok().map(|(code, _)| code);
             (code, due.elapsed())
         });
         while let Some(ended) = asked.try_join_next() {
