@@ -90,7 +90,7 @@ pub struct NodeName {
 
 /// What the labels of a series contain besides its device and owner. It is mostly equal
 /// for all series of a device, so they share one copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelFacts {
     /// How the owner was read.
     pub scheme: Option<Scheme>,

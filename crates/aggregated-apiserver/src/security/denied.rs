@@ -39,21 +39,21 @@ pub enum Denied {
     Panicked,
 }
 
-macro_rules! words {
-    ($($refusal:pat => $word:literal,)*) => {
+macro_rules! labels {
+    ($($refusal:pat => $label:literal,)*) => {
         /// The label values of all reasons: a closed set.
-        pub const LABELS: &[&str] = &[$($word),*];
+        pub const LABELS: &[&str] = &[$($label),*];
 
         pub(crate) const fn label(&self) -> &'static str {
             match self {
-                $($refusal => $word,)*
+                $($refusal => $label,)*
             }
         }
     };
 }
 
 impl Denied {
-    words! {
+    labels! {
         Self::Unauthenticated { .. } => "unauthenticated",
         Self::Impersonation => "impersonation",
         Self::Forbidden { .. } => "forbidden",

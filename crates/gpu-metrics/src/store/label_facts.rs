@@ -180,19 +180,19 @@ mod tests {
             source: "dcgm".into(),
             instance: "node:9400".into(),
             label_facts: Arc::new(LabelFacts {
-                scheme: None,
-                proven: false,
-                suspect: false,
                 nodes: nodes.iter().map(name).collect(),
-                cluster: None,
-                per_process: false,
                 labels: Labels::from_pairs([("label", label)]),
+                ..LabelFacts::default()
             }),
         }
     }
 
     fn row(store: &Store) -> &DeviceRow {
         store.rows().next().unwrap().1
+    }
+
+    fn label(store: &Store) -> Option<&str> {
+        row(store).label_facts.labels.get("label")
     }
 
     fn nodes(store: &Store) -> Vec<&str> {
@@ -278,14 +278,7 @@ mod tests {
         for id in [old, memory] {
             store.apply(id, &sample(NOW), NOW);
         }
-        let label = |store: &Store| {
-            row(store)
-                .label_facts
-                .labels
-                .get("label")
-                .map(str::to_owned)
-        };
-        assert_eq!(label(&store).as_deref(), Some("b"));
+        assert_eq!(label(&store), Some("b"));
         // A series without a sample does not count.
         let before = store.generation();
         for (place, signal) in [SignalId::GPU_UTIL, SignalId::FB_USED]
@@ -293,13 +286,13 @@ mod tests {
             .enumerate()
         {
             let new = store.register(&renamed("c", signal));
-            assert_eq!(label(&store).as_deref(), Some("b"));
+            assert_eq!(label(&store), Some("b"));
             let next = Timestamp::from_millis(NOW.millis() + 15_000);
             store.apply(new, &sample(next), next);
             // Of the series that are still read, the smallest label set counts: the new
             // series of the other signal has no sample yet.
             let expected = ["b", "c"][place];
-            assert_eq!(label(&store).as_deref(), Some(expected));
+            assert_eq!(label(&store), Some(expected));
         }
         assert!(store.generation() > before);
         // The old series is back; the next sweep includes it.
@@ -308,7 +301,7 @@ mod tests {
             store.apply(id, &sample(later), later);
         }
         store.sweep(later, |_| false);
-        assert_eq!(label(&store).as_deref(), Some("b"));
+        assert_eq!(label(&store), Some("b"));
     }
 
     #[test]
@@ -321,13 +314,6 @@ mod tests {
         };
         let first = store.register(&of("a", "one:9400"));
         let other = store.register(&of("b", "two:9400"));
-        let label = |store: &Store| {
-            row(store)
-                .label_facts
-                .labels
-                .get("label")
-                .map(str::to_owned)
-        };
         for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
             let at = Timestamp::from_millis(NOW.millis() + after_ms);
             store.apply(id, &sample(at), at);
@@ -335,12 +321,12 @@ mod tests {
             if after_ms > 0 {
                 store.sweep(at, |_| false);
             }
-            assert_eq!(label(&store).as_deref(), Some("a"), "{after_ms}");
+            assert_eq!(label(&store), Some("a"), "{after_ms}");
         }
         let later = Timestamp::from_millis(NOW.millis() + 290_000);
         store.apply(other, &sample(later), later);
         store.sweep(later, |_| false);
-        assert_eq!(label(&store).as_deref(), Some("b"));
+        assert_eq!(label(&store), Some("b"));
         assert_eq!(row(&store).targets.len(), 2);
     }
 

@@ -6,7 +6,6 @@ use super::super::batch::{PrometheusId, Sample};
 use super::super::series::{Device, LabelFacts, NodeName, SeriesInfo};
 use super::super::signal::{SignalId, Unit};
 use super::{Intervals, TargetId, Targets, View};
-use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 
 fn at(secs: i64) -> Timestamp {
@@ -32,13 +31,8 @@ fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
         source: "dcgm".into(),
         instance: instance.into(),
         label_facts: Arc::new(LabelFacts {
-            scheme: None,
-            proven: false,
-            suspect: false,
             nodes: node.into_iter().collect(),
-            cluster: None,
-            per_process: false,
-            labels: Labels::default(),
+            ..LabelFacts::default()
         }),
     }
 }
