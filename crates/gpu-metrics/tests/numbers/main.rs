@@ -14,6 +14,7 @@ mod attribution;
 mod averages;
 mod explained;
 mod frozen;
+mod h100;
 mod hostile;
 mod intervals;
 mod membership;
