@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::{Identity, Method};
@@ -236,10 +237,10 @@ async fn minute(name: &str, server: &Server, questions: &Questions) {
 }
 
 /// 200 tenants, each with a request of the highest cost, again and again.
-fn flood(questions: &Arc<Questions>) -> JoinSet<()> {
+fn flood(questions: &Arc<Questions>, answered: &Arc<AtomicUsize>) -> JoinSet<()> {
     let mut tenants = JoinSet::new();
     for tenant in 0..TENANTS {
-        let questions = Arc::clone(questions);
+        let (questions, answered) = (Arc::clone(questions), Arc::clone(answered));
         tenants.spawn(async move {
             for number in 0_u64.. {
                 let path = format!(
@@ -252,7 +253,10 @@ fn flood(questions: &Arc<Questions>) -> JoinSet<()> {
                 let request = request.header("x-remote-user", format!("tenant-{tenant}"));
                 let sent = request.header("x-remote-group", GROUP).send().await;
                 if let Ok(answer) = sent {
-                    let _ = answer.bytes().await;
+                    let is_answer = answer.status().is_success();
+                    if answer.bytes().await.is_ok() && is_answer {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
         });
@@ -340,11 +344,14 @@ async fn fifty_thousand_autoscalers() {
     for number in 1..=minutes() {
         minute(&number.to_string(), &server, &questions).await;
     }
-    let tenants = flood(&questions);
+    let answered = Arc::default();
+    let tenants = flood(&questions, &answered);
     for number in 1..=2 {
         minute(&format!("200 tenants, {number}"), &server, &questions).await;
     }
     drop(tenants);
+    let answered = answered.load(Ordering::Relaxed) / 120;
+    println!("The tenants had {answered} answers a second");
     minute("after them", &server, &questions).await;
     assert!(!replaced.is_finished(), "pods were replaced all the time");
     replaced.abort();
