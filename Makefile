@@ -64,8 +64,9 @@ pinned:
 
 # Checks its answers; writes the table of e2e/bench/README.md to stdout. With
 # BASE=COMMIT it runs that commit beside this tree, and writes both and the ratio.
+# Valgrind finds the counted function by its symbol.
 bench: prerequisites
-	@if [ -n "$(BASE)" ]; then e2e/bench/beside.sh $(BASE); else $(CARGO) bench --locked --profile dist; fi
+	@if [ -n "$(BASE)" ]; then e2e/bench/beside.sh $(BASE); else CARGO_PROFILE_DIST_STRIP=none $(CARGO) bench --locked --profile dist; fi
 
 # Lists of 4 and of 1,000 pods, and 500 autoscalers, from this server and from
 # prometheus-adapter; nginx as the limit. For the tables of e2e/peer/README.md.
