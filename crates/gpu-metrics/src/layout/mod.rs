@@ -6,7 +6,6 @@
 
 mod build;
 mod claim;
-mod exporters;
 mod foreign;
 mod gather;
 mod names;
