@@ -245,16 +245,13 @@ impl ExplanationParts<'_> {
         lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
         let snapshot = lookup.snapshot;
         let formula = lookup.narrowed.formula;
-        let labels = group
-            .as_ref()
-            .map_or_else(|| Some(Vec::new()), |it| lookup.matchers(it));
         let question = Question {
             metric,
             measure: &lookup.spec.measure,
             formula: formula.unwrap_or(snapshot.policy().formula),
             of: &self.of,
             selected: self.selected,
-            labels: labels.as_deref(),
+            is_narrowed: lookup.narrowed.has_labels(),
             now: lookup.now,
         };
         let reasons = group.as_ref().and_then(|group| lookup.reasons(group));

@@ -10,7 +10,6 @@ use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::{Absence, Group, Reasons};
-use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
@@ -248,13 +247,6 @@ impl<'a> Lookup<'a> {
             facts.is_some_and(|facts| self.narrowed.admits(facts))
         };
         group.rows.iter().copied().filter(admits).collect()
-    }
-
-    /// The requested labels as PromQL matchers; `None`: matchers cannot express them.
-    pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
-        let layout = self.snapshot.layout();
-        let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
-        self.narrowed.matchers(&facts)
     }
 
     /// The explanation of the value of a group.
