@@ -9,7 +9,7 @@ use super::narrow::Narrowed;
 use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::aggregate::{Absence, Group, Reasons};
+use gpu_metrics::aggregate::{Absence, Group, Missing, Reasons};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
@@ -383,23 +383,20 @@ fn why(absence: Absence) -> Option<String> {
              write before it",
             newest.whole_second().date()
         ),
-        Absence::Silent { devices, of, since } => format!(
-            "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",
-            since.whole_second().date()
-        ),
-        Absence::Frozen { devices, of, since } => format!(
-            "the readings of {devices} of {of} GPUs have not changed since {}: restart dcgm-exporter on their nodes",
-            since.whole_second().date()
-        ),
-        Absence::Unseen { devices, of } => format!(
-            "{devices} of {of} GPUs that its pods request have no samples: check dcgm-exporter on their \
-             nodes"
-        ),
-        Absence::Lost { devices, of, since } => format!(
-            "{devices} of {of} GPUs have not been reported since {} by exporters that report others: look for Xid \
-             errors on their nodes",
-            since.whole_second().date()
-        ),
+        Absence::Missing { why, devices, of } => {
+            let exporters = "check dcgm-exporter on their nodes";
+            let frozen = "restart dcgm-exporter on their nodes";
+            let xid = "look for Xid errors on their nodes";
+            let (what, since, remedy) = match why {
+                Missing::Silent(since) => ("have been silent", Some(since), exporters),
+                Missing::Frozen(since) => ("have unchanged readings", Some(since), frozen),
+                Missing::Lost(since) => ("are left out by their exporters", Some(since), xid),
+                Missing::Unseen => ("that its pods request have no samples", None, exporters),
+            };
+            let since = since.map(|since| format!(" since {}", since.whole_second().date()));
+            let since = since.unwrap_or_default();
+            format!("{devices} of {of} GPUs {what}{since}: {remedy}")
+        }
         Absence::HandedOver { since } => format!(
             "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
              dcgm-exporter's series",

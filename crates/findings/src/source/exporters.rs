@@ -6,7 +6,7 @@ use super::super::Finding;
 use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
 use super::super::names::listed;
 use super::{EXPORTERS, GPUS, PolledSource, of_job, span};
-use gpu_metrics::aggregate::Absence;
+use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
@@ -138,7 +138,10 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         over: Over::Active,
     };
     let metric = snapshot.metrics().iter().position(|it| it.measure == sum)?;
-    let misses = |absence| matches!(absence, Absence::Silent { .. } | Absence::Unseen { .. });
+    let misses = |absence| {
+        let is_silent = |why| matches!(why, Missing::Silent(_) | Missing::Unseen);
+        matches!(absence, Absence::Missing { why, .. } if is_silent(why))
+    };
     let mut counts = Vec::new();
     for (kind, table) in snapshot.layout().tables().iter().enumerate() {
         if table.kind.resource.as_ref() == "pods" {

@@ -12,7 +12,7 @@ use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use super::instant_reader::{InstantReader, signals_of};
 use super::tally::Tallies;
-use super::{Evaluator, Group, MeasureInputs, MeasureRequest, RowId, Span};
+use super::{Evaluator, Group, MeasureInputs, MeasureRequest, RowId, RowTarget, Span};
 use apimachinery::time::Timestamp;
 
 /// How long a pod's GPUs may be without samples after its containers started,
@@ -56,7 +56,7 @@ impl Silent {
     }
 }
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
     /// Records a device of a group that has no reading at an instant.
     pub(super) fn miss(
         &self,
@@ -296,8 +296,11 @@ impl Evaluator<'_> {
     }
 
     /// The target whose intervals apply to a row.
-    pub(super) fn target(&self, facts: &RowFacts) -> Option<&TargetView> {
-        let target = self.targets.get(facts.id.0 as usize)?;
-        self.frame.target(target.id)
+    pub(super) fn target(&self, facts: &RowFacts) -> Option<&'a TargetView> {
+        self.frame.target(self.row_target(facts)?.id)
+    }
+
+    pub(super) fn row_target(&self, facts: &RowFacts) -> Option<&'a RowTarget> {
+        self.targets.get(facts.id.0 as usize)
     }
 }

@@ -24,7 +24,7 @@ use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Shared};
 use super::signal::SignalId;
 use apimachinery::time::Timestamp;
 
-pub use absence::Absence;
+pub use absence::{Absence, Missing};
 pub use changes::Changes;
 use fold::Fold;
 use instant_reader::InstantReader;

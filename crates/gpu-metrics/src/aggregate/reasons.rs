@@ -3,11 +3,13 @@
 //! The instants' values come from the tally that computes the served number; the outcome
 //! of each device is found by the same functions.
 
+use super::super::frame::SampleTimes;
 use super::super::grid::{RowId, instant_time};
 use super::super::layout::RowFacts;
 use super::super::metric::Value;
 use super::super::policy::{Measure, Over};
 use super::super::signal::SignalId;
+use super::super::targets::TargetView;
 use serde::{Deserialize, Serialize};
 
 use super::fold::Fold;
@@ -71,14 +73,10 @@ pub struct DeviceReasons<'a> {
     pub rows: Vec<&'a RowFacts>,
     /// The signal of its readings; `None`: several or none.
     pub signal: Option<SignalId>,
-    /// Whether its exporter is silent.
-    pub silent: bool,
-    /// Since when its exporter's readings have not changed.
-    pub frozen_since: Option<Timestamp>,
+    /// Its exporter.
+    pub target: Option<&'a TargetView>,
     /// The times of its first and newest known samples, of any signal.
-    pub heard: Option<(Timestamp, Timestamp)>,
-    /// S of its exporter, milliseconds.
-    pub scrape_ms: i64,
+    pub heard: Option<SampleTimes>,
     /// F, milliseconds, including the exporter's own lateness.
     pub fresh_ms: i64,
     /// Its outcome at each instant of the window.
@@ -179,25 +177,21 @@ impl<'a> Evaluator<'a> {
 
     fn device(&self, rows: &[RowId], ask: &MeasureRequest, last: i64) -> DeviceReasons<'a> {
         let facts: Vec<&RowFacts> = self.layout.facts_of(rows).collect();
-        let target = facts.first().and_then(|facts| self.target(facts));
-        let facts_of = rows
-            .first()
-            .and_then(|row| self.targets.get(row.0 as usize));
         let now = InstantReader::new(*self, last);
         let value = MeasureInputs::of(&ask.measure).shown_by().next();
-        let of_first = facts.first().zip(value);
+        let of_first = facts.first().copied().zip(value);
         let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-        let heard = heard
-            .map(|heard| (heard.first, heard.newest))
-            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let heard = heard.reduce(|one, other| SampleTimes {
+            first: one.first.min(other.first),
+            newest: one.newest.max(other.newest),
+        });
+        let intervals = facts.first().and_then(|facts| self.row_target(facts));
         DeviceReasons {
             signal: of_first.and_then(|(facts, value)| now.signal_of(facts, value)),
+            target: intervals.and_then(|target| self.frame.target(target.id)),
+            heard: heard.filter(|heard| heard.first <= heard.newest),
+            fresh_ms: intervals.map_or(0, |target| target.fresh_ms),
             rows: facts,
-            silent: target.is_some_and(|target| target.silent),
-            frozen_since: target.and_then(|target| target.frozen_since),
-            heard: heard.filter(|(first, newest)| first <= newest),
-            scrape_ms: target.map_or(0, |target| target.scrape_ms),
-            fresh_ms: facts_of.map_or(0, |target| target.fresh_ms),
             outcomes: Vec::new(),
         }
     }

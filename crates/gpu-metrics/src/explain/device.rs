@@ -22,7 +22,9 @@ pub(super) fn describe(
 ) -> ExplainedDevice {
     let (measure, selected) = (question.measure, question.selected);
     let layout = snapshot.layout();
-    let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
+    let (target, fresh_ms) = (device.target, device.fresh_ms);
+    let frozen_since = target.and_then(|target| target.frozen_since);
+    let is_silent = target.is_some_and(|target| target.silent) && frozen_since.is_none();
     let until = |facts: &&RowFacts| {
         let heard = snapshot.frame().sample_times(facts.id);
         heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
@@ -38,6 +40,7 @@ pub(super) fn describe(
     // A holder whose newest sample is F or more before this one is no longer current.
     let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
     let holders = holders(device, layout, |facts| until(&facts) > latest);
+    let newest_sample = device.heard.map(|heard| heard.newest.date());
     ExplainedDevice {
         uuid: row
             .map(|row| row.device.uuid.to_string())
@@ -50,10 +53,9 @@ pub(super) fn describe(
             })
         }),
         model: row.and_then(|row| {
-            let model = MODEL_LABELS
-                .iter()
-                .find_map(|name| row.label_facts.labels.get(name));
-            model.map(str::to_owned)
+            let labels = &row.label_facts.labels;
+            let mut model = MODEL_LABELS.iter().filter_map(|name| labels.get(name));
+            model.next().map(str::to_owned)
         }),
         node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
         shared_with: holders.difference(&pods).count(),
@@ -65,15 +67,12 @@ pub(super) fn describe(
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
         owner_labels: row.and_then(|row| Some(row.label_facts.scheme?.describe().to_owned())),
-        scrape_seconds: seconds(scrape_ms),
+        scrape_seconds: seconds(target.map_or(0, |target| target.scrape_ms)),
         fresh_seconds: seconds(fresh_ms),
-        heard_since: device.heard.map(|(first, _)| first.date()),
-        newest: device.heard.map(|(_, newest)| newest.date()),
-        silent_since: device
-            .heard
-            .filter(|_| device.silent && device.frozen_since.is_none())
-            .map(|heard| heard.1.date()),
-        frozen_since: device.frozen_since.map(Timestamp::date),
+        heard_since: device.heard.map(|heard| heard.first.date()),
+        silent_since: newest_sample.clone().filter(|_| is_silent),
+        newest: newest_sample,
+        frozen_since: frozen_since.map(Timestamp::date),
         idle: snapshot.idle(device, of, measure),
         readings: device
             .outcomes

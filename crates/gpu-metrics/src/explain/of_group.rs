@@ -125,11 +125,10 @@ fn notes(
         at_end(ReadingOutcome::BeforeItsTime),
         "have only readings of an earlier pod with the same name",
     );
+    let targets = reasons.devices.iter().filter_map(|device| device.target);
     note(
-        reasons
-            .devices
-            .iter()
-            .filter(|device| device.frozen_since.is_some())
+        targets
+            .filter(|target| target.frozen_since.is_some())
             .count(),
         "belong to an exporter whose readings do not change: they are treated as unknown",
     );
