@@ -15,26 +15,8 @@ use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::threads;
 use apimachinery::time::{Timestamp, millis};
 
-/// The values of one kind's objects, metric by metric.
-#[derive(Clone, Debug, Default)]
-struct KindValues {
-    /// `[metric][object]`, as in the layout's table.
-    values: Vec<Box<[Option<Value>]>>,
-}
-
-impl KindValues {
-    /// Stores the values of a family of metrics, which `values` lists object by object.
-    fn keep(&mut self, family: &[usize], groups: &KindGroups<'_>, values: &[Option<Value>]) {
-        for (place, metric) in family.iter().enumerate() {
-            let of_metric = values.iter().skip(place).step_by(family.len());
-            let mut kept = vec![None; groups.places.len()];
-            for (place, value) in groups.places.iter().zip(of_metric) {
-                kept[*place] = *value;
-            }
-            self.values[*metric] = kept.into();
-        }
-    }
-}
+/// The values of one kind's objects: `[metric][object]`, as in the layout's table.
+type KindValues = Vec<Box<[Option<Value>]>>;
 
 /// A kind's objects as groups, in the order of their first rows, which is the order of
 /// their readings in memory.
@@ -42,6 +24,17 @@ struct KindGroups<'s> {
     groups: Vec<Spanned<'s>>,
     /// The place of each in the layout's table.
     places: Vec<usize>,
+}
+
+impl KindGroups<'_> {
+    /// The values of a metric by place in the layout's table.
+    fn by_place(&self, values: impl Iterator<Item = Option<Value>>) -> Box<[Option<Value>]> {
+        let mut placed = vec![None; self.places.len()];
+        for (place, value) in self.places.iter().zip(values) {
+            placed[*place] = value;
+        }
+        placed.into()
+    }
 }
 
 /// An immutable set of values.
@@ -87,9 +80,7 @@ impl Snapshot {
 
     /// The values of all kinds' objects, and of the cluster, and when readings change.
     fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>, Changes) {
-        let empty = KindValues {
-            values: vec![Box::default(); self.metrics.len()],
-        };
+        let empty: KindValues = vec![Box::default(); self.metrics.len()];
         let mut kinds = vec![empty; self.layout.tables().len()];
         let mut cluster = vec![None; self.metrics.len()];
         let tables = self.layout.tables().iter();
@@ -127,11 +118,12 @@ impl Snapshot {
         let threads = threads::for_rows(self.layout.facts().len());
         let computed = threads::map(&families, threads, of_family);
         for (family, (of_cluster, of_kinds)) in families.iter().zip(computed) {
-            for ((kind, groups), values) in kinds.iter_mut().zip(&groups).zip(of_kinds) {
-                kind.keep(family, groups, &values);
-            }
-            for (metric, value) in family.iter().zip(of_cluster) {
+            for (place, (metric, value)) in family.iter().zip(of_cluster).enumerate() {
                 cluster[*metric] = value;
+                for ((kind, groups), values) in kinds.iter_mut().zip(&groups).zip(&of_kinds) {
+                    let of_metric = values.iter().skip(place).step_by(family.len());
+                    kind[*metric] = groups.by_place(of_metric.copied());
+                }
             }
         }
         (kinds, cluster, changes)
@@ -233,7 +225,7 @@ impl Snapshot {
     pub fn values(&self, kind: usize, metric: usize) -> &[Option<Value>] {
         self.kinds
             .get(kind)
-            .and_then(|kind| kind.values.get(metric))
+            .and_then(|kind| kind.get(metric))
             .map_or(&[], AsRef::as_ref)
     }
 
@@ -312,29 +304,31 @@ impl Snapshot {
         Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
     }
 
+    /// The GPUs of live pods that `is_wanted` selects.
+    fn held(&self, is_wanted: impl Fn(&RowFacts) -> bool) -> Vec<&RowFacts> {
+        let rows = self.layout.facts().flatten();
+        let held = rows.filter(|facts| facts.attribution == Attribution::Held);
+        held.filter(|facts| is_wanted(facts)).collect()
+    }
+
     /// The GPUs of live pods whose exporters are silent.
     #[must_use]
     pub fn silent(&self) -> Vec<&RowFacts> {
         let evaluator = self.evaluator();
-        let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.attribution == Attribution::Held);
-        held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
-            .collect()
+        let is_silent = |facts: &RowFacts| evaluator.is_silent(facts);
+        self.held(|facts| is_silent(facts) && !evaluator.is_frozen(facts))
     }
 
     /// The GPUs of live pods that their exporters have not reported for longer than a
     /// window, though they report other GPUs.
     #[must_use]
     pub fn lost(&self) -> Vec<&RowFacts> {
-        let window_ms = self.spanned(self.cluster_group(), None).1;
-        let Some(window_ms) = window_ms.map(|span| span.window_ms) else {
-            return Vec::new();
+        let (_, span) = self.spanned(self.cluster_group(), None);
+        let is_lost = |facts: &RowFacts, span: Span| {
+            let window_ms = span.window_ms;
+            self.evaluator().is_lost(facts.id, window_ms)
         };
-        let evaluator = self.evaluator();
-        let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.attribution == Attribution::Held);
-        held.filter(|facts| evaluator.is_lost(facts.id, window_ms))
-            .collect()
+        self.held(|facts| span.is_some_and(|span| is_lost(facts, span)))
     }
 
     /// The GPUs of live pods that exporters have reported without their pods for longer
@@ -343,15 +337,13 @@ impl Snapshot {
     pub fn without_labels(&self) -> Vec<&RowFacts> {
         let (_, span) = self.spanned(self.cluster_group(), None);
         let evaluator = self.evaluator();
-        let is_without = |facts: &&RowFacts| {
-            let named = self
-                .frame
-                .sample_times(facts.id)
-                .map(|heard| heard.newest.millis());
-            let span = named.zip(evaluator.without_labels(facts)).zip(span);
-            span.is_some_and(|((named, newest), span)| newest.millis() - named > span.window_ms)
-        };
-        self.layout.facts().flatten().filter(is_without).collect()
+        self.held(|facts| {
+            let named = self.frame.sample_times(facts.id);
+            let times = named.zip(evaluator.without_labels(facts)).zip(span);
+            times.is_some_and(|((named, newest), span)| {
+                newest.millis() - named.newest.millis() > span.window_ms
+            })
+        })
     }
 
     /// Why a group has no value.

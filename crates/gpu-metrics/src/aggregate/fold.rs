@@ -2,7 +2,7 @@
 
 use super::super::policy::{DeviceValue, Formula, IdleValue, Measure, Over, Reducer};
 use super::MeasureRequest;
-use super::tally::{Answers, Number, Tally, WindowTallies};
+use super::tally::{Answers, Tally, WindowTallies};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
@@ -63,11 +63,8 @@ impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
     fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
-        if tally.number == Number::NotApplicable {
-            return;
-        }
         self.first.get_or_insert(instant);
-        let Number::Defined(value) = tally.number else {
+        let Some(value) = tally.number else {
             return;
         };
         self.defined += 1;

@@ -62,19 +62,15 @@ impl<'a> Evaluator<'a> {
         &self,
         now: &InstantReader<'_>,
         rows: &[RowId],
-        span: &Span,
-        asks: &[MeasureRequest],
+        (span, ask): (&Span, &MeasureRequest),
         tallies: &mut Tallies,
     ) {
-        let Some(first) = asks.first() else { return };
-        let Silent::Missed(last) = self.silent(now, rows, span, first) else {
+        let Silent::Missed(last) = self.silent(now, rows, span, ask) else {
             return;
         };
         let last = last.map(|(last, weight)| (last.value, weight));
         tallies.answers.missing += 1;
-        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-            tally.miss(&ask.measure, last);
-        }
+        tallies.of_asks.iter_mut().for_each(|it| it.miss(last));
     }
 
     /// Whether a live pod holds a device by one of its rows. Others are never missing.
@@ -88,20 +84,18 @@ impl<'a> Evaluator<'a> {
         &self,
         now: &InstantReader<'_>,
         group: &Group<'_>,
-        asks: &[MeasureRequest],
         tallies: &mut Tallies,
     ) {
         for unseen in group.unseen {
             if unseen.since.millis() + GRACE_MS > now.time().millis() {
                 continue;
             }
-            if unseen.shared {
-                tallies.answers.missing_at_most += unseen.count;
-            } else {
-                tallies.answers.missing += unseen.count;
+            match unseen.shared {
+                true => tallies.answers.missing_at_most += unseen.count,
+                false => tallies.answers.missing += unseen.count,
             }
-            for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-                (0..unseen.count).for_each(|_| tally.miss(&ask.measure, None));
+            for tally in &mut tallies.of_asks {
+                (0..unseen.count).for_each(|_| tally.miss(None));
             }
         }
     }

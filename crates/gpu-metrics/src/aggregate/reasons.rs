@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::fold::Fold;
 use super::instant_reader::InstantReader;
 use super::missing::Silent;
-use super::tally::{Counts, Number, Tallies, WindowTallies};
+use super::tally::{Counts, Tallies, WindowTallies};
 use super::{DeviceReading, Evaluator, Group, MeasureInputs, MeasureRequest, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
@@ -246,10 +246,7 @@ impl Tallies {
         let of_ask = self.of_asks.first();
         Instant {
             time: at.date(),
-            number: match of_ask.map(|tally| tally.number) {
-                Some(Number::Defined(value)) => Some(value),
-                _ => None,
-            },
+            number: of_ask.and_then(|tally| tally.number),
             answering: answers.valid,
             counted: of_ask.map_or(0, |tally| tally.counted),
             missing: answers.missing + answers.missing_at_most,

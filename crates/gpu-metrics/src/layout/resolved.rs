@@ -128,31 +128,3 @@ fn beginning(device: &Device) -> u128 {
     }
     u128::from_be_bytes(bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beginnings_are_in_the_order_of_the_uuids() {
-        let names = [
-            "",
-            "GPU",
-            "GPU-1",
-            "GPU-10",
-            "GPU-1e5f0f2c-a",
-            "GPU-1e5f0f2c-ab",
-            "MIG",
-        ];
-        let device = |uuid: &str| Device {
-            uuid: uuid.into(),
-            instance: None,
-            profile: None,
-        };
-        let beginnings = names.map(|name| beginning(&device(name)));
-        assert!(beginnings.is_sorted());
-        let long = ["GPU-1e5f0f2c-ab1c-1", "GPU-1e5f0f2c-ab1c-2"];
-        let [one, other] = long.map(|name| beginning(&device(name)));
-        assert_eq!(one, other);
-    }
-}
