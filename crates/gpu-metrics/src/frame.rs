@@ -106,6 +106,15 @@ impl Frame {
         self.view.targets.get(id.0 as usize)
     }
 
+    /// The times of the samples of rows, which are one device's.
+    pub(crate) fn heard(&self, rows: &[RowId]) -> Option<SampleTimes> {
+        let heard = rows.iter().filter_map(|row| self.sample_times(*row));
+        heard.reduce(|one, other| SampleTimes {
+            first: one.first.min(other.first),
+            newest: one.newest.max(other.newest),
+        })
+    }
+
     /// The times of a row's samples.
     #[must_use]
     pub fn sample_times(&self, row: RowId) -> Option<SampleTimes> {

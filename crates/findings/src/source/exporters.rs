@@ -112,10 +112,9 @@ fn lost(seen: PolledSource<'_>) -> Option<Finding> {
 /// Held GPUs that exporters report without the labels of their pods: they count as missing.
 fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
-    let layout = seen.snapshot.layout();
     let nodes = facts
         .iter()
-        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"));
+        .map(|facts| facts.node.as_deref().unwrap_or("?"));
     let nodes: BTreeSet<&str> = nodes.collect();
     let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {

@@ -84,12 +84,13 @@ impl Evaluator<'_> {
         };
         let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
         let lost: Vec<RowId> = group.rows.iter().copied().filter(is_lost).collect();
-        if let Some(since) = self.newest(&lost) {
-            return missing(Missing::Lost(since), self.devices(&lost));
+        if let Some(heard) = self.frame.heard(&lost) {
+            return missing(Missing::Lost(heard.newest), self.devices(&lost));
         }
-        match self.newest(group.rows) {
-            Some(since) if self.is_left_behind(group, since, span) => Absence::HandedOver { since },
-            _ => Absence::TooFewReadings,
+        let since = self.frame.heard(group.rows).map(|heard| heard.newest);
+        match since.filter(|since| self.is_left_behind(group, *since, span)) {
+            Some(since) => Absence::HandedOver { since },
+            None => Absence::TooFewReadings,
         }
     }
 
@@ -104,12 +105,6 @@ impl Evaluator<'_> {
         target.is_some_and(|target| target.frozen_since.is_some())
     }
 
-    /// The newest sample of these rows.
-    fn newest(&self, rows: &[RowId]) -> Option<Timestamp> {
-        let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-        heard.map(|heard| heard.newest).max()
-    }
-
     /// Whether the targets of a group have had samples for longer than a window since the
     /// group's own newest sample.
     fn is_left_behind(&self, group: &Group<'_>, since: Timestamp, span: &Span) -> bool {
@@ -122,18 +117,17 @@ impl Evaluator<'_> {
     /// Whether the target of a row's device reports other devices, but has not reported
     /// this one for longer than a window, whichever pod holds it.
     pub(crate) fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
-        let Some((facts, target)) = self
-            .layout
-            .fact(row)
-            .and_then(|facts| Some((facts, self.target(facts)?)))
-        else {
+        let facts = self.layout.fact(row);
+        let Some((facts, target)) = facts.and_then(|it| Some((it, self.target(it)?))) else {
             return false;
         };
         let newest_of = |row| Some(self.frame.sample_times(row)?.newest);
-        let newest = self.newest(self.layout.device_rows(facts.device));
+        let heard = self.frame.heard(self.layout.device_rows(facts.device));
         let replaced = facts.shares_slot && self.is_replaced(facts, target.newest);
-        let left_out = |newest| self.is_left_out(facts, target, (newest, window_ms), newest_of);
-        !replaced && newest.is_some_and(left_out)
+        !replaced
+            && heard.is_some_and(|heard| {
+                self.is_left_out(facts, target, (heard.newest, window_ms), newest_of)
+            })
     }
 
     /// Since when a row's target is frozen; otherwise the time of the row's newest sample.

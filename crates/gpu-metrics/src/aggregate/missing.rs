@@ -4,6 +4,7 @@
 //! would scale down because of an outage. So the evaluation of a group includes the
 //! devices to expect, and the last readings of the silent ones.
 
+use super::super::frame::SampleTimes;
 use super::super::grid::Reading;
 use super::super::inventory::InventoryOrigin;
 use super::super::layout::{Attribution, RowFacts};
@@ -241,52 +242,43 @@ impl<'a> Evaluator<'a> {
 
     /// Whether a pod no longer holds a device that is reported without it: since then, as
     /// many other devices as the pod requests have named it. An exporter may name a
-    /// recreated pod at a device of its predecessor. If the number is unknown (0), this
-    /// device must have named the pod before its start, and a newer one only after it.
+    /// recreated pod at a device of its predecessor. If the number is unknown (a resource
+    /// claim or a share), this device must have named the pod before its start, and a newer
+    /// one only after it.
     pub(super) fn is_released(&self, facts: &RowFacts) -> bool {
-        let Some((gpus, owner)) = facts.exceeded_request.zip(facts.row.owner.as_ref()) else {
+        let (Some(_), Some(owner)) = (self.newer_without_pod(facts), &facts.row.owner) else {
             return false;
         };
-        if self.newer_without_pod(facts).is_none() {
+        let (namespace, name) = (&owner.namespace, &owner.pod);
+        let object = self.layout.object("pods", Some(namespace), name);
+        let pod = self.layout.inventory().pod(namespace, name);
+        let Some((object, pod)) = object.zip(pod.filter(|pod| pod.requests_gpu())) else {
             return false;
-        }
-        let pod = self
-            .layout
-            .object("pods", Some(&owner.namespace), &owner.pod);
-        let members = pod.map_or(&[][..], |pod| pod.members.as_slice());
-        let newest_of = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-            heard.map(|heard| heard.newest).max()
         };
-        let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
-        let began = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-            heard.map(|heard| heard.first).min() >= Some(facts.started)
+        let is_one_device = |a: &RowId, b: &RowId| self.layout.is_one_device(*a, *b);
+        let devices = object.members.chunk_by(is_one_device);
+        let mut devices = devices.filter_map(|rows| Some((rows, self.frame.heard(rows)?)));
+        let Some((_, own)) = devices.clone().find(|(rows, _)| rows.contains(&facts.id)) else {
+            return false;
         };
-        let own = devices().find(|rows| rows.contains(&facts.id));
-        let newest = own.and_then(newest_of);
-        let mut newer = devices().filter(|rows| newest_of(rows) > newest);
-        match gpus {
-            0 => !own.is_some_and(began) && newer.any(began),
-            _ => newer.count() >= gpus as usize,
+        let began = |heard: SampleTimes| heard.first >= facts.started;
+        let is_newer = |heard: SampleTimes| heard.newest > own.newest;
+        match pod.uncounted {
+            true => !began(own) && devices.any(|(_, it)| is_newer(it) && began(it)),
+            false => devices.filter(|(_, it)| is_newer(*it)).count() >= pod.gpus as usize,
         }
     }
 
     /// Whether another device has replaced a row's device behind the same exporter up to an
     /// instant: its first sample is newer than the last sample of the row's device.
     pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
-        let heard = |device: u32| {
-            let rows = self.layout.device_rows(device).iter();
-            rows.filter_map(|row| self.frame.sample_times(*row))
-        };
-        let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
+        let heard = |device| self.frame.heard(self.layout.device_rows(device));
+        let Some(own) = heard(facts.device) else {
             return false;
         };
-        let mut slot_peers = self.layout.slot_peers_of(facts.device).iter();
-        slot_peers.any(|peer| {
-            let first = heard(*peer).map(|heard| heard.first).min();
-            first.is_some_and(|first| first > newest && first <= instant)
-        })
+        let peers = self.layout.slot_peers_of(facts.device).iter();
+        let mut peers = peers.filter_map(|peer| heard(*peer));
+        peers.any(|peer| peer.first > own.newest && peer.first <= instant)
     }
 
     /// The target whose intervals apply to a row.

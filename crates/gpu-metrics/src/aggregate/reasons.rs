@@ -180,11 +180,7 @@ impl<'a> Evaluator<'a> {
         let now = InstantReader::new(*self, last);
         let value = MeasureInputs::of(&ask.measure).shown_by().next();
         let of_first = facts.first().copied().zip(value);
-        let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-        let heard = heard.reduce(|one, other| SampleTimes {
-            first: one.first.min(other.first),
-            newest: one.newest.max(other.newest),
-        });
+        let heard = self.frame.heard(rows);
         let intervals = facts.first().and_then(|facts| self.row_target(facts));
         DeviceReasons {
             signal: of_first.and_then(|(facts, value)| now.signal_of(facts, value)),

@@ -57,7 +57,7 @@ pub(super) fn describe(
             let mut model = MODEL_LABELS.iter().filter_map(|name| labels.get(name));
             model.next().map(str::to_owned)
         }),
-        node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
+        node: newest.and_then(|facts| facts.node.as_deref().map(str::to_owned)),
         shared_with: holders.difference(&pods).count(),
         holders,
         pods: pods.into_iter().collect(),

@@ -168,42 +168,35 @@ fn notes(
 /// The fields that a metric is read from. The field after a slash is for MIG instances,
 /// and for whole GPUs that do not report the field in percent.
 #[must_use]
-pub fn fields_of(measure: &Measure) -> Vec<String> {
+pub fn fields_of(measure: &Measure) -> String {
     let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";
-    let fields: &[&str] = match measure {
+    let fields = match measure {
         Measure::Devices { value, .. } => match value {
-            DeviceValue::MemoryUtilization => &[memory],
-            DeviceValue::GpuUtilization => {
-                &["DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE"]
+            DeviceValue::MemoryUtilization => memory,
+            DeviceValue::GpuUtilization => "DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+            DeviceValue::MemoryUsed => "DCGM_FI_DEV_FB_USED",
+            DeviceValue::MemoryUsedPercent => {
+                "DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_RESERVED"
             }
-            DeviceValue::MemoryUsed => &["DCGM_FI_DEV_FB_USED"],
-            DeviceValue::MemoryUsedPercent => &[
-                "DCGM_FI_DEV_FB_USED",
-                "DCGM_FI_DEV_FB_FREE",
-                "DCGM_FI_DEV_FB_RESERVED",
-            ],
-            DeviceValue::PowerUsage => &["DCGM_FI_DEV_POWER_USAGE"],
-            DeviceValue::Signal(id) => return field(*id).into_iter().collect(),
+            DeviceValue::PowerUsage => "DCGM_FI_DEV_POWER_USAGE",
+            DeviceValue::Signal(id) => return field(*id).unwrap_or_default(),
         },
-        Measure::HeldCount => &[memory, "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"],
-        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => &[memory],
+        Measure::HeldCount => {
+            return format!("{memory}, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_FB_USED");
+        }
+        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => memory,
     };
-    fields.iter().map(|field| (*field).to_owned()).collect()
+    fields.to_owned()
 }
 
 /// The meaning of a number, in a sentence.
 #[must_use]
 pub fn meaning(measure: &Measure, formula: Formula) -> String {
+    let count_of = |what: &str| format!("how many {what}, averaged over the window");
     let (value, reducer, over) = match measure {
-        Measure::HeldCount => {
-            return "how many GPUs are held by pods, averaged over the window".to_owned();
-        }
-        Measure::ActiveCount => {
-            return "how many of the GPUs held are active, averaged over the window".to_owned();
-        }
-        Measure::IdleCount => {
-            return "how many of the GPUs held are idle, averaged over the window".to_owned();
-        }
+        Measure::HeldCount => return count_of("GPUs are held by pods"),
+        Measure::ActiveCount => return count_of("of the GPUs held are active"),
+        Measure::IdleCount => return count_of("of the GPUs held are idle"),
         Measure::OriginalAverage => {
             return "the number of the original exporter: memory utilisation of all active GPUs of the cluster, averaged every 5 s".to_owned();
         }

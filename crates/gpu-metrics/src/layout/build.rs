@@ -46,11 +46,9 @@ impl Layout {
         layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
         layout.find_slot_peers(&rows);
-        layout.find_surplus(&inventory, &building.pods);
         layout.cluster_unseen = building.add_unseen(&layout);
         layout.cluster = std::mem::take(&mut building.cluster);
         layout.tables = building.finish();
-        layout.node_names = node_names;
         layout.inventory = inventory;
         layout
     }

@@ -54,9 +54,13 @@ impl<'a> Claims<'a> {
     ) -> (RowFacts, Option<&'a Pod>) {
         let (id, row) = (resolved.id, resolved.row);
         let (attribution, pod) = self.attribution(resolved);
+        let listed = resolved.pod.filter(|_| !resolved.departed);
+        let known = resolved.node.or_else(|| listed?.node.as_ref());
+        let best = || resolved.nodes.first().map(|named| &named.name);
         let facts = RowFacts {
             id,
             row: Arc::clone(row),
+            node: known.or_else(best).cloned(),
             device,
             attribution,
             is_mig: row.device.is_mig(),
@@ -65,7 +69,6 @@ impl<'a> Claims<'a> {
             started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
             ended: self.ended(attribution, pod),
             running_since: pod.and_then(|pod| pod.running_since),
-            exceeded_request: None,
             weight: match mig_weight {
                 MigWeight::Equal => 1.0,
                 MigWeight::Slices => f64::from(row.device.slices()),

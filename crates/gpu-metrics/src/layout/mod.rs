@@ -22,7 +22,6 @@ use super::inventory::{Inventory, InventoryOrigin, ObjectKind};
 use super::store::DeviceRow;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-pub use nodes::NodeNames;
 
 /// The result of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +53,9 @@ pub struct RowFacts {
     pub id: RowId,
     /// The row in the store.
     pub row: Arc<DeviceRow>,
+    /// The node of the device: the Node that its series name, otherwise its pod's,
+    /// otherwise the best name in the series.
+    pub node: Option<Arc<str>>,
     /// Rank of the device among all devices.
     pub device: u32,
     /// The result of its claim.
@@ -71,9 +73,6 @@ pub struct RowFacts {
     pub ended: Timestamp,
     /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
-    /// The number of devices that its pod requests, if more devices name the pod. 0: the
-    /// number is unknown (a resource claim or a share), and several devices name the pod.
-    pub exceeded_request: Option<u32>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -216,7 +215,6 @@ pub struct Layout {
     /// pod of the same name held the device.
     of_predecessors: HashMap<RowId, Timestamp>,
     inventory: Arc<Inventory>,
-    node_names: NodeNames,
 }
 
 impl Layout {
@@ -317,33 +315,20 @@ impl Layout {
             matches!(facts.attribution, Attribution::Conflict | Attribution::Gone)
                 && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
         });
-        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.label_facts.nodes));
-        nodes.map(AsRef::as_ref).collect()
-    }
-
-    /// The node of a row's device: the Node that its series name, otherwise its pod's,
-    /// otherwise the best name in the series.
-    #[must_use]
-    pub fn node_of<'a>(&'a self, row: &'a DeviceRow) -> Option<&'a str> {
-        let owner = row.owner.as_ref();
-        let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
-        let known = self.node_names.named(&row.label_facts.nodes);
-        let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        let name = node.or_else(|| row.label_facts.nodes.first().map(|named| &named.name));
-        name.map(AsRef::as_ref)
+        claims.filter_map(|facts| facts.node.as_deref()).collect()
     }
 
     /// The rows of other devices on a row's node that one of the row's targets reports. A
     /// target without node names may stand for several exporters.
     pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
-        let name = self.node_of(&of.row);
-        let node = name.and_then(|name| self.object("nodes", None, name));
+        let node = of.node.as_deref();
+        let node = node.and_then(|name| self.object("nodes", None, name));
         let all = node.map_or(&self.cluster[..], |node| &node.members);
         let others = self.facts_of(all).filter(move |other| {
             let mut targets = other.row.targets.iter();
             other.device != of.device
                 && targets.any(|id| of.row.targets.contains(id))
-                && self.node_of(&other.row) == name
+                && other.node == of.node
         });
         others.map(|other| other.id)
     }

@@ -21,14 +21,14 @@ const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 /// The unambiguous names of the cluster's Nodes.
 #[derive(Clone, Debug, Default)]
-pub struct NodeNames {
+pub(super) struct NodeNames {
     /// The Node of each name; `None`: several Nodes have the name.
     nodes: HashMap<Arc<str>, Option<Arc<str>>>,
 }
 
 impl NodeNames {
     /// The names of an inventory's Nodes.
-    pub(crate) fn of(inventory: &Inventory) -> Self {
+    pub(super) fn of(inventory: &Inventory) -> Self {
         let mut names = Self {
             nodes: HashMap::with_capacity(inventory.nodes.len()),
         };
@@ -64,7 +64,7 @@ impl NodeNames {
 
     /// The Node that a label names. A fully qualified name matches the Node whose name is
     /// its first part. Two names with different domains are two hosts.
-    pub(crate) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
+    pub(super) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
         if let Some(known) = self.nodes.get(name) {
             return known.as_ref();
         }
@@ -74,7 +74,7 @@ impl NodeNames {
     }
 
     /// The Node of a series: its first name that resolves.
-    pub(crate) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
+    pub(super) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
         names.iter().find_map(|named| self.resolve(&named.name))
     }
 }
