@@ -9,13 +9,13 @@ use super::narrow::Narrowed;
 use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::aggregate::{Absence, Group, Missing, Reasons};
+use gpu_metrics::aggregate::{Absence, Missing, Reasons};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::snapshot::Snapshot;
 
 /// `windowSeconds` is in whole seconds. A window with too few samples is extended when it
 /// is evaluated.
@@ -112,20 +112,17 @@ impl<'a> Lookup<'a> {
             return Ok(self.fresh(values.get(index).copied().flatten()));
         }
         let object = table.objects.get(index).map(|object| (index, object));
-        let values = self.of_objects(kind, table, object.as_slice())?;
+        let values = self.of_objects(kind, object.as_slice())?;
         Ok(values.into_iter().next().flatten())
     }
 
     /// The values of objects of a kind. Each object comes with its index in the table.
-    pub(super) fn of_objects<'t>(
+    pub(super) fn of_objects(
         &self,
         kind: usize,
-        table: &KindTable,
-        objects: &[(usize, &'t Object)],
+        objects: &[(usize, &Object)],
     ) -> Result<Vec<Option<Value>>, ProviderError> {
-        let one_pod = table.kind.resource.as_ref() == "pods";
-        let group = |(_, object): &(usize, &'t Object)| group_of(object, one_pod);
-        let groups: Vec<Group<'_>> = objects.iter().map(group).collect();
+        let groups: Vec<&Object> = objects.iter().map(|(_, object)| *object).collect();
         let subjects = objects
             .iter()
             .map(|(index, _)| Subject::Object(kind, *index));
@@ -151,14 +148,13 @@ impl<'a> Lookup<'a> {
         &self,
         in_namespace: bool,
         namespace: &str,
-    ) -> (String, Option<Group<'a>>) {
+    ) -> (String, Option<&'a Object>) {
         if !in_namespace {
             let group = self.snapshot.cluster_group();
             return ("the cluster".to_owned(), Some(group));
         }
         let found = self.namespace(namespace);
-        let object = found.and_then(|(_, table, index)| table.objects.get(index));
-        let group = object.map(|object| group_of(object, false));
+        let group = found.and_then(|(_, table, index)| table.objects.get(index));
         (format!("namespace {namespace}"), group)
     }
 
@@ -175,7 +171,7 @@ impl<'a> Lookup<'a> {
     fn values(
         &self,
         subjects: &[Subject],
-        groups: &[Group<'_>],
+        groups: &[&Object],
     ) -> Result<Vec<Option<Value>>, ProviderError> {
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
@@ -185,14 +181,14 @@ impl<'a> Lookup<'a> {
                 .collect()
         };
         let mut wanted = missing(&known);
-        let rows: usize = wanted.iter().map(|place| groups[*place].rows.len()).sum();
+        let rows: usize = wanted.iter().map(|place| groups[*place].members.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
             // A request that waited finds the values that the other request computed.
             let turn = answers.turn();
             known = answers.known(subjects);
             wanted = missing(&known);
-            let of_wanted: Vec<Group<'_>> = wanted.iter().map(|place| groups[*place]).collect();
+            let of_wanted: Vec<&Object> = wanted.iter().map(|place| groups[*place]).collect();
             let values = self.compute(&of_wanted);
             for (place, value) in wanted.iter().zip(&values) {
                 known[*place] = Some(*value);
@@ -224,47 +220,51 @@ impl<'a> Lookup<'a> {
     }
 
     /// Computes values. Each row is checked once, whatever the number of instants.
-    fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
+    fn compute(&self, groups: &[&Object]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let evaluate = |groups: &[Group<'_>]| {
+        let evaluate = |groups: &[&Object]| {
             self.snapshot
                 .evaluate(groups, measure, narrowed.formula, narrowed.window)
         };
         if !narrowed.has_labels() {
             return evaluate(groups);
         }
-        let rows: Vec<Vec<RowId>> = groups.iter().map(|group| self.admitted(group)).collect();
-        let groups = groups.iter().zip(&rows);
-        let groups: Vec<Group<'_>> = groups.map(|(group, rows)| under(group, rows)).collect();
-        evaluate(&groups)
+        let admitted: Vec<Object> = groups.iter().map(|group| self.admitted(group)).collect();
+        evaluate(&admitted.iter().collect::<Vec<_>>())
     }
 
-    /// The rows of a group with the requested labels.
-    fn admitted(&self, group: &Group<'_>) -> Vec<RowId> {
+    /// A group with only the rows that have the requested labels. Devices without samples
+    /// are not expected in it.
+    fn admitted(&self, group: &Object) -> Object {
         let layout = self.snapshot.layout();
         let admits = |row: &RowId| {
             let facts = layout.fact(*row);
             facts.is_some_and(|facts| self.narrowed.admits(facts))
         };
-        group.rows.iter().copied().filter(admits).collect()
+        let members = group.members.iter().copied();
+        Object {
+            members: members.filter(admits).collect(),
+            unseen: Vec::new(),
+            ..group.clone()
+        }
     }
 
     /// The explanation of the value of a group.
-    pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
+    pub(super) fn reasons(&self, group: &Object) -> Option<Reasons<'a>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let rows = narrowed.has_labels().then(|| self.admitted(group));
-        let group = rows.as_ref().map_or(*group, |rows| under(group, rows));
+        let admitted = narrowed.has_labels().then(|| self.admitted(group));
+        let group = admitted.as_ref().unwrap_or(group);
         self.snapshot
-            .reasons(&group, measure, narrowed.formula, narrowed.window)
+            .reasons(group, measure, narrowed.formula, narrowed.window)
     }
 
     /// The error that `of` has no value. `group` are its devices, if there are any.
-    pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> ProviderError {
+    pub(super) fn no_value(&self, of: &str, group: Option<&Object>) -> ProviderError {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
-            return self.unmatched(of, group.map_or(&[], |group| group.rows));
+            return self.unmatched(of, group.map_or(&[], |group| &group.members));
         }
-        let absence = group.map(|group| self.snapshot.absence(&group));
+        let absence = group.map(|group| self.snapshot.absence(group));
         let reason = match (absence.and_then(why), self.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
@@ -325,7 +325,7 @@ impl<'a> Lookup<'a> {
     pub(super) fn no_object(
         &self,
         of: &str,
-        group: Option<Group<'_>>,
+        group: Option<&Object>,
         objects: &ObjectSelection,
     ) -> ProviderError {
         let by_labels =
@@ -356,17 +356,6 @@ fn is_asked(which: &Which, name: &str, labels: &Labels) -> bool {
     match which {
         Which::Named(asked) => asked == name,
         Which::Matching(selector) => selector.matches(labels),
-    }
-}
-
-/// The group restricted to these rows. Devices without samples are not expected in it.
-fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
-    Group {
-        rows,
-        unseen: &[],
-        created: group.created,
-        of_pods: group.of_pods,
-        one_pod: group.one_pod,
     }
 }
 

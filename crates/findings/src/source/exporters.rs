@@ -10,7 +10,6 @@ use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
-use gpu_metrics::snapshot::group_of;
 use gpu_metrics::targets::{JobId, TargetId};
 use gpu_metrics::unit::Scale;
 
@@ -149,8 +148,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         let values = table.objects.iter().zip(snapshot.values(kind, metric));
         let mut without = values.filter(|(_, value)| value.is_none());
         let looked = without.by_ref().take(MOST_OBJECTS);
-        let groups = looked.map(|(object, _)| group_of(object, false));
-        let missing = groups.filter(|group| misses(snapshot.absence(group)));
+        let missing = looked.filter(|(object, _)| misses(snapshot.absence(object)));
         let count = missing.count();
         let least = without.next().map_or("", |_| " or more");
         if count > 0 {
@@ -158,7 +156,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         }
     }
     let of_cluster = snapshot.cluster_value(metric).is_none();
-    if of_cluster && misses(snapshot.absence(&snapshot.cluster_group())) {
+    if of_cluster && misses(snapshot.absence(snapshot.cluster_group())) {
         counts.push("the cluster".to_owned());
     }
     (!counts.is_empty()).then(|| {

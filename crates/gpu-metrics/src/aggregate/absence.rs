@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::grid::RowId;
-use super::super::layout::RowFacts;
-use super::{Evaluator, Group, Span};
+use super::super::layout::{Object, RowFacts};
+use super::{Evaluator, Span};
 use apimachinery::time::Timestamp;
 
 /// The reason for a missing value.
@@ -50,10 +50,10 @@ pub enum Missing {
 
 impl Evaluator<'_> {
     /// Why a group has no value.
-    pub(crate) fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
+    pub(crate) fn absence(&self, group: &Object, span: Option<&Span>) -> Absence {
         let unseen = group.unseen.iter().map(|unseen| unseen.count as usize);
         let unseen: usize = unseen.sum();
-        let seen = self.devices(group.rows);
+        let seen = self.devices(&group.members);
         let missing = |why, devices| Absence::Missing {
             why,
             devices,
@@ -66,7 +66,11 @@ impl Evaluator<'_> {
             return Absence::StoreBehind { newest };
         }
         let is_silent = |facts: &&RowFacts| self.is_silent(facts);
-        let silent: Vec<&RowFacts> = self.layout.facts_of(group.rows).filter(is_silent).collect();
+        let silent: Vec<&RowFacts> = self
+            .layout
+            .facts_of(&group.members)
+            .filter(is_silent)
+            .collect();
         let since = silent.iter().filter_map(|facts| self.last_alive(facts));
         if let Some(since) = since.max() {
             let rows: Vec<RowId> = silent.iter().map(|facts| facts.id).collect();
@@ -83,11 +87,11 @@ impl Evaluator<'_> {
             return Absence::TooFewReadings;
         };
         let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
-        let lost: Vec<RowId> = group.rows.iter().copied().filter(is_lost).collect();
+        let lost: Vec<RowId> = group.members.iter().copied().filter(is_lost).collect();
         if let Some(heard) = self.frame.heard(&lost) {
             return missing(Missing::Lost(heard.newest), self.devices(&lost));
         }
-        let since = self.frame.heard(group.rows).map(|heard| heard.newest);
+        let since = self.frame.heard(&group.members).map(|heard| heard.newest);
         match since.filter(|since| self.is_left_behind(group, *since, span)) {
             Some(since) => Absence::HandedOver { since },
             None => Absence::TooFewReadings,
@@ -107,8 +111,8 @@ impl Evaluator<'_> {
 
     /// Whether the targets of a group have had samples for longer than a window since the
     /// group's own newest sample.
-    fn is_left_behind(&self, group: &Group<'_>, since: Timestamp, span: &Span) -> bool {
-        let targets = self.layout.facts_of(group.rows);
+    fn is_left_behind(&self, group: &Object, since: Timestamp, span: &Span) -> bool {
+        let targets = self.layout.facts_of(&group.members);
         let targets = targets.filter_map(|facts| self.target(facts));
         let newest = targets.map(|target| target.newest).max();
         newest.is_some_and(|newest| newest.millis() - since.millis() > span.window_ms)
@@ -144,9 +148,9 @@ impl Evaluator<'_> {
 
     /// The newest sample of the group's exporters, if no target of their sources is
     /// heard: then the store or all exporters have failed, not only the group's.
-    fn whole_source_behind(&self, group: &Group<'_>) -> Option<Timestamp> {
+    fn whole_source_behind(&self, group: &Object) -> Option<Timestamp> {
         let of_row = |row: &RowId| self.target(self.layout.fact(*row)?);
-        let of_group = || group.rows.iter().filter_map(of_row);
+        let of_group = || group.members.iter().filter_map(of_row);
         let sources: BTreeSet<u16> = of_group().map(|target| target.source).collect();
         let targets = || self.frame.view().targets.iter();
         let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));

@@ -6,7 +6,7 @@ use super::tally::{Answers, Tally, WindowTallies};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fold {
     /// The first instant at which a device answered.
     first: Option<i64>,
@@ -25,22 +25,6 @@ pub(super) struct Fold {
     weight: f64,
     /// The newest sample used.
     pub(super) newest: Timestamp,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Self {
-            first: None,
-            last: None,
-            defined: 0,
-            counted: 0,
-            values: 0.0,
-            counted_values: 0.0,
-            sum: 0.0,
-            weight: 0.0,
-            newest: Timestamp::MIN,
-        }
-    }
 }
 
 impl WindowTallies<'_> {

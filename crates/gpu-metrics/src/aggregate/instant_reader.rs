@@ -22,8 +22,9 @@ struct ShownReading<'a> {
 #[derive(Debug)]
 pub(super) struct InstantReader<'a> {
     pub(super) of: Evaluator<'a>,
-    instant: i64,
-    time: Timestamp,
+    /// Its index on the grid.
+    pub(super) instant: i64,
+    pub(super) time: Timestamp,
 }
 
 impl<'a> InstantReader<'a> {
@@ -33,16 +34,6 @@ impl<'a> InstantReader<'a> {
             instant,
             time: instant_time(instant, of.frame.step_ms()),
         }
-    }
-
-    /// Its index on the grid.
-    pub(super) fn instant(&self) -> i64 {
-        self.instant
-    }
-
-    /// Its time.
-    pub(super) fn time(&self) -> Timestamp {
-        self.time
     }
 
     /// All rows of a row's device.

@@ -7,13 +7,13 @@
 use super::super::frame::SampleTimes;
 use super::super::grid::Reading;
 use super::super::inventory::InventoryOrigin;
-use super::super::layout::{Attribution, RowFacts};
+use super::super::layout::{Attribution, Object, RowFacts};
 use super::super::policy::DeviceValue;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use super::instant_reader::{InstantReader, signals_of};
 use super::tally::Tallies;
-use super::{Evaluator, Group, MeasureInputs, MeasureRequest, RowId, RowTarget, Span};
+use super::{Evaluator, MeasureInputs, MeasureRequest, RowId, RowTarget, Span};
 use apimachinery::time::Timestamp;
 
 /// How long a pod's GPUs may be without samples after its containers started,
@@ -84,11 +84,11 @@ impl<'a> Evaluator<'a> {
     pub(super) fn miss_unseen(
         &self,
         now: &InstantReader<'_>,
-        group: &Group<'_>,
+        group: &Object,
         tallies: &mut Tallies,
     ) {
-        for unseen in group.unseen {
-            if unseen.since.millis() + GRACE_MS > now.time().millis() {
+        for unseen in &group.unseen {
+            if unseen.since.millis() + GRACE_MS > now.time.millis() {
                 continue;
             }
             match unseen.shared {
@@ -112,7 +112,7 @@ impl<'a> Evaluator<'a> {
         ask: &MeasureRequest,
     ) -> Silent {
         let facts = self.layout.facts_of(rows);
-        let expected = facts.filter(|facts| self.is_expected(facts, now.time()));
+        let expected = facts.filter(|facts| self.is_expected(facts, now.time));
         let of_rows = expected.map(|facts| self.silent_row(now, facts, span, ask));
         of_rows.fold(Silent::NotExpected, Silent::or)
     }
@@ -127,7 +127,7 @@ impl<'a> Evaluator<'a> {
         let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
-        if facts.shares_slot && self.is_replaced(facts, now.time()) || self.is_released(facts) {
+        if facts.shares_slot && self.is_replaced(facts, now.time) || self.is_released(facts) {
             return Silent::NotExpected;
         }
         let inputs = MeasureInputs::of(&ask.measure);

@@ -5,7 +5,7 @@
 
 use super::super::frame::SampleTimes;
 use super::super::grid::{RowId, instant_time};
-use super::super::layout::RowFacts;
+use super::super::layout::{Object, RowFacts};
 use super::super::metric::Value;
 use super::super::policy::{Measure, Over};
 use super::super::signal::SignalId;
@@ -16,7 +16,7 @@ use super::fold::Fold;
 use super::instant_reader::InstantReader;
 use super::missing::Silent;
 use super::tally::{Counts, Tallies, WindowTallies};
-use super::{DeviceReading, Evaluator, Group, MeasureInputs, MeasureRequest, Span, Spanned};
+use super::{DeviceReading, Evaluator, MeasureInputs, MeasureRequest, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
 /// The outcome of a device's reading at an instant.
@@ -111,14 +111,14 @@ impl<'a> Evaluator<'a> {
     /// the original exporter's number, in which devices have no part.
     pub(crate) fn reasons(
         &self,
-        (group, span): &Spanned<'_>,
+        (group, span): Spanned<'_>,
         ask: &MeasureRequest,
     ) -> Option<Reasons<'a>> {
-        let span = (*span)?;
+        let span = span?;
         if ask.measure == Measure::OriginalAverage {
             return None;
         }
-        let devices = self.by_device(group.rows, &ask.measure);
+        let devices = self.by_device(&group.members, &ask.measure);
         let mut devices: Vec<(&[RowId], DeviceReasons<'a>)> = devices
             .map(|rows| (rows, self.device(rows, ask, span.last)))
             .collect();
@@ -140,7 +140,7 @@ impl<'a> Evaluator<'a> {
             span,
             instants: instants.collect(),
             devices: devices.into_iter().map(|(_, device)| device).collect(),
-            value: self.finish(&fold, &(*group, Some(span)), ask),
+            value: self.finish(&fold, (group, Some(span)), ask),
         })
     }
 
@@ -149,7 +149,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
         ask: &MeasureRequest,
     ) -> Option<IdleSince> {
         if !MeasureInputs::of(&ask.measure).of_active {
@@ -196,7 +196,7 @@ impl<'a> Evaluator<'a> {
         &self,
         now: &InstantReader<'_>,
         rows: &[RowId],
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
         ask: &MeasureRequest,
     ) -> Outcome {
         let seen = now.read(rows, &ask.measure, group.one_pod);

@@ -1,9 +1,10 @@
 //! A group's readings at one instant, added up.
 
+use super::super::layout::Object;
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::Unit;
 use super::instant_reader::InstantReader;
-use super::{DeviceReading, Evaluator, Group, MeasureRequest, RowReadings, Span};
+use super::{DeviceReading, Evaluator, MeasureRequest, RowReadings, Span};
 use apimachinery::time::Timestamp;
 
 /// The share of devices that may be missing from a mean, a maximum or a quantile.
@@ -20,7 +21,7 @@ const POINTS: f64 = 2.0;
 const ROUNDING: f64 = 1e-9;
 
 /// The devices that answered at an instant, for every measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     /// Devices with a valid reading.
     pub(super) valid: u32,
@@ -33,13 +34,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    const NONE: Self = Self {
-        valid: 0,
-        missing: 0,
-        missing_at_most: 0,
-        newest: Timestamp::MIN,
-    };
-
     /// Counts a device with a reading.
     fn saw(&mut self, seen: &DeviceReading) {
         self.valid += 1;
@@ -135,13 +129,13 @@ pub(super) struct Tallies {
 impl Tallies {
     fn of(asks: &[MeasureRequest]) -> Self {
         Self {
-            answers: Answers::NONE,
+            answers: Answers::default(),
             of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
         }
     }
 
     fn clear(&mut self) {
-        self.answers = Answers::NONE;
+        self.answers = Answers::default();
         self.of_asks.iter_mut().for_each(Tally::clear);
     }
 
@@ -371,11 +365,11 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) {
         let ends = (span.first, span.last);
         self.changes
-            .instants(group.rows, ends, &mut window.instants);
+            .instants(&group.members, ends, &mut window.instants);
         let misses = self.add_up(window, row_readings, (group, span));
         // Whether a device is missing depends on the time, not only on readings.
         if misses || !group.unseen.is_empty() {
@@ -388,7 +382,7 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) {
         window.instants.clear();
         window.instants.extend(span.first..=span.last);
@@ -401,14 +395,14 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) -> bool {
         window.clear();
         let Some(first) = window.asks.first() else {
             return false;
         };
         let (mut missed, mut open) = (Vec::new(), Vec::new());
-        for rows in self.by_device(group.rows, &first.measure) {
+        for rows in self.by_device(&group.members, &first.measure) {
             let mut known = match rows {
                 [row] => row_readings.map(|row_readings| row_readings.of_row(*row)),
                 _ => None,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::aggregate::{DeviceReasons, Group, Outcome, Span};
+use crate::aggregate::{DeviceReasons, Outcome, Span};
 use crate::grid::instant_time;
-use crate::layout::{Attribution, Layout, RowFacts};
+use crate::layout::{Attribution, Layout, Object, RowFacts};
 use crate::policy::Measure;
 use crate::series::{MODEL_LABELS, Owner};
 use crate::snapshot::Snapshot;
@@ -17,7 +17,7 @@ use super::{ExplainedDevice, ExplainedReading, seconds};
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
-    of: (&Group<'_>, &Span),
+    of: (&Object, &Span),
     device: &DeviceReasons<'_>,
 ) -> ExplainedDevice {
     let (measure, selected) = (question.measure, question.selected);

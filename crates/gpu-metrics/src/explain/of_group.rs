@@ -1,8 +1,8 @@
 //! Turns the evaluator's reasons into an explanation.
 
-use crate::aggregate::{Group, ReadingOutcome, Reasons};
+use crate::aggregate::{ReadingOutcome, Reasons};
 use crate::grid::instant_time;
-use crate::layout::Attribution;
+use crate::layout::Object;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
 use crate::snapshot::Snapshot;
@@ -24,7 +24,7 @@ impl Explanation {
     pub fn of_group(
         question: &Question<'_>,
         snapshot: &Snapshot,
-        (group, reasons): (&Group<'_>, Option<&Reasons<'_>>),
+        (group, reasons): (&Object, Option<&Reasons<'_>>),
         (value, no_value): (Option<Value>, Option<String>),
     ) -> Self {
         let mut explanation = Self {
@@ -49,7 +49,7 @@ impl Explanation {
         explanation.devices = shown
             .map(|device| describe(question, snapshot, (group, &reasons.span), device))
             .collect();
-        explanation.notes = notes(reasons, snapshot, group, named);
+        explanation.notes = notes(reasons, group, named);
         match promql::same(question, reasons, snapshot) {
             Ok(query) => explanation.promql = Some(query),
             Err(why) => explanation
@@ -91,12 +91,7 @@ fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
 }
 
 /// What was left out, and why.
-fn notes(
-    reasons: &Reasons<'_>,
-    snapshot: &Snapshot,
-    group: &Group<'_>,
-    named: bool,
-) -> Vec<String> {
+fn notes(reasons: &Reasons<'_>, group: &Object, named: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let devices = reasons.devices.len();
     let at_end = |wanted: ReadingOutcome| {
@@ -104,34 +99,30 @@ fn notes(
         let last = last.filter_map(|device| device.outcomes.last());
         last.filter(|(state, _)| *state == wanted).count()
     };
-    let mut note = |count: usize, what: &str| {
+    let targets = reasons.devices.iter().filter_map(|device| device.target);
+    let frozen = targets.filter(|target| target.frozen_since.is_some());
+    for (count, what) in [
+        (
+            at_end(ReadingOutcome::Missing),
+            "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
+        ),
+        (
+            at_end(ReadingOutcome::Lost),
+            "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
+        ),
+        (
+            at_end(ReadingOutcome::ActivityUnknown),
+            "have readings, but not of the field that decides whether they are active",
+        ),
+        (
+            frozen.count(),
+            "belong to an exporter whose readings do not change: they are treated as unknown",
+        ),
+    ] {
         if count > 0 {
             notes.push(format!("{count} of {devices} devices {what}"));
         }
-    };
-    note(
-        at_end(ReadingOutcome::Missing),
-        "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
-    );
-    note(
-        at_end(ReadingOutcome::Lost),
-        "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
-    );
-    note(
-        at_end(ReadingOutcome::ActivityUnknown),
-        "have readings, but not of the field that decides whether they are active",
-    );
-    note(
-        at_end(ReadingOutcome::BeforeItsTime),
-        "have only readings of an earlier pod with the same name",
-    );
-    let targets = reasons.devices.iter().filter_map(|device| device.target);
-    note(
-        targets
-            .filter(|target| target.frozen_since.is_some())
-            .count(),
-        "belong to an exporter whose readings do not change: they are treated as unknown",
-    );
+    }
     if !named && devices > 0 {
         notes.push(format!(
             "devices counted and not listed: {devices}, because their pods are in other namespaces too"
@@ -145,22 +136,6 @@ fn notes(
     let unseen: u32 = group.unseen.iter().map(|unseen| unseen.count).sum();
     if unseen > 0 {
         notes.push(format!("{unseen} GPUs that pods request have no series on the nodes of these pods: check dcgm-exporter there"));
-    }
-    let conflicts = reasons.devices.iter().flat_map(|device| &device.rows);
-    if conflicts
-        .clone()
-        .any(|facts| facts.attribution == Attribution::Gone)
-    {
-        notes.push(
-            "readings of deleted pods count for the time that they held the device".to_owned(),
-        );
-    }
-    let clusters = snapshot.layout().several_clusters();
-    if !clusters.is_empty() {
-        notes.push(format!(
-            "the store holds series of {} clusters: set a matcher in prometheus.matchers",
-            clusters.len()
-        ));
     }
     notes
 }

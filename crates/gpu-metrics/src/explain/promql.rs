@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::aggregate::Reasons;
 use crate::grid::instant_time;
-use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
+use crate::policy::{Activity, Formula, Measure, Over, Reducer};
 use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
 use crate::snapshot::{Snapshot, takes_formula};
@@ -68,7 +68,7 @@ pub(super) fn same(
         .ok_or("it would have to list too many names")?;
     let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
     let number = number(question.measure, signals.first().copied(), fresh)
-        .ok_or("the name of its field is not known here")?;
+        .ok_or("it is not read from one known field")?;
     let step_ms = snapshot.frame().step_ms();
     Ok(Promql {
         query: over_window(question, &number, (reasons.span.window_ms, step_ms)),
@@ -93,25 +93,12 @@ fn number(
         Measure::HeldCount => format!("count({})", devices(shown)?),
         Measure::ActiveCount => counted(&devices(shown)?, "> 0"),
         Measure::IdleCount => counted(&devices(shown)?, "== 0"),
-        Measure::Devices {
-            value: DeviceValue::MemoryUsedPercent,
-            ..
-        } => share(|signal| Some(format!("sum({})", devices(signal)?)))?,
+        // Memory in percent is read from several fields, so it has no signal.
         Measure::Devices { reducer, over, .. } => {
             reduced(reducer, *over == Over::Active, &devices(read?)?)
         }
-        // Its value has no reasons, so there is no query either.
         Measure::OriginalAverage => return None,
     })
-}
-
-/// The share of the framebuffer that is in use, percent.
-fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
-    let used = sum(SignalId::FB_USED)?;
-    let (free, reserved) = (sum(SignalId::FB_FREE)?, sum(SignalId::FB_RESERVED)?);
-    Some(format!(
-        "100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))"
-    ))
 }
 
 /// The mean over the window. Prometheus 2 includes the left end of a range, so the range

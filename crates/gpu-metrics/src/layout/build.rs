@@ -46,7 +46,7 @@ impl Layout {
         layout.foreign_nodes = claims.foreign_nodes();
         layout.find_instances();
         layout.find_slot_peers(&rows);
-        layout.cluster_unseen = building.add_unseen(&layout);
+        building.add_unseen(&layout);
         layout.cluster = std::mem::take(&mut building.cluster);
         layout.tables = building.finish();
         layout.inventory = inventory;

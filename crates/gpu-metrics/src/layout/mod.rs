@@ -100,8 +100,8 @@ impl Rank {
     };
 }
 
-/// An object with its rows.
-#[derive(Clone, Debug)]
+/// An object with its rows. Its devices are evaluated together.
+#[derive(Clone, Debug, Default)]
 pub struct Object {
     /// Its namespace, if it has one.
     pub namespace: Option<Arc<str>>,
@@ -116,6 +116,8 @@ pub struct Object {
     /// Whether only readings of its pods count. A node also has the readings of devices
     /// that no pod holds.
     pub of_pods: bool,
+    /// Whether it is a single pod: it may have a share of a device.
+    pub one_pod: bool,
     /// GPUs that its live pods request and that were never seen.
     pub unseen: Vec<Unseen>,
 }
@@ -198,8 +200,7 @@ impl Devices {
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     tables: Vec<KindTable>,
-    cluster: Vec<RowId>,
-    cluster_unseen: Vec<Unseen>,
+    cluster: Object,
     several_clusters: Vec<Arc<str>>,
     foreign_nodes: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
@@ -285,7 +286,7 @@ impl Layout {
     /// Every row that counts for the cluster.
     #[must_use]
     pub fn cluster(&self) -> &[RowId] {
-        &self.cluster
+        &self.cluster.members
     }
 
     /// The clusters that series name, if they name several.
@@ -301,9 +302,9 @@ impl Layout {
         &self.foreign_nodes
     }
 
-    /// GPUs that live pods request and that were never seen.
-    pub(crate) fn cluster_unseen(&self) -> &[Unseen] {
-        &self.cluster_unseen
+    /// All devices of the cluster as one object.
+    pub(crate) fn cluster_object(&self) -> &Object {
+        &self.cluster
     }
 
     /// The nodes of series that name a pod which does not, or no longer, hold their devices.
@@ -323,7 +324,7 @@ impl Layout {
     pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
         let node = of.node.as_deref();
         let node = node.and_then(|name| self.object("nodes", None, name));
-        let all = node.map_or(&self.cluster[..], |node| &node.members);
+        let all = &node.unwrap_or(&self.cluster).members;
         let others = self.facts_of(all).filter(move |other| {
             let mut targets = other.row.targets.iter();
             other.device != of.device

@@ -333,7 +333,7 @@ fn the_model_of_a_device_is_that_of_its_newest_series() {
         .mcu(&labels("NVIDIA-A100"), "· · · · 40");
     let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
-    let rows = answers.group("pods n/p").unwrap().rows;
+    let rows = &answers.group("pods n/p").unwrap().members;
     let layout = answers.snapshot.layout();
     let facts = rows.iter().filter_map(|row| layout.fact(*row));
     let models = facts.filter_map(|facts| facts.row.label_facts.labels.get("modelName"));
