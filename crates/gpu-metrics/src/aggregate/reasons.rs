@@ -7,7 +7,7 @@ use super::super::frame::SampleTimes;
 use super::super::grid::{RowId, instant_time};
 use super::super::layout::{Object, RowFacts};
 use super::super::metric::Value;
-use super::super::policy::{Measure, Over};
+use super::super::policy::Measure;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use serde::{Deserialize, Serialize};
@@ -210,28 +210,15 @@ impl<'a> Evaluator<'a> {
             };
             return (state, None);
         }
+        let counts = Counts::of(&ask.measure);
         let state = match seen.active {
             None => ReadingOutcome::ActivityUnknown,
-            Some(_) if Counts::of(&ask.measure).includes(&seen) => ReadingOutcome::Counted,
-            Some(active) => not_covered(&seen, active, &ask.measure),
+            Some(_) if counts.includes(&seen) => ReadingOutcome::Counted,
+            Some(_) if counts.held.is_some() && !seen.held => ReadingOutcome::NotHeld,
+            Some(true) => ReadingOutcome::Active,
+            Some(false) => ReadingOutcome::Idle,
         };
         (state, Some(seen))
-    }
-}
-
-/// Why the metric does not cover a device that answered.
-fn not_covered(seen: &DeviceReading, active: bool, measure: &Measure) -> ReadingOutcome {
-    let over_held = match measure {
-        Measure::Devices { over, .. } => *over == Over::Held,
-        Measure::HeldCount
-        | Measure::ActiveCount
-        | Measure::IdleCount
-        | Measure::OriginalAverage => true,
-    };
-    match active {
-        _ if over_held && !seen.held => ReadingOutcome::NotHeld,
-        true => ReadingOutcome::Active,
-        false => ReadingOutcome::Idle,
     }
 }
 

@@ -46,7 +46,7 @@ impl Answers {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     /// Whether a device must be held; `None`: either.
-    held: Option<bool>,
+    pub(super) held: Option<bool>,
     /// Whether a device must be active; `None`: either.
     active: Option<bool>,
     /// Whether a value of 0 counts.
