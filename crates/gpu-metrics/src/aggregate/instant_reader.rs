@@ -117,14 +117,8 @@ impl<'a> InstantReader<'a> {
         if !facts.has_instances || value == DeviceValue::PowerUsage {
             return false;
         }
-        self.of
-            .layout
-            .instances_of(facts.device)
-            .iter()
-            .any(|device| {
-                let rows = self.of.layout.device_rows(*device);
-                self.reading_among(rows, value).is_some()
-            })
+        let mut instances = self.of.layout.instances_of(facts);
+        instances.any(|rows| self.reading_among(rows, value).is_some())
     }
 
     /// The reading of a row's device, whichever pod holds it or held it.

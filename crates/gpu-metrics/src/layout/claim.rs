@@ -45,11 +45,12 @@ impl<'a> Claims<'a> {
         self.foreign_exporters.nodes()
     }
 
-    /// The facts of a row by its claim, and the pod that it counts for.
+    /// The facts of a row by its claim, and the pod that it counts for. `is_followed`:
+    /// whether the next device is on the same board.
     pub(super) fn facts(
         &self,
         resolved: &ResolvedRow<'a>,
-        device: u32,
+        (device, is_followed): (u32, bool),
         mig_weight: MigWeight,
     ) -> (RowFacts, Option<&'a Pod>) {
         let (id, row) = (resolved.id, resolved.row);
@@ -64,7 +65,7 @@ impl<'a> Claims<'a> {
             device,
             attribution,
             is_mig: row.device.is_mig(),
-            has_instances: false,
+            has_instances: is_followed && !row.device.is_mig(),
             shares_slot: false,
             started: pod.and_then(|pod| pod.started).unwrap_or(Timestamp::MIN),
             ended: self.ended(attribution, pod),

@@ -206,10 +206,7 @@ pub struct Layout {
     facts: Vec<Option<RowFacts>>,
     /// The rank of each row's device.
     ranks: Vec<Rank>,
-    boards: u32,
     devices: Devices,
-    /// Ranks of the MIG instances of a GPU that also has rows of its own.
-    instances: HashMap<u32, Vec<u32>>,
     /// By rank of a device, the ranks of other devices that have had its place.
     slot_peers: HashMap<u32, Vec<u32>>,
     /// Rows without a sample since the start of their pod, which is the value: an earlier
@@ -340,9 +337,19 @@ impl Layout {
         self.devices.rows(device)
     }
 
-    /// The MIG instances of a GPU that has rows of its own beside theirs.
-    pub(crate) fn instances_of(&self, device: u32) -> &[u32] {
-        self.instances.get(&device).map_or(&[], Vec::as_slice)
+    /// The rank of a device's board.
+    fn board(&self, device: u32) -> Option<u32> {
+        let row = self.device_rows(device).first()?;
+        Some(self.rank(*row).board)
+    }
+
+    /// The rows of each MIG instance of a GPU that has rows of its own beside theirs. A
+    /// whole GPU is sorted right before its instances.
+    pub(crate) fn instances_of(&self, facts: &RowFacts) -> impl Iterator<Item = &[RowId]> {
+        let (has_instances, own) = (facts.has_instances, self.board(facts.device));
+        let others = facts.device + 1..;
+        let instances = others.take_while(move |it| has_instances && self.board(*it) == own);
+        instances.map(|device| self.device_rows(device))
     }
 
     /// Other devices that have had the place of a device.
@@ -355,14 +362,5 @@ impl Layout {
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
-    }
-}
-
-/// Changes the facts of some rows.
-fn change(facts: &mut [Option<RowFacts>], rows: &[RowId], set: impl Fn(&mut RowFacts)) {
-    for row in rows {
-        if let Some(Some(facts)) = facts.get_mut(row.0 as usize) {
-            set(facts);
-        }
     }
 }

@@ -6,8 +6,8 @@
 use super::super::grid::RowId;
 use super::super::series::NodeName;
 use super::super::targets::TargetId;
+use super::Layout;
 use super::resolved::ResolvedRow;
-use super::{Layout, change};
 
 /// A target, the index of a GPU there, the id of the MIG instance, and the node: one
 /// `instance` may stand for all nodes.
@@ -48,7 +48,11 @@ impl Layout {
             slot_peers.sort_unstable();
             slot_peers.dedup();
             let rows = self.devices.rows(*device);
-            change(&mut self.facts, rows, |facts| facts.shares_slot = true);
+            for row in rows {
+                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
+                    facts.shares_slot = true;
+                }
+            }
         }
     }
 }
