@@ -77,11 +77,7 @@ impl GpuProvider {
         let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
         let current = current.ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query, looks)?;
-        let found = current.snapshot.layout().table(resource);
-        let group = found.and_then(|(_, table)| {
-            let index = table.find(namespace, name)?;
-            table.objects.get(index)
-        });
+        let group = current.snapshot.layout().object(resource, namespace, name);
         parts.selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
             (_, Some(namespace)) => Selected::PodsOf(namespace),

@@ -153,8 +153,8 @@ impl<'a> Lookup<'a> {
             let group = self.snapshot.cluster_group();
             return ("the cluster".to_owned(), Some(group));
         }
-        let found = self.namespace(namespace);
-        let group = found.and_then(|(_, table, index)| table.objects.get(index));
+        let layout = self.snapshot.layout();
+        let group = layout.object("namespaces", None, namespace);
         (format!("namespace {namespace}"), group)
     }
 

@@ -63,17 +63,16 @@ impl<'a> InstantReader<'a> {
                 let holders = self.holders(shown.facts, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
-            let of_holder = |shown: &ShownReading<'_>| shown.reading.at < shown.facts.ended;
-            best = Some(match best {
-                Some(held) if of_holder(&held) && !of_holder(&shown) => held,
-                Some(held)
-                    if of_holder(&held) == of_holder(&shown)
-                        && held.reading.better(shown.reading) == held.reading =>
-                {
-                    held
-                }
-                _ => shown,
-            });
+            let rank = |it: &ShownReading<'_>| {
+                (
+                    it.reading.at < it.facts.ended,
+                    it.reading.at,
+                    it.reading.value,
+                )
+            };
+            if best.as_ref().is_none_or(|best| rank(&shown) > rank(best)) {
+                best = Some(shown);
+            }
         }
         let mut best = best?;
         if rows.len() > 1 && is_part(&best) {

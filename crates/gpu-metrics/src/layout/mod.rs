@@ -264,12 +264,8 @@ impl Layout {
     }
 
     /// An object by the resource of the path, namespace (`None`: cluster-scoped) and name.
-    pub(crate) fn object(
-        &self,
-        resource: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Option<&Object> {
+    #[must_use]
+    pub fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<&Object> {
         let (_, table) = self.table(resource)?;
         table.objects.get(table.find(namespace, name)?)
     }
