@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::aggregate::Group;
+use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Formula, Measure, MetricSpec};
-use gpu_metrics::snapshot::{Snapshot, group_of, takes_formula};
+use gpu_metrics::snapshot::{Snapshot, takes_formula};
 
 use super::promql::{Dialect, View};
 use super::promql_scope::{Named, PromqlScope, some_went};
@@ -32,7 +32,7 @@ pub(crate) struct Comparison<'a> {
 /// An object by `namespace/name`, its devices and a value of it.
 struct Served<'a> {
     name: String,
-    group: Group<'a>,
+    group: &'a Object,
     value: Option<Value>,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Comparison<'a> {
                 Some(namespace) => format!("{namespace}/{}", object.name),
                 None => object.name.to_string(),
             },
-            group: group_of(object, kind == "pods"),
+            group: object,
             value: *value,
         });
         served.collect()
@@ -262,7 +262,7 @@ impl<'a> Comparison<'a> {
                 true => self.snapshot.cluster_group(),
                 false => object.group,
             };
-            let of = PromqlScope::new(self.snapshot, &group, asked, self.dialect.fresh_ms);
+            let of = PromqlScope::new(self.snapshot, group, asked, self.dialect.fresh_ms);
             let Some(of) = of else {
                 continue;
             };

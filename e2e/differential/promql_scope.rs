@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::time::Timestamp;
-use gpu_metrics::aggregate::{Group, Outcome, ReadingOutcome, Reasons};
-use gpu_metrics::layout::{Attribution, RowFacts};
+use gpu_metrics::aggregate::{Outcome, ReadingOutcome, Reasons};
+use gpu_metrics::layout::{Attribution, Object, RowFacts};
 use gpu_metrics::policy::{DeviceValue, Formula, Measure, MetricSpec, Over, Reducer};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
@@ -31,7 +31,7 @@ impl PromqlScope {
     /// `None` if the group's targets have no samples. `fresh_ms` is the F of the query.
     pub(super) fn new(
         snapshot: &Snapshot,
-        group: &Group<'_>,
+        group: &Object,
         (metric, formula, window): (&MetricSpec, Formula, Duration),
         fresh_ms: i64,
     ) -> Option<Self> {

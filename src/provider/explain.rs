@@ -9,12 +9,12 @@ use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
 use apimachinery::duration::format_duration;
-use gpu_metrics::aggregate::Group;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::layout::Object;
+use gpu_metrics::snapshot::Snapshot;
 
 impl GpuProvider {
     /// Explains the value of one object or of an external metric, or why it is missing.
@@ -77,12 +77,7 @@ impl GpuProvider {
         let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
         let current = current.ok_or_else(|| self.not_ready())?;
         let lookup = current.lookup((metric, spec), query, looks)?;
-        let found = current.snapshot.layout().table(resource);
-        let object = found.and_then(|(_, table)| {
-            let index = table.find(namespace, name)?;
-            table.objects.get(index)
-        });
-        let group = object.map(|object| group_of(object, resource == "pods"));
+        let group = current.snapshot.layout().object(resource, namespace, name);
         parts.selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
             (_, Some(namespace)) => Selected::PodsOf(namespace),
@@ -237,32 +232,29 @@ impl ExplanationParts<'_> {
         self,
         lookup: &Lookup<'_>,
         metric: &str,
-        group: Option<Group<'_>>,
+        group: Option<&Object>,
     ) -> Result<Explanation, ProviderError> {
         // Each sample is read twice, for the value and for its own explanation. Those of
         // the longest window are read once more, for the idle time.
-        let rows = group.map_or(0, |group| group.rows.len() as u64);
+        let rows = group.map_or(0, |group| group.members.len() as u64);
         lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
         let snapshot = lookup.snapshot;
         let formula = lookup.narrowed.formula;
-        let labels = group
-            .as_ref()
-            .map_or_else(|| Some(Vec::new()), |it| lookup.matchers(it));
         let question = Question {
             metric,
             measure: &lookup.spec.measure,
             formula: formula.unwrap_or(snapshot.policy().formula),
             of: &self.of,
             selected: self.selected,
-            labels: labels.as_deref(),
+            is_narrowed: lookup.narrowed.has_labels(),
             now: lookup.now,
         };
-        let reasons = group.as_ref().and_then(|group| lookup.reasons(group));
+        let reasons = group.and_then(|group| lookup.reasons(group));
         let group = group.unwrap_or_else(|| snapshot.cluster_group());
         let mut explanation = Explanation::of_group(
             &question,
             snapshot,
-            (&group, reasons.as_ref()),
+            (group, reasons.as_ref()),
             (self.value, self.no_value),
         );
         let wanted = lookup.narrowed.window.unwrap_or(snapshot.window());

@@ -21,7 +21,7 @@ use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::resources::GpuResources;
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::snapshot::Snapshot;
 
 /// Workload kinds that are listed even if the cluster has none. Other kinds are served when
 /// a pod has an owner of the kind.
@@ -271,8 +271,7 @@ impl GpuProvider {
                     None => None,
                 };
                 let value = value.ok_or_else(|| {
-                    let object = found.and_then(|(_, table, index)| table.objects.get(index));
-                    let group = object.map(|object| group_of(object, objects.resource == "pods"));
+                    let group = found.and_then(|(_, table, index)| table.objects.get(index));
                     lookup.no_object(&format!("{} {name}", objects.resource), group, objects)
                 })?;
                 sink(Item::Custom(CustomItem {
@@ -333,7 +332,7 @@ fn list(
         }
     } else {
         let chosen: Vec<(usize, &Object)> = chosen.collect();
-        let values = lookup.of_objects(kind, table, &chosen)?;
+        let values = lookup.of_objects(kind, &chosen)?;
         for ((_, object), value) in chosen.into_iter().zip(values) {
             item(object, value);
         }

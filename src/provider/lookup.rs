@@ -9,14 +9,13 @@ use super::narrow::Narrowed;
 use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
-use gpu_metrics::aggregate::{Absence, Group, Reasons};
-use gpu_metrics::explain::LabelMatcher;
+use gpu_metrics::aggregate::{Absence, Missing, Reasons};
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Measure, MetricSpec};
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::snapshot::Snapshot;
 
 /// `windowSeconds` is in whole seconds. A window with too few samples is extended when it
 /// is evaluated.
@@ -113,20 +112,17 @@ impl<'a> Lookup<'a> {
             return Ok(self.fresh(values.get(index).copied().flatten()));
         }
         let object = table.objects.get(index).map(|object| (index, object));
-        let values = self.of_objects(kind, table, object.as_slice())?;
+        let values = self.of_objects(kind, object.as_slice())?;
         Ok(values.into_iter().next().flatten())
     }
 
     /// The values of objects of a kind. Each object comes with its index in the table.
-    pub(super) fn of_objects<'t>(
+    pub(super) fn of_objects(
         &self,
         kind: usize,
-        table: &KindTable,
-        objects: &[(usize, &'t Object)],
+        objects: &[(usize, &Object)],
     ) -> Result<Vec<Option<Value>>, ProviderError> {
-        let one_pod = table.kind.resource.as_ref() == "pods";
-        let group = |(_, object): &(usize, &'t Object)| group_of(object, one_pod);
-        let groups: Vec<Group<'_>> = objects.iter().map(group).collect();
+        let groups: Vec<&Object> = objects.iter().map(|(_, object)| *object).collect();
         let subjects = objects
             .iter()
             .map(|(index, _)| Subject::Object(kind, *index));
@@ -152,14 +148,13 @@ impl<'a> Lookup<'a> {
         &self,
         in_namespace: bool,
         namespace: &str,
-    ) -> (String, Option<Group<'a>>) {
+    ) -> (String, Option<&'a Object>) {
         if !in_namespace {
             let group = self.snapshot.cluster_group();
             return ("the cluster".to_owned(), Some(group));
         }
-        let found = self.namespace(namespace);
-        let object = found.and_then(|(_, table, index)| table.objects.get(index));
-        let group = object.map(|object| group_of(object, false));
+        let layout = self.snapshot.layout();
+        let group = layout.object("namespaces", None, namespace);
         (format!("namespace {namespace}"), group)
     }
 
@@ -176,7 +171,7 @@ impl<'a> Lookup<'a> {
     fn values(
         &self,
         subjects: &[Subject],
-        groups: &[Group<'_>],
+        groups: &[&Object],
     ) -> Result<Vec<Option<Value>>, ProviderError> {
         let answers = self.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
@@ -186,14 +181,14 @@ impl<'a> Lookup<'a> {
                 .collect()
         };
         let mut wanted = missing(&known);
-        let rows: usize = wanted.iter().map(|place| groups[*place].rows.len()).sum();
+        let rows: usize = wanted.iter().map(|place| groups[*place].members.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
             // A request that waited finds the values that the other request computed.
             let turn = answers.turn();
             known = answers.known(subjects);
             wanted = missing(&known);
-            let of_wanted: Vec<Group<'_>> = wanted.iter().map(|place| groups[*place]).collect();
+            let of_wanted: Vec<&Object> = wanted.iter().map(|place| groups[*place]).collect();
             let values = self.compute(&of_wanted);
             for (place, value) in wanted.iter().zip(&values) {
                 known[*place] = Some(*value);
@@ -225,54 +220,51 @@ impl<'a> Lookup<'a> {
     }
 
     /// Computes values. Each row is checked once, whatever the number of instants.
-    fn compute(&self, groups: &[Group<'_>]) -> Vec<Option<Value>> {
+    fn compute(&self, groups: &[&Object]) -> Vec<Option<Value>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let evaluate = |groups: &[Group<'_>]| {
+        let evaluate = |groups: &[&Object]| {
             self.snapshot
                 .evaluate(groups, measure, narrowed.formula, narrowed.window)
         };
         if !narrowed.has_labels() {
             return evaluate(groups);
         }
-        let rows: Vec<Vec<RowId>> = groups.iter().map(|group| self.admitted(group)).collect();
-        let groups = groups.iter().zip(&rows);
-        let groups: Vec<Group<'_>> = groups.map(|(group, rows)| under(group, rows)).collect();
-        evaluate(&groups)
+        let admitted: Vec<Object> = groups.iter().map(|group| self.admitted(group)).collect();
+        evaluate(&admitted.iter().collect::<Vec<_>>())
     }
 
-    /// The rows of a group with the requested labels.
-    fn admitted(&self, group: &Group<'_>) -> Vec<RowId> {
+    /// A group with only the rows that have the requested labels. Devices without samples
+    /// are not expected in it.
+    fn admitted(&self, group: &Object) -> Object {
         let layout = self.snapshot.layout();
         let admits = |row: &RowId| {
             let facts = layout.fact(*row);
             facts.is_some_and(|facts| self.narrowed.admits(facts))
         };
-        group.rows.iter().copied().filter(admits).collect()
-    }
-
-    /// The requested labels as PromQL matchers; `None`: matchers cannot express them.
-    pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
-        let layout = self.snapshot.layout();
-        let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
-        self.narrowed.matchers(&facts)
+        let members = group.members.iter().copied();
+        Object {
+            members: members.filter(admits).collect(),
+            unseen: Vec::new(),
+            ..group.clone()
+        }
     }
 
     /// The explanation of the value of a group.
-    pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
+    pub(super) fn reasons(&self, group: &Object) -> Option<Reasons<'a>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
-        let rows = narrowed.has_labels().then(|| self.admitted(group));
-        let group = rows.as_ref().map_or(*group, |rows| under(group, rows));
+        let admitted = narrowed.has_labels().then(|| self.admitted(group));
+        let group = admitted.as_ref().unwrap_or(group);
         self.snapshot
-            .reasons(&group, measure, narrowed.formula, narrowed.window)
+            .reasons(group, measure, narrowed.formula, narrowed.window)
     }
 
     /// The error that `of` has no value. `group` are its devices, if there are any.
-    pub(super) fn no_value(&self, of: &str, group: Option<Group<'_>>) -> ProviderError {
+    pub(super) fn no_value(&self, of: &str, group: Option<&Object>) -> ProviderError {
         let metric = &self.spec.name;
         if self.narrowed.has_labels() {
-            return self.unmatched(of, group.map_or(&[], |group| group.rows));
+            return self.unmatched(of, group.map_or(&[], |group| &group.members));
         }
-        let absence = group.map(|group| self.snapshot.absence(&group));
+        let absence = group.map(|group| self.snapshot.absence(group));
         let reason = match (absence.and_then(why), self.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
@@ -333,7 +325,7 @@ impl<'a> Lookup<'a> {
     pub(super) fn no_object(
         &self,
         of: &str,
-        group: Option<Group<'_>>,
+        group: Option<&Object>,
         objects: &ObjectSelection,
     ) -> ProviderError {
         let by_labels =
@@ -367,17 +359,6 @@ fn is_asked(which: &Which, name: &str, labels: &Labels) -> bool {
     }
 }
 
-/// The group restricted to these rows. Devices without samples are not expected in it.
-fn under<'g>(group: &Group<'_>, rows: &'g [RowId]) -> Group<'g> {
-    Group {
-        rows,
-        unseen: &[],
-        created: group.created,
-        of_pods: group.of_pods,
-        one_pod: group.one_pod,
-    }
-}
-
 fn longest_window(snapshot: &Snapshot) -> Duration {
     snapshot.policy().max_window.max(snapshot.window())
 }
@@ -391,23 +372,20 @@ fn why(absence: Absence) -> Option<String> {
              write before it",
             newest.whole_second().date()
         ),
-        Absence::Silent { devices, of, since } => format!(
-            "{devices} of {of} GPUs have been silent since {}: check dcgm-exporter on their nodes",
-            since.whole_second().date()
-        ),
-        Absence::Frozen { devices, of, since } => format!(
-            "the readings of {devices} of {of} GPUs have not changed since {}: restart dcgm-exporter on their nodes",
-            since.whole_second().date()
-        ),
-        Absence::Unseen { devices, of } => format!(
-            "{devices} of {of} GPUs that its pods request have no samples: check dcgm-exporter on their \
-             nodes"
-        ),
-        Absence::Lost { devices, of, since } => format!(
-            "{devices} of {of} GPUs have not been reported since {} by exporters that report others: look for Xid \
-             errors on their nodes",
-            since.whole_second().date()
-        ),
+        Absence::Missing { why, devices, of } => {
+            let exporters = "check dcgm-exporter on their nodes";
+            let frozen = "restart dcgm-exporter on their nodes";
+            let xid = "look for Xid errors on their nodes";
+            let (what, since, remedy) = match why {
+                Missing::Silent(since) => ("have been silent", Some(since), exporters),
+                Missing::Frozen(since) => ("have unchanged readings", Some(since), frozen),
+                Missing::Lost(since) => ("are left out by their exporters", Some(since), xid),
+                Missing::Unseen => ("that its pods request have no samples", None, exporters),
+            };
+            let since = since.map(|since| format!(" since {}", since.whole_second().date()));
+            let since = since.unwrap_or_default();
+            format!("{devices} of {of} GPUs {what}{since}: {remedy}")
+        }
         Absence::HandedOver { since } => format!(
             "its GPUs have been reported for another pod, or for none, since {}: check the pod labels of \
              dcgm-exporter's series",

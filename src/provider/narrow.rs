@@ -5,11 +5,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::ProviderError;
-use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
+use super::matchers::{CONTAINER, MODEL, holds, spell};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::labels::Labels;
 use apimachinery::selector::{MAX_NAME, Operator, Requirement, Selector};
-use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{Formula, Measure};
 use gpu_metrics::series::MODEL_LABELS;
@@ -108,22 +107,6 @@ impl Narrowed {
         self.labels
             .iter()
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
-    }
-
-    /// The labels as PromQL matchers, with the label names of these rows. `None`: matchers
-    /// cannot express them.
-    pub(super) fn matchers<'r>(
-        &self,
-        rows: &(impl Iterator<Item = &'r RowFacts> + Clone),
-    ) -> Option<Vec<LabelMatcher>> {
-        let of_one = |requirement| {
-            let seen = rows.clone();
-            let seen =
-                seen.map(|facts| (&facts.row.label_facts.labels, value_of(requirement, facts)));
-            matcher(requirement, &seen)
-        };
-        let matchers: Option<Vec<_>> = self.labels.iter().map(of_one).collect();
-        Some(matchers?.into_iter().flatten().collect())
     }
 
     /// The labels that the selector restricts to one value. The answer has these labels.

@@ -23,10 +23,6 @@ impl KindName {
         }
     }
 
-    pub(super) fn is_daemon_set(&self) -> bool {
-        (&*self.group, &*self.kind) == ("apps", "DaemonSet")
-    }
-
     /// `Deployment.apps`, for messages. The length is limited, because users write kinds.
     pub(super) fn spelled(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };

@@ -148,27 +148,10 @@ pub struct DeviceNow {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn a_list_survives_a_round_trip_and_an_older_list_is_accepted() {
-        let whole = concat!(
-            r#"{"deviceCount":24,"items":[{"namespace":"ml","resource":"pods","name":"train-0","#,
-            r#""workloads":["deployments.apps/train"],"running":true,"active":1.0,"#,
-            r#""ageSeconds":4.2,"gpuUtilization":71.5,"held":1.0,"idle":0.0,"memoryUsed":30512.0,"#,
-            r#""memoryUtilization":40.0,"memoryUtilizationNow":42.0,"power":410.2,"#,
-            r#""memoryUtilizationInstants":[38.0,null,42.0],"#,
-            r#""idleSince":{"seconds":0.0,"orLonger":false},"noValue":"none","deviceCount":1,"#,
-            r#""devices":[{"uuid":"GPU-1","state":"unknown","field":"F","frozenSince":"a","#,
-            r#""instance":"3g.40gb, id 2","model":"H100","newest":"b","node":"n","ownerLabels":"c","#,
-            r#""reason":"late","silentSince":"d","freshSeconds":38.0,"memoryUtilization":42.0,"#,
-            r#""scrapeSeconds":15.0,"held":true,"idleSince":{"seconds":1.0,"orLonger":true},"#,
-            r#""pods":["ml/train-0"],"sharedWith":0}]}]}"#,
-        );
-        let list: DeviceList = serde_json::from_str(whole).unwrap();
-        assert_eq!(serde_json::to_string(&list).unwrap(), whole);
+    fn the_list_of_an_older_server_is_accepted() {
         let older = r#"{"items":[{"name":"train-0","devices":[{"uuid":"GPU-1"}]}]}"#;
-        let list: DeviceList = serde_json::from_str(older).unwrap();
+        let list: super::DeviceList = serde_json::from_str(older).unwrap();
         assert_eq!(list.items[0].devices[0].uuid, "GPU-1");
     }
 }

@@ -28,35 +28,17 @@ impl SampleTimes {
 /// copied.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    now: Timestamp,
-    step_ms: i64,
-    signals: Vec<Columns>,
+    pub(crate) now: Timestamp,
+    pub(crate) step_ms: i64,
+    pub(crate) signals: Vec<Columns>,
     /// By signal: whether its query was ever answered. A signal without an entry was.
-    answered: Vec<bool>,
-    view: Arc<View>,
-    heard: Arc<[SampleTimes]>,
+    pub(crate) answered: Vec<bool>,
+    pub(crate) view: Arc<View>,
+    /// By row.
+    pub(crate) heard: Arc<[SampleTimes]>,
 }
 
 impl Frame {
-    /// A frame over the given columns.
-    pub(crate) fn new(
-        now: Timestamp,
-        step_ms: i64,
-        signals: Vec<Columns>,
-        view: View,
-        heard: Vec<SampleTimes>,
-        answered: Vec<bool>,
-    ) -> Self {
-        Self {
-            now,
-            step_ms,
-            signals,
-            answered,
-            view: Arc::new(view),
-            heard: heard.into(),
-        }
-    }
-
     /// Whether the query of a signal was ever answered; if not, any device may have it.
     #[must_use]
     pub fn is_answered(&self, signal: SignalId) -> bool {
@@ -122,6 +104,15 @@ impl Frame {
     #[must_use]
     pub fn target(&self, id: TargetId) -> Option<&TargetView> {
         self.view.targets.get(id.0 as usize)
+    }
+
+    /// The times of the samples of rows, which are one device's.
+    pub(crate) fn heard(&self, rows: &[RowId]) -> Option<SampleTimes> {
+        let heard = rows.iter().filter_map(|row| self.sample_times(*row));
+        heard.reduce(|one, other| SampleTimes {
+            first: one.first.min(other.first),
+            newest: one.newest.max(other.newest),
+        })
     }
 
     /// The times of a row's samples.

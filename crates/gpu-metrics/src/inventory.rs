@@ -101,8 +101,6 @@ pub struct Pod {
     /// Whether it requests GPUs other than by a number of devices: a share, or a resource
     /// claim, which does not name its driver.
     pub uncounted: bool,
-    /// Whether a DaemonSet controls it, as it does exporters' pods.
-    pub daemon: bool,
     /// Indices into [`Inventory::workloads`]: its controller, that one's controller, and
     /// so on.
     pub owners: Vec<u32>,
@@ -151,15 +149,12 @@ pub struct ClusterObject {
     pub created: Option<Timestamp>,
 }
 
-/// A pod that looks like a DCGM exporter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExporterPod {
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its IP address, once it has one, by which scrape targets are matched.
-    pub address: Option<Arc<str>>,
+impl ClusterObject {
+    /// An object of a list that is sorted by name.
+    pub(crate) fn find<'a>(objects: &'a [Self], name: &str) -> Option<&'a Self> {
+        let place = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+        place.ok().map(|place| &objects[place])
+    }
 }
 
 /// Whether the inventory comes from the cluster or is derived from the series.
@@ -189,8 +184,6 @@ pub struct Inventory {
     pub departed: Vec<Pod>,
     /// Nodes with an exporter's pod, running or not; sorted.
     pub exporter_nodes: Vec<Arc<str>>,
-    /// The exporters' pods, sorted by namespace and name.
-    pub exporters: Vec<ExporterPod>,
     /// Namespaces, sorted by name.
     pub namespaces: Vec<ClusterObject>,
     /// Nodes, sorted by name.
@@ -214,15 +207,10 @@ impl Inventory {
     }
 
     /// The departed pods of that name, the latest first.
-    pub(crate) fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
+    pub(crate) fn departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());
         let end = self.departed.partition_point(|pod| key(pod).is_le());
         &self.departed[start..end]
-    }
-
-    /// The last departed pod of that name.
-    pub(crate) fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.all_departed(namespace, name).first()
     }
 }

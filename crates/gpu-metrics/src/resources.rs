@@ -204,74 +204,46 @@ mod tests {
 
     #[test]
     fn devices_shares_and_other_resources_are_distinguished() {
-        let resources = GpuResources::default();
-        for name in [
-            "nvidia.com/gpu",
-            "nvidia.com/gpu-a100",
-            "nvidia.com/mig-1g.10gb",
+        let names = vec!["example.com/a100*".into(), "example.com/t4".into()];
+        let (default, configured) = (GpuResources::default(), GpuResources::new(names));
+        let (devices, share) = (Some(Amount::Devices), Some(Amount::Share));
+        for (resources, name, amount) in [
+            (&default, "nvidia.com/gpu", devices),
+            (&default, "nvidia.com/gpu-a100", devices),
+            (&default, "nvidia.com/mig-1g.10gb", devices),
+            (&default, "nvidia.com/gpu.shared", share),
+            (&default, "nvidia.com/gpumem", share),
+            (&default, "nvidia.com/vgpu", share),
+            (&default, "volcano.sh/gpu-number", share),
+            (&default, "4paradigm.com/vgpu", share),
+            (&default, "aliyun.com/gpu-count", share),
+            (&default, "tencent.com/vcuda-core", share),
+            (&default, "koordinator.sh/gpu", share),
+            (&default, "cpu", None),
+            (&default, "nvidia.com/hostdev", None),
+            (&default, "amd.com/gpu", None),
+            (&default, "gpu", None),
+            (&configured, "example.com/a100-80gb", devices),
+            (&configured, "example.com/t4", devices),
+            (&configured, "example.com/t4-other", None),
+            (&configured, "nvidia.com/gpu", None),
         ] {
-            assert_eq!(resources.amount(name), Some(Amount::Devices), "{name}");
-        }
-        for name in [
-            "nvidia.com/gpu.shared",
-            "nvidia.com/gpumem",
-            "nvidia.com/vgpu",
-            "volcano.sh/vgpu-number",
-            "4paradigm.com/vgpu",
-            "volcano.sh/vgpu-memory",
-            "aliyun.com/gpu-mem",
-            "tencent.com/vcuda-core",
-            "koordinator.sh/gpu",
-        ] {
-            assert_eq!(resources.amount(name), Some(Amount::Share), "{name}");
-        }
-        for name in ["cpu", "nvidia.com/hostdev", "amd.com/gpu", "gpu"] {
-            assert_eq!(resources.amount(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn names_as_text_are_parsed_to_the_same_names() {
-        for resources in [
-            GpuResources::default(),
-            GpuResources::new(vec!["example.com/t4".into()]),
-        ] {
-            assert_eq!(GpuResources::from_text(&resources.to_string()), resources);
+            assert_eq!(resources.amount(name), amount, "{name}");
+            let same = GpuResources::from_text(&resources.to_string());
+            assert_eq!(*resources, same);
         }
     }
 
     #[test]
     fn the_larger_of_limits_and_requests_counts_for_each_resource() {
-        let amounts = |list: &'static str| {
-            let pairs = list.split_whitespace();
-            let pairs: Vec<_> = pairs.filter_map(|pair| pair.split_once('=')).collect();
-            pairs
-                .into_iter()
-                .map(|(name, it)| (name, Cow::Borrowed(it)))
-        };
         let resources = GpuResources::default();
-        let of = |list| resources.among(amounts(list));
-        let twice = of("nvidia.com/gpu=2 cpu=4 nvidia.com/gpu=1");
+        let of = |amounts: &[(&'static str, &'static str)]| {
+            resources.among(amounts.iter().map(|(name, it)| (*name, (*it).into())))
+        };
+        let twice = of(&[("nvidia.com/gpu", "2"), ("nvidia.com/gpu", "1")]);
         assert_eq!(twice.devices, [("nvidia.com/gpu", 2)].into());
-        assert!(of("cpu=4 nvidia.com/gpu=0 nvidia.com/gpumem=0").is_empty());
-        let share = of("nvidia.com/gpumem=2k");
+        assert!(of(&[("nvidia.com/gpu", "0"), ("nvidia.com/gpumem", "0")]).is_empty());
+        let share = of(&[("nvidia.com/gpumem", "2k")]);
         assert!(share.has_share && share.total() == 0 && !share.is_empty());
-        let (slice, gpu) = ("nvidia.com/mig-1g.10gb=2", "nvidia.com/gpu=1");
-        let pod = resources.of_pod([(false, amounts(slice))], [amounts(gpu)]);
-        let both = [("nvidia.com/mig-1g.10gb", 2), ("nvidia.com/gpu", 1)];
-        assert_eq!((pod.devices, pod.has_share), (both.into(), false));
-    }
-
-    #[test]
-    fn configured_names_replace_the_default_ones() {
-        let resources =
-            GpuResources::new(vec!["example.com/a100*".into(), "example.com/t4".into()]);
-        assert_eq!(
-            resources.amount("example.com/a100-80gb"),
-            Some(Amount::Devices)
-        );
-        assert_eq!(resources.amount("example.com/t4"), Some(Amount::Devices));
-        assert_eq!(resources.amount("example.com/t4-other"), None);
-        assert_eq!(resources.amount("nvidia.com/gpu"), None);
     }
 }

@@ -5,36 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aggregate::{
-    Absence, Changes, DeviceReasons, Evaluator, Group, IdleSince, MeasureInputs, MeasureRequest,
-    Reasons, RowTarget, Span, Spanned, window_ms,
+    Absence, Changes, DeviceReasons, Evaluator, IdleSince, MeasureInputs, MeasureRequest, Reasons,
+    RowTarget, Span, Spanned, window_ms,
 };
 use super::frame::Frame;
-use super::layout::{Attribution, KindTable, Layout, Object, RowFacts};
+use super::layout::{Attribution, Layout, Object, RowFacts};
 use super::metric::Value;
 use super::policy::{Formula, Measure, MetricSpec, Policy};
 use super::threads;
 use apimachinery::time::{Timestamp, millis};
 
-/// The values of one kind's objects, metric by metric.
-#[derive(Clone, Debug, Default)]
-struct KindValues {
-    /// `[metric][object]`, as in the layout's table.
-    values: Vec<Box<[Option<Value>]>>,
-}
-
-impl KindValues {
-    /// Stores the values of a family of metrics, which `values` lists object by object.
-    fn keep(&mut self, family: &[usize], groups: &KindGroups<'_>, values: &[Option<Value>]) {
-        for (place, metric) in family.iter().enumerate() {
-            let of_metric = values.iter().skip(place).step_by(family.len());
-            let mut kept = vec![None; groups.places.len()];
-            for (place, value) in groups.places.iter().zip(of_metric) {
-                kept[*place] = *value;
-            }
-            self.values[*metric] = kept.into();
-        }
-    }
-}
+/// The values of one kind's objects: `[metric][object]`, as in the layout's table.
+type KindValues = Vec<Box<[Option<Value>]>>;
 
 /// A kind's objects as groups, in the order of their first rows, which is the order of
 /// their readings in memory.
@@ -42,6 +24,17 @@ struct KindGroups<'s> {
     groups: Vec<Spanned<'s>>,
     /// The place of each in the layout's table.
     places: Vec<usize>,
+}
+
+impl KindGroups<'_> {
+    /// The values of a metric by place in the layout's table.
+    fn by_place(&self, values: impl Iterator<Item = Option<Value>>) -> Box<[Option<Value>]> {
+        let mut placed = vec![None; self.places.len()];
+        for (place, value) in self.places.iter().zip(values) {
+            placed[*place] = value;
+        }
+        placed.into()
+    }
 }
 
 /// An immutable set of values.
@@ -57,8 +50,8 @@ pub struct Snapshot {
     targets: Vec<RowTarget>,
     /// When readings of the rows change, over the default windows.
     changes: Changes,
+    /// In the order of the layout's tables; the cluster follows as a kind with one object.
     kinds: Vec<KindValues>,
-    cluster: Vec<Option<Value>>,
 }
 
 impl Snapshot {
@@ -79,29 +72,20 @@ impl Snapshot {
             targets,
             changes: Changes::default(),
             kinds: Vec::new(),
-            cluster: Vec::new(),
         };
-        (snapshot.kinds, snapshot.cluster, snapshot.changes) = snapshot.all();
+        (snapshot.kinds, snapshot.changes) = snapshot.all();
         snapshot
     }
 
-    /// The values of all kinds' objects, and of the cluster, and when readings change.
-    fn all(&self) -> (Vec<KindValues>, Vec<Option<Value>>, Changes) {
-        let empty = KindValues {
-            values: vec![Box::default(); self.metrics.len()],
-        };
-        let mut kinds = vec![empty; self.layout.tables().len()];
-        let mut cluster = vec![None; self.metrics.len()];
+    /// The values of all kinds' objects, and when readings change.
+    fn all(&self) -> (Vec<KindValues>, Changes) {
+        let whole = std::slice::from_ref(self.cluster_group());
         let tables = self.layout.tables().iter();
-        let groups: Vec<KindGroups<'_>> = tables.map(|table| self.groups(table)).collect();
-        let whole = self.spanned(self.cluster_group(), None);
-        let spans = || {
-            let of_kinds = groups.iter().flat_map(|kind| &kind.groups);
-            let all = of_kinds.chain(std::iter::once(&whole));
-            all.filter_map(|(_, span)| *span)
-        };
-        let first = spans().map(|span| span.first).min();
-        let last = spans().map(|span| span.last).max();
+        let objects = tables.map(|table| &table.objects[..]).chain([whole]);
+        let kinds: Vec<KindGroups<'_>> = objects.map(|objects| self.groups(objects)).collect();
+        let groups = || kinds.iter().flat_map(|kind| &kind.groups);
+        let first = groups().filter_map(|(_, span)| Some((*span)?.first)).min();
+        let last = groups().filter_map(|(_, span)| Some((*span)?.last)).max();
         // Without any window there is no instant.
         let instants = first.zip(last).unwrap_or((0, -1));
         let rules = (&*self.policy, &self.targets[..]);
@@ -111,80 +95,72 @@ impl Snapshot {
             ..self.evaluator()
         };
         let families = self.families();
-        let of_family = |family: &Vec<usize>| {
-            let asks = self.asks(family);
-            let row_readings = asks
-                .first()
-                .map(|ask| evaluator.row_readings(ask, instants));
-            let of_cluster = evaluator.values(&[whole], &asks, row_readings.as_ref());
-            let of_kind = |kind: &KindGroups<'_>| match asks.first().map(|ask| ask.measure) {
-                Some(Measure::OriginalAverage) => of_cluster.repeat(kind.places.len()),
-                _ => evaluator.values(&kind.groups, &asks, row_readings.as_ref()),
+        let of_family = |family: &Vec<(usize, MeasureRequest)>| {
+            let asks: Vec<MeasureRequest> = family.iter().map(|(_, ask)| *ask).collect();
+            let readings = asks.first();
+            let readings = readings.map(|ask| evaluator.row_readings(ask, instants));
+            let values = |of: &[Spanned<'_>]| evaluator.values(of, &asks, readings.as_ref());
+            // The original's number is that of the cluster, whatever the object.
+            let is_original = |ask: &MeasureRequest| ask.measure == Measure::OriginalAverage;
+            let of_cluster = (asks.iter().any(is_original))
+                .then(|| values(&[self.spanned(self.cluster_group(), None)]));
+            let of_kind = |kind: &KindGroups<'_>| match &of_cluster {
+                Some(values) => values.repeat(kind.places.len()),
+                None => values(&kind.groups),
             };
-            let of_kinds: Vec<_> = groups.iter().map(of_kind).collect();
-            (of_cluster, of_kinds)
+            kinds.iter().map(of_kind).collect::<Vec<_>>()
         };
         let threads = threads::for_rows(self.layout.facts().len());
         let computed = threads::map(&families, threads, of_family);
-        for (family, (of_cluster, of_kinds)) in families.iter().zip(computed) {
-            for ((kind, groups), values) in kinds.iter_mut().zip(&groups).zip(of_kinds) {
-                kind.keep(family, groups, &values);
-            }
-            for (metric, value) in family.iter().zip(of_cluster) {
-                cluster[*metric] = value;
+        let mut kept = vec![vec![Box::default(); self.metrics.len()]; kinds.len()];
+        for (family, of_kinds) in families.iter().zip(computed) {
+            for ((kept, kind), values) in kept.iter_mut().zip(&kinds).zip(of_kinds) {
+                for (place, (metric, _)) in family.iter().enumerate() {
+                    let of_metric = values.iter().skip(place).step_by(family.len());
+                    kept[*metric] = kind.by_place(of_metric.copied());
+                }
             }
         }
-        (kinds, cluster, changes)
+        (kept, changes)
     }
 
-    fn groups<'s>(&'s self, table: &'s KindTable) -> KindGroups<'s> {
-        let mut places: Vec<usize> = (0..table.objects.len()).collect();
-        places.sort_by_key(|place| table.objects[*place].members.first());
-        let object = |place: &usize| &table.objects[*place];
-        let objects = places.iter().map(object);
-        let group = |object| self.spanned(group_of(object, is_pods(table)), None);
+    fn groups<'s>(&self, objects: &'s [Object]) -> KindGroups<'s> {
+        let mut places: Vec<usize> = (0..objects.len()).collect();
+        places.sort_by_key(|place| objects[*place].members.first());
+        let group = |place: &usize| self.spanned(&objects[*place], None);
         KindGroups {
-            groups: objects.map(group).collect(),
+            groups: places.iter().map(group).collect(),
             places,
         }
     }
 
-    fn spanned<'g>(&self, group: Group<'g>, window_ms: Option<i64>) -> Spanned<'g> {
-        let span = self.evaluator().span(&group, window_ms);
-        (group, span)
+    fn spanned<'g>(&self, group: &'g Object, window_ms: Option<i64>) -> Spanned<'g> {
+        (group, self.evaluator().span(group, window_ms))
     }
 
     /// All devices of the cluster.
     #[must_use]
-    pub fn cluster_group(&self) -> Group<'_> {
-        Group::of_cluster(&self.layout)
+    pub fn cluster_group(&self) -> &Object {
+        self.layout.cluster_object()
     }
 
-    fn asks(&self, family: &[usize]) -> Vec<MeasureRequest> {
-        let metrics = family.iter().filter_map(|index| self.metrics.get(*index));
-        metrics
-            .map(|metric| MeasureRequest {
-                measure: metric.measure,
-                formula: formula_for(&metric.measure, self.policy.formula),
-            })
-            .collect()
-    }
-
-    /// The indices of the metrics, grouped into families that read the same rows.
-    fn families(&self) -> Vec<Vec<usize>> {
-        let mut families: Vec<(MeasureInputs, Formula, Vec<usize>)> = Vec::new();
+    /// The metrics by index, grouped into families that read the same rows.
+    fn families(&self) -> Vec<Vec<(usize, MeasureRequest)>> {
+        let key = |ask: &MeasureRequest| {
+            let is_original = ask.measure == Measure::OriginalAverage;
+            (MeasureInputs::of(&ask.measure), ask.formula, is_original)
+        };
+        let mut families: Vec<Vec<(usize, MeasureRequest)>> = Vec::new();
         for (index, metric) in self.metrics.iter().enumerate() {
-            let inputs = MeasureInputs::of(&metric.measure);
-            let formula = formula_for(&metric.measure, self.policy.formula);
-            match families
-                .iter_mut()
-                .find(|(of, by, _)| *of == inputs && *by == formula)
-            {
-                Some((_, _, family)) => family.push(index),
-                None => families.push((inputs, formula, vec![index])),
+            let ask = self.ask(&metric.measure, None);
+            let is_alike = |(_, other): &(usize, MeasureRequest)| key(other) == key(&ask);
+            let mut known = families.iter_mut();
+            match known.find(|family| family.first().is_some_and(is_alike)) {
+                Some(family) => family.push((index, ask)),
+                None => families.push(vec![(index, ask)]),
             }
         }
-        families.into_iter().map(|(_, _, family)| family).collect()
+        families
     }
 
     fn evaluator(&self) -> Evaluator<'_> {
@@ -233,14 +209,15 @@ impl Snapshot {
     pub fn values(&self, kind: usize, metric: usize) -> &[Option<Value>] {
         self.kinds
             .get(kind)
-            .and_then(|kind| kind.values.get(metric))
+            .and_then(|kind| kind.get(metric))
             .map_or(&[], AsRef::as_ref)
     }
 
     /// The cluster's value of a metric.
     #[must_use]
     pub fn cluster_value(&self, metric: usize) -> Option<Value> {
-        self.cluster.get(metric).copied().flatten()
+        let of_cluster = self.values(self.layout.tables().len(), metric);
+        of_cluster.first().copied().flatten()
     }
 
     /// Computes other values: another window or formula, or only some of an object's
@@ -248,7 +225,7 @@ impl Snapshot {
     #[must_use]
     pub fn evaluate(
         &self,
-        groups: &[Group<'_>],
+        groups: &[&Object],
         measure: &Measure,
         formula: Option<Formula>,
         window: Option<Duration>,
@@ -262,9 +239,7 @@ impl Snapshot {
             return values.repeat(groups.len());
         }
         let groups = groups.iter();
-        let groups: Vec<Spanned<'_>> = groups
-            .map(|group| self.spanned(*group, window_ms))
-            .collect();
+        let groups: Vec<Spanned<'_>> = groups.map(|group| self.spanned(group, window_ms)).collect();
         self.evaluator().values(&groups, &asks, None)
     }
 
@@ -272,21 +247,21 @@ impl Snapshot {
     #[must_use]
     pub fn reasons(
         &self,
-        group: &Group<'_>,
+        group: &Object,
         measure: &Measure,
         formula: Option<Formula>,
         window: Option<Duration>,
     ) -> Option<Reasons<'_>> {
         let ask = self.ask(measure, formula);
-        let spanned = self.spanned(*group, window.map(millis));
-        self.evaluator().reasons(&spanned, &ask)
+        let spanned = self.spanned(group, window.map(millis));
+        self.evaluator().reasons(spanned, &ask)
     }
 
     /// Since when a device of the group has not been in use.
     pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
-        of: (&Group<'_>, &Span),
+        of: (&Object, &Span),
         measure: &Measure,
     ) -> Option<IdleSince> {
         let ask = self.ask(measure, None);
@@ -312,29 +287,31 @@ impl Snapshot {
         Timestamp::from_millis(ours.millis().saturating_add(self.skew_ms))
     }
 
+    /// The GPUs of live pods that `is_wanted` selects.
+    fn held(&self, is_wanted: impl Fn(&RowFacts) -> bool) -> Vec<&RowFacts> {
+        let rows = self.layout.facts().flatten();
+        let held = rows.filter(|facts| facts.attribution == Attribution::Held);
+        held.filter(|facts| is_wanted(facts)).collect()
+    }
+
     /// The GPUs of live pods whose exporters are silent.
     #[must_use]
     pub fn silent(&self) -> Vec<&RowFacts> {
         let evaluator = self.evaluator();
-        let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.attribution == Attribution::Held);
-        held.filter(|facts| evaluator.is_silent(facts) && !evaluator.is_frozen(facts))
-            .collect()
+        let is_silent = |facts: &RowFacts| evaluator.is_silent(facts);
+        self.held(|facts| is_silent(facts) && !evaluator.is_frozen(facts))
     }
 
     /// The GPUs of live pods that their exporters have not reported for longer than a
     /// window, though they report other GPUs.
     #[must_use]
     pub fn lost(&self) -> Vec<&RowFacts> {
-        let window_ms = self.spanned(self.cluster_group(), None).1;
-        let Some(window_ms) = window_ms.map(|span| span.window_ms) else {
-            return Vec::new();
+        let (_, span) = self.spanned(self.cluster_group(), None);
+        let is_lost = |facts: &RowFacts, span: Span| {
+            let window_ms = span.window_ms;
+            self.evaluator().is_lost(facts.id, window_ms)
         };
-        let evaluator = self.evaluator();
-        let held = self.layout.facts().flatten();
-        let held = held.filter(|facts| facts.attribution == Attribution::Held);
-        held.filter(|facts| evaluator.is_lost(facts.id, window_ms))
-            .collect()
+        self.held(|facts| span.is_some_and(|span| is_lost(facts, span)))
     }
 
     /// The GPUs of live pods that exporters have reported without their pods for longer
@@ -343,39 +320,21 @@ impl Snapshot {
     pub fn without_labels(&self) -> Vec<&RowFacts> {
         let (_, span) = self.spanned(self.cluster_group(), None);
         let evaluator = self.evaluator();
-        let is_without = |facts: &&RowFacts| {
-            let named = self
-                .frame
-                .sample_times(facts.id)
-                .map(|heard| heard.newest.millis());
-            let span = named.zip(evaluator.without_labels(facts)).zip(span);
-            span.is_some_and(|((named, newest), span)| newest.millis() - named > span.window_ms)
-        };
-        self.layout.facts().flatten().filter(is_without).collect()
+        self.held(|facts| {
+            let named = self.frame.sample_times(facts.id);
+            let times = named.zip(evaluator.without_labels(facts)).zip(span);
+            times.is_some_and(|((named, newest), span)| {
+                newest.millis() - named.newest.millis() > span.window_ms
+            })
+        })
     }
 
     /// Why a group has no value.
     #[must_use]
-    pub fn absence(&self, group: &Group<'_>) -> Absence {
-        let (group, span) = self.spanned(*group, None);
-        self.evaluator().absence(&group, span.as_ref())
+    pub fn absence(&self, group: &Object) -> Absence {
+        let (group, span) = self.spanned(group, None);
+        self.evaluator().absence(group, span.as_ref())
     }
-}
-
-/// An object as a group.
-#[must_use]
-pub fn group_of(object: &Object, one_pod: bool) -> Group<'_> {
-    Group {
-        rows: &object.members,
-        unseen: &object.unseen,
-        created: object.created,
-        of_pods: object.of_pods,
-        one_pod,
-    }
-}
-
-fn is_pods(table: &KindTable) -> bool {
-    table.kind.resource.as_ref() == "pods"
 }
 
 /// Formulas other than the default apply only to the mean over active devices. All other

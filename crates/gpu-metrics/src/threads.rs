@@ -60,16 +60,11 @@ pub(crate) fn map_rows<I: Sync, T: Send>(rows: &[I], compute: impl Fn(&I) -> T +
 mod tests {
     #[test]
     fn results_are_in_the_order_of_the_items_on_any_number_of_threads() {
-        let items: Vec<u32> = (0..1_000).collect();
+        let items: Vec<u32> = (0..10_000).collect();
+        let expected: Vec<u32> = (1..=10_000).collect();
         for threads in [1, 2, 7] {
-            let doubled = super::map(&items, threads, |item| item * 2);
-            assert!(doubled.iter().zip(&items).all(|(two, one)| *two == one * 2));
-            assert_eq!(doubled.len(), items.len());
+            assert_eq!(super::map(&items, threads, |item| item + 1), expected);
         }
-        let many: Vec<u32> = (0..10_000).collect();
-        assert_eq!(
-            super::map_rows(&many, |item| item + 1),
-            super::map(&many, 1, |item| item + 1)
-        );
+        assert_eq!(super::map_rows(&items, |item| item + 1), expected);
     }
 }

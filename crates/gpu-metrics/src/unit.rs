@@ -135,68 +135,57 @@ impl Scales {
 
 #[cfg(test)]
 mod tests {
+    use super::Scale::{Percent, Ratio};
     use super::*;
 
-    const WINDOW_MS: i64 = 300_000;
-
-    fn scale(values: &[f64]) -> Option<Scale> {
-        let mut shown = UnitEvidence::default();
-        values.iter().for_each(|value| shown.add(*value));
-        shown.scale()
+    #[test]
+    fn a_scrape_shows_what_most_of_its_devices_show() {
+        for (values, scale) in [
+            (&[0.0, 0.46, 1.0][..], Some(Ratio)),
+            (&[0.0, 1.0, 1.02, 1.2], None),
+            (&[0.8, 0.7, 3.0], Some(Ratio)),
+            (&[0.5, 46.0, 80.0], Some(Percent)),
+            (&[0.5, f64::NAN, 9.2e18], Some(Ratio)),
+        ] {
+            let mut shown = UnitEvidence::default();
+            values.iter().for_each(|value| shown.add(*value));
+            assert_eq!(shown.scale(), scale, "{values:?}");
+        }
     }
 
-    fn after(scrapes: impl IntoIterator<Item = (i64, Scale)>, of_job: Option<Scale>) -> Scales {
+    /// The unit after scrapes each 15 s, one letter for each: percent, ratio, no unit.
+    fn after(scrapes: &str, of_job: Option<Scale>) -> Scales {
         let mut scales = Scales::default();
-        for (secs, shown) in scrapes {
-            scales.take(shown, Timestamp::from_secs(secs), of_job, WINDOW_MS);
+        for (secs, shown) in (0..).step_by(15).zip(scrapes.chars()) {
+            let at = Timestamp::from_secs(secs);
+            match shown {
+                'p' => scales.take(Percent, at, of_job, 300_000),
+                'r' => scales.take(Ratio, at, of_job, 300_000),
+                _ => {}
+            }
         }
         scales
     }
 
     #[test]
-    fn a_scrape_shows_what_most_of_its_devices_show() {
-        assert_eq!(scale(&[0.0, 0.46, 1.0]), Some(Scale::Ratio));
-        assert_eq!(scale(&[0.0, 1.0, 1.02, 1.2]), None);
-        assert_eq!(scale(&[0.8, 0.7, 3.0]), Some(Scale::Ratio));
-        assert_eq!(scale(&[0.5, 46.0, 80.0]), Some(Scale::Percent));
-        assert_eq!(scale(&[0.5, f64::NAN, 9.2e18]), Some(Scale::Ratio));
-    }
-
-    #[test]
-    fn one_glitch_changes_nothing() {
-        let ratios = (0..40).map(|place| (15 * place, Scale::Ratio));
-        let glitch = (601, Scale::Percent);
-        let more = (41..80).map(|place| (15 * place, Scale::Ratio));
-        let scales = after(ratios.chain([glitch]).chain(more), None);
-        assert_eq!(scales.verdict(), Some(Scale::Ratio));
-        assert_eq!(scales.changed(), None);
-    }
-
-    #[test]
-    fn the_other_unit_throughout_a_window_changes_the_verdict() {
-        let until = |secs: i64| {
-            let percents = (0..=secs / 15).map(|place| (600 + 15 * place, Scale::Percent));
-            after(std::iter::once((0, Scale::Ratio)).chain(percents), None).verdict()
-        };
-        assert_eq!(until(285), Some(Scale::Ratio));
-        assert_eq!(until(300), Some(Scale::Percent));
-    }
-
-    #[test]
-    fn two_glitches_with_nothing_between_them_change_nothing() {
-        let scrapes = [
-            (0, Scale::Ratio),
-            (60, Scale::Percent),
-            (3600, Scale::Percent),
-        ];
-        assert_eq!(after(scrapes, None).verdict(), Some(Scale::Ratio));
+    fn only_the_other_unit_throughout_a_window_changes_the_verdict() {
+        for (scrapes, verdict) in [
+            ("rrrrprrrr".to_owned(), Ratio),
+            ("r".to_owned() + &"p".repeat(20), Ratio),
+            ("r".to_owned() + &"p".repeat(21), Percent),
+            // Two glitches with nothing between them.
+            ("rp".to_owned() + &"-".repeat(240) + "p", Ratio),
+        ] {
+            let scales = after(&scrapes, None);
+            assert_eq!(scales.verdict(), Some(verdict), "{scrapes}");
+            assert_eq!(scales.changed().is_some(), verdict == Percent);
+        }
     }
 
     #[test]
     fn the_unit_of_the_job_is_in_force_until_there_is_a_verdict() {
-        let first = after([(0, Scale::Percent)], Some(Scale::Ratio));
+        let first = after("p", Some(Ratio));
         assert_eq!((first.verdict(), first.is_doubted()), (None, true));
-        let own = after([(0, Scale::Ratio)], Some(Scale::Ratio));
-        assert_eq!(own.verdict(), Some(Scale::Ratio));
+        assert_eq!(after("r", Some(Ratio)).verdict(), Some(Ratio));
     }
 }

@@ -46,7 +46,6 @@ pub(crate) fn pod(namespace: &str, name: &str, labels: &[(&'static str, &'static
         ended: None,
         gpus: 0,
         uncounted: false,
-        daemon: false,
         owners: Vec::new(),
     }
 }

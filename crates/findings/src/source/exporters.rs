@@ -6,11 +6,10 @@ use super::super::Finding;
 use super::super::codes::{GM405, GM408, GM409, GM410, GM411, GM412, GM413};
 use super::super::names::listed;
 use super::{EXPORTERS, GPUS, PolledSource, of_job, span};
-use gpu_metrics::aggregate::Absence;
+use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
-use gpu_metrics::snapshot::group_of;
 use gpu_metrics::targets::{JobId, TargetId};
 use gpu_metrics::unit::Scale;
 
@@ -112,10 +111,9 @@ fn lost(seen: PolledSource<'_>) -> Option<Finding> {
 /// Held GPUs that exporters report without the labels of their pods: they count as missing.
 fn without_labels(seen: PolledSource<'_>) -> Option<Finding> {
     let facts = seen.snapshot.without_labels();
-    let layout = seen.snapshot.layout();
     let nodes = facts
         .iter()
-        .map(|facts| layout.node_of(&facts.row).unwrap_or("?"));
+        .map(|facts| facts.node.as_deref().unwrap_or("?"));
     let nodes: BTreeSet<&str> = nodes.collect();
     let uuids: BTreeSet<&str> = facts.iter().map(|facts| &*facts.row.device.uuid).collect();
     (!uuids.is_empty()).then(|| {
@@ -138,7 +136,10 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         over: Over::Active,
     };
     let metric = snapshot.metrics().iter().position(|it| it.measure == sum)?;
-    let misses = |absence| matches!(absence, Absence::Silent { .. } | Absence::Unseen { .. });
+    let misses = |absence| {
+        let is_silent = |why| matches!(why, Missing::Silent(_) | Missing::Unseen);
+        matches!(absence, Absence::Missing { why, .. } if is_silent(why))
+    };
     let mut counts = Vec::new();
     for (kind, table) in snapshot.layout().tables().iter().enumerate() {
         if table.kind.resource.as_ref() == "pods" {
@@ -147,8 +148,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         let values = table.objects.iter().zip(snapshot.values(kind, metric));
         let mut without = values.filter(|(_, value)| value.is_none());
         let looked = without.by_ref().take(MOST_OBJECTS);
-        let groups = looked.map(|(object, _)| group_of(object, false));
-        let missing = groups.filter(|group| misses(snapshot.absence(group)));
+        let missing = looked.filter(|(object, _)| misses(snapshot.absence(object)));
         let count = missing.count();
         let least = without.next().map_or("", |_| " or more");
         if count > 0 {
@@ -156,7 +156,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         }
     }
     let of_cluster = snapshot.cluster_value(metric).is_none();
-    if of_cluster && misses(snapshot.absence(&snapshot.cluster_group())) {
+    if of_cluster && misses(snapshot.absence(snapshot.cluster_group())) {
         counts.push("the cluster".to_owned());
     }
     (!counts.is_empty()).then(|| {

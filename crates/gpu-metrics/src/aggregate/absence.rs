@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::grid::RowId;
-use super::super::layout::RowFacts;
-use super::{Evaluator, Group, Span};
+use super::super::layout::{Object, RowFacts};
+use super::{Evaluator, Span};
 use apimachinery::time::Timestamp;
 
 /// The reason for a missing value.
@@ -17,39 +17,14 @@ pub enum Absence {
         /// The newest sample of the group's exporters.
         newest: Timestamp,
     },
-    /// Exporters are silent.
-    Silent {
-        /// Devices that are silent.
-        devices: usize,
-        /// Devices of the group.
-        of: usize,
-        /// The newest sample of the silent ones.
-        since: Timestamp,
-    },
-    /// Exporters send readings that no longer change.
-    Frozen {
-        /// Devices that are frozen.
-        devices: usize,
-        /// Devices of the group.
-        of: usize,
-        /// When a reading of one of them last changed.
-        since: Timestamp,
-    },
-    /// GPUs that the group's pods request were never seen.
-    Unseen {
+    /// GPUs of the group do not answer.
+    Missing {
+        /// Why they do not.
+        why: Missing,
         /// How many.
         devices: usize,
-        /// GPUs of the group, including the unseen ones.
+        /// GPUs of the group, including those that were never seen.
         of: usize,
-    },
-    /// Exporters report other devices, but not these.
-    Lost {
-        /// Devices that are lost.
-        devices: usize,
-        /// Devices of the group.
-        of: usize,
-        /// The newest sample of the lost ones.
-        since: Timestamp,
     },
     /// Its devices are reported for another holder, or for none.
     HandedOver {
@@ -60,51 +35,67 @@ pub enum Absence {
     TooFewReadings,
 }
 
+/// Why GPUs of a group do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Their exporters are silent since this newest sample.
+    Silent(Timestamp),
+    /// Their exporters' readings have not changed since.
+    Frozen(Timestamp),
+    /// The group's pods request them, and they were never seen.
+    Unseen,
+    /// Exporters report other devices, but not these since this newest sample.
+    Lost(Timestamp),
+}
+
 impl Evaluator<'_> {
     /// Why a group has no value.
-    pub(crate) fn absence(&self, group: &Group<'_>, span: Option<&Span>) -> Absence {
-        let unseen: usize = group
-            .unseen
-            .iter()
-            .map(|unseen| unseen.count as usize)
-            .sum();
-        let devices = self.devices(group.rows);
-        if devices == 0 {
-            return match unseen {
-                0 => Absence::NoDevice,
-                devices => Absence::Unseen {
-                    devices,
-                    of: devices,
-                },
-            };
+    pub(crate) fn absence(&self, group: &Object, span: Option<&Span>) -> Absence {
+        let unseen = group.unseen.iter().map(|unseen| unseen.count as usize);
+        let unseen: usize = unseen.sum();
+        let seen = self.devices(&group.members);
+        let missing = |why, devices| Absence::Missing {
+            why,
+            devices,
+            of: seen + unseen,
+        };
+        if seen + unseen == 0 {
+            return Absence::NoDevice;
         }
         if let Some(newest) = self.whole_source_behind(group) {
             return Absence::StoreBehind { newest };
         }
         let is_silent = |facts: &&RowFacts| self.is_silent(facts);
-        let silent: Vec<&RowFacts> = self.layout.facts_of(group.rows).filter(is_silent).collect();
-        if !silent.is_empty() {
-            let since = silent
-                .iter()
-                .filter_map(|facts| self.last_alive(facts))
-                .max();
-            let since = since.unwrap_or(Timestamp::MIN);
-            let is_frozen = silent.iter().all(|facts| self.is_frozen(facts));
+        let silent: Vec<&RowFacts> = self
+            .layout
+            .facts_of(&group.members)
+            .filter(is_silent)
+            .collect();
+        let since = silent.iter().filter_map(|facts| self.last_alive(facts));
+        if let Some(since) = since.max() {
             let rows: Vec<RowId> = silent.iter().map(|facts| facts.id).collect();
-            let (devices, of) = (self.devices(&rows), devices + unseen);
-            return match is_frozen {
-                true => Absence::Frozen { devices, of, since },
-                false => Absence::Silent { devices, of, since },
+            let why = match silent.iter().all(|facts| self.is_frozen(facts)) {
+                true => Missing::Frozen(since),
+                false => Missing::Silent(since),
             };
+            return missing(why, self.devices(&rows));
         }
         if unseen > 0 {
-            return Absence::Unseen {
-                devices: unseen,
-                of: devices + unseen,
-            };
+            return missing(Missing::Unseen, unseen);
         }
-        span.and_then(|span| self.left_behind(group, span))
-            .unwrap_or(Absence::TooFewReadings)
+        let Some(span) = span else {
+            return Absence::TooFewReadings;
+        };
+        let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
+        let lost: Vec<RowId> = group.members.iter().copied().filter(is_lost).collect();
+        if let Some(heard) = self.frame.heard(&lost) {
+            return missing(Missing::Lost(heard.newest), self.devices(&lost));
+        }
+        let since = self.frame.heard(&group.members).map(|heard| heard.newest);
+        match since.filter(|since| self.is_left_behind(group, *since, span)) {
+            Some(since) => Absence::HandedOver { since },
+            None => Absence::TooFewReadings,
+        }
     }
 
     /// Whether the exporter of a row's device is silent.
@@ -118,45 +109,29 @@ impl Evaluator<'_> {
         target.is_some_and(|target| target.frozen_since.is_some())
     }
 
-    /// Why the group's devices have no recent samples while their targets do.
-    fn left_behind(&self, group: &Group<'_>, span: &Span) -> Option<Absence> {
-        let is_lost = |row: &RowId| self.is_lost(*row, span.window_ms);
-        let lost: Vec<RowId> = group.rows.iter().copied().filter(is_lost).collect();
-        let heard = |row: &RowId| self.frame.sample_times(*row).map(|heard| heard.newest);
-        if !lost.is_empty() {
-            return Some(Absence::Lost {
-                devices: self.devices(&lost),
-                of: self.devices(group.rows),
-                since: lost
-                    .iter()
-                    .filter_map(heard)
-                    .max()
-                    .unwrap_or(Timestamp::MIN),
-            });
-        }
-        let since = group.rows.iter().filter_map(heard).max()?;
-        let newest = |row: &RowId| Some(self.target(self.layout.fact(*row)?)?.newest);
-        let newest = group.rows.iter().filter_map(newest).max()?;
-        let left = newest.millis() - since.millis() > span.window_ms;
-        left.then_some(Absence::HandedOver { since })
+    /// Whether the targets of a group have had samples for longer than a window since the
+    /// group's own newest sample.
+    fn is_left_behind(&self, group: &Object, since: Timestamp, span: &Span) -> bool {
+        let targets = self.layout.facts_of(&group.members);
+        let targets = targets.filter_map(|facts| self.target(facts));
+        let newest = targets.map(|target| target.newest).max();
+        newest.is_some_and(|newest| newest.millis() - since.millis() > span.window_ms)
     }
 
     /// Whether the target of a row's device reports other devices, but has not reported
     /// this one for longer than a window, whichever pod holds it.
     pub(crate) fn is_lost(&self, row: RowId, window_ms: i64) -> bool {
-        let Some((facts, target)) = self
-            .layout
-            .fact(row)
-            .and_then(|facts| Some((facts, self.target(facts)?)))
-        else {
+        let facts = self.layout.fact(row);
+        let Some((facts, target)) = facts.and_then(|it| Some((it, self.target(it)?))) else {
             return false;
         };
         let newest_of = |row| Some(self.frame.sample_times(row)?.newest);
-        let of_device = self.layout.device_rows(facts.device).iter();
-        let newest = of_device.filter_map(|row| newest_of(*row)).max();
+        let heard = self.frame.heard(self.layout.device_rows(facts.device));
         let replaced = facts.shares_slot && self.is_replaced(facts, target.newest);
-        let left_out = |newest| self.is_left_out(facts, target, (newest, window_ms), newest_of);
-        !replaced && newest.is_some_and(left_out)
+        !replaced
+            && heard.is_some_and(|heard| {
+                self.is_left_out(facts, target, (heard.newest, window_ms), newest_of)
+            })
     }
 
     /// Since when a row's target is frozen; otherwise the time of the row's newest sample.
@@ -173,9 +148,9 @@ impl Evaluator<'_> {
 
     /// The newest sample of the group's exporters, if no target of their sources is
     /// heard: then the store or all exporters have failed, not only the group's.
-    fn whole_source_behind(&self, group: &Group<'_>) -> Option<Timestamp> {
+    fn whole_source_behind(&self, group: &Object) -> Option<Timestamp> {
         let of_row = |row: &RowId| self.target(self.layout.fact(*row)?);
-        let of_group = || group.rows.iter().filter_map(of_row);
+        let of_group = || group.members.iter().filter_map(of_row);
         let sources: BTreeSet<u16> = of_group().map(|target| target.source).collect();
         let targets = || self.frame.view().targets.iter();
         let is_heard = targets().any(|target| !target.silent && sources.contains(&target.source));

@@ -52,7 +52,7 @@ impl InstantReader<'_> {
     ) -> Option<bool> {
         let active = self.is_active(value, Some(reading), facts);
         let held = millis(self.of.policy.hold) / self.of.frame.step_ms();
-        let mut earlier = (1..=held).map(|back| InstantReader::new(self.of, self.instant() - back));
+        let mut earlier = (1..=held).map(|back| InstantReader::new(self.of, self.instant - back));
         let mut was_active = || {
             earlier.any(|reader| {
                 let lines = reader.of.layout.facts_of(rows);
@@ -76,7 +76,7 @@ impl InstantReader<'_> {
             return Some(reading.value > threshold * ratio_scale(value));
         }
         let mut lines = self.lines(facts);
-        let had = lines.any(|line| self.last(line, value, self.instant()).is_some());
+        let had = lines.any(|line| self.last(line, value, self.instant).is_some());
         let mut signals = signals_of(facts, value).into_iter().flatten();
         let never_had = !had && signals.all(|signal| self.of.frame.is_answered(signal));
         never_had.then_some(false)

@@ -128,10 +128,10 @@ impl Changes {
 }
 
 /// The rows that a row's reading depends on: those of its device and of its instances.
-fn related<'l>(layout: &'l Layout, facts: &RowFacts) -> impl Iterator<Item = RowId> + 'l {
-    let instances = layout.instances_of(facts.device).iter();
-    let rows = instances.flat_map(|device| layout.device_rows(*device));
-    layout.device_rows(facts.device).iter().chain(rows).copied()
+fn related<'l>(layout: &'l Layout, facts: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
+    let instances = layout.instances_of(facts).flatten();
+    let own = layout.device_rows(facts.device).iter();
+    own.chain(instances).copied()
 }
 
 fn has(bits: &[u64], place: usize) -> bool {

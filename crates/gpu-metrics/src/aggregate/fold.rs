@@ -2,11 +2,11 @@
 
 use super::super::policy::{DeviceValue, Formula, IdleValue, Measure, Over, Reducer};
 use super::MeasureRequest;
-use super::tally::{Answers, Number, Tally, WindowTallies};
+use super::tally::{Answers, Tally, WindowTallies};
 use apimachinery::time::Timestamp;
 
 /// The running totals of a group's instants, in the order of time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fold {
     /// The first instant at which a device answered.
     first: Option<i64>,
@@ -25,22 +25,6 @@ pub(super) struct Fold {
     weight: f64,
     /// The newest sample used.
     pub(super) newest: Timestamp,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Self {
-            first: None,
-            last: None,
-            defined: 0,
-            counted: 0,
-            values: 0.0,
-            counted_values: 0.0,
-            sum: 0.0,
-            weight: 0.0,
-            newest: Timestamp::MIN,
-        }
-    }
 }
 
 impl WindowTallies<'_> {
@@ -63,11 +47,8 @@ impl Fold {
     /// Adds an instant at which a device answered; if too few did, it counts as an
     /// instant without a value.
     fn add(&mut self, instant: i64, answers: &Answers, tally: &Tally) {
-        if tally.number == Number::NotApplicable {
-            return;
-        }
         self.first.get_or_insert(instant);
-        let Number::Defined(value) = tally.number else {
+        let Some(value) = tally.number else {
             return;
         };
         self.defined += 1;

@@ -22,8 +22,9 @@ struct ShownReading<'a> {
 #[derive(Debug)]
 pub(super) struct InstantReader<'a> {
     pub(super) of: Evaluator<'a>,
-    instant: i64,
-    time: Timestamp,
+    /// Its index on the grid.
+    pub(super) instant: i64,
+    pub(super) time: Timestamp,
 }
 
 impl<'a> InstantReader<'a> {
@@ -33,16 +34,6 @@ impl<'a> InstantReader<'a> {
             instant,
             time: instant_time(instant, of.frame.step_ms()),
         }
-    }
-
-    /// Its index on the grid.
-    pub(super) fn instant(&self) -> i64 {
-        self.instant
-    }
-
-    /// Its time.
-    pub(super) fn time(&self) -> Timestamp {
-        self.time
     }
 
     /// All rows of a row's device.
@@ -72,17 +63,16 @@ impl<'a> InstantReader<'a> {
                 let holders = self.holders(shown.facts, value).max(1);
                 shown.reading.value /= f64::from(holders);
             }
-            let of_holder = |shown: &ShownReading<'_>| shown.reading.at < shown.facts.ended;
-            best = Some(match best {
-                Some(held) if of_holder(&held) && !of_holder(&shown) => held,
-                Some(held)
-                    if of_holder(&held) == of_holder(&shown)
-                        && held.reading.better(shown.reading) == held.reading =>
-                {
-                    held
-                }
-                _ => shown,
-            });
+            let rank = |it: &ShownReading<'_>| {
+                (
+                    it.reading.at < it.facts.ended,
+                    it.reading.at,
+                    it.reading.value,
+                )
+            };
+            if best.as_ref().is_none_or(|best| rank(&shown) > rank(best)) {
+                best = Some(shown);
+            }
         }
         let mut best = best?;
         if rows.len() > 1 && is_part(&best) {
@@ -126,14 +116,8 @@ impl<'a> InstantReader<'a> {
         if !facts.has_instances || value == DeviceValue::PowerUsage {
             return false;
         }
-        self.of
-            .layout
-            .instances_of(facts.device)
-            .iter()
-            .any(|device| {
-                let rows = self.of.layout.device_rows(*device);
-                self.reading_among(rows, value).is_some()
-            })
+        let mut instances = self.of.layout.instances_of(facts);
+        instances.any(|rows| self.reading_among(rows, value).is_some())
     }
 
     /// The reading of a row's device, whichever pod holds it or held it.

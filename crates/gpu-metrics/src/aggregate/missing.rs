@@ -4,15 +4,16 @@
 //! would scale down because of an outage. So the evaluation of a group includes the
 //! devices to expect, and the last readings of the silent ones.
 
+use super::super::frame::SampleTimes;
 use super::super::grid::Reading;
 use super::super::inventory::InventoryOrigin;
-use super::super::layout::{Attribution, RowFacts};
+use super::super::layout::{Attribution, Object, RowFacts};
 use super::super::policy::DeviceValue;
 use super::super::signal::SignalId;
 use super::super::targets::TargetView;
 use super::instant_reader::{InstantReader, signals_of};
 use super::tally::Tallies;
-use super::{Evaluator, Group, MeasureInputs, MeasureRequest, RowId, Span};
+use super::{Evaluator, MeasureInputs, MeasureRequest, RowId, RowTarget, Span};
 use apimachinery::time::Timestamp;
 
 /// How long a pod's GPUs may be without samples after its containers started,
@@ -56,25 +57,21 @@ impl Silent {
     }
 }
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
     /// Records a device of a group that has no reading at an instant.
     pub(super) fn miss(
         &self,
         now: &InstantReader<'_>,
         rows: &[RowId],
-        span: &Span,
-        asks: &[MeasureRequest],
+        (span, ask): (&Span, &MeasureRequest),
         tallies: &mut Tallies,
     ) {
-        let Some(first) = asks.first() else { return };
-        let Silent::Missed(last) = self.silent(now, rows, span, first) else {
+        let Silent::Missed(last) = self.silent(now, rows, span, ask) else {
             return;
         };
         let last = last.map(|(last, weight)| (last.value, weight));
         tallies.answers.missing += 1;
-        for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-            tally.miss(&ask.measure, last);
-        }
+        tallies.of_asks.iter_mut().for_each(|it| it.miss(last));
     }
 
     /// Whether a live pod holds a device by one of its rows. Others are never missing.
@@ -87,21 +84,19 @@ impl Evaluator<'_> {
     pub(super) fn miss_unseen(
         &self,
         now: &InstantReader<'_>,
-        group: &Group<'_>,
-        asks: &[MeasureRequest],
+        group: &Object,
         tallies: &mut Tallies,
     ) {
-        for unseen in group.unseen {
-            if unseen.since.millis() + GRACE_MS > now.time().millis() {
+        for unseen in &group.unseen {
+            if unseen.since.millis() + GRACE_MS > now.time.millis() {
                 continue;
             }
-            if unseen.shared {
-                tallies.answers.missing_at_most += unseen.count;
-            } else {
-                tallies.answers.missing += unseen.count;
+            match unseen.shared {
+                true => tallies.answers.missing_at_most += unseen.count,
+                false => tallies.answers.missing += unseen.count,
             }
-            for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-                (0..unseen.count).for_each(|_| tally.miss(&ask.measure, None));
+            for tally in &mut tallies.of_asks {
+                (0..unseen.count).for_each(|_| tally.miss(None));
             }
         }
     }
@@ -117,7 +112,7 @@ impl Evaluator<'_> {
         ask: &MeasureRequest,
     ) -> Silent {
         let facts = self.layout.facts_of(rows);
-        let expected = facts.filter(|facts| self.is_expected(facts, now.time()));
+        let expected = facts.filter(|facts| self.is_expected(facts, now.time));
         let of_rows = expected.map(|facts| self.silent_row(now, facts, span, ask));
         of_rows.fold(Silent::NotExpected, Silent::or)
     }
@@ -132,7 +127,7 @@ impl Evaluator<'_> {
         let Some(target) = self.target(facts) else {
             return Silent::NotExpected;
         };
-        if facts.shares_slot && self.is_replaced(facts, now.time()) || self.is_released(facts) {
+        if facts.shares_slot && self.is_replaced(facts, now.time) || self.is_released(facts) {
             return Silent::NotExpected;
         }
         let inputs = MeasureInputs::of(&ask.measure);
@@ -247,57 +242,51 @@ impl Evaluator<'_> {
 
     /// Whether a pod no longer holds a device that is reported without it: since then, as
     /// many other devices as the pod requests have named it. An exporter may name a
-    /// recreated pod at a device of its predecessor. If the number is unknown (0), this
-    /// device must have named the pod before its start, and a newer one only after it.
+    /// recreated pod at a device of its predecessor. If the number is unknown (a resource
+    /// claim or a share), this device must have named the pod before its start, and a newer
+    /// one only after it.
     pub(super) fn is_released(&self, facts: &RowFacts) -> bool {
-        let Some((gpus, owner)) = facts.exceeded_request.zip(facts.row.owner.as_ref()) else {
+        let (Some(_), Some(owner)) = (self.newer_without_pod(facts), &facts.row.owner) else {
             return false;
         };
-        if self.newer_without_pod(facts).is_none() {
+        let (namespace, name) = (&owner.namespace, &owner.pod);
+        let object = self.layout.object("pods", Some(namespace), name);
+        let pod = self.layout.inventory().pod(namespace, name);
+        let Some((object, pod)) = object.zip(pod.filter(|pod| pod.requests_gpu())) else {
             return false;
-        }
-        let pod = self
-            .layout
-            .object("pods", Some(&owner.namespace), &owner.pod);
-        let members = pod.map_or(&[][..], |pod| pod.members.as_slice());
-        let newest_of = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-            heard.map(|heard| heard.newest).max()
         };
-        let devices = || members.chunk_by(|a, b| self.layout.is_one_device(*a, *b));
-        let began = |rows: &[RowId]| {
-            let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-            heard.map(|heard| heard.first).min() >= Some(facts.started)
+        let is_one_device = |a: &RowId, b: &RowId| self.layout.is_one_device(*a, *b);
+        let devices = object.members.chunk_by(is_one_device);
+        let mut devices = devices.filter_map(|rows| Some((rows, self.frame.heard(rows)?)));
+        let Some((_, own)) = devices.clone().find(|(rows, _)| rows.contains(&facts.id)) else {
+            return false;
         };
-        let own = devices().find(|rows| rows.contains(&facts.id));
-        let newest = own.and_then(newest_of);
-        let mut newer = devices().filter(|rows| newest_of(rows) > newest);
-        match gpus {
-            0 => !own.is_some_and(began) && newer.any(began),
-            _ => newer.count() >= gpus as usize,
+        let began = |heard: SampleTimes| heard.first >= facts.started;
+        let is_newer = |heard: SampleTimes| heard.newest > own.newest;
+        match pod.uncounted {
+            true => !began(own) && devices.any(|(_, it)| is_newer(it) && began(it)),
+            false => devices.filter(|(_, it)| is_newer(*it)).count() >= pod.gpus as usize,
         }
     }
 
     /// Whether another device has replaced a row's device behind the same exporter up to an
     /// instant: its first sample is newer than the last sample of the row's device.
     pub(super) fn is_replaced(&self, facts: &RowFacts, instant: Timestamp) -> bool {
-        let heard = |device: u32| {
-            let rows = self.layout.device_rows(device).iter();
-            rows.filter_map(|row| self.frame.sample_times(*row))
-        };
-        let Some(newest) = heard(facts.device).map(|heard| heard.newest).max() else {
+        let heard = |device| self.frame.heard(self.layout.device_rows(device));
+        let Some(own) = heard(facts.device) else {
             return false;
         };
-        let mut slot_peers = self.layout.slot_peers_of(facts.device).iter();
-        slot_peers.any(|peer| {
-            let first = heard(*peer).map(|heard| heard.first).min();
-            first.is_some_and(|first| first > newest && first <= instant)
-        })
+        let peers = self.layout.slot_peers_of(facts.device).iter();
+        let mut peers = peers.filter_map(|peer| heard(*peer));
+        peers.any(|peer| peer.first > own.newest && peer.first <= instant)
     }
 
     /// The target whose intervals apply to a row.
-    pub(super) fn target(&self, facts: &RowFacts) -> Option<&TargetView> {
-        let target = self.targets.get(facts.id.0 as usize)?;
-        self.frame.target(target.id)
+    pub(super) fn target(&self, facts: &RowFacts) -> Option<&'a TargetView> {
+        self.frame.target(self.row_target(facts)?.id)
+    }
+
+    pub(super) fn row_target(&self, facts: &RowFacts) -> Option<&'a RowTarget> {
+        self.targets.get(facts.id.0 as usize)
     }
 }

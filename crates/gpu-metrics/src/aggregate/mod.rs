@@ -18,13 +18,13 @@ mod tally;
 
 use super::frame::Frame;
 use super::grid::RowId;
-use super::layout::{Layout, Unseen};
+use super::layout::{Layout, Object};
 use super::metric::Value;
 use super::policy::{DeviceValue, Formula, Measure, Over, Policy, Shared};
 use super::signal::SignalId;
 use apimachinery::time::Timestamp;
 
-pub use absence::Absence;
+pub use absence::{Absence, Missing};
 pub use changes::Changes;
 use fold::Fold;
 use instant_reader::InstantReader;
@@ -32,34 +32,6 @@ pub use reasons::{DeviceReasons, IdleSince, Instant, Outcome, ReadingOutcome, Re
 pub use row_target::RowTarget;
 pub use span::{Span, window_ms};
 use tally::WindowTallies;
-
-/// Devices that are evaluated together.
-#[derive(Clone, Copy, Debug)]
-pub struct Group<'g> {
-    /// Their rows, in the order of their devices.
-    pub rows: &'g [RowId],
-    /// GPUs of the group that were never seen.
-    pub unseen: &'g [Unseen],
-    /// When the group's object was created. Earlier readings do not belong to the group.
-    pub created: Timestamp,
-    /// Whether a reading counts only while a pod held the device.
-    pub of_pods: bool,
-    /// Whether the group is a single pod: it may have a share of a device.
-    pub one_pod: bool,
-}
-
-impl<'g> Group<'g> {
-    /// All devices of the cluster.
-    pub(crate) fn of_cluster(layout: &'g Layout) -> Self {
-        Self {
-            rows: layout.cluster(),
-            unseen: layout.cluster_unseen(),
-            created: Timestamp::MIN,
-            of_pods: false,
-            one_pod: false,
-        }
-    }
-}
 
 /// A measure requested for a group.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +57,8 @@ pub struct Evaluator<'a> {
     pub changes: &'a Changes,
 }
 
-/// A group with the instants it is evaluated over.
-pub type Spanned<'g> = (Group<'g>, Option<Span>);
+/// A group of devices that are evaluated together, with the instants.
+pub type Spanned<'g> = (&'g Object, Option<Span>);
 
 impl<'a> Evaluator<'a> {
     /// The values of each group, one for each of `asks`; `None` unless one of the last
@@ -108,14 +80,14 @@ impl<'a> Evaluator<'a> {
         let mut folds = vec![Fold::default(); asks.len()];
         let mut window = WindowTallies::of(asks);
         let mut values = Vec::with_capacity(groups.len() * asks.len());
-        for spanned in groups {
+        for (group, span) in groups {
             folds.fill(Fold::default());
-            if let (group, Some(span)) = spanned {
+            if let Some(span) = span {
                 self.fill(&mut window, row_readings, (group, span));
                 window.fold(span.last, &mut folds);
             }
             let finished = folds.iter().zip(asks);
-            values.extend(finished.map(|(fold, ask)| self.finish(fold, spanned, ask)));
+            values.extend(finished.map(|(fold, ask)| self.finish(fold, (group, *span), ask)));
         }
         values
     }
@@ -145,10 +117,10 @@ impl<'a> Evaluator<'a> {
     fn finish(
         &self,
         fold: &Fold,
-        (group, span): &Spanned<'_>,
+        (group, span): Spanned<'_>,
         ask: &MeasureRequest,
     ) -> Option<Value> {
-        let span = span.as_ref()?;
+        let span = &span?;
         let instants = fold.instants_until(span.last)?;
         let fresh_until = span.served_until(fold.last?, self.frame.step_ms());
         if fresh_until <= self.frame.now() {
@@ -168,17 +140,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `plain`: the mean over devices of each device's mean over time.
-    fn mean_of_device_means(
-        &self,
-        group: &Group<'_>,
-        span: &Span,
-        measure: &Measure,
-    ) -> Option<f64> {
+    fn mean_of_device_means(&self, group: &Object, span: &Span, measure: &Measure) -> Option<f64> {
         let readers: Vec<InstantReader<'_>> = (span.first..=span.last)
             .map(|instant| InstantReader::new(*self, instant))
             .collect();
         let (mut sum, mut weight) = (0.0, 0.0);
-        for rows in self.by_device(group.rows, measure) {
+        for rows in self.by_device(&group.members, measure) {
             let (mut device_sum, mut instants) = (0.0, 0_u32);
             for reader in &readers {
                 let seen = reader.read(rows, measure, group.one_pod);
@@ -252,7 +219,7 @@ impl DeviceReading {
 
     /// Whether it is from before the group or the pod existed, or from after the pod
     /// ended.
-    fn is_outside(&self, group: &Group<'_>) -> bool {
+    fn is_outside(&self, group: &Object) -> bool {
         self.at < group.created
             || (group.one_pod && self.of_predecessor)
             || (group.of_pods && self.after_end)

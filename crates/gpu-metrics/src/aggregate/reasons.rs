@@ -3,18 +3,20 @@
 //! The instants' values come from the tally that computes the served number; the outcome
 //! of each device is found by the same functions.
 
+use super::super::frame::SampleTimes;
 use super::super::grid::{RowId, instant_time};
-use super::super::layout::RowFacts;
+use super::super::layout::{Object, RowFacts};
 use super::super::metric::Value;
-use super::super::policy::{Measure, Over};
+use super::super::policy::Measure;
 use super::super::signal::SignalId;
+use super::super::targets::TargetView;
 use serde::{Deserialize, Serialize};
 
 use super::fold::Fold;
 use super::instant_reader::InstantReader;
 use super::missing::Silent;
-use super::tally::{Counts, Number, Tallies, WindowTallies};
-use super::{DeviceReading, Evaluator, Group, MeasureInputs, MeasureRequest, Span, Spanned};
+use super::tally::{Counts, Tallies, WindowTallies};
+use super::{DeviceReading, Evaluator, MeasureInputs, MeasureRequest, Span, Spanned};
 use apimachinery::time::{Timestamp, millis};
 
 /// The outcome of a device's reading at an instant.
@@ -71,14 +73,10 @@ pub struct DeviceReasons<'a> {
     pub rows: Vec<&'a RowFacts>,
     /// The signal of its readings; `None`: several or none.
     pub signal: Option<SignalId>,
-    /// Whether its exporter is silent.
-    pub silent: bool,
-    /// Since when its exporter's readings have not changed.
-    pub frozen_since: Option<Timestamp>,
+    /// Its exporter.
+    pub target: Option<&'a TargetView>,
     /// The times of its first and newest known samples, of any signal.
-    pub heard: Option<(Timestamp, Timestamp)>,
-    /// S of its exporter, milliseconds.
-    pub scrape_ms: i64,
+    pub heard: Option<SampleTimes>,
     /// F, milliseconds, including the exporter's own lateness.
     pub fresh_ms: i64,
     /// Its outcome at each instant of the window.
@@ -113,14 +111,14 @@ impl<'a> Evaluator<'a> {
     /// the original exporter's number, in which devices have no part.
     pub(crate) fn reasons(
         &self,
-        (group, span): &Spanned<'_>,
+        (group, span): Spanned<'_>,
         ask: &MeasureRequest,
     ) -> Option<Reasons<'a>> {
-        let span = (*span)?;
+        let span = span?;
         if ask.measure == Measure::OriginalAverage {
             return None;
         }
-        let devices = self.by_device(group.rows, &ask.measure);
+        let devices = self.by_device(&group.members, &ask.measure);
         let mut devices: Vec<(&[RowId], DeviceReasons<'a>)> = devices
             .map(|rows| (rows, self.device(rows, ask, span.last)))
             .collect();
@@ -142,7 +140,7 @@ impl<'a> Evaluator<'a> {
             span,
             instants: instants.collect(),
             devices: devices.into_iter().map(|(_, device)| device).collect(),
-            value: self.finish(&fold, &(*group, Some(span)), ask),
+            value: self.finish(&fold, (group, Some(span)), ask),
         })
     }
 
@@ -151,7 +149,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn idle(
         &self,
         device: &DeviceReasons<'_>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
         ask: &MeasureRequest,
     ) -> Option<IdleSince> {
         if !MeasureInputs::of(&ask.measure).of_active {
@@ -179,25 +177,17 @@ impl<'a> Evaluator<'a> {
 
     fn device(&self, rows: &[RowId], ask: &MeasureRequest, last: i64) -> DeviceReasons<'a> {
         let facts: Vec<&RowFacts> = self.layout.facts_of(rows).collect();
-        let target = facts.first().and_then(|facts| self.target(facts));
-        let facts_of = rows
-            .first()
-            .and_then(|row| self.targets.get(row.0 as usize));
         let now = InstantReader::new(*self, last);
         let value = MeasureInputs::of(&ask.measure).shown_by().next();
-        let of_first = facts.first().zip(value);
-        let heard = rows.iter().filter_map(|row| self.frame.sample_times(*row));
-        let heard = heard
-            .map(|heard| (heard.first, heard.newest))
-            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let of_first = facts.first().copied().zip(value);
+        let heard = self.frame.heard(rows);
+        let intervals = facts.first().and_then(|facts| self.row_target(facts));
         DeviceReasons {
             signal: of_first.and_then(|(facts, value)| now.signal_of(facts, value)),
+            target: intervals.and_then(|target| self.frame.target(target.id)),
+            heard: heard.filter(|heard| heard.first <= heard.newest),
+            fresh_ms: intervals.map_or(0, |target| target.fresh_ms),
             rows: facts,
-            silent: target.is_some_and(|target| target.silent),
-            frozen_since: target.and_then(|target| target.frozen_since),
-            heard: heard.filter(|(first, newest)| first <= newest),
-            scrape_ms: target.map_or(0, |target| target.scrape_ms),
-            fresh_ms: facts_of.map_or(0, |target| target.fresh_ms),
             outcomes: Vec::new(),
         }
     }
@@ -206,7 +196,7 @@ impl<'a> Evaluator<'a> {
         &self,
         now: &InstantReader<'_>,
         rows: &[RowId],
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
         ask: &MeasureRequest,
     ) -> Outcome {
         let seen = now.read(rows, &ask.measure, group.one_pod);
@@ -220,28 +210,15 @@ impl<'a> Evaluator<'a> {
             };
             return (state, None);
         }
+        let counts = Counts::of(&ask.measure);
         let state = match seen.active {
             None => ReadingOutcome::ActivityUnknown,
-            Some(_) if Counts::of(&ask.measure).includes(&seen) => ReadingOutcome::Counted,
-            Some(active) => not_covered(&seen, active, &ask.measure),
+            Some(_) if counts.includes(&seen) => ReadingOutcome::Counted,
+            Some(_) if counts.held.is_some() && !seen.held => ReadingOutcome::NotHeld,
+            Some(true) => ReadingOutcome::Active,
+            Some(false) => ReadingOutcome::Idle,
         };
         (state, Some(seen))
-    }
-}
-
-/// Why the metric does not cover a device that answered.
-fn not_covered(seen: &DeviceReading, active: bool, measure: &Measure) -> ReadingOutcome {
-    let over_held = match measure {
-        Measure::Devices { over, .. } => *over == Over::Held,
-        Measure::HeldCount
-        | Measure::ActiveCount
-        | Measure::IdleCount
-        | Measure::OriginalAverage => true,
-    };
-    match active {
-        _ if over_held && !seen.held => ReadingOutcome::NotHeld,
-        true => ReadingOutcome::Active,
-        false => ReadingOutcome::Idle,
     }
 }
 
@@ -252,10 +229,7 @@ impl Tallies {
         let of_ask = self.of_asks.first();
         Instant {
             time: at.date(),
-            number: match of_ask.map(|tally| tally.number) {
-                Some(Number::Defined(value)) => Some(value),
-                _ => None,
-            },
+            number: of_ask.and_then(|tally| tally.number),
             answering: answers.valid,
             counted: of_ask.map_or(0, |tally| tally.counted),
             missing: answers.missing + answers.missing_at_most,

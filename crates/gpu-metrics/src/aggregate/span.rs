@@ -1,9 +1,10 @@
 //! The instants over which a group is evaluated (docs/numbers.md, "Rules").
 
 use super::super::grid::{RowId, instant_time};
+use super::super::layout::Object;
 use super::super::policy::Policy;
 use super::super::targets::TargetView;
-use super::{Evaluator, Group};
+use super::Evaluator;
 use apimachinery::time::{Timestamp, millis};
 
 /// The default window, milliseconds.
@@ -39,7 +40,7 @@ pub struct Span {
 
 impl Evaluator<'_> {
     /// The instants of a group; `None` if its targets have no samples.
-    pub(crate) fn span(&self, group: &Group<'_>, asked_ms: Option<i64>) -> Option<Span> {
+    pub(crate) fn span(&self, group: &Object, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
             .slowest(group, |row, target| {
                 target.recently_sampled && self.is_in_reach(row, asked_ms, target)
@@ -62,12 +63,12 @@ impl Evaluator<'_> {
     /// milliseconds.
     fn slowest(
         &self,
-        group: &Group<'_>,
+        group: &Object,
         selects: impl Fn(RowId, &TargetView) -> bool,
     ) -> Option<(i64, i64)> {
         let mut slowest = None;
         let mut before = None;
-        for row in group.rows {
+        for row in &group.members {
             let id = self.targets.get(row.0 as usize).map(|target| target.id);
             // Most neighbouring rows have the same target.
             if id == before {

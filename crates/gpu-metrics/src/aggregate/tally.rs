@@ -1,9 +1,10 @@
 //! A group's readings at one instant, added up.
 
+use super::super::layout::Object;
 use super::super::policy::{DeviceValue, Measure, Over, Reducer};
 use super::super::signal::Unit;
 use super::instant_reader::InstantReader;
-use super::{DeviceReading, Evaluator, Group, MeasureRequest, RowReadings, Span};
+use super::{DeviceReading, Evaluator, MeasureRequest, RowReadings, Span};
 use apimachinery::time::Timestamp;
 
 /// The share of devices that may be missing from a mean, a maximum or a quantile.
@@ -20,7 +21,7 @@ const POINTS: f64 = 2.0;
 const ROUNDING: f64 = 1e-9;
 
 /// The devices that answered at an instant, for every measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     /// Devices with a valid reading.
     pub(super) valid: u32,
@@ -33,13 +34,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    const NONE: Self = Self {
-        valid: 0,
-        missing: 0,
-        missing_at_most: 0,
-        newest: Timestamp::MIN,
-    };
-
     /// Counts a device with a reading.
     fn saw(&mut self, seen: &DeviceReading) {
         self.valid += 1;
@@ -52,7 +46,7 @@ impl Answers {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     /// Whether a device must be held; `None`: either.
-    held: Option<bool>,
+    pub(super) held: Option<bool>,
     /// Whether a device must be active; `None`: either.
     active: Option<bool>,
     /// Whether a value of 0 counts.
@@ -103,6 +97,7 @@ impl Counts {
 /// The totals of one measure.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
+    measure: Measure,
     counts: Counts,
     /// Devices that count for the metric.
     pub(super) counted: u32,
@@ -119,19 +114,9 @@ pub(super) struct Tally {
     values: Vec<f64>,
     /// The largest reading added.
     largest: f64,
-    /// The group's number.
-    pub(super) number: Number,
-}
-
-/// A group's number at an instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
-    /// The measure covers held devices, and no answering device is held.
-    NotApplicable,
-    /// Too few devices answered.
-    Undefined,
-    /// Enough devices answered.
-    Defined(f64),
+    /// The group's number; `None`: too few devices answered, or the measure covers held
+    /// devices, and no answering device is held.
+    pub(super) number: Option<f64>,
 }
 
 /// An instant of a group: the devices that answered, and a tally for each ask.
@@ -144,13 +129,13 @@ pub(super) struct Tallies {
 impl Tallies {
     fn of(asks: &[MeasureRequest]) -> Self {
         Self {
-            answers: Answers::NONE,
+            answers: Answers::default(),
             of_asks: asks.iter().map(|ask| Tally::of(&ask.measure)).collect(),
         }
     }
 
     fn clear(&mut self) {
-        self.answers = Answers::NONE;
+        self.answers = Answers::default();
         self.of_asks.iter_mut().for_each(Tally::clear);
     }
 
@@ -201,22 +186,18 @@ impl<'a> WindowTallies<'a> {
 
 /// Records a device that answers, but without the reading that decides whether it is
 /// active: it counts as missing.
-fn miss_activity(seen: &DeviceReading, asks: &[MeasureRequest], tallies: &mut Tallies) {
+fn miss_activity(seen: &DeviceReading, tallies: &mut Tallies) {
     tallies.answers.missing += 1;
-    for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-        tally.miss(
-            &ask.measure,
-            match ask.measure {
-                Measure::Devices { .. } => Some((seen.value, seen.weight)),
-                _ => None,
-            },
-        );
+    for tally in &mut tallies.of_asks {
+        let is_value = matches!(tally.measure, Measure::Devices { .. });
+        tally.miss(is_value.then_some((seen.value, seen.weight)));
     }
 }
 
 impl Tally {
     fn of(measure: &Measure) -> Self {
         Self {
+            measure: *measure,
             counts: Counts::of(measure),
             counted: 0,
             weight: 0.0,
@@ -225,7 +206,7 @@ impl Tally {
             missing: Vec::new(),
             values: Vec::new(),
             largest: 0.0,
-            number: Number::Undefined,
+            number: None,
         }
     }
 
@@ -233,7 +214,7 @@ impl Tally {
         self.counted = 0;
         (self.weight, self.sum, self.missing_sum) = (0.0, 0.0, 0.0);
         self.largest = 0.0;
-        self.number = Number::Undefined;
+        self.number = None;
         self.missing.clear();
         self.values.clear();
     }
@@ -261,8 +242,8 @@ impl Tally {
 
     /// Records a missing device, with its last reading and that reading's weight, if they
     /// are kept.
-    pub(super) fn miss(&mut self, measure: &Measure, last: Option<(f64, f64)>) {
-        match (measure, last) {
+    pub(super) fn miss(&mut self, last: Option<(f64, f64)>) {
+        match (self.measure, last) {
             (Measure::Devices { .. }, Some((value, weight))) => {
                 self.missing_sum += value;
                 if self.counts.active != Some(true) || value > 0.0 {
@@ -281,35 +262,35 @@ impl Tally {
     }
 
     /// The group's number at the instant.
-    fn number(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> Number {
-        if let Measure::Devices { over, .. } = measure
-            && *over == Over::Held
-            && self.counted == 0
-        {
-            return Number::NotApplicable;
-        }
-        match self.is_defined(answers, measure, min_devices) {
-            true => Number::Defined(self.value(answers, measure)),
-            false => Number::Undefined,
-        }
+    fn number(&mut self, answers: &Answers, min_devices: f64) -> Option<f64> {
+        let over_held = matches!(
+            self.measure,
+            Measure::Devices {
+                over: Over::Held,
+                ..
+            }
+        );
+        let is_none_held = over_held && self.counted == 0;
+        let is_defined = !is_none_held && self.is_defined(answers, min_devices);
+        is_defined.then(|| self.value(answers))
     }
 
     /// Whether enough devices answered for the instant to be defined.
-    fn is_defined(&mut self, answers: &Answers, measure: &Measure, min_devices: f64) -> bool {
+    fn is_defined(&mut self, answers: &Answers, min_devices: f64) -> bool {
         let few = |missing: u32, share: f64| {
             let missing = f64::from(missing);
             missing <= share * (f64::from(answers.valid) + missing) + ROUNDING
         };
         let missing = answers.missing + answers.missing_at_most;
-        let is_sum = match measure {
+        let is_sum = match self.measure {
             // Held devices are known without an answer, except those that may be shared.
             Measure::HeldCount => return few(answers.missing_at_most, 1.0 - min_devices),
             Measure::OriginalAverage => return true,
             Measure::ActiveCount | Measure::IdleCount => true,
-            Measure::Devices { reducer, .. } => *reducer == Reducer::Sum,
+            Measure::Devices { reducer, .. } => reducer == Reducer::Sum,
         };
         if !is_sum {
-            return few(missing, SHARE_OF_MEANS) && self.is_near(answers, measure);
+            return few(missing, SHARE_OF_MEANS) && self.is_near(answers);
         }
         let share = 1.0 - min_devices;
         let little = self.missing_sum <= share * (self.sum + self.missing_sum) + ROUNDING;
@@ -318,11 +299,11 @@ impl Tally {
 
     /// Whether a number other than a sum changes little if the missing devices are added
     /// with their last readings.
-    fn is_near(&mut self, answers: &Answers, measure: &Measure) -> bool {
+    fn is_near(&mut self, answers: &Answers) -> bool {
         if self.missing.is_empty() {
             return true;
         }
-        let number = self.value(answers, measure);
+        let number = self.value(answers);
         let mut whole = self.clone();
         for (value, weight) in &self.missing {
             whole.counted += 1;
@@ -330,16 +311,20 @@ impl Tally {
             whole.weight += weight;
             whole.values.push(*value);
         }
-        let points = if is_percent(measure) { POINTS } else { 0.0 };
+        let points = if is_percent(&self.measure) {
+            POINTS
+        } else {
+            0.0
+        };
         let most = (CHANGE_OF_MEANS * number.abs()).max(points);
-        (whole.value(answers, measure) - number).abs() <= most + ROUNDING
+        (whole.value(answers) - number).abs() <= most + ROUNDING
     }
 
     /// The group's value at the instant, if it is defined.
-    fn value(&mut self, answers: &Answers, measure: &Measure) -> f64 {
-        let reducer = match measure {
+    fn value(&mut self, answers: &Answers) -> f64 {
+        let reducer = match self.measure {
             Measure::Devices { reducer, .. } => reducer,
-            Measure::OriginalAverage => &Reducer::Mean,
+            Measure::OriginalAverage => Reducer::Mean,
             Measure::HeldCount => return self.sum + f64::from(answers.missing),
             Measure::ActiveCount | Measure::IdleCount => return self.sum,
         };
@@ -354,7 +339,7 @@ impl Tally {
                 .copied()
                 .fold(f64::NEG_INFINITY, f64::max),
             Reducer::Min => self.values.iter().copied().fold(f64::INFINITY, f64::min),
-            Reducer::Quantile(q) => quantile(*q, &mut self.values),
+            Reducer::Quantile(q) => quantile(q, &mut self.values),
         }
     }
 }
@@ -380,11 +365,11 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) {
         let ends = (span.first, span.last);
         self.changes
-            .instants(group.rows, ends, &mut window.instants);
+            .instants(&group.members, ends, &mut window.instants);
         let misses = self.add_up(window, row_readings, (group, span));
         // Whether a device is missing depends on the time, not only on readings.
         if misses || !group.unseen.is_empty() {
@@ -397,7 +382,7 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) {
         window.instants.clear();
         window.instants.extend(span.first..=span.last);
@@ -410,15 +395,14 @@ impl Evaluator<'_> {
         &self,
         window: &mut WindowTallies<'_>,
         row_readings: Option<&RowReadings>,
-        (group, span): (&Group<'_>, &Span),
+        (group, span): (&Object, &Span),
     ) -> bool {
         window.clear();
-        let asks = window.asks;
-        let Some(first) = asks.first() else {
+        let Some(first) = window.asks.first() else {
             return false;
         };
         let (mut missed, mut open) = (Vec::new(), Vec::new());
-        for rows in self.by_device(group.rows, &first.measure) {
+        for rows in self.by_device(&group.members, &first.measure) {
             let mut known = match rows {
                 [row] => row_readings.map(|row_readings| row_readings.of_row(*row)),
                 _ => None,
@@ -455,23 +439,22 @@ impl Evaluator<'_> {
         for (place, seen) in open {
             let tallies = &mut window.tallies[place];
             if tallies.answers.valid > 0 {
-                miss_activity(&seen, asks, tallies);
+                miss_activity(&seen, tallies);
             }
         }
         for (place, rows) in &missed {
             let tallies = &mut window.tallies[*place];
             if tallies.answers.valid > 0 {
                 let now = InstantReader::new(*self, window.instants[*place]);
-                self.miss(&now, rows, span, asks, tallies);
+                self.miss(&now, rows, (span, first), tallies);
             }
         }
         for (instant, tallies) in window.instants.iter().zip(&mut window.tallies) {
             if tallies.answers.valid > 0 {
                 let now = InstantReader::new(*self, *instant);
-                self.miss_unseen(&now, group, asks, tallies);
-                for (tally, ask) in tallies.of_asks.iter_mut().zip(asks) {
-                    let min_devices = self.policy.min_devices;
-                    tally.number = tally.number(&tallies.answers, &ask.measure, min_devices);
+                self.miss_unseen(&now, group, tallies);
+                for tally in &mut tallies.of_asks {
+                    tally.number = tally.number(&tallies.answers, self.policy.min_devices);
                 }
             }
         }

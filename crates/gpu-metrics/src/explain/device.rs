@@ -2,60 +2,65 @@
 
 use std::collections::BTreeSet;
 
-use crate::aggregate::{DeviceReasons, Group, Outcome, Span};
+use crate::aggregate::{DeviceReasons, Outcome, Span};
 use crate::grid::instant_time;
-use crate::layout::{Attribution, Layout, RowFacts};
+use crate::layout::{Attribution, Object, RowFacts};
 use crate::policy::Measure;
 use crate::series::{MODEL_LABELS, Owner};
 use crate::snapshot::Snapshot;
 use apimachinery::time::Timestamp;
 
-use super::question::{Question, Selected, field};
+use super::question::{Question, field};
 use super::{ExplainedDevice, ExplainedReading, seconds};
 
 /// Describes a device, limited to what the user may see.
 pub(super) fn describe(
     question: &Question<'_>,
     snapshot: &Snapshot,
-    of: (&Group<'_>, &Span),
+    of: (&Object, &Span),
     device: &DeviceReasons<'_>,
 ) -> ExplainedDevice {
-    let (measure, selected) = (question.measure, question.selected);
-    let layout = snapshot.layout();
-    let (scrape_ms, fresh_ms) = (device.scrape_ms, device.fresh_ms);
-    let until = |facts: &&RowFacts| {
+    let (measure, layout) = (question.measure, snapshot.layout());
+    let (target, fresh_ms) = (device.target, device.fresh_ms);
+    let frozen_since = target.and_then(|target| target.frozen_since);
+    let is_silent = target.is_some_and(|target| target.silent) && frozen_since.is_none();
+    let until = |facts: &RowFacts| {
         let heard = snapshot.frame().sample_times(facts.id);
         heard.map_or(0, |heard| heard.newest.millis() + fresh_ms)
     };
-    let newest = device.rows.iter().copied().max_by_key(until);
-    let row = newest.map(|facts| &facts.row);
+    let rows = device.rows.iter().copied();
+    let Some(newest) = rows.clone().max_by_key(|facts| until(facts)) else {
+        return ExplainedDevice::default();
+    };
     // Holders from before the window are left out, except the last holder of a silent
-    // device.
-    let begin = instant_time(of.1.first, snapshot.frame().step_ms()).millis();
-    let begin = newest.map_or(begin, |newest| begin.min(until(&newest) - 1));
-    let rows = device.rows.iter().filter(|facts| until(facts) > begin);
-    let pods = named(rows.filter_map(|facts| facts.row.owner.as_ref()), selected);
-    // A holder whose newest sample is F or more before this one is no longer current.
-    let latest = newest.map_or(0, |newest| until(&newest) - fresh_ms);
-    let holders = holders(device, layout, |facts| until(&facts) > latest);
+    // device. Only pods in the namespace of the request may be named to the reader.
+    let begin = instant_time(of.1.first, snapshot.frame().step_ms());
+    let begin = begin.millis().min(until(newest) - 1);
+    let rows = rows.filter(|facts| until(facts) > begin);
+    let owners = rows.filter_map(|facts| facts.row.owner.as_ref());
+    let asked = question.selected.namespace();
+    let named = owners.filter(|owner| asked == Some(&owner.namespace));
+    let pods: BTreeSet<String> = named.map(pod).collect();
+    // A holder whose newest sample is F or more before this one is no longer current. Pods
+    // outside the group hold the device too.
+    let latest = until(newest) - fresh_ms;
+    let rows = layout.facts_of(layout.device_rows(newest.device));
+    let held = rows.filter(|it| it.attribution == Attribution::Held && until(it) > latest);
+    let owners = held.filter_map(|facts| facts.row.owner.as_ref());
+    let holders: BTreeSet<String> = owners.map(pod).collect();
+    let newest_sample = device.heard.map(|heard| heard.newest.date());
+    let (gpu, label_facts) = (&newest.row.device, &newest.row.label_facts);
+    let mut models = MODEL_LABELS
+        .iter()
+        .filter_map(|name| label_facts.labels.get(name));
     ExplainedDevice {
-        uuid: row
-            .map(|row| row.device.uuid.to_string())
-            .unwrap_or_default(),
-        instance: row.and_then(|row| {
-            let id = row.device.instance.as_ref()?;
-            Some(match &row.device.profile {
-                Some(profile) => format!("{profile}, id {id}"),
-                None => format!("id {id}"),
-            })
+        uuid: gpu.uuid.to_string(),
+        instance: gpu.instance.as_ref().map(|id| match &gpu.profile {
+            Some(profile) => format!("{profile}, id {id}"),
+            None => format!("id {id}"),
         }),
-        model: row.and_then(|row| {
-            let model = MODEL_LABELS
-                .iter()
-                .find_map(|name| row.label_facts.labels.get(name));
-            model.map(str::to_owned)
-        }),
-        node: row.and_then(|row| layout.node_of(row)).map(str::to_owned),
+        model: models.next().map(str::to_owned),
+        node: newest.node.as_deref().map(str::to_owned),
         shared_with: holders.difference(&pods).count(),
         holders,
         pods: pods.into_iter().collect(),
@@ -64,16 +69,13 @@ pub(super) fn describe(
             .signal
             .filter(|_| *measure != Measure::HeldCount)
             .and_then(field),
-        owner_labels: row.and_then(|row| Some(row.label_facts.scheme?.describe().to_owned())),
-        scrape_seconds: seconds(scrape_ms),
+        owner_labels: label_facts.scheme.map(|it| it.describe().to_owned()),
+        scrape_seconds: seconds(target.map_or(0, |target| target.scrape_ms)),
         fresh_seconds: seconds(fresh_ms),
-        heard_since: device.heard.map(|(first, _)| first.date()),
-        newest: device.heard.map(|(_, newest)| newest.date()),
-        silent_since: device
-            .heard
-            .filter(|_| device.silent && device.frozen_since.is_none())
-            .map(|heard| heard.1.date()),
-        frozen_since: device.frozen_since.map(Timestamp::date),
+        heard_since: device.heard.map(|heard| heard.first.date()),
+        silent_since: newest_sample.clone().filter(|_| is_silent),
+        newest: newest_sample,
+        frozen_since: frozen_since.map(Timestamp::date),
         idle: snapshot.idle(device, of, measure),
         readings: device
             .outcomes
@@ -81,29 +83,6 @@ pub(super) fn describe(
             .map(|outcome| reading(outcome, measure))
             .collect(),
     }
-}
-
-/// The pods that may be named to the reader: those in the namespace of the request.
-fn named<'a>(owners: impl Iterator<Item = &'a Owner>, selected: Selected<'_>) -> BTreeSet<String> {
-    let asked = selected.namespace();
-    let named = owners.filter(|owner| asked == Some(&owner.namespace));
-    named.map(pod).collect()
-}
-
-/// The current holders of the device, including those outside the group.
-fn holders(
-    device: &DeviceReasons<'_>,
-    layout: &Layout,
-    is_current: impl Fn(&RowFacts) -> bool,
-) -> BTreeSet<String> {
-    let rank = device.rows.first().map(|facts| facts.device);
-    let rows = rank.map_or(&[][..], |rank| layout.device_rows(rank));
-    let held = rows.iter().filter_map(|row| {
-        let facts = layout.fact(*row);
-        facts.filter(|facts| facts.attribution == Attribution::Held && is_current(facts))
-    });
-    held.filter_map(|facts| facts.row.owner.as_ref().map(pod))
-        .collect()
 }
 
 /// `ml/train-0`.

@@ -1,8 +1,8 @@
 //! Turns the evaluator's reasons into an explanation.
 
-use crate::aggregate::{Group, ReadingOutcome, Reasons};
+use crate::aggregate::{ReadingOutcome, Reasons};
 use crate::grid::instant_time;
-use crate::layout::Attribution;
+use crate::layout::Object;
 use crate::metric::Value;
 use crate::policy::{DeviceValue, Formula, Measure, Over, Reducer};
 use crate::snapshot::Snapshot;
@@ -24,7 +24,7 @@ impl Explanation {
     pub fn of_group(
         question: &Question<'_>,
         snapshot: &Snapshot,
-        (group, reasons): (&Group<'_>, Option<&Reasons<'_>>),
+        (group, reasons): (&Object, Option<&Reasons<'_>>),
         (value, no_value): (Option<Value>, Option<String>),
     ) -> Self {
         let mut explanation = Self {
@@ -49,7 +49,7 @@ impl Explanation {
         explanation.devices = shown
             .map(|device| describe(question, snapshot, (group, &reasons.span), device))
             .collect();
-        explanation.notes = notes(reasons, snapshot, group, named);
+        explanation.notes = notes(reasons, group, named);
         match promql::same(question, reasons, snapshot) {
             Ok(query) => explanation.promql = Some(query),
             Err(why) => explanation
@@ -91,12 +91,7 @@ fn window(reasons: &Reasons<'_>, snapshot: &Snapshot) -> Window {
 }
 
 /// What was left out, and why.
-fn notes(
-    reasons: &Reasons<'_>,
-    snapshot: &Snapshot,
-    group: &Group<'_>,
-    named: bool,
-) -> Vec<String> {
+fn notes(reasons: &Reasons<'_>, group: &Object, named: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let devices = reasons.devices.len();
     let at_end = |wanted: ReadingOutcome| {
@@ -104,35 +99,30 @@ fn notes(
         let last = last.filter_map(|device| device.outcomes.last());
         last.filter(|(state, _)| *state == wanted).count()
     };
-    let mut note = |count: usize, what: &str| {
+    let targets = reasons.devices.iter().filter_map(|device| device.target);
+    let frozen = targets.filter(|target| target.frozen_since.is_some());
+    for (count, what) in [
+        (
+            at_end(ReadingOutcome::Missing),
+            "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
+        ),
+        (
+            at_end(ReadingOutcome::Lost),
+            "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
+        ),
+        (
+            at_end(ReadingOutcome::ActivityUnknown),
+            "have readings, but not of the field that decides whether they are active",
+        ),
+        (
+            frozen.count(),
+            "belong to an exporter whose readings do not change: they are treated as unknown",
+        ),
+    ] {
         if count > 0 {
             notes.push(format!("{count} of {devices} devices {what}"));
         }
-    };
-    note(
-        at_end(ReadingOutcome::Missing),
-        "should have a reading but have none: sums and counts of active and idle GPUs have no value if more than a tenth is missing, and means if more than half is missing or the missing ones may change the mean by more than a tenth",
-    );
-    note(
-        at_end(ReadingOutcome::Lost),
-        "have had no reading of this field for longer than a window, although their exporters answer: they are excluded; the exporter does not report the field, or the GPU is lost (look for Xid errors)",
-    );
-    note(
-        at_end(ReadingOutcome::ActivityUnknown),
-        "have readings, but not of the field that decides whether they are active",
-    );
-    note(
-        at_end(ReadingOutcome::BeforeItsTime),
-        "have only readings of an earlier pod with the same name",
-    );
-    note(
-        reasons
-            .devices
-            .iter()
-            .filter(|device| device.frozen_since.is_some())
-            .count(),
-        "belong to an exporter whose readings do not change: they are treated as unknown",
-    );
+    }
     if !named && devices > 0 {
         notes.push(format!(
             "devices counted and not listed: {devices}, because their pods are in other namespaces too"
@@ -147,64 +137,41 @@ fn notes(
     if unseen > 0 {
         notes.push(format!("{unseen} GPUs that pods request have no series on the nodes of these pods: check dcgm-exporter there"));
     }
-    let conflicts = reasons.devices.iter().flat_map(|device| &device.rows);
-    if conflicts
-        .clone()
-        .any(|facts| facts.attribution == Attribution::Gone)
-    {
-        notes.push(
-            "readings of deleted pods count for the time that they held the device".to_owned(),
-        );
-    }
-    let clusters = snapshot.layout().several_clusters();
-    if !clusters.is_empty() {
-        notes.push(format!(
-            "the store holds series of {} clusters: set a matcher in prometheus.matchers",
-            clusters.len()
-        ));
-    }
     notes
 }
 
 /// The fields that a metric is read from. The field after a slash is for MIG instances,
 /// and for whole GPUs that do not report the field in percent.
 #[must_use]
-pub fn fields_of(measure: &Measure) -> Vec<String> {
+pub fn fields_of(measure: &Measure) -> String {
     let memory = "DCGM_FI_DEV_MEM_COPY_UTIL / DCGM_FI_PROF_DRAM_ACTIVE";
-    let fields: &[&str] = match measure {
+    let fields = match measure {
         Measure::Devices { value, .. } => match value {
-            DeviceValue::MemoryUtilization => &[memory],
-            DeviceValue::GpuUtilization => {
-                &["DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE"]
+            DeviceValue::MemoryUtilization => memory,
+            DeviceValue::GpuUtilization => "DCGM_FI_DEV_GPU_UTIL / DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+            DeviceValue::MemoryUsed => "DCGM_FI_DEV_FB_USED",
+            DeviceValue::MemoryUsedPercent => {
+                "DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_RESERVED"
             }
-            DeviceValue::MemoryUsed => &["DCGM_FI_DEV_FB_USED"],
-            DeviceValue::MemoryUsedPercent => &[
-                "DCGM_FI_DEV_FB_USED",
-                "DCGM_FI_DEV_FB_FREE",
-                "DCGM_FI_DEV_FB_RESERVED",
-            ],
-            DeviceValue::PowerUsage => &["DCGM_FI_DEV_POWER_USAGE"],
-            DeviceValue::Signal(id) => return field(*id).into_iter().collect(),
+            DeviceValue::PowerUsage => "DCGM_FI_DEV_POWER_USAGE",
+            DeviceValue::Signal(id) => return field(*id).unwrap_or_default(),
         },
-        Measure::HeldCount => &[memory, "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED"],
-        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => &[memory],
+        Measure::HeldCount => {
+            return format!("{memory}, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_FB_USED");
+        }
+        Measure::ActiveCount | Measure::IdleCount | Measure::OriginalAverage => memory,
     };
-    fields.iter().map(|field| (*field).to_owned()).collect()
+    fields.to_owned()
 }
 
 /// The meaning of a number, in a sentence.
 #[must_use]
 pub fn meaning(measure: &Measure, formula: Formula) -> String {
+    let count_of = |what: &str| format!("how many {what}, averaged over the window");
     let (value, reducer, over) = match measure {
-        Measure::HeldCount => {
-            return "how many GPUs are held by pods, averaged over the window".to_owned();
-        }
-        Measure::ActiveCount => {
-            return "how many of the GPUs held are active, averaged over the window".to_owned();
-        }
-        Measure::IdleCount => {
-            return "how many of the GPUs held are idle, averaged over the window".to_owned();
-        }
+        Measure::HeldCount => return count_of("GPUs are held by pods"),
+        Measure::ActiveCount => return count_of("of the GPUs held are active"),
+        Measure::IdleCount => return count_of("of the GPUs held are idle"),
         Measure::OriginalAverage => {
             return "the number of the original exporter: memory utilisation of all active GPUs of the cluster, averaged every 5 s".to_owned();
         }

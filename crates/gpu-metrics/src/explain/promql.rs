@@ -1,19 +1,19 @@
 //! The PromQL that computes a group's number (docs/numbers.md, "The same number in
 //! PromQL").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use crate::aggregate::Reasons;
 use crate::grid::instant_time;
-use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
+use crate::policy::{Activity, Formula, Measure, Over, Reducer};
 use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, takes_formula};
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{any_of, equals, quote};
+use apimachinery::promql::{any_of, equals};
 
-use super::question::{LabelMatcher, Question, Selected, field};
+use super::question::{Question, Selected, field};
 use super::{Promql, seconds};
 
 /// What no query can express.
@@ -21,36 +21,8 @@ const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which
                         that were replaced, prometheus.matchers of the configuration, and samples that were \
                         written after this answer";
 
-/// Why there is no query.
-const NOT_SHORT: &str =
-    "its devices have MIG instances, parts of processes or several ways of naming pods";
-const TOO_MANY: &str = "it would have to list too many names";
-const NOT_SAID: &str = "the metric selector cannot be written as label matchers: it compares \
-                        numbers, or series spell a label in several ways";
-const MIXED: &str = "its devices are read from different fields";
-const NO_DEVICE: &str = "no device contributes to it";
-const NOT_BUILT_IN: &str = "the name of its field is not known here";
-const ORIGINAL: &str = "see docs/numbers.md, \"The original's number\"";
-
 /// The most names in a query.
 const MOST_NAMES: usize = 64;
-
-impl LabelMatcher {
-    /// `GPU_I_ID!="2"`, `modelName=~"A|B"`.
-    fn text(&self) -> Result<String, &'static str> {
-        if self.values.len() > MOST_NAMES {
-            return Err(TOO_MANY);
-        }
-        let Self { label, negated, .. } = self;
-        let mut values = self.values.iter();
-        Ok(match (values.next(), values.next(), *negated) {
-            (Some(one), None, false) => equals(label, one),
-            (Some(one), None, true) => format!("{label}!={}", quote(one)),
-            (_, _, false) => format!("{label}=~{}", any_of(&self.values)),
-            (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
-        })
-    }
-}
 
 impl<'a> Selected<'a> {
     /// The namespace of the request: pods of other namespaces are never named.
@@ -64,34 +36,44 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// The query, or why there is none.
+/// The query, or why there is none: a short query computes the same number if there are no
+/// MIG instances and no shares of processes, one scheme of owner labels, and one field.
 pub(super) fn same(
     question: &Question<'_>,
     reasons: &Reasons<'_>,
     snapshot: &Snapshot,
 ) -> Result<Promql, &'static str> {
-    if !is_plain(reasons) {
-        return Err(NOT_SHORT);
+    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
+    let held = rows().filter(|facts| facts.attribution.was_held());
+    let schemes: HashSet<_> = held.map(|facts| facts.row.label_facts.scheme).collect();
+    let mut odd = rows()
+        .filter(|facts| facts.is_mig || facts.has_instances || facts.row.label_facts.per_process);
+    if odd.next().is_some() || schemes.len() > 1 {
+        return Err(
+            "its devices have MIG instances, parts of processes or several ways of naming pods",
+        );
+    }
+    if question.is_narrowed {
+        return Err("the metric selector restricts the devices by their labels");
     }
     let signals = reasons.devices.iter().filter_map(|device| device.signal);
     let signals: BTreeSet<SignalId> = signals.collect();
     if signals.len() > 1 {
-        return Err(MIXED);
+        return Err("its devices are read from different fields");
     }
-    if reasons.devices.is_empty() {
-        return Err(NO_DEVICE);
-    }
-    let matchers = matchers(question, reasons)?;
-    let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms);
-    let fresh_ms = fresh_ms.max().unwrap_or_default();
+    let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms).max();
+    let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
+    let scheme = schemes.into_iter().next().flatten();
+    let matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
+        .ok_or("it would have to list too many names")?;
     let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
-    let number = number(question.measure, signals.first().copied(), fresh)?;
+    let number = number(question.measure, signals.first().copied(), fresh)
+        .ok_or("it is not read from one known field")?;
     let step_ms = snapshot.frame().step_ms();
-    let last = instant_time(reasons.span.last, step_ms);
     Ok(Promql {
         query: over_window(question, &number, (reasons.span.window_ms, step_ms)),
-        time: last.to_string(),
-        leaves_out: leaves_out(question, snapshot),
+        time: instant_time(reasons.span.last, step_ms).to_string(),
+        leaves_out: Some(leaves_out(question, snapshot)),
     })
 }
 
@@ -100,56 +82,30 @@ fn number(
     measure: &Measure,
     read: Option<SignalId>,
     fresh: impl Fn(SignalId) -> Option<String>,
-) -> Result<String, &'static str> {
-    let devices = |signal: SignalId| Some(each(&fresh(signal)?));
-    let shown = read.unwrap_or(SignalId::MEM_COPY_UTIL);
-    let number = match measure {
-        Measure::OriginalAverage => return Err(ORIGINAL),
-        Measure::HeldCount => devices(shown).map(|it| format!("count({it})")),
-        Measure::ActiveCount => devices(shown).map(|it| counted(&it, "> 0")),
-        Measure::IdleCount => devices(shown).map(|it| counted(&it, "== 0")),
-        Measure::Devices {
-            value: DeviceValue::MemoryUsedPercent,
-            ..
-        } => share(|signal| Some(format!("sum({})", devices(signal)?))),
-        Measure::Devices { reducer, over, .. } => read
-            .and_then(devices)
-            .map(|it| reduced(reducer, *over == Over::Active, &it)),
+) -> Option<String> {
+    // One reading for each device: the largest.
+    let devices = |signal: SignalId| {
+        let fresh = fresh(signal)?;
+        Some(format!("max by (UUID, GPU_I_ID) (\n    {fresh})"))
     };
-    number.ok_or(NOT_BUILT_IN)
-}
-
-/// The share of the framebuffer that is in use, percent.
-fn share(sum: impl Fn(SignalId) -> Option<String>) -> Option<String> {
-    let used = sum(SignalId::FB_USED)?;
-    let (free, reserved) = (sum(SignalId::FB_FREE)?, sum(SignalId::FB_RESERVED)?);
-    Some(format!(
-        "100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))"
-    ))
-}
-
-/// Whether a short query computes the same number: there are no MIG instances, no shares
-/// of processes, and one scheme of owner labels.
-fn is_plain(reasons: &Reasons<'_>) -> bool {
-    let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let held = || rows().filter(|facts| facts.attribution.was_held());
-    let scheme = held().next().and_then(|facts| facts.row.label_facts.scheme);
-    let odd = rows()
-        .any(|facts| facts.is_mig || facts.has_instances || facts.row.label_facts.per_process);
-    !odd && held().all(|facts| facts.row.label_facts.scheme == scheme)
+    let shown = read.unwrap_or(SignalId::MEM_COPY_UTIL);
+    Some(match measure {
+        Measure::HeldCount => format!("count({})", devices(shown)?),
+        Measure::ActiveCount => counted(&devices(shown)?, "> 0"),
+        Measure::IdleCount => counted(&devices(shown)?, "== 0"),
+        // Memory in percent is read from several fields, so it has no signal.
+        Measure::Devices { reducer, over, .. } => {
+            reduced(reducer, *over == Over::Active, &devices(read?)?)
+        }
+        Measure::OriginalAverage => return None,
+    })
 }
 
 /// The mean over the window. Prometheus 2 includes the left end of a range, so the range
 /// is a millisecond shorter.
 fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64, i64)) -> String {
-    let is_mean = matches!(
-        question.measure,
-        Measure::Devices {
-            reducer: Reducer::Mean,
-            ..
-        }
-    );
-    let without_idle = is_mean && question.formula == Formula::ActiveInstants;
+    let without_idle = question.formula == Formula::ActiveInstants;
+    let without_idle = without_idle && takes_formula(question.measure);
     // Without the second half of `or`, an instant without active devices is undefined.
     let number = match number.split_once("\n  or ") {
         Some((active, _)) if without_idle => active,
@@ -160,31 +116,17 @@ fn over_window(question: &Question<'_>, number: &str, (window_ms, step_ms): (i64
     format!("avg_over_time((\n  {number}\n)[{range}ms:{step}])")
 }
 
-fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> Option<String> {
-    let formula = matches!(question.formula, Formula::SampleWeighted | Formula::Plain)
-        && matches!(
-            question.measure,
-            Measure::Devices {
-                reducer: Reducer::Mean,
-                over: Over::Active,
-                ..
-            }
-        );
-    if formula {
-        return Some(format!(
-            "the formula {}: the query gives mean-of-instants",
-            question.formula.name()
-        ));
+fn leaves_out(question: &Question<'_>, snapshot: &Snapshot) -> String {
+    let formula = question.formula;
+    let is_other = matches!(formula, Formula::SampleWeighted | Formula::Plain);
+    if is_other && takes_formula(question.measure) {
+        let name = formula.name();
+        return format!("the formula {name}: the query gives mean-of-instants");
     }
     if snapshot.policy().activity != Activity::OwnValueAboveZero {
-        return Some("the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned());
+        return "the configured gpu.active: the query treats a device as active if its own value is above 0".to_owned();
     }
-    Some(LEFT_OUT.to_owned())
-}
-
-/// One reading for each device: the largest.
-fn each(fresh: &str) -> String {
-    format!("max by (UUID, GPU_I_ID) (\n    {fresh})")
+    LEFT_OUT.to_owned()
 }
 
 fn counted(devices: &str, condition: &str) -> String {
@@ -223,23 +165,20 @@ fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     ))
 }
 
-/// Whether a measure covers devices that pods hold.
-const fn is_of_held(measure: &Measure) -> bool {
-    match measure {
-        Measure::HeldCount | Measure::ActiveCount | Measure::IdleCount => true,
-        Measure::Devices { over, .. } => matches!(over, Over::Held),
-        Measure::OriginalAverage => false,
-    }
-}
-
-/// `{exported_namespace="ml",exported_pod=~"a|b",modelName="H100"}`.
-fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'static str> {
-    let of_labels = question.labels.ok_or(NOT_SAID)?;
-    let of_held = is_of_held(question.measure);
+/// `{exported_namespace="ml",exported_pod=~"a|b"}`; `None`: there are too many names.
+fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> Option<String> {
+    let of_held = matches!(
+        question.measure,
+        Measure::HeldCount
+            | Measure::ActiveCount
+            | Measure::IdleCount
+            | Measure::Devices {
+                over: Over::Held,
+                ..
+            }
+    );
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
-    let mut held = rows().filter(|facts| facts.attribution.was_held());
-    let scheme = held.find_map(|facts| facts.row.label_facts.scheme);
-    let (namespace_label, pod_label) = labels(scheme.unwrap_or(Scheme::Exported));
+    let (namespace_label, pod_label) = labels(scheme);
     let of_namespace = |namespace: &str| equals(namespace_label, namespace);
     let mut matchers = match question.selected {
         Selected::All => Vec::new(),
@@ -261,23 +200,16 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
         matchers.push(format!("{pod_label}!=\"\""));
     }
-    for matcher in of_labels {
-        matchers.push(matcher.text()?);
-    }
-    let matchers = matchers.join(",");
-    Ok(match matchers.is_empty() {
-        true => matchers,
-        false => format!("{{{matchers}}}"),
+    Some(match matchers.is_empty() {
+        true => String::new(),
+        false => format!("{{{}}}", matchers.join(",")),
     })
 }
 
 /// [`any_of`] for names, if they are few enough for a query.
-fn few(names: impl Iterator<Item = String>) -> Result<String, &'static str> {
+fn few(names: impl Iterator<Item = String>) -> Option<String> {
     let names: BTreeSet<String> = names.collect();
-    match names.len() <= MOST_NAMES {
-        true => Ok(any_of(&names)),
-        false => Err(TOO_MANY),
-    }
+    (names.len() <= MOST_NAMES).then(|| any_of(&names))
 }
 
 /// The labels of a scheme that name namespace and pod.

@@ -10,8 +10,8 @@ use super::super::threads;
 use super::claim::Claims;
 use super::gather::Building;
 use super::nodes::NodeNames;
-use super::resolved::{Names, ResolvedRow, Sorted, in_order};
-use super::{Attribution, Layout, Rank, RowFacts, change};
+use super::resolved::{Names, Sorted, in_order};
+use super::{Attribution, Layout, Rank};
 use apimachinery::time::Timestamp;
 
 impl Layout {
@@ -29,12 +29,15 @@ impl Layout {
         let sorted = in_order(&rows);
         let mut layout = Self::of_devices(&sorted);
         let claims = Claims::of(&rows, &sorted, &inventory);
-        let device = |row: &ResolvedRow<'_>| layout.rank(row.id).device;
-        let facts = threads::map_rows(&rows, |row| claims.facts(row, device(row), mig_weight));
+        let facts = threads::map_rows(&rows, |row| {
+            let Rank { device, board } = layout.rank(row.id);
+            let is_followed = layout.board(device.saturating_add(1)) == Some(board);
+            claims.facts(row, (device, is_followed), mig_weight)
+        });
         let mut building = Building::new(&inventory, pods);
         // In the order of the rows, which is their order in memory.
         for (resolved, (facts, pod)) in rows.iter().zip(facts) {
-            building.place(resolved, &facts, pod, &claims.exporters);
+            building.place(resolved, &facts, pod);
             if facts.attribution == Attribution::Held && resolved.newest < facts.started {
                 layout.of_predecessors.insert(facts.id, facts.started);
             }
@@ -44,13 +47,10 @@ impl Layout {
         building.sort_members(&layout.devices.order);
         layout.several_clusters = claims.several_clusters();
         layout.foreign_nodes = claims.foreign_nodes();
-        layout.find_instances();
         layout.find_slot_peers(&rows);
-        layout.find_surplus(&inventory, &building.pods);
-        layout.cluster_unseen = building.add_unseen(&layout);
+        building.add_unseen(&layout);
         layout.cluster = std::mem::take(&mut building.cluster);
         layout.tables = building.finish();
-        layout.node_names = node_names;
         layout.inventory = inventory;
         layout
     }
@@ -64,7 +64,7 @@ impl Layout {
             ranks: vec![Rank::NONE; slots],
             ..Self::default()
         };
-        let devices = &mut layout.devices;
+        let (devices, mut boards) = (&mut layout.devices, 0);
         devices.order = rows.iter().map(|(_, row)| row.id).collect();
         let mut before: Option<&Sorted<'_, '_>> = None;
         for (place, sorted) in (0..).zip(rows) {
@@ -72,38 +72,17 @@ impl Layout {
             let alike = before.filter(|before| before.0 == *beginning);
             let alike = alike.map(|(_, before)| &before.row.device);
             if alike.is_none_or(|device| device.uuid != row.row.device.uuid) {
-                layout.boards += 1;
+                boards += 1;
             }
             if alike != Some(&row.row.device) {
                 devices.starts.push(place);
             }
             layout.ranks[row.id.0 as usize] = Rank {
                 device: u32::try_from(devices.starts.len() - 1).unwrap_or(u32::MAX),
-                board: layout.boards,
+                board: boards,
             };
             before = Some(sorted);
         }
         layout
-    }
-
-    /// Finds the MIG instances of each GPU: a whole GPU is sorted right before its instances.
-    fn find_instances(&mut self) {
-        let mut whole: Option<&RowFacts> = None;
-        for rows in self.devices.all() {
-            let row = rows.first().and_then(|row| self.facts.get(row.0 as usize));
-            let Some(Some(facts)) = row else { continue };
-            if !facts.is_mig {
-                whole = Some(facts);
-            } else if let Some(whole) = whole
-                && whole.row.device.uuid == facts.row.device.uuid
-            {
-                let instances = self.instances.entry(whole.device).or_default();
-                instances.push(facts.device);
-            }
-        }
-        for device in self.instances.keys() {
-            let rows = self.devices.rows(*device);
-            change(&mut self.facts, rows, |facts| facts.has_instances = true);
-        }
     }
 }

@@ -9,7 +9,6 @@ use super::super::inventory::InventoryOrigin;
 use super::super::inventory::{ClusterObject, Inventory, ObjectKind, Pod};
 use super::super::series::Owner;
 use super::claim::node_of;
-use super::exporters::Exporters;
 use super::names::Workloads;
 use super::resolved::ResolvedRow;
 use super::{Attribution, KindTable, Object, RowFacts};
@@ -28,8 +27,7 @@ pub(super) struct Building<'a> {
     pub(super) nodes: HashMap<&'a str, Object>,
     /// In the order of the inventory's workloads.
     pub(super) workloads: Vec<Option<Object>>,
-    /// The rows that count for the cluster.
-    pub(super) cluster: Vec<RowId>,
+    pub(super) cluster: Object,
     /// Finds workloads of pods that the server has not seen.
     by_name: OnceCell<Workloads<'a>>,
 }
@@ -44,7 +42,10 @@ impl<'a> Building<'a> {
             namespaces: HashMap::new(),
             nodes: HashMap::with_capacity(inventory.nodes.len()),
             workloads: none(inventory.workloads.len()),
-            cluster: Vec::new(),
+            cluster: Object {
+                created: Timestamp::MIN,
+                ..Object::default()
+            },
             by_name: OnceCell::new(),
         }
     }
@@ -54,15 +55,14 @@ impl<'a> Building<'a> {
         resolved: &ResolvedRow<'a>,
         facts: &RowFacts,
         pod: Option<&'a Pod>,
-        exporters: &Exporters<'_>,
     ) {
         let (id, inventory) = (resolved.id, self.inventory);
         if !matches!(
             facts.attribution,
             Attribution::Conflict | Attribution::Foreign
         ) {
-            self.cluster.push(id);
-            if let Some(node) = node_of(resolved, pod, inventory, exporters) {
+            self.cluster.members.push(id);
+            if let Some(node) = node_of(resolved, pod, inventory.authority) {
                 let of_node = || Object {
                     of_pods: false,
                     ..Object::new(None, node, facts_of(&inventory.nodes, node))
@@ -82,11 +82,14 @@ impl<'a> Building<'a> {
                 .and_then(|it| self.pods.get_mut(it as usize))
         {
             let labels = || pod.map(|pod| pod.labels.clone()).unwrap_or_default();
-            let of_pod = || Object::new(Some(namespace), &owner.pod, (labels(), None));
+            let of_pod = || Object {
+                one_pod: true,
+                ..Object::new(Some(namespace), &owner.pod, (labels(), None))
+            };
             object.get_or_insert_with(of_pod).add(id);
         }
         if inventory.authority == InventoryOrigin::Series
-            || place_of(&inventory.namespaces, namespace).is_some()
+            || ClusterObject::find(&inventory.namespaces, namespace).is_some()
         {
             let facts = || facts_of(&inventory.namespaces, namespace);
             let object = self.namespaces.entry(namespace);
@@ -127,8 +130,8 @@ impl<'a> Building<'a> {
         }
         let named = self.pods.iter_mut().chain(&mut self.workloads).flatten();
         let others = self.namespaces.values_mut().chain(self.nodes.values_mut());
-        let members = named.chain(others).map(|object| &mut object.members);
-        for rows in members.chain([&mut self.cluster]) {
+        for object in named.chain(others).chain([&mut self.cluster]) {
+            let rows = &mut object.members;
             rows.sort_unstable_by_key(|row| places[row.0 as usize]);
         }
     }
@@ -168,10 +171,9 @@ impl Object {
             namespace: namespace.cloned(),
             name: Arc::clone(name),
             labels,
-            members: Vec::new(),
             created: created.unwrap_or(Timestamp::MIN),
             of_pods: true,
-            unseen: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -183,15 +185,7 @@ impl Object {
     }
 }
 
-/// The index of a cluster-scoped object in a list sorted by name.
-fn place_of(objects: &[ClusterObject], name: &str) -> Option<usize> {
-    objects
-        .binary_search_by(|object| object.name.as_ref().cmp(name))
-        .ok()
-}
-
 fn facts_of(objects: &[ClusterObject], name: &str) -> Facts {
-    place_of(objects, name).map_or_else(Facts::default, |index| {
-        (objects[index].labels.clone(), objects[index].created)
-    })
+    let object = ClusterObject::find(objects, name);
+    object.map_or_else(Facts::default, |it| (it.labels.clone(), it.created))
 }

@@ -6,7 +6,6 @@
 
 mod build;
 mod claim;
-mod exporters;
 mod foreign;
 mod gather;
 mod names;
@@ -23,7 +22,6 @@ use super::inventory::{Inventory, InventoryOrigin, ObjectKind};
 use super::store::DeviceRow;
 use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
-pub use nodes::NodeNames;
 
 /// The result of a row's claim to an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +53,9 @@ pub struct RowFacts {
     pub id: RowId,
     /// The row in the store.
     pub row: Arc<DeviceRow>,
+    /// The node of the device: the Node that its series name, otherwise its pod's,
+    /// otherwise the best name in the series.
+    pub node: Option<Arc<str>>,
     /// Rank of the device among all devices.
     pub device: u32,
     /// The result of its claim.
@@ -72,9 +73,6 @@ pub struct RowFacts {
     pub ended: Timestamp,
     /// When the containers of its pod started; `None` if unknown.
     pub running_since: Option<Timestamp>,
-    /// The number of devices that its pod requests, if more devices name the pod. 0: the
-    /// number is unknown (a resource claim or a share), and several devices name the pod.
-    pub exceeded_request: Option<u32>,
     /// Weight in means.
     pub weight: f64,
 }
@@ -102,8 +100,8 @@ impl Rank {
     };
 }
 
-/// An object with its rows.
-#[derive(Clone, Debug)]
+/// An object with its rows. Its devices are evaluated together.
+#[derive(Clone, Debug, Default)]
 pub struct Object {
     /// Its namespace, if it has one.
     pub namespace: Option<Arc<str>>,
@@ -118,6 +116,8 @@ pub struct Object {
     /// Whether only readings of its pods count. A node also has the readings of devices
     /// that no pod holds.
     pub of_pods: bool,
+    /// Whether it is a single pod: it may have a share of a device.
+    pub one_pod: bool,
     /// GPUs that its live pods request and that were never seen.
     pub unseen: Vec<Unseen>,
 }
@@ -200,24 +200,19 @@ impl Devices {
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     tables: Vec<KindTable>,
-    cluster: Vec<RowId>,
-    cluster_unseen: Vec<Unseen>,
+    cluster: Object,
     several_clusters: Vec<Arc<str>>,
     foreign_nodes: Vec<Arc<str>>,
     facts: Vec<Option<RowFacts>>,
     /// The rank of each row's device.
     ranks: Vec<Rank>,
-    boards: u32,
     devices: Devices,
-    /// Ranks of the MIG instances of a GPU that also has rows of its own.
-    instances: HashMap<u32, Vec<u32>>,
     /// By rank of a device, the ranks of other devices that have had its place.
     slot_peers: HashMap<u32, Vec<u32>>,
     /// Rows without a sample since the start of their pod, which is the value: an earlier
     /// pod of the same name held the device.
     of_predecessors: HashMap<RowId, Timestamp>,
     inventory: Arc<Inventory>,
-    node_names: NodeNames,
 }
 
 impl Layout {
@@ -269,12 +264,8 @@ impl Layout {
     }
 
     /// An object by the resource of the path, namespace (`None`: cluster-scoped) and name.
-    pub(crate) fn object(
-        &self,
-        resource: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Option<&Object> {
+    #[must_use]
+    pub fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<&Object> {
         let (_, table) = self.table(resource)?;
         table.objects.get(table.find(namespace, name)?)
     }
@@ -288,7 +279,7 @@ impl Layout {
     /// Every row that counts for the cluster.
     #[must_use]
     pub fn cluster(&self) -> &[RowId] {
-        &self.cluster
+        &self.cluster.members
     }
 
     /// The clusters that series name, if they name several.
@@ -304,9 +295,9 @@ impl Layout {
         &self.foreign_nodes
     }
 
-    /// GPUs that live pods request and that were never seen.
-    pub(crate) fn cluster_unseen(&self) -> &[Unseen] {
-        &self.cluster_unseen
+    /// All devices of the cluster as one object.
+    pub(crate) fn cluster_object(&self) -> &Object {
+        &self.cluster
     }
 
     /// The nodes of series that name a pod which does not, or no longer, hold their devices.
@@ -318,33 +309,20 @@ impl Layout {
             matches!(facts.attribution, Attribution::Conflict | Attribution::Gone)
                 && owner.is_some_and(|it| *it.namespace == *namespace && *it.pod == *pod)
         });
-        let nodes = claims.filter_map(|facts| self.node_names.named(&facts.row.label_facts.nodes));
-        nodes.map(AsRef::as_ref).collect()
-    }
-
-    /// The node of a row's device: the Node that its series name, otherwise its pod's,
-    /// otherwise the best name in the series.
-    #[must_use]
-    pub fn node_of<'a>(&'a self, row: &'a DeviceRow) -> Option<&'a str> {
-        let owner = row.owner.as_ref();
-        let pod = owner.and_then(|it| self.inventory.pod(&it.namespace, &it.pod));
-        let known = self.node_names.named(&row.label_facts.nodes);
-        let node = known.or_else(|| pod.and_then(|pod| pod.node.as_ref()));
-        let name = node.or_else(|| row.label_facts.nodes.first().map(|named| &named.name));
-        name.map(AsRef::as_ref)
+        claims.filter_map(|facts| facts.node.as_deref()).collect()
     }
 
     /// The rows of other devices on a row's node that one of the row's targets reports. A
     /// target without node names may stand for several exporters.
     pub(crate) fn neighbours<'l>(&'l self, of: &'l RowFacts) -> impl Iterator<Item = RowId> + 'l {
-        let name = self.node_of(&of.row);
-        let node = name.and_then(|name| self.object("nodes", None, name));
-        let all = node.map_or(&self.cluster[..], |node| &node.members);
+        let node = of.node.as_deref();
+        let node = node.and_then(|name| self.object("nodes", None, name));
+        let all = &node.unwrap_or(&self.cluster).members;
         let others = self.facts_of(all).filter(move |other| {
             let mut targets = other.row.targets.iter();
             other.device != of.device
                 && targets.any(|id| of.row.targets.contains(id))
-                && self.node_of(&other.row) == name
+                && other.node == of.node
         });
         others.map(|other| other.id)
     }
@@ -355,9 +333,19 @@ impl Layout {
         self.devices.rows(device)
     }
 
-    /// The MIG instances of a GPU that has rows of its own beside theirs.
-    pub(crate) fn instances_of(&self, device: u32) -> &[u32] {
-        self.instances.get(&device).map_or(&[], Vec::as_slice)
+    /// The rank of a device's board.
+    fn board(&self, device: u32) -> Option<u32> {
+        let row = self.device_rows(device).first()?;
+        Some(self.rank(*row).board)
+    }
+
+    /// The rows of each MIG instance of a GPU that has rows of its own beside theirs. A
+    /// whole GPU is sorted right before its instances.
+    pub(crate) fn instances_of(&self, facts: &RowFacts) -> impl Iterator<Item = &[RowId]> {
+        let (has_instances, own) = (facts.has_instances, self.board(facts.device));
+        let others = facts.device + 1..;
+        let instances = others.take_while(move |it| has_instances && self.board(*it) == own);
+        instances.map(|device| self.device_rows(device))
     }
 
     /// Other devices that have had the place of a device.
@@ -370,14 +358,5 @@ impl Layout {
     #[must_use]
     pub fn inventory(&self) -> &Inventory {
         &self.inventory
-    }
-}
-
-/// Changes the facts of some rows.
-fn change(facts: &mut [Option<RowFacts>], rows: &[RowId], set: impl Fn(&mut RowFacts)) {
-    for row in rows {
-        if let Some(Some(facts)) = facts.get_mut(row.0 as usize) {
-            set(facts);
-        }
     }
 }

@@ -82,12 +82,6 @@ mod tests {
 
     #[test]
     fn workloads_are_found_by_the_names_of_their_pods() {
-        let kinds = [
-            ("deployments.apps", "web"),
-            ("replicasets.apps", "web-7c9f8d6b5"),
-            ("statefulsets.apps", "db"),
-            ("jobs.batch", "train"),
-        ];
         let workload = |(resource, name): (&str, &str)| Workload {
             kind: ObjectKind::new(resource, "", "", true),
             namespace: "n".into(),
@@ -95,18 +89,27 @@ mod tests {
             labels: Default::default(),
             created: None,
         };
+        let kinds = [
+            ("deployments.apps", "web"),
+            ("replicasets.apps", "web-7c9f8d6b5"),
+            ("statefulsets.apps", "db"),
+            ("jobs.batch", "train"),
+        ];
         let inventory = Inventory {
-            workloads: kinds.into_iter().map(workload).collect(),
+            workloads: kinds.map(workload).into(),
             ..Inventory::default()
         };
         let workloads = Workloads::of(&inventory);
-        let of = |pod| workloads.of_pod("n", pod);
-        assert_eq!(of("web-7c9f8d6b5-x2x4q"), [1, 0]);
-        assert_eq!(of("db-0"), [2]);
-        assert_eq!(of("train-k2vx7"), [3]);
-        assert_eq!(of("train-3-k2vx7"), [3]);
-        assert_eq!(of("web"), [] as [u32; 0]);
-        assert_eq!(of("other-7c9f8d6b5-x2x4q"), [] as [u32; 0]);
+        for (pod, found) in [
+            ("web-7c9f8d6b5-x2x4q", &[1, 0][..]),
+            ("db-0", &[2]),
+            ("train-k2vx7", &[3]),
+            ("train-3-k2vx7", &[3]),
+            ("web", &[]),
+            ("other-7c9f8d6b5-x2x4q", &[]),
+        ] {
+            assert_eq!(workloads.of_pod("n", pod), found, "{pod}");
+        }
         assert_eq!(workloads.of_pod("m", "db-0"), [] as [u32; 0]);
     }
 }

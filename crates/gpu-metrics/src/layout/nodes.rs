@@ -21,14 +21,14 @@ const REPLICAS: &str = "nvidia.com/gpu.replicas";
 
 /// The unambiguous names of the cluster's Nodes.
 #[derive(Clone, Debug, Default)]
-pub struct NodeNames {
+pub(super) struct NodeNames {
     /// The Node of each name; `None`: several Nodes have the name.
     nodes: HashMap<Arc<str>, Option<Arc<str>>>,
 }
 
 impl NodeNames {
     /// The names of an inventory's Nodes.
-    pub(crate) fn of(inventory: &Inventory) -> Self {
+    pub(super) fn of(inventory: &Inventory) -> Self {
         let mut names = Self {
             nodes: HashMap::with_capacity(inventory.nodes.len()),
         };
@@ -64,7 +64,7 @@ impl NodeNames {
 
     /// The Node that a label names. A fully qualified name matches the Node whose name is
     /// its first part. Two names with different domains are two hosts.
-    pub(crate) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
+    pub(super) fn resolve(&self, name: &str) -> Option<&Arc<str>> {
         if let Some(known) = self.nodes.get(name) {
             return known.as_ref();
         }
@@ -74,7 +74,7 @@ impl NodeNames {
     }
 
     /// The Node of a series: its first name that resolves.
-    pub(crate) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
+    pub(super) fn named(&self, names: &[NodeName]) -> Option<&Arc<str>> {
         names.iter().find_map(|named| self.resolve(&named.name))
     }
 }
@@ -100,70 +100,55 @@ mod tests {
     use super::super::super::inventory::ClusterObject;
     use super::*;
 
-    fn names(nodes: &[(&str, &str)], addresses: &[(&str, &str)]) -> NodeNames {
-        let node = |(name, host): &(&str, &str)| ClusterObject {
-            name: (*name).into(),
-            labels: Labels::from_pairs([(HOSTNAME, *host)]),
+    #[test]
+    fn names_host_names_and_addresses_match_one_node_or_none() {
+        let node = |(name, host): (&str, &str)| ClusterObject {
+            name: name.into(),
+            labels: Labels::from_pairs([(HOSTNAME, host)]),
             created: None,
         };
-        let address = |(address, node): &(&str, &str)| ((*address).into(), (*node).into());
-        NodeNames::of(&Inventory {
-            nodes: nodes.iter().map(node).collect(),
-            node_addresses: addresses.iter().map(address).collect(),
+        let nodes = [
+            ("a", "a"),
+            ("b.dc1.local", "b.dc1.local"),
+            ("i-0a1", "ip-10-0-0-1.ec2.internal"),
+            ("10", "10"),
+            ("c.dc1", "gpu"),
+            ("c.dc2", "gpu"),
+            ("d", "c.dc1"),
+        ];
+        let addresses = [
+            ("10.0.0.1", "i-0a1"),
+            ("fd00::2", "a"),
+            ("10.0.0.2", "d"),
+            ("10.0.0.2", "a"),
+        ];
+        let known = NodeNames::of(&Inventory {
+            nodes: nodes.map(node).into(),
+            node_addresses: addresses.map(|(it, of)| (it.into(), of.into())).into(),
             ..Inventory::default()
-        })
-    }
-
-    fn resolve<'n>(names: &'n NodeNames, name: &str) -> Option<&'n str> {
-        names.resolve(name).map(AsRef::as_ref)
-    }
-
-    #[test]
-    fn short_and_qualified_names_match_the_same_node() {
-        let known = names(&[("a", "a"), ("b.dc1.local", "b.dc1.local")], &[]);
+        });
         for (name, node) in [
             ("a", Some("a")),
             ("a.dc1.local", Some("a")),
             ("b.dc1.local", Some("b.dc1.local")),
             ("b", Some("b.dc1.local")),
             ("b.dc2.local", None),
-            ("c", None),
-            ("c.dc1.local", None),
+            ("e.dc1.local", None),
             ("", None),
             (".", None),
-        ] {
-            assert_eq!(resolve(&known, name), node, "{name}");
-        }
-    }
-
-    #[test]
-    fn host_names_and_addresses_match_their_node() {
-        let known = names(
-            &[("i-0a1", "ip-10-0-0-1.ec2.internal"), ("i-0a2", "i-0a2")],
-            &[("10.0.0.1", "i-0a1"), ("fd00::2", "i-0a2")],
-        );
-        for (name, node) in [
             ("ip-10-0-0-1.ec2.internal", Some("i-0a1")),
             ("ip-10-0-0-1", Some("i-0a1")),
             ("10.0.0.1", Some("i-0a1")),
-            ("fd00::2", Some("i-0a2")),
+            ("fd00::2", Some("a")),
             ("10.0.0.3", None),
+            // Several Nodes have these names.
+            ("c", None),
+            ("gpu", None),
+            ("10.0.0.2", None),
+            // A Node's own name takes precedence over another Node's host name.
+            ("c.dc1", Some("c.dc1")),
         ] {
-            assert_eq!(resolve(&known, name), node, "{name}");
+            assert_eq!(known.resolve(name).map(AsRef::as_ref), node, "{name}");
         }
-        let digits = names(&[("10", "10")], &[]);
-        assert_eq!(resolve(&digits, "10.0.0.1"), None);
-    }
-
-    #[test]
-    fn a_name_that_matches_several_nodes_matches_none() {
-        let known = names(
-            &[("a.dc1", "gpu"), ("a.dc2", "gpu"), ("b", "a.dc1")],
-            &[("10.0.0.1", "b"), ("10.0.0.1", "a.dc1")],
-        );
-        for name in ["a", "gpu", "10.0.0.1"] {
-            assert_eq!(resolve(&known, name), None, "{name}");
-        }
-        assert_eq!(resolve(&known, "a.dc1"), Some("a.dc1"));
     }
 }

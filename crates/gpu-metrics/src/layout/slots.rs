@@ -4,11 +4,10 @@
 //! new series shows that the old one has ended.
 
 use super::super::grid::RowId;
-use super::super::inventory::Inventory;
 use super::super::series::NodeName;
 use super::super::targets::TargetId;
+use super::Layout;
 use super::resolved::ResolvedRow;
-use super::{Layout, Object, RowFacts, change};
 
 /// A target, the index of a GPU there, the id of the MIG instance, and the node: one
 /// `instance` may stand for all nodes.
@@ -25,23 +24,6 @@ fn slots<'a>(row: &ResolvedRow<'a>) -> impl Iterator<Item = Slot<'a>> {
 }
 
 impl Layout {
-    /// Finds pods that more devices name than the pods request: they no longer hold some of
-    /// these. `objects` has the object of each pod of the inventory, if it has rows.
-    pub(super) fn find_surplus(&mut self, inventory: &Inventory, objects: &[Option<Object>]) {
-        for (pod, object) in inventory.pods.iter().zip(objects) {
-            let Some(object) = object.as_ref().filter(|_| pod.requests_gpu()) else {
-                continue;
-            };
-            let gpus = if pod.uncounted { 0 } else { pod.gpus };
-            let rank = |row: &RowId| self.ranks[row.0 as usize].device;
-            let devices = object.members.chunk_by(|a, b| rank(a) == rank(b));
-            if devices.count() > gpus.max(1) as usize {
-                let set = |facts: &mut RowFacts| facts.exceeded_request = Some(gpus);
-                change(&mut self.facts, &object.members, set);
-            }
-        }
-    }
-
     /// Whether two rows are of one device.
     pub(crate) fn is_one_device(&self, one: RowId, other: RowId) -> bool {
         self.rank(one).device == self.rank(other).device
@@ -66,7 +48,11 @@ impl Layout {
             slot_peers.sort_unstable();
             slot_peers.dedup();
             let rows = self.devices.rows(*device);
-            change(&mut self.facts, rows, |facts| facts.shares_slot = true);
+            for row in rows {
+                if let Some(Some(facts)) = self.facts.get_mut(row.0 as usize) {
+                    facts.shares_slot = true;
+                }
+            }
         }
     }
 }

@@ -13,12 +13,10 @@ use super::{Attribution, Layout, Object, Unseen};
 
 impl<'a> Building<'a> {
     /// Adds to every object the devices that its pods request and no series has shown.
-    /// Returns those of all pods.
-    pub(super) fn add_unseen(&mut self, layout: &Layout) -> Vec<Unseen> {
+    pub(super) fn add_unseen(&mut self, layout: &Layout) {
         let inventory = self.inventory;
-        let mut all = Vec::new();
         if inventory.authority != InventoryOrigin::Cluster {
-            return all;
+            return;
         }
         let exporters: HashSet<&Arc<str>> = inventory.exporter_nodes.iter().collect();
         let shared_nodes = self.shared_nodes(layout);
@@ -45,7 +43,7 @@ impl<'a> Building<'a> {
                 count,
                 shared,
             };
-            all.push(unseen);
+            self.cluster.unseen.push(unseen);
             for index in &pod.owners {
                 let workload = self.workloads.get_mut(*index as usize);
                 add(workload.and_then(Option::as_mut), unseen);
@@ -54,7 +52,6 @@ impl<'a> Building<'a> {
             add(self.namespaces.get_mut(&*pod.namespace), unseen);
             add(self.nodes.get_mut(&**node), unseen);
         }
-        all
     }
 
     /// Nodes whose devices several pods hold at once, by the node's labels or by the

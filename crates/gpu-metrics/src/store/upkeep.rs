@@ -314,13 +314,13 @@ impl Store {
     /// An immutable view of all readings. `answered`: whether each signal was ever
     /// answered.
     pub(crate) fn frame(&self, now: Timestamp, answered: Vec<bool>) -> Frame {
-        Frame::new(
+        Frame {
             now,
-            self.settings.step_ms,
-            self.signals.clone(),
-            self.targets.view(now),
-            self.heard.clone(),
+            step_ms: self.settings.step_ms,
+            signals: self.signals.clone(),
             answered,
-        )
+            view: self.targets.view(now).into(),
+            heard: self.heard.as_slice().into(),
+        }
     }
 }

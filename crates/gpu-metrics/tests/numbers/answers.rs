@@ -2,13 +2,13 @@
 
 use super::scene::{Scene, policy};
 use apimachinery::time::Timestamp;
-use gpu_metrics::aggregate::{Absence, Group};
+use gpu_metrics::aggregate::Absence;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::{Formula, Measure, MetricSpec, Policy};
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::snapshot::Snapshot;
 
 impl Scene {
     pub(super) fn answers(&mut self) -> Answers {
@@ -43,9 +43,8 @@ impl Answers {
     }
 
     /// The devices of `pods n/p`, `namespaces n`, `nodes x`, `deployments.apps n/d`.
-    pub(super) fn group(&self, object: &str) -> Option<Group<'_>> {
-        let (_, _, of) = self.object(object)?;
-        Some(group_of(of, object.starts_with("pods ")))
+    pub(super) fn group(&self, object: &str) -> Option<&Object> {
+        self.object(object).map(|(_, _, of)| of)
     }
 
     /// The value of an object or of the `cluster`, without its explanation.
@@ -86,14 +85,14 @@ impl Answers {
             formula: self.snapshot.policy().formula,
             of: object,
             selected,
-            labels: Some(&[]),
+            is_narrowed: false,
             now: self.snapshot.at_source(self.now),
         };
-        let reasons = self.snapshot.reasons(&group, &spec.measure, None, None);
+        let reasons = self.snapshot.reasons(group, &spec.measure, None, None);
         Some(Explanation::of_group(
             &question,
             &self.snapshot,
-            (&group, reasons.as_ref()),
+            (group, reasons.as_ref()),
             (self.value_at(object, metric, self.now), None),
         ))
     }
@@ -124,7 +123,7 @@ impl Answers {
     pub(super) fn absence(&self, object: &str, metric: &str) -> Absence {
         assert_eq!(self.of(object, metric), None);
         let group = self.group(object).unwrap();
-        self.snapshot.absence(&group)
+        self.snapshot.absence(group)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::answers::close;
 use super::scene::{Scene, at, object as node, policy};
 use apimachinery::labels::Labels;
-use gpu_metrics::inventory::{ExporterPod, Inventory, PodPhase};
+use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
@@ -140,64 +140,16 @@ fn a_node_has_the_devices_reported_under_any_of_its_names() {
     }
 }
 
-/// Whether the pod p, which requests no GPU, holds the GPU whose bare labels name it.
-fn holds(instance: &str, more: &str, change: impl FnOnce(&mut Inventory)) -> bool {
-    let labels = format!("UUID=A job=d instance={instance} namespace=n pod=p {more}");
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None), ("n/q", None)])
-        .mcu(&labels, "40 40 40");
-    let mut scene = scene.with(|inventory| {
-        inventory.pods[0].gpus = 0;
-        change(inventory);
-    });
-    scene.answers().flagship("pods n/p").is_some()
-}
-
 #[test]
-fn a_bare_pod_that_requests_no_gpu_holds_one_only_by_evidence() {
-    let exporter = |name: &str, address: &str| {
-        let exporter = ExporterPod {
-            namespace: "n".into(),
-            name: name.into(),
-            address: Some(address.into()),
-        };
-        move |inventory: &mut Inventory| inventory.exporters.push(exporter)
-    };
-    let own = "10.0.0.1:9400";
-    assert!(!holds(own, "", |_| ()));
-    assert!(holds(own, "", |inventory| inventory.pods[0].gpus = 1));
-    assert!(holds(own, "vgpu=0", |_| ()));
-    assert!(holds(own, "", exporter("e", "10.0.0.1")));
-    assert!(holds("[fd00::2]:9400", "", exporter("e", "fd00::2")));
-    assert!(!holds(own, "", exporter("e", "10.0.0.2")));
-    assert!(!holds(own, "", exporter("p", "10.0.0.1")));
-}
-
-#[test]
-fn of_several_bare_pods_on_a_target_all_but_exporters_hold_their_gpus() {
-    let held = |change: fn(&mut Inventory)| {
-        let labels = |uuid: &str, pod: &str| format!("UUID={uuid} job=d namespace=n pod={pod}");
-        let scene = Scene::new(policy(60))
-            .cluster(&[("n/p", None), ("n/q", None)])
-            .mcu(&labels("A", "p"), "40 40 40")
-            .mcu(&labels("B", "q"), "40 40 40");
-        let mut scene = scene.with(|inventory| {
-            inventory.pods[0].gpus = 0;
-            change(inventory);
-        });
-        scene.answers().flagship("pods n/p").is_some()
-    };
-    assert!(held(|_| ()));
-    assert!(!held(|inventory| inventory.pods[0].daemon = true));
-    assert!(!held(|inventory| {
-        let (namespace, name) = ("n".into(), "p".into());
-        let exporter = ExporterPod {
-            namespace,
-            name,
-            address: None,
-        };
-        inventory.exporters.push(exporter);
-    }));
+fn a_bare_pod_that_requests_no_gpu_holds_one_only_by_labels_of_holders() {
+    for (gpus, more, holds) in [(1, "", true), (0, "", false), (0, "vgpu=0", true)] {
+        let labels = format!("UUID=A job=d instance=i namespace=n pod=p {more}");
+        let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
+        let scene = scene.mcu(&labels, "40 40 40");
+        let mut scene = scene.with(|inventory| inventory.pods[0].gpus = gpus);
+        let value = scene.answers().flagship("pods n/p");
+        assert_eq!(value.is_some(), holds, "{gpus} {more}");
+    }
 }
 
 /// Pod p has the GPU A at 80, and q has B at 20. p ends at second 25, but its labels
@@ -381,7 +333,7 @@ fn the_model_of_a_device_is_that_of_its_newest_series() {
         .mcu(&labels("NVIDIA-A100"), "· · · · 40");
     let answers = scene.answers();
     close(answers.flagship("pods n/p"), 40.0);
-    let rows = answers.group("pods n/p").unwrap().rows;
+    let rows = &answers.group("pods n/p").unwrap().members;
     let layout = answers.snapshot.layout();
     let facts = rows.iter().filter_map(|row| layout.fact(*row));
     let models = facts.filter_map(|facts| facts.row.label_facts.labels.get("modelName"));

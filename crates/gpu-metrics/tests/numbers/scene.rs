@@ -217,7 +217,6 @@ impl Scene {
                 ended: None,
                 gpus: 1,
                 uncounted: false,
-                daemon: false,
                 owners: vec![0],
             });
         }

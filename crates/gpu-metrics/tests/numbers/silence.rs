@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::answers::{Answers, close};
 use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
-use gpu_metrics::aggregate::Absence;
+use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::inventory::Inventory;
 use gpu_metrics::signal::SignalId;
@@ -16,6 +16,10 @@ const SUM: &str = "gpu_memory_utilization_sum";
 
 fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p{gpu}")
+}
+
+const fn missing(why: Missing, devices: usize, of: usize) -> Absence {
+    Absence::Missing { why, devices, of }
 }
 
 /// Ten pods of one Deployment with a GPU each and these values.
@@ -33,11 +37,7 @@ fn outage(silent: usize) -> Scene {
 #[test]
 fn a_sum_without_half_of_its_devices_is_absent_with_a_reason() {
     let answers = outage(5).answers();
-    let silent = Absence::Silent {
-        devices: 5,
-        of: 10,
-        since: at(65.0),
-    };
+    let silent = missing(Missing::Silent(at(65.0)), 5, 10);
     assert_eq!(answers.absence("deployments.apps n/d", SUM), silent);
     // The mean of the other half is served, and held GPUs stay held.
     close(answers.flagship("deployments.apps n/d"), 40.0);
@@ -70,7 +70,7 @@ fn with_unseen(mut scene: Scene, gpus: u32, change: impl FnOnce(&mut Inventory))
 fn gpus_of_running_pods_that_were_never_seen_are_missing() {
     let answers = with_unseen(outage(0), 2, |_| ()).answers();
     assert_eq!(answers.of("deployments.apps n/d", SUM), None);
-    let unseen = Absence::Unseen { devices: 2, of: 12 };
+    let unseen = missing(Missing::Unseen, 2, 12);
     assert_eq!(answers.absence("deployments.apps n/d", SUM), unseen);
     close(answers.of("deployments.apps n/d", "gpu_held_count"), 12.0);
     // GPUs of a pod that has just started are not missing yet.
@@ -299,11 +299,7 @@ fn a_gpu_that_its_exporter_no_longer_reports_is_lost_and_reported() {
         .collect();
     assert_eq!(lost, ["A"]);
     let answers = Answers::new(snapshot);
-    let lost = Absence::Lost {
-        devices: 1,
-        of: 1,
-        since: at(65.0),
-    };
+    let lost = missing(Missing::Lost(at(65.0)), 1, 1);
     assert_eq!(answers.absence("pods n/pA", SUM), lost);
     close(answers.of("deployments.apps n/d", SUM), 20.0);
 }
@@ -353,10 +349,10 @@ fn an_exporter_with_unchanging_readings_is_frozen_and_not_silent() {
         assert!(
             matches!(
                 absence,
-                Absence::Frozen {
+                Absence::Missing {
+                    why: Missing::Frozen(_),
                     devices: 1,
                     of: 1,
-                    ..
                 }
             ),
             "{absence:?}"

@@ -118,7 +118,7 @@ fn describe(spec: &MetricSpec, reach: Reach) -> String {
          good for  {good_for}\n  asked     {asked}\n  \
          selectors window=2m, formula=plain, model=H100, container=..., or any label of the series\n",
         spec.name,
-        fields_of(&spec.measure).join(", "),
+        fields_of(&spec.measure),
     )
 }
 

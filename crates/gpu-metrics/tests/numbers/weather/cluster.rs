@@ -91,7 +91,6 @@ fn inventory(built: &Built, since: f64, now: f64) -> Inventory {
             })
             .collect(),
         workloads: names.iter().flat_map(|name| workloads(name)).collect(),
-        exporters: Vec::new(),
         ..Inventory::default()
     }
 }
@@ -145,7 +144,6 @@ fn pod(held: &Held, workloads: &[&str]) -> Pod {
         ended: None,
         gpus: u32::try_from(held.devices.len()).unwrap(),
         uncounted: false,
-        daemon: false,
         owners: vec![first, first + 1, first + 2],
     }
 }

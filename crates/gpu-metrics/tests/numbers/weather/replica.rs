@@ -16,7 +16,7 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use gpu_metrics::snapshot::{Snapshot, group_of};
+use gpu_metrics::snapshot::Snapshot;
 
 /// The checked metrics: the mean, the sum, the count.
 pub(super) const METRICS: [&str; 3] = [
@@ -31,12 +31,10 @@ const SELDOM: u32 = 7;
 /// Checks that the values equal those of a computation that reads every instant.
 fn agrees_with_each_instant(snapshot: &Snapshot) {
     for (kind, table) in snapshot.layout().tables().iter().enumerate() {
-        let one_pod = table.kind.resource.as_ref() == "pods";
         for (metric, spec) in snapshot.metrics().iter().enumerate() {
             let values = snapshot.values(kind, metric).iter().zip(&table.objects);
             for (value, object) in values {
-                let reasons =
-                    snapshot.reasons(&group_of(object, one_pod), &spec.measure, None, None);
+                let reasons = snapshot.reasons(object, &spec.measure, None, None);
                 let anew = reasons.and_then(|reasons| reasons.value);
                 assert_eq!(*value, anew, "{} of {}", spec.name, object.name);
             }
