@@ -250,7 +250,7 @@ impl ExplanationParts<'_> {
             now: lookup.now,
         };
         let reasons = group.and_then(|group| lookup.reasons(group));
-        let group = group.unwrap_or_else(|| snapshot.cluster_group());
+        let group = group.unwrap_or_else(|| snapshot.layout().cluster());
         let mut explanation = Explanation::of_group(
             &question,
             snapshot,

@@ -150,7 +150,7 @@ impl<'a> Lookup<'a> {
         namespace: &str,
     ) -> (String, Option<&'a Object>) {
         if !in_namespace {
-            let group = self.snapshot.cluster_group();
+            let group = self.snapshot.layout().cluster();
             return ("the cluster".to_owned(), Some(group));
         }
         let layout = self.snapshot.layout();
@@ -162,7 +162,7 @@ impl<'a> Lookup<'a> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
-        let cluster = self.snapshot.cluster_group();
+        let cluster = self.snapshot.layout().cluster();
         let values = self.values(&[Subject::Cluster], &[cluster])?;
         Ok(values.into_iter().next().flatten())
     }
