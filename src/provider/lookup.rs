@@ -181,7 +181,10 @@ impl<'a> Lookup<'a> {
                 .collect()
         };
         let mut wanted = missing(&known);
-        let rows: usize = wanted.iter().map(|place| groups[*place].members.len()).sum();
+        let rows: usize = wanted
+            .iter()
+            .map(|place| groups[*place].members.len())
+            .sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
             // A request that waited finds the values that the other request computed.
