@@ -166,7 +166,7 @@ impl<'a> Comparison<'a> {
         let Some((index, table)) = snapshot.layout().table(kind) else {
             return vec![Served {
                 name: String::new(),
-                group: snapshot.cluster_group(),
+                group: snapshot.layout().cluster(),
                 value: snapshot.cluster_value(metric),
             }];
         };
@@ -259,7 +259,7 @@ impl<'a> Comparison<'a> {
         let mut windows: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for object in served {
             let group = match question.is_of_cluster() {
-                true => self.snapshot.cluster_group(),
+                true => self.snapshot.layout().cluster(),
                 false => object.group,
             };
             let of = PromqlScope::new(self.snapshot, group, asked, self.dialect.fresh_ms);

@@ -93,7 +93,8 @@ impl GpuProvider {
         let snapshot = &current.snapshot;
         let layout = snapshot.layout();
         let rank = |row| layout.rank(row).device;
-        let devices = layout.cluster().chunk_by(|a, b| rank(*a) == rank(*b));
+        let members = &layout.cluster().members;
+        let devices = members.chunk_by(|a, b| rank(*a) == rank(*b));
         let objects = objects(snapshot, asked);
         if objects.len() > MOST_OBJECTS {
             let reason = format!(
@@ -117,7 +118,7 @@ impl GpuProvider {
         });
         Ok(DeviceList {
             items: items.collect::<Result<_, _>>()?,
-            device_count: (asked.namespace.is_none() && !layout.cluster().is_empty())
+            device_count: (asked.namespace.is_none() && !members.is_empty())
                 .then(|| devices.count()),
         })
     }

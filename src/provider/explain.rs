@@ -11,9 +11,9 @@ use adapter_rules::rule::Rule;
 use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
+use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
 use gpu_metrics::policy::Measure;
-use gpu_metrics::layout::Object;
 use gpu_metrics::snapshot::Snapshot;
 
 impl GpuProvider {
@@ -250,7 +250,7 @@ impl ExplanationParts<'_> {
             now: lookup.now,
         };
         let reasons = group.and_then(|group| lookup.reasons(group));
-        let group = group.unwrap_or_else(|| snapshot.cluster_group());
+        let group = group.unwrap_or_else(|| snapshot.layout().cluster());
         let mut explanation = Explanation::of_group(
             &question,
             snapshot,

@@ -349,7 +349,7 @@ fn original_of_namespaces(
 ) -> Result<(), ProviderError> {
     let value = lookup
         .of_cluster()?
-        .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.cluster_group())))?;
+        .ok_or_else(|| lookup.no_value("the cluster", Some(lookup.snapshot.layout().cluster())))?;
     let mut item = |name: &str| {
         sink(Item::Custom(CustomItem {
             kind,

@@ -150,7 +150,7 @@ impl<'a> Lookup<'a> {
         namespace: &str,
     ) -> (String, Option<&'a Object>) {
         if !in_namespace {
-            let group = self.snapshot.cluster_group();
+            let group = self.snapshot.layout().cluster();
             return ("the cluster".to_owned(), Some(group));
         }
         let layout = self.snapshot.layout();
@@ -162,7 +162,7 @@ impl<'a> Lookup<'a> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
-        let cluster = self.snapshot.cluster_group();
+        let cluster = self.snapshot.layout().cluster();
         let values = self.values(&[Subject::Cluster], &[cluster])?;
         Ok(values.into_iter().next().flatten())
     }
@@ -181,7 +181,10 @@ impl<'a> Lookup<'a> {
                 .collect()
         };
         let mut wanted = missing(&known);
-        let rows: usize = wanted.iter().map(|place| groups[*place].members.len()).sum();
+        let rows: usize = wanted
+            .iter()
+            .map(|place| groups[*place].members.len())
+            .sum();
         self.allow(rows as u64 * self.looks_per_row())?;
         if !wanted.is_empty() {
             // A request that waited finds the values that the other request computed.

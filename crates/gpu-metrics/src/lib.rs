@@ -28,7 +28,7 @@
 //! // Without a batch there is no device, and no value.
 //! let now = Timestamp::from_millis(1_700_000_000_000);
 //! let snapshot = pipeline.publish(&Inventory::default().into(), now);
-//! assert!(snapshot.layout().cluster().is_empty());
+//! assert!(snapshot.layout().cluster().members.is_empty());
 //! ```
 
 pub mod aggregate;

@@ -79,7 +79,7 @@ impl Snapshot {
 
     /// The values of all kinds' objects, and when readings change.
     fn all(&self) -> (Vec<KindValues>, Changes) {
-        let whole = std::slice::from_ref(self.cluster_group());
+        let whole = std::slice::from_ref(self.layout.cluster());
         let tables = self.layout.tables().iter();
         let objects = tables.map(|table| &table.objects[..]).chain([whole]);
         let kinds: Vec<KindGroups<'_>> = objects.map(|objects| self.groups(objects)).collect();
@@ -103,7 +103,7 @@ impl Snapshot {
             // The original's number is that of the cluster, whatever the object.
             let is_original = |ask: &MeasureRequest| ask.measure == Measure::OriginalAverage;
             let of_cluster = (asks.iter().any(is_original))
-                .then(|| values(&[self.spanned(self.cluster_group(), None)]));
+                .then(|| values(&[self.spanned(self.layout.cluster(), None)]));
             let of_kind = |kind: &KindGroups<'_>| match &of_cluster {
                 Some(values) => values.repeat(kind.places.len()),
                 None => values(&kind.groups),
@@ -136,12 +136,6 @@ impl Snapshot {
 
     fn spanned<'g>(&self, group: &'g Object, window_ms: Option<i64>) -> Spanned<'g> {
         (group, self.evaluator().span(group, window_ms))
-    }
-
-    /// All devices of the cluster.
-    #[must_use]
-    pub fn cluster_group(&self) -> &Object {
-        self.layout.cluster_object()
     }
 
     /// The metrics by index, grouped into families that read the same rows.
@@ -234,7 +228,7 @@ impl Snapshot {
         let window_ms = window.map(millis);
         if *measure == Measure::OriginalAverage {
             // The number of the whole cluster, whatever the group.
-            let whole = self.spanned(self.cluster_group(), window_ms);
+            let whole = self.spanned(self.layout.cluster(), window_ms);
             let values = self.evaluator().values(&[whole], &asks, None);
             return values.repeat(groups.len());
         }
@@ -306,7 +300,7 @@ impl Snapshot {
     /// window, though they report other GPUs.
     #[must_use]
     pub fn lost(&self) -> Vec<&RowFacts> {
-        let (_, span) = self.spanned(self.cluster_group(), None);
+        let (_, span) = self.spanned(self.layout.cluster(), None);
         let is_lost = |facts: &RowFacts, span: Span| {
             let window_ms = span.window_ms;
             self.evaluator().is_lost(facts.id, window_ms)
@@ -318,7 +312,7 @@ impl Snapshot {
     /// than a window.
     #[must_use]
     pub fn without_labels(&self) -> Vec<&RowFacts> {
-        let (_, span) = self.spanned(self.cluster_group(), None);
+        let (_, span) = self.spanned(self.layout.cluster(), None);
         let evaluator = self.evaluator();
         self.held(|facts| {
             let named = self.frame.sample_times(facts.id);

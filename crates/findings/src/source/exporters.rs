@@ -156,7 +156,7 @@ fn incomplete(seen: PolledSource<'_>) -> Option<Finding> {
         }
     }
     let of_cluster = snapshot.cluster_value(metric).is_none();
-    if of_cluster && misses(snapshot.absence(snapshot.cluster_group())) {
+    if of_cluster && misses(snapshot.absence(snapshot.layout().cluster())) {
         counts.push("the cluster".to_owned());
     }
     (!counts.is_empty()).then(|| {

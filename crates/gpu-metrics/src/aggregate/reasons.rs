@@ -119,16 +119,7 @@ impl<'a> Evaluator<'a> {
             return None;
         }
         let devices = self.by_device(&group.members, &ask.measure);
-        let mut devices: Vec<(&[RowId], DeviceReasons<'a>)> = devices
-            .map(|rows| (rows, self.device(rows, ask, span.last)))
-            .collect();
-        for instant in span.first..=span.last {
-            let now = InstantReader::new(*self, instant);
-            for (rows, device) in &mut devices {
-                let outcome = self.outcome(&now, rows, (group, &span), ask);
-                device.outcomes.push(outcome);
-            }
-        }
+        let devices = devices.map(|rows| self.device(rows, (group, &span), ask));
         let mut window = WindowTallies::of(std::slice::from_ref(ask));
         self.fill_each(&mut window, None, (group, &span));
         let mut fold = Fold::default();
@@ -139,7 +130,7 @@ impl<'a> Evaluator<'a> {
         Some(Reasons {
             span,
             instants: instants.collect(),
-            devices: devices.into_iter().map(|(_, device)| device).collect(),
+            devices: devices.collect(),
             value: self.finish(&fold, (group, Some(span)), ask),
         })
     }
@@ -175,20 +166,26 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    fn device(&self, rows: &[RowId], ask: &MeasureRequest, last: i64) -> DeviceReasons<'a> {
+    fn device(
+        &self,
+        rows: &[RowId],
+        (group, span): (&Object, &Span),
+        ask: &MeasureRequest,
+    ) -> DeviceReasons<'a> {
         let facts: Vec<&RowFacts> = self.layout.facts_of(rows).collect();
-        let now = InstantReader::new(*self, last);
+        let at = |instant| InstantReader::new(*self, instant);
+        let outcome = |instant| self.outcome(&at(instant), rows, (group, span), ask);
         let value = MeasureInputs::of(&ask.measure).shown_by().next();
         let of_first = facts.first().copied().zip(value);
         let heard = self.frame.heard(rows);
         let intervals = facts.first().and_then(|facts| self.row_target(facts));
         DeviceReasons {
-            signal: of_first.and_then(|(facts, value)| now.signal_of(facts, value)),
+            signal: of_first.and_then(|(facts, value)| at(span.last).signal_of(facts, value)),
             target: intervals.and_then(|target| self.frame.target(target.id)),
             heard: heard.filter(|heard| heard.first <= heard.newest),
             fresh_ms: intervals.map_or(0, |target| target.fresh_ms),
             rows: facts,
-            outcomes: Vec::new(),
+            outcomes: (span.first..=span.last).map(outcome).collect(),
         }
     }
 

@@ -91,7 +91,7 @@ impl<'a> Claims<'a> {
         let inventory = self.inventory;
         let Some(pod) = resolved.pod else {
             let attribution = match inventory.authority {
-                _ if row.label_facts.suspect => Attribution::Unheld,
+                _ if resolved.is_bare && row.label_facts.suspect => Attribution::Unheld,
                 InventoryOrigin::Series => Attribution::Held,
                 InventoryOrigin::Cluster => Attribution::Gone,
             };

@@ -276,10 +276,10 @@ impl Layout {
         &self.tables
     }
 
-    /// Every row that counts for the cluster.
+    /// All devices of the cluster as one object.
     #[must_use]
-    pub fn cluster(&self) -> &[RowId] {
-        &self.cluster.members
+    pub fn cluster(&self) -> &Object {
+        &self.cluster
     }
 
     /// The clusters that series name, if they name several.
@@ -293,11 +293,6 @@ impl Layout {
     #[must_use]
     pub fn foreign_nodes(&self) -> &[Arc<str>] {
         &self.foreign_nodes
-    }
-
-    /// All devices of the cluster as one object.
-    pub(crate) fn cluster_object(&self) -> &Object {
-        &self.cluster
     }
 
     /// The nodes of series that name a pod which does not, or no longer, hold their devices.
