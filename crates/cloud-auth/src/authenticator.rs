@@ -92,8 +92,7 @@ impl Authenticator {
     /// # Errors
     /// When there is no valid secret, and none can be issued.
     pub async fn authorize(&self, request: &mut Request) -> Result<Stamp, CloudAuthError> {
-        let issue = |is_first| self.issue(is_first);
-        let held = self.secret.get(SystemTime::now, issue).await?;
+        let held = self.secret.get(SystemTime::now, || self.issue()).await?;
         match &held.secret {
             Secret::Token(value) => {
                 let headers = request.headers_mut();
@@ -113,15 +112,13 @@ impl Authenticator {
         self.secret.refused(stamp.0, SystemTime::now())
     }
 
-    async fn issue(&self, is_first: bool) -> Result<Issued<Secret>, CloudAuthError> {
+    async fn issue(&self) -> Result<Issued<Secret>, CloudAuthError> {
         let (environment, http, now) = (&self.environment, &self.http, SystemTime::now());
         match &self.method {
             AuthMethod::SigV4(settings) => {
                 aws::keys(settings, &self.region, environment, http, now).await
             }
-            AuthMethod::Google(settings) => {
-                google::token(settings, environment, http, (now, is_first)).await
-            }
+            AuthMethod::Google(settings) => google::token(settings, environment, http, now).await,
             AuthMethod::Azure(settings) => azure::token(settings, environment, http, now).await,
             AuthMethod::OAuth2(settings) => oauth2::token(settings, http, now).await,
         }

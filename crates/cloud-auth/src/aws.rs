@@ -1,7 +1,6 @@
 //! Keys for Amazon's services. The sources are environment variables, a web identity
 //! (IRSA), EKS Pod Identity, and the instance's metadata.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -17,10 +16,6 @@ use crate::sigv4::{self, Keys, Scope};
 
 /// The name of this program's sessions in AWS CloudTrail.
 const SESSION: &str = "gpu-metrics-apiserver";
-
-/// Addresses other than loopback to which keys may be sent by plain HTTP: the agents of ECS
-/// and of EKS Pod Identity (Amazon's SDKs have the same list).
-const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// How requests to Amazon Managed Service for Prometheus are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -186,19 +181,19 @@ impl KeysAnswer {
 
     fn parse(answer: &Answer) -> Result<Self, CloudAuthError> {
         const REASON: &str = "its answer is no JSON object with AccessKeyId and SecretAccessKey";
-        serde_json::from_str(&answer.text).map_err(|_| answer.unusable(REASON))
+        serde_json::from_str(&answer.text).map_err(|_| answer.failed(REASON))
     }
 
     fn checked(self, answer: &Answer, now: SystemTime) -> Result<Issued<Keys>, CloudAuthError> {
         if self.access_key_id.is_empty() || self.secret_access_key.is_empty() {
-            return Err(answer.unusable("its answer has no keys"));
+            return Err(answer.failed("its answer has no keys"));
         }
         let end = match self.expiration.as_deref().map(time) {
-            Some(None) => return Err(answer.unusable("the expiry time of its keys is not a time")),
+            Some(None) => return Err(answer.failed("the expiry time of its keys is not a time")),
             end => end.flatten(),
         };
         if end.is_some_and(|end| end <= now) {
-            return Err(answer.unusable("its keys have expired: check the clock of the node"));
+            return Err(answer.failed("its keys have expired: check the clock of the node"));
         }
         let secret = Keys {
             id: self.access_key_id,
@@ -217,16 +212,11 @@ async fn of_container(
     http: &Http,
     now: SystemTime,
 ) -> Result<Issued<Keys>, CloudAuthError> {
-    let wrong = |reason| CloudAuthError::Variable("AWS_CONTAINER_CREDENTIALS_FULL_URI", reason);
-    let url = Url::parse(uri).map_err(|_| wrong("is no URL"))?;
+    let wrong = CloudAuthError::Variable("AWS_CONTAINER_CREDENTIALS_FULL_URI", "is no URL");
+    let url = Url::parse(uri).map_err(|_| wrong)?;
     let client = match url.scheme() {
         "https" => &http.internet,
-        _ if is_of_node(&url) => &http.node,
-        _ => {
-            return Err(wrong(
-                "is plain HTTP to another host than loopback, 169.254.170.2, 169.254.170.23 or fd00:ec2::23",
-            ));
-        }
+        _ => &http.node,
     };
     let token = match environment.path("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => Some(read(&file).await?),
@@ -239,15 +229,6 @@ async fn of_container(
     let secrets = token.as_deref().unwrap_or_default();
     let answer = ask(Issuer::PodIdentity, request, &[secrets]).await?;
     KeysAnswer::parse(&answer)?.checked(&answer, now)
-}
-
-pub(crate) fn is_of_node(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback() || AGENTS.contains(&host),
-        Err(_) => host == "localhost",
-    }
 }
 
 /// Keys of the node's role, from version 2 of the metadata service.

@@ -18,18 +18,18 @@ pub enum CloudAuthError {
     /// A file cannot be read or is invalid: its path, what is wrong.
     #[error("{path}: {1}", path = .0.display())]
     File(PathBuf, String),
-    /// An issuer does not answer.
-    #[error("{issuer} at {address} does not answer: {reason}: {}", .issuer.if_silent())]
-    Unanswered {
+    /// An issuer does not answer, or its answer is invalid.
+    #[error("{issuer} at {address}: {reason}: {}", .issuer.remedy())]
+    Failed {
         /// The issuer.
         issuer: Issuer,
         /// Its address, without parameters.
         address: String,
-        /// The cause.
+        /// What is wrong.
         reason: String,
     },
     /// An issuer refuses the request.
-    #[error("{issuer} at {address} answers HTTP {status}{text}: {}", .issuer.if_refused())]
+    #[error("{issuer} at {address} answers HTTP {status}{text}: {}", .issuer.remedy())]
     Refused {
         /// The issuer.
         issuer: Issuer,
@@ -39,16 +39,6 @@ pub enum CloudAuthError {
         status: u16,
         /// The issuer's reason, after `: `; empty: it gives none.
         text: String,
-    },
-    /// The answer of an issuer is invalid.
-    #[error("{issuer} at {address}: {reason}")]
-    Unusable {
-        /// The issuer.
-        issuer: Issuer,
-        /// Its address, without parameters.
-        address: String,
-        /// What is wrong with the answer.
-        reason: &'static str,
     },
     /// TLS cannot be set up for requests to issuers.
     #[error("no client for HTTPS: {0}")]
@@ -92,39 +82,36 @@ impl fmt::Display for Issuer {
 }
 
 impl Issuer {
-    const fn if_silent(self) -> &'static str {
+    const fn remedy(self) -> &'static str {
         match self {
+            Self::Sts => {
+                "check the trust policy of the IAM role, its ARN on the service account, and the network policies"
+            }
+            Self::PodIdentity => {
+                "check the eks-pod-identity-agent of this node, and the pod identity association of the service \
+                 account"
+            }
             Self::InstanceMetadata => {
                 "no other credentials are configured: give the service account an IAM role (IRSA or EKS Pod \
-                 Identity), or raise the hop limit of the node's metadata service to 2"
+                 Identity), or give the node one and raise the hop limit of its metadata service to 2"
             }
-            Self::PodIdentity => "check that the eks-pod-identity-agent runs on this node",
             Self::GoogleMetadata => {
-                "check that the pod runs on Google Cloud with workload identity, or set \
+                "check workload identity and the role roles/monitoring.viewer of the service account, or set \
                  prometheus.auth.google.credentialsFile"
+            }
+            Self::Google => {
+                "check the service account's binding, its role roles/monitoring.viewer, and the network policies"
+            }
+            Self::Entra => {
+                "check the client ID, its federated credential, and the network policies"
             }
             Self::AzureMetadata => {
                 "set up workload identity (label azure.workload.identity/use: \"true\" on the pod), or give the \
-                 node a managed identity"
+                 node this managed identity"
             }
-            Self::Sts | Self::Google | Self::Entra => "check the network policies and the proxy",
-            Self::OAuth2 => "check prometheus.auth.oauth2.tokenUrl",
-        }
-    }
-
-    const fn if_refused(self) -> &'static str {
-        match self {
-            Self::Sts => {
-                "check the trust policy of the IAM role, and its ARN on the service account"
+            Self::OAuth2 => {
+                "check tokenUrl, clientId, clientSecretFile and scopes in prometheus.auth.oauth2"
             }
-            Self::PodIdentity => "check the pod identity association of the service account",
-            Self::InstanceMetadata => "check that the node has an IAM role",
-            Self::GoogleMetadata | Self::Google => {
-                "check the service account's binding, and its role roles/monitoring.viewer"
-            }
-            Self::Entra => "check the client ID and its federated credential",
-            Self::AzureMetadata => "check that the node has this managed identity",
-            Self::OAuth2 => "check clientId, clientSecretFile and scopes in prometheus.auth.oauth2",
         }
     }
 }

@@ -2,7 +2,7 @@
 //! or workload identity federation (Google's "Application Default Credentials").
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
@@ -14,7 +14,6 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::environment::Environment;
 use crate::error::{CloudAuthError, Issuer};
@@ -26,10 +25,6 @@ const SCOPE: &str = "https://www.googleapis.com/auth/monitoring.read";
 
 /// The scope with which a federated identity may impersonate a service account.
 const IMPERSONATION_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-
-/// How long to retry the metadata server for the first token: it is not ready in the first
-/// seconds of a pod.
-const STARTING: Duration = Duration::from_secs(10);
 
 /// How tokens of Google are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -86,12 +81,12 @@ pub(crate) async fn token(
     settings: &GoogleSettings,
     environment: &Environment,
     http: &Http,
-    (now, is_first): (SystemTime, bool),
+    now: SystemTime,
 ) -> Result<Issued<Secret>, CloudAuthError> {
     let configured = settings.credentials_file.clone();
     let file = configured.or_else(|| environment.path("GOOGLE_APPLICATION_CREDENTIALS"));
     let Some(file) = file else {
-        return of_metadata_server(environment, http, (now, is_first)).await;
+        return of_metadata_server(environment, http, now).await;
     };
     let text = read(&file).await?;
     let broken = |reason: &str| CloudAuthError::File(file.clone(), reason.to_owned());
@@ -116,12 +111,11 @@ pub(crate) async fn token(
     }
 }
 
-/// Requests a token from the metadata server. Only the first token is retried until the
-/// server is ready.
+/// Requests a token from the metadata server.
 async fn of_metadata_server(
     environment: &Environment,
     http: &Http,
-    (now, is_first): (SystemTime, bool),
+    now: SystemTime,
 ) -> Result<Issued<Secret>, CloudAuthError> {
     const HOST: &str = "GCE_METADATA_HOST";
     const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
@@ -130,21 +124,8 @@ async fn of_metadata_server(
     let url = Url::parse_with_params(&format!("http://{host}{PATH}"), [("scopes", SCOPE)]);
     let invalid = CloudAuthError::Variable(HOST, "is no host with an optional port");
     let url = url.map_err(|_| invalid)?;
-    let begun = Instant::now();
-    loop {
-        let request = http.node.get(url.clone());
-        let request = request.header("Metadata-Flavor", "Google");
-        let answer = access_token(Issuer::GoogleMetadata, request, (&[], now)).await;
-        let is_starting = match &answer {
-            Err(CloudAuthError::Unanswered { .. }) => true,
-            Err(CloudAuthError::Refused { status, .. }) => *status >= 500,
-            _ => false,
-        };
-        if !is_starting || !is_first || begun.elapsed() >= STARTING {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    let request = http.node.get(url).header("Metadata-Flavor", "Google");
+    access_token(Issuer::GoogleMetadata, request, (&[], now)).await
 }
 
 /// The assertion of a service account: a JSON Web Token signed by its key (RFC 7523).
@@ -223,7 +204,7 @@ async fn federated(
     let (Some(url), Secret::Token(value)) = (impersonates, &issued.secret) else {
         return Ok(issued);
     };
-    let url = secure(url).map_err(broken)?;
+    let url = address(url).map_err(broken)?;
     let body = json!({"scope": [SCOPE], "lifetime": "3600s"}).to_string();
     let request = http.internet.post(url);
     let request = request
@@ -234,7 +215,7 @@ async fn federated(
     let token = token.trim_start_matches("Bearer ");
     let answer = ask(Issuer::Google, request, &[token]).await?;
     impersonated(&answer.text)
-        .ok_or_else(|| answer.unusable("its answer has no accessToken with an expireTime"))
+        .ok_or_else(|| answer.failed("its answer has no accessToken with an expireTime"))
 }
 
 fn impersonated(text: &str) -> Option<Issued<Secret>> {
@@ -248,15 +229,9 @@ fn post<const N: usize>(
     url: &str,
     pairs: [(&str, &str); N],
 ) -> Result<RequestBuilder, &'static str> {
-    Ok(form(&http.internet, secure(url)?, pairs))
+    Ok(form(&http.internet, address(url)?, pairs))
 }
 
-/// Parses a URL of the file to which a secret is sent: it must be HTTPS or on this host.
-fn secure(url: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(url).map_err(|_| "names an address that is no URL")?;
-    let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    match url.scheme() == "https" || is_loopback {
-        true => Ok(url),
-        false => Err("names an address without https for a token"),
-    }
+fn address(url: &str) -> Result<Url, &'static str> {
+    Url::parse(url).map_err(|_| "names an address that is no URL")
 }

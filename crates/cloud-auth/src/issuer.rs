@@ -78,11 +78,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn unusable(&self, reason: &'static str) -> CloudAuthError {
-        CloudAuthError::Unusable {
+    pub(crate) fn failed(&self, reason: &str) -> CloudAuthError {
+        CloudAuthError::Failed {
             issuer: self.issuer,
             address: self.address.clone(),
-            reason,
+            reason: reason.to_owned(),
         }
     }
 }
@@ -101,22 +101,17 @@ pub(crate) async fn ask(
         address: address(request.url()),
         text: String::new(),
     };
-    let unanswered = |error: reqwest::Error, address: &str| CloudAuthError::Unanswered {
-        issuer,
-        address: address.to_owned(),
-        reason: reason_of(&error),
-    };
-    let sent = client.execute(request).await;
-    let mut response = sent.map_err(|error| unanswered(error, &answer.address))?;
+    let unanswered = |error| answer.failed(&format!("does not answer: {}", reason_of(&error)));
+    let mut response = client.execute(request).await.map_err(unanswered)?;
     let status = response.status();
     let mut body = Vec::new();
     loop {
-        let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|error| unanswered(error, &answer.address))?;
-        let Some(chunk) = chunk else { break };
+        let Some(chunk) = response.chunk().await.map_err(unanswered)? else {
+            break;
+        };
         body.extend_from_slice(&chunk);
         if body.len() > MOST_BYTES {
-            return Err(answer.unusable("its answer is too long"));
+            return Err(answer.failed("its answer is too long"));
         }
     }
     answer.text = String::from_utf8_lossy(&body).into_owned();
@@ -194,7 +189,7 @@ pub(crate) async fn access_token(
 ) -> Result<Issued<Secret>, CloudAuthError> {
     let said = ask(issuer, request, secrets).await?;
     let answer: TokenAnswer = serde_json::from_str(&said.text)
-        .map_err(|_| said.unusable("its answer is no JSON object with access_token"))?;
+        .map_err(|_| said.failed("its answer is no JSON object with access_token"))?;
     let life = match &answer.expires_in {
         serde_json::Value::Number(seconds) => seconds.as_u64(),
         serde_json::Value::String(seconds) => seconds.parse().ok(),
@@ -203,7 +198,7 @@ pub(crate) async fn access_token(
     let end = now.checked_add(Duration::from_secs(life.unwrap_or(3600)));
     bearer(&answer.access_token, end)
         .filter(|issued| issued.end.is_none_or(|end| now < end))
-        .ok_or_else(|| said.unusable("its token has expired, or cannot be sent in a header"))
+        .ok_or_else(|| said.failed("its token has expired, or cannot be sent in a header"))
 }
 
 /// A bearer token as a secret. `None`: it is no valid header value.

@@ -11,8 +11,10 @@ use crate::error::CloudAuthError;
 /// How long before its end a secret is renewed; at most a fifth of its lifetime.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// The pause after a failed attempt to renew a secret that is still valid.
+/// The pause after a failed attempt to renew a secret that is still valid, and after one
+/// without a valid secret. Requests in the latter get the same error.
 const RETRY: Duration = Duration::from_secs(30);
+const RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// How long after a renewal that a refusal of the store caused another refusal causes none.
 /// A store refuses an account without permissions whatever its secret is.
@@ -24,7 +26,7 @@ pub(crate) struct Issued<S> {
     pub(crate) end: Option<SystemTime>,
 }
 
-/// A secret, and the number of the attempt that issued it.
+/// A secret, and its number.
 pub(crate) struct Held<S> {
     pub(crate) secret: S,
     pub(crate) number: u64,
@@ -39,11 +41,17 @@ impl<S> Held<S> {
 
 struct State<S> {
     held: Option<Arc<Held<S>>>,
-    renew_at: Option<SystemTime>,
-    /// The number of finished attempts, and why the last one failed.
-    attempts: u64,
+    /// When the next attempt is due; `None`: never.
+    next: Option<SystemTime>,
+    /// Why the last attempt failed.
     failure: Option<CloudAuthError>,
     forced: Option<SystemTime>,
+}
+
+impl<S> State<S> {
+    fn valid(&self, now: SystemTime) -> Option<Arc<Held<S>>> {
+        self.held.clone().filter(|held| held.is_valid(now))
+    }
 }
 
 /// Holds a secret, and renews it with one request at a time.
@@ -56,8 +64,7 @@ impl<S> Default for Renewed<S> {
     fn default() -> Self {
         let state = State {
             held: None,
-            renew_at: None,
-            attempts: 0,
+            next: Some(SystemTime::UNIX_EPOCH),
             failure: None,
             forced: None,
         };
@@ -70,52 +77,40 @@ impl<S> Default for Renewed<S> {
 
 impl<S> Renewed<S> {
     /// Returns a valid secret. A secret that is due is renewed first; if that fails, it
-    /// stays in use until its end. The argument of `issue` is whether there is no valid
-    /// secret. Only then may `issue` wait for an issuer that is starting.
+    /// stays in use until its end.
     pub(crate) async fn get<F>(
         &self,
         clock: impl Fn() -> SystemTime,
-        issue: impl FnOnce(bool) -> F,
+        issue: impl FnOnce() -> F,
     ) -> Result<Arc<Held<S>>, CloudAuthError>
     where
         F: Future<Output = Result<Issued<S>, CloudAuthError>>,
     {
-        let (valid, attempts) = {
-            let (state, now) = (self.state.lock(), clock());
-            let is_due = state.renew_at.is_some_and(|at| at <= now);
-            match state.held.clone().filter(|held| held.is_valid(now)) {
-                Some(held) if !is_due => return Ok(held),
-                valid => (valid, state.attempts),
-            }
-        };
-        let is_first = valid.is_none();
+        if let Some(known) = self.known(clock()) {
+            return known;
+        }
+        let valid = self.state.lock().valid(clock());
         let _renewing = match (self.renewing.try_lock(), valid) {
             (Ok(guard), _) => guard,
             (Err(_), Some(valid)) => return Ok(valid),
             (Err(_), None) => self.renewing.lock().await,
         };
         // If another request's attempt has ended in the meantime, its result is used.
-        if let Some(result) = self.result_after(attempts, clock()) {
-            return result;
+        if let Some(known) = self.known(clock()) {
+            return known;
         }
-        let issued = issue(is_first).await;
+        let issued = issue().await;
         self.end_attempt(issued, clock())
     }
 
-    fn result_after(
-        &self,
-        attempts: u64,
-        now: SystemTime,
-    ) -> Option<Result<Arc<Held<S>>, CloudAuthError>> {
+    /// The result of the last attempt; `None`: an attempt is due.
+    fn known(&self, now: SystemTime) -> Option<Result<Arc<Held<S>>, CloudAuthError>> {
         let state = self.state.lock();
-        if state.attempts == attempts {
+        if state.next.is_some_and(|next| next <= now) {
             return None;
         }
-        match (&state.held, &state.failure) {
-            (Some(held), _) if held.is_valid(now) => Some(Ok(Arc::clone(held))),
-            (_, Some(failure)) => Some(Err(failure.clone())),
-            _ => None,
-        }
+        let valid = state.valid(now).map(Ok);
+        valid.or_else(|| state.failure.clone().map(Err))
     }
 
     fn end_attempt(
@@ -124,29 +119,30 @@ impl<S> Renewed<S> {
         now: SystemTime,
     ) -> Result<Arc<Held<S>>, CloudAuthError> {
         let mut state = self.state.lock();
-        state.attempts += 1;
-        let number = state.attempts;
         match issued {
             Ok(Issued { secret, end }) => {
                 if state.failure.take().is_some() {
                     tracing::info!("credentials for Prometheus are issued again");
                 }
-                state.renew_at = end.map(|end| renewal(now, end));
-                let held = Arc::new(Held {
+                state.next = end.map(|end| renewal(now, end));
+                let held = Held {
                     secret,
-                    number,
+                    number: state.held.as_ref().map_or(0, |held| held.number + 1),
                     end,
-                });
-                Ok(Arc::clone(state.held.insert(held)))
+                };
+                Ok(Arc::clone(state.held.insert(Arc::new(held))))
             }
             Err(error) => {
                 let was_failing = state.failure.replace(error.clone()).is_some();
-                let valid = state.held.clone().filter(|held| held.is_valid(now));
-                let valid = valid.ok_or_else(|| error.clone())?;
+                let Some(valid) = state.valid(now) else {
+                    state.next = Some(now + RETRY_FIRST);
+                    return Err(error);
+                };
                 if !was_failing {
                     tracing::warn!(%error, "credentials for Prometheus were not renewed; the former ones are used until they expire");
                 }
-                state.renew_at = Some(now + RETRY);
+                let retry = now + RETRY;
+                state.next = Some(valid.end.map_or(retry, |end| end.min(retry)));
                 Ok(valid)
             }
         }
@@ -162,17 +158,15 @@ impl<S> Renewed<S> {
             Some(held) if held.number != number => true,
             Some(_) if is_recent => false,
             Some(_) => {
-                (state.renew_at, state.forced) = (Some(now), Some(now));
+                (state.next, state.forced) = (Some(now), Some(now));
                 true
             }
         }
     }
 }
 
-/// When a secret issued at `now` is to be renewed. An issuer with a cache may return a
-/// secret that expires soon; the least delay avoids a request to it for every query.
+/// When a secret issued at `now` is to be renewed.
 fn renewal(now: SystemTime, end: SystemTime) -> SystemTime {
     let life = end.duration_since(now).unwrap_or_default();
-    let ahead = AHEAD.min(life / 5);
-    (end - ahead).max(now + RETRY.min(life / 2))
+    end - AHEAD.min(life / 5)
 }

@@ -60,7 +60,7 @@ impl<'a> Scope<'a> {
 /// The parts of a request that are signed.
 pub(crate) struct Parts<'a> {
     pub(crate) method: &'a str,
-    /// The path, encoded as Amazon does: see [`canonical_path`].
+    /// The path, encoded once more than in the request. All services except S3 require that.
     pub(crate) path: String,
     pub(crate) query: &'a str,
     /// Lower-case names with their values.
@@ -94,7 +94,7 @@ pub(crate) fn sign(request: &mut Request, keys: &Keys, scope: &Scope<'_>) {
     let body = request.body().and_then(reqwest::Body::as_bytes);
     let parts = Parts {
         method: request.method().as_str(),
-        path: canonical_path(url.path()),
+        path: encoded_path(url.path()),
         query: url.query().unwrap_or_default(),
         headers,
         body: body.unwrap_or_default(),
@@ -135,48 +135,20 @@ pub(crate) fn authorization(mut parts: Parts<'_>, keys: &Keys, scope: &Scope<'_>
 }
 
 /// The canonical request, and the names of the signed headers. `parts` has its headers
-/// sorted; the values of equal names are joined.
+/// sorted.
 fn canonical_request(parts: &Parts<'_>) -> (String, String) {
-    let mut headers: Vec<(&str, String)> = Vec::new();
-    for (name, value) in &parts.headers {
-        let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-        match headers.last_mut().filter(|(last, _)| last == name) {
-            Some((_, values)) => *values = format!("{values},{value}"),
-            None => headers.push((name, value)),
-        }
-    }
-    let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = parts.headers.iter().map(|(name, _)| &**name).collect();
     let signed = names.join(";");
     let mut text = format!("{}\n{}\n", parts.method, parts.path);
     text += &canonical_query(parts.query);
     text.push('\n');
-    for (name, value) in &headers {
+    for (name, value) in &parts.headers {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name}:{value}");
     }
     let body = sha256(parts.body);
     let _ = write!(text, "\n{signed}\n{body}");
     (text, signed)
-}
-
-/// A path without empty segments and dot segments, encoded once more than in the request.
-/// All services except S3 require that.
-pub(crate) fn canonical_path(path: &str) -> String {
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            segment => segments.push(segment),
-        }
-    }
-    let is_folder = segments.is_empty() || path.ends_with('/');
-    let end = if is_folder && !segments.is_empty() {
-        "/"
-    } else {
-        ""
-    };
-    encoded_path(&format!("/{}{end}", segments.join("/")))
 }
 
 pub(crate) fn encoded_path(path: &str) -> String {

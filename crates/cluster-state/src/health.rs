@@ -61,8 +61,6 @@ enum Trouble {
     Forbidden,
     /// The watch's own call fails otherwise.
     Own,
-    /// The call succeeds, but the expected object is missing.
-    Lacking,
 }
 
 impl WatchHealth {
@@ -241,12 +239,6 @@ impl Reporter {
         self.trouble(trouble, &error.to_string());
     }
 
-    /// The calls succeed, but the expected object is missing.
-    pub(super) fn lacking(&mut self, what: &str) {
-        self.registry.answers();
-        self.trouble(Trouble::Lacking, what);
-    }
-
     fn trouble(&self, trouble: Trouble, reason: &str) {
         let (told, now) = (Some((trouble, reason.to_owned())), Instant::now());
         let former = self.change(|watch| watch.condition.set(told, now));
@@ -379,16 +371,5 @@ mod tests {
         assert_eq!(registry.watches().len(), 1);
         drop(reporter);
         assert!(registry.watches().is_empty());
-    }
-
-    #[test]
-    fn the_age_is_the_time_since_the_last_message_of_the_server() {
-        let registry = WatchRegistry::default();
-        let mut pods = registry.enter("pods", Need::Required);
-        assert_eq!(registry.watches()[0].age(Instant::now()), None);
-        pods.contact(1);
-        let before = registry.watches()[0].last_contact.unwrap();
-        pods.failed(&away());
-        assert_eq!(registry.watches()[0].last_contact, Some(before));
     }
 }

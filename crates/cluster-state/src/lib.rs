@@ -56,12 +56,11 @@ pub mod served;
 mod services;
 mod snapshot;
 mod state;
-mod store;
 mod table;
+mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod token;
 mod watch;
 mod wire;

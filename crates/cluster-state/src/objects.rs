@@ -54,7 +54,7 @@ pub(super) trait Kept: PartialEq + Sized {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnerRef {
-    pub(super) kind: Arc<KindName>,
+    pub(super) kind: KindName,
     pub(super) name: Arc<str>,
     pub(super) uid: u64,
 }

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::error::excerpt;
 use super::wire::Pairs;
 use apimachinery::labels::Labels;
 
@@ -11,8 +10,8 @@ use apimachinery::labels::Labels;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct KindName {
     /// API group; empty: core.
-    pub(super) group: Box<str>,
-    pub(super) kind: Box<str>,
+    pub(super) group: Arc<str>,
+    pub(super) kind: Arc<str>,
 }
 
 impl KindName {
@@ -21,12 +20,6 @@ impl KindName {
             group: group.into(),
             kind: kind.into(),
         }
-    }
-
-    /// `Deployment.apps`, for messages. The length is limited, because users write kinds.
-    pub(super) fn spelled(&self) -> String {
-        let dot = if self.group.is_empty() { "" } else { "." };
-        excerpt(&format!("{}{dot}{}", self.kind, self.group))
     }
 }
 
@@ -37,7 +30,6 @@ const SLACK: usize = 1024;
 pub(super) struct Pool {
     texts: HashSet<Arc<str>>,
     labels: HashSet<Labels>,
-    kinds: HashSet<Arc<KindName>>,
     /// Entries after the last purge.
     purged: usize,
 }
@@ -66,14 +58,11 @@ impl Pool {
         labels
     }
 
-    pub(super) fn kind(&mut self, group: &str, kind: &str) -> Arc<KindName> {
-        let name = KindName::new(group, kind);
-        if let Some(known) = self.kinds.get(&name) {
-            return Arc::clone(known);
+    pub(super) fn kind(&mut self, group: &str, kind: &str) -> KindName {
+        KindName {
+            group: self.text(group),
+            kind: self.text(kind),
         }
-        let name = Arc::new(name);
-        self.kinds.insert(Arc::clone(&name));
-        name
     }
 
     /// Drops unused entries once the pool has doubled. Label sets go first, because they
@@ -84,14 +73,13 @@ impl Pool {
         }
         self.labels.retain(|labels| !labels.is_unshared());
         self.texts.retain(|text| Arc::strong_count(text) > 1);
-        self.kinds.retain(|kind| Arc::strong_count(kind) > 1);
         self.purged = self.len();
         self.texts.shrink_to(2 * self.texts.len());
         self.labels.shrink_to(2 * self.labels.len());
     }
 
     fn len(&self) -> usize {
-        self.texts.len() + self.labels.len() + self.kinds.len()
+        self.texts.len() + self.labels.len()
     }
 }
 

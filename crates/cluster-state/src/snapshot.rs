@@ -64,17 +64,9 @@ pub(super) fn inventory(known: &mut Known, now: Instant, remember: Duration) -> 
     let mut walk = Walk::new(tables, known.departed.controllers());
     let gone = known.departed.pods(&tables.pods);
     let pods = tables.pods.iter();
-    let mut pods: Vec<Pod> = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
-    let departed = gone.iter();
-    let mut departed: Vec<Pod> = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
-    // Services of pods that request GPUs have been added. Within the same limits follow those
-    // of pods that may hold a GPU without a request. A pod without a node holds nothing.
-    let listed = tables.pods.iter().zip(&mut pods);
-    for ((key, pod), made) in listed.chain(gone.into_iter().zip(&mut departed)) {
-        if !pod.requests_gpu() && pod.node.is_some() {
-            walk.add_services(key, pod, &mut made.owners);
-        }
-    }
+    let pods = pods.map(|(key, pod)| walk.pod(key, pod)).collect();
+    let departed = gone.into_iter();
+    let departed = departed.map(|(key, pod)| walk.pod(key, pod)).collect();
     walk.add_idle();
     let Walk {
         workloads,
@@ -144,14 +136,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A pod with its controllers, and the services that select it if it requests GPUs. A
-    /// terminating pod has them too, because its samples still count for them.
+    /// A pod with its controllers, and the services that select it if it may hold a GPU: a
+    /// pod without a request and without a node holds nothing. A terminating pod has them
+    /// too, because its samples still count for them.
     fn pod(&mut self, key: &Key, pod: &KeptPod) -> Pod {
         let mut owners = Vec::new();
         if let Some(controller) = &pod.controller {
             owners.extend(self.owners(&key.0, controller, pod.requests_gpu()));
         }
-        if pod.requests_gpu() {
+        if pod.requests_gpu() || pod.node.is_some() {
             self.add_services(key, pod, &mut owners);
         }
         Pod {
@@ -254,7 +247,7 @@ impl<'a> Walk<'a> {
             return pod.controller.clone();
         }
         if gpu {
-            self.used.insert(Arc::clone(&reference.kind));
+            self.used.insert(reference.kind.clone());
         }
         let followed = tables.kinds.get(&reference.kind)?;
         let (resource, objects) = (followed.of_owners()?, &followed.objects);

@@ -14,7 +14,6 @@ use super::kinds::Kinds;
 use super::objects::{KeptObject, KeptService, WatchSettings};
 use super::pods::KeptPod;
 use super::pool::Pool;
-use super::store::Store;
 use super::table::{Key, Table};
 use super::wire::{self, Name, Object};
 use apimachinery::time::Timestamp;
@@ -128,12 +127,15 @@ impl<V: Departing> Writer<V> {
     }
 }
 
-impl<V: Departing> Store for Writer<V> {
-    fn begin(&mut self) {
+impl<V: Departing> Writer<V> {
+    /// A list begins: objects that are not in it are removed when it is complete.
+    pub(super) fn begin(&self) {
         self.with(|table, _| table.begin());
     }
 
-    fn put(&mut self, object: &RawValue) -> Result<(), String> {
+    /// An object was added or changed. If it cannot be read it is not kept, and the error
+    /// gives the reason.
+    pub(super) fn put(&self, object: &RawValue) -> Result<(), String> {
         let outcome = self.write(object);
         match &outcome {
             Ok(true) => self.shared.changed.notify_one(),
@@ -144,13 +146,13 @@ impl<V: Departing> Store for Writer<V> {
         outcome.map(|_| ())
     }
 
-    fn remove(&mut self, object: &RawValue) {
+    pub(super) fn remove(&self, object: &RawValue) {
         if wire::name_of(object).is_some_and(|name| self.replace(&name, |_| None)) {
             self.shared.changed.notify_one();
         }
     }
 
-    fn complete(&mut self) {
+    pub(super) fn complete(&self) {
         let changed = self.with(|table, departed| {
             let now = Instant::now();
             for (key, value) in table.unlisted() {
@@ -164,7 +166,8 @@ impl<V: Departing> Store for Writer<V> {
         }
     }
 
-    fn failed(&mut self, error: &CallError) {
+    /// A call failed; the objects stay.
+    pub(super) fn failed(&self, error: &CallError) {
         self.with(|table, _| {
             table.settled = true;
             table.forbidden = error.is_forbidden();
@@ -173,7 +176,7 @@ impl<V: Departing> Store for Writer<V> {
         self.shared.changed.notify_one();
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.with(|table, _| table.len())
     }
 }

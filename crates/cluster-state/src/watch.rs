@@ -7,7 +7,6 @@
 //! helps. It does not report bookmarks and resumed watches, so the age of a quiet watch is
 //! unknown. It retries for ever if the version is gone.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +19,11 @@ use tokio::time::Instant;
 
 use super::client::Client;
 use super::clock::jitter;
+use super::departed::Departing;
 use super::error::CallError;
 use super::health::Reporter;
-use super::store::{Store, Target};
+use super::state::Writer;
+use super::target::Target;
 
 /// Initial objects per page.
 const PAGE: u32 = 250;
@@ -40,6 +41,9 @@ const WATCH_SECS: u32 = 90;
 const SILENCE: Duration = Duration::from_secs(10);
 
 const WAIT_FIRST: Duration = Duration::from_millis(500);
+
+/// The longest pause after failures.
+const WAIT_MOST: Duration = Duration::from_secs(15);
 
 /// The pause before a collection that is not served is requested again.
 pub(super) const NOT_SERVED: Duration = Duration::from_secs(5);
@@ -90,10 +94,10 @@ struct Failure {
     message: String,
 }
 
-pub(super) struct Watcher<S> {
+pub(super) struct Watcher<V> {
     client: Client,
     target: Target,
-    store: S,
+    writer: Writer<V>,
     reporter: Reporter,
     /// The version up to which the objects are complete; `None`: list first.
     version: Option<String>,
@@ -104,12 +108,17 @@ pub(super) struct Watcher<S> {
     pub(super) again: Arc<Notify>,
 }
 
-impl<S: Store> Watcher<S> {
-    pub(super) fn new(client: Client, target: Target, store: S, reporter: Reporter) -> Self {
+impl<V: Departing> Watcher<V> {
+    pub(super) fn new(
+        client: Client,
+        target: Target,
+        writer: Writer<V>,
+        reporter: Reporter,
+    ) -> Self {
         Self {
             client,
             target,
-            store,
+            writer,
             reporter,
             version: None,
             page: PAGE,
@@ -158,11 +167,11 @@ impl<S: Store> Watcher<S> {
                 continue;
             }
             self.reporter.failed(&error);
-            self.store.failed(&error);
+            self.writer.failed(&error);
             if matches!(error, CallError::NotFound(_)) {
                 return;
             }
-            tokio::time::sleep(wait(self.failures, self.target.wait_most)).await;
+            tokio::time::sleep(wait(self.failures)).await;
         }
     }
 
@@ -176,7 +185,7 @@ impl<S: Store> Watcher<S> {
     }
 
     async fn list(&mut self) -> Result<(), CallError> {
-        self.store.begin();
+        self.writer.begin();
         let mut next: Option<String> = None;
         loop {
             let limit = self.page.to_string();
@@ -200,29 +209,22 @@ impl<S: Store> Watcher<S> {
             if next.is_none() {
                 return self.listed(list.metadata.resource_version);
             }
-            self.reporter.contact(self.store.len());
+            self.reporter.contact(self.writer.len());
         }
     }
 
     fn listed(&mut self, version: Option<String>) -> Result<(), CallError> {
         let version = version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| self.client.garbled("a list without a version"))?;
-        self.store.complete();
+        self.writer.complete();
         self.version = Some(version);
-        self.reporter.contact(self.store.len());
-        self.judge();
+        self.reporter.contact(self.writer.len());
+        self.reporter.well();
         Ok(())
     }
 
-    fn judge(&mut self) {
-        match self.store.lacking() {
-            Some(what) => self.reporter.lacking(what),
-            None => self.reporter.well(),
-        }
-    }
-
     fn put(&mut self, object: &RawValue) {
-        if let Err(why) = self.store.put(object) {
+        if let Err(why) = self.writer.put(object) {
             self.reporter.left_out(&why);
         }
     }
@@ -240,7 +242,7 @@ impl<S: Store> Watcher<S> {
         let began = Instant::now();
         self.version = Some(version);
         let mut body = client.open(&path, self.target.form.of_watch()).await?;
-        self.reporter.contact(self.store.len());
+        self.reporter.contact(self.writer.len());
         let silence = Duration::from_secs(seconds.into()) + SILENCE;
         let outcome = self.read(&mut body, silence).await;
         // Servers end connections as part of normal operation.
@@ -256,27 +258,7 @@ impl<S: Store> Watcher<S> {
     async fn read(&mut self, body: &mut Body, silence: Duration) -> Result<(), CallError> {
         let client = self.client.clone();
         let (mut lines, mut searched) = (BytesMut::new(), 0);
-        // After a failure, a watch must last [`GOOD_WATCH`] before it is reported as working.
-        let trial = match self.failures {
-            0 => Duration::ZERO,
-            _ => GOOD_WATCH,
-        };
-        let mut proven = pin!(tokio::time::sleep(trial));
-        let mut is_proven = false;
-        loop {
-            let piece = tokio::select! {
-                biased;
-                () = &mut proven, if !is_proven => {
-                    is_proven = true;
-                    self.failures = 0;
-                    self.judge();
-                    continue;
-                }
-                piece = client.piece(body, silence) => piece?,
-            };
-            let Some(piece) = piece else {
-                return Ok(());
-            };
+        while let Some(piece) = client.piece(body, silence).await? {
             lines.extend_from_slice(&piece);
             while let Some(end) = lines[searched..].iter().position(|byte| *byte == b'\n') {
                 let event = lines.split_to(searched + end + 1);
@@ -289,6 +271,7 @@ impl<S: Store> Watcher<S> {
                 return Err(client.too_large(PIECE_BYTES));
             }
         }
+        Ok(())
     }
 
     fn event(&mut self, line: &[u8]) -> Result<(), CallError> {
@@ -299,7 +282,7 @@ impl<S: Store> Watcher<S> {
             serde_json::from_slice(line).map_err(|error| self.client.garbled(error))?;
         match event.kind.as_str() {
             "ADDED" | "MODIFIED" => self.put(event.object),
-            "DELETED" => self.store.remove(event.object),
+            "DELETED" => self.writer.remove(event.object),
             "ERROR" => {
                 let failure: Failure = serde_json::from_str(event.object.get())
                     .map_err(|error| self.client.garbled(error))?;
@@ -315,16 +298,14 @@ impl<S: Store> Watcher<S> {
         if version.is_some() {
             self.version = version;
         }
-        self.reporter.contact(self.store.len());
-        if self.store.lacking().is_none() {
-            self.reporter.well();
-        }
+        self.reporter.contact(self.writer.len());
+        self.reporter.well();
         Ok(())
     }
 }
 
 /// The pause after a number of failures in a row.
-pub(super) fn wait(failures: u32, most: Duration) -> Duration {
+fn wait(failures: u32) -> Duration {
     let doubled = WAIT_FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(most).mul_f64(0.5 + jitter() / 2.0)
+    doubled.min(WAIT_MOST).mul_f64(0.5 + jitter() / 2.0)
 }

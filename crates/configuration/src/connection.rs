@@ -194,26 +194,8 @@ impl Setting for TokenUrl {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Basic {
-    username: Scalar<Username>,
+    username: String,
     password_file: String,
-}
-
-/// A user of basic authentication.
-struct Username;
-
-impl Setting for Username {
-    type Value = String;
-
-    fn parse(text: &str) -> Result<String, String> {
-        match text.contains(':') {
-            true => Err(
-                "contains a colon, which HTTP forbids: write only the user name here, and the \
-                 password into passwordFile"
-                    .to_owned(),
-            ),
-            false => Ok(text.to_owned()),
-        }
-    }
 }
 
 impl TryFrom<AuthSection> for Authentication {
@@ -238,11 +220,6 @@ impl TryFrom<AuthSection> for Authentication {
             .chain(section.basic.map(Into::into))
             .chain(methods.into_iter().flatten().map(Auth::Cloud));
         match (ways.next(), ways.next()) {
-            (Some(Auth::Cloud(AuthMethod::SigV4(it))), None)
-                if it.role_arn.is_none() && it.external_id.is_some() =>
-            {
-                Err("sigv4 has externalId without roleArn: name the role")
-            }
             (Some(auth), None) => Ok(Self(auth)),
             (None, _) => Err(
                 "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
@@ -257,7 +234,7 @@ impl TryFrom<AuthSection> for Authentication {
 impl From<Basic> for Auth {
     fn from(basic: Basic) -> Self {
         Self::Basic {
-            username: basic.username.0.value,
+            username: basic.username,
             password: Password::File(basic.password_file.into()),
         }
     }

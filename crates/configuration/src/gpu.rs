@@ -1,9 +1,6 @@
 //! The section `gpu`: how values are computed from samples.
 
-use std::time::Duration;
-
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::policy::{
@@ -28,12 +25,9 @@ pub(super) struct Gpu {
     active: Option<Active>,
     idle: Option<Scalar<IdleValue>>,
     hold: Option<Scalar<Hold>>,
-    min_coverage: Option<IgnoredAny>,
-    min_samples: Option<IgnoredAny>,
     min_devices: Option<Scalar<Share>>,
-    freshness: Option<Scalar<Auto<Interval>>>,
+    freshness: Option<Scalar<Auto<Freshness>>>,
     scrape_interval: Option<Scalar<Auto<Interval>>>,
-    exporter_interval: Option<IgnoredAny>,
     percent_as_ratio: Option<Scalar<Auto<bool>>>,
     mig_weight: Option<Scalar<MigWeight>>,
     shared: Option<Scalar<Shared>>,
@@ -62,7 +56,7 @@ type Hold = Within<0, 3_600_000>;
 
 /// A window ends up to 15 s after the newest sample. Samples that are valid for less than
 /// that plus one poll may leave a short window without an instant that has a value.
-const FRESHNESS_MIN: Duration = Duration::from_secs(20);
+type Freshness = Within<20_000, 3_600_000>;
 
 /// A window is in whole seconds, because clients receive it as `windowSeconds`. It is at
 /// most a day, because all its samples are kept in memory.
@@ -126,13 +120,8 @@ impl Setting for Resource {
 
     fn parse(text: &str) -> Result<String, String> {
         let whole = text.strip_suffix('*').unwrap_or(text);
-        let is_domain = |domain: &str| {
-            let small = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
-            !domain.is_empty() && domain.chars().all(small)
-        };
-        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let is_name = |(domain, name): (&str, &str)| is_domain(domain) && name.chars().all(is_word);
-        match whole.split_once('/').is_some_and(is_name) {
+        let has_domain = whole.find('/').is_some_and(|slash| slash > 0);
+        match has_domain && !whole.contains('*') {
             true => Ok(text.to_owned()),
             false => Err(format!(
                 "{text:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* \
@@ -160,11 +149,7 @@ impl Gpu {
             return Err(Problem::at("gpu.window", &place.0, message));
         }
         let max_window = max_window.unwrap_or(default.max_window);
-        let freshness = or(&self.freshness, None);
-        let active = self
-            .active
-            .as_ref()
-            .map(|Active(activity)| activity.clone());
+        let active = self.active.as_ref().map(|Active(it)| it.clone());
         Ok(Policy {
             window,
             max_window: max_window.max(window.unwrap_or_default()),
@@ -174,40 +159,12 @@ impl Gpu {
             idle: or(&self.idle, default.idle),
             hold: or(&self.hold, default.hold),
             min_devices: or(&self.min_devices, default.min_devices),
-            freshness: freshness.map_or(default.freshness, |set| set.max(FRESHNESS_MIN)),
+            freshness: or(&self.freshness, None).unwrap_or(default.freshness),
             scrape_interval: or(&self.scrape_interval, default.scrape_interval),
             percent_as_ratio: or(&self.percent_as_ratio, default.percent_as_ratio),
             mig_weight: or(&self.mig_weight, default.mig_weight),
             shared: or(&self.shared, default.shared),
         })
-    }
-
-    /// A warning for each key that has no effect, or another effect than its value.
-    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        let retired = [
-            (
-                "gpu.exporterInterval",
-                &self.exporter_interval,
-                "a reading is valid for three scrape intervals, and at least for gpu.freshness",
-            ),
-            (
-                "gpu.minCoverage",
-                &self.min_coverage,
-                "a value is served while the last instants of its window have a number",
-            ),
-            (
-                "gpu.minSamples",
-                &self.min_samples,
-                "one reading is enough for a value",
-            ),
-        ];
-        let set = retired.into_iter().filter(|(_, set, _)| set.is_some());
-        let set = set.map(|(key, _, rule)| format!("{key} has no effect: delete it; {rule}"));
-        let short = or(&self.freshness, None).filter(|set| *set < FRESHNESS_MIN);
-        set.chain(short.map(|set| {
-            let (set, least) = (format_duration(set), format_duration(FRESHNESS_MIN));
-            format!("gpu.freshness: {set} is too short, {least} is used: a window ends up to 15s after the newest sample")
-        }))
     }
 }
 
@@ -218,32 +175,25 @@ struct Active(Activity);
 
 /// `gpu.active`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Conditions {
-    #[serde(default)]
-    any: Vec<Condition>,
-    #[serde(default)]
-    all: Vec<Condition>,
+#[serde(rename_all = "lowercase")]
+enum Conditions {
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
 }
 
 impl TryFrom<Conditions> for Active {
     type Error = &'static str;
 
-    fn try_from(Conditions { any, all }: Conditions) -> Result<Self, Self::Error> {
-        let (list, make): (_, fn(_) -> Activity) = match (any.is_empty(), all.is_empty()) {
-            (false, true) => (any, Activity::Any),
-            (true, false) => (all, Activity::All),
-            _ => {
-                return Err(
-                    "needs conditions in one of any and all: write at least one, such as \
-                     any: [{signal: memory_utilization, above: 0}], or leave it out",
-                );
+    fn try_from(conditions: Conditions) -> Result<Self, Self::Error> {
+        let known = |list: Vec<Condition>| list.into_iter().map(Condition::known).collect();
+        match conditions {
+            Conditions::Any(list) | Conditions::All(list) if list.is_empty() => {
+                Err("needs conditions: write at least one, such as \
+                 any: [{signal: memory_utilization, above: 0}], or leave it out")
             }
-        };
-        let list: Option<Vec<_>> = list.into_iter().map(Condition::known).collect();
-        let list =
-            list.ok_or("has a condition whose above is not a number: write one such as 0")?;
-        Ok(Self(make(list)))
+            Conditions::Any(list) => Ok(Self(Activity::Any(known(list)))),
+            Conditions::All(list) => Ok(Self(Activity::All(known(list)))),
+        }
     }
 }
 
@@ -260,7 +210,8 @@ enum Condition {
     Name(Name),
     Threshold {
         signal: Scalar<DeviceValue>,
-        above: Option<Number>,
+        #[serde(default)]
+        above: f64,
     },
 }
 
@@ -271,25 +222,13 @@ enum Name {
     Allocated,
 }
 
-/// A number, with or without quotes.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Plain(f64),
-    Quoted(String),
-}
-
 impl Condition {
-    /// `None`: `above` is not a finite number.
-    fn known(self) -> Option<policy::ActivityCondition> {
-        let Self::Threshold { signal, above } = self else {
-            return Some(policy::ActivityCondition::Allocated);
-        };
-        let above = match above.unwrap_or(Number::Plain(0.0)) {
-            Number::Plain(above) => Some(above),
-            Number::Quoted(text) => text.parse().ok(),
-        };
-        let above = above.filter(|above| above.is_finite());
-        above.map(|above| policy::ActivityCondition::Above(signal.0.value, above))
+    fn known(self) -> policy::ActivityCondition {
+        match self {
+            Self::Name(Name::Allocated) => policy::ActivityCondition::Allocated,
+            Self::Threshold { signal, above } => {
+                policy::ActivityCondition::Above(signal.0.value, above)
+            }
+        }
     }
 }

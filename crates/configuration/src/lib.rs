@@ -250,7 +250,6 @@ impl Config {
         config.resolve_rules(&file)?;
         config.warnings.extend(file.warnings);
         let gpu = file.gpu.unwrap_or_default();
-        config.warnings.extend(gpu.warnings());
         config.gpus_enabled = gpu.enabled.unwrap_or(true);
         config.policy = gpu.policy()?;
         config.poll = or(&gpu.poll, None);

@@ -1,6 +1,5 @@
 //! Valid files.
 
-mod hostile;
 mod presets;
 mod refused;
 mod secrets;
@@ -285,30 +284,6 @@ fn each_cloud_has_its_own_section_for_authentication() {
             endpoint_params: vec![("audience".to_owned(), "z".to_owned())],
         })
     );
-}
-
-#[test]
-fn a_key_without_effect_is_accepted_with_a_warning() {
-    let config = load("gpu: {exporterInterval: auto, minCoverage: half, minSamples: 3}");
-    assert_eq!(config.policy, Policy::default());
-    let warned = |key: &str| {
-        let begin = format!("{key} has no effect: delete it; ");
-        config.warnings.iter().any(|said| said.starts_with(&begin))
-    };
-    assert!(warned("gpu.exporterInterval"), "{:?}", config.warnings);
-    assert!(warned("gpu.minCoverage") && warned("gpu.minSamples"));
-    assert_eq!(config.warnings.len(), 3);
-}
-
-#[test]
-fn a_freshness_below_the_least_is_raised_with_a_warning() {
-    let config = load("gpu: {freshness: 6s}");
-    assert_eq!(config.policy.freshness, Duration::from_secs(20));
-    let [warning] = config.warnings.as_slice() else {
-        panic!("{:?}", config.warnings)
-    };
-    assert!(warning.starts_with("gpu.freshness: 6s is too short, 20s is used"));
-    assert!(load("gpu: {freshness: 20s}").warnings.is_empty());
 }
 
 #[test]

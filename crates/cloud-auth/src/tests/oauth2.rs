@@ -57,7 +57,7 @@ async fn errors_about_refusals_and_garbage_do_not_contain_the_secret() {
         (
             400,
             r#"{"error": "invalid_scope", "error_description": "no hunter2 here"}"#,
-            "HTTP 400: invalid_scope: no *** here: check clientId",
+            "HTTP 400: invalid_scope: no *** here: check tokenUrl",
         ),
         (200, "<html>", "no JSON object with access_token"),
         (

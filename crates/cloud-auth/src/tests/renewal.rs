@@ -20,7 +20,7 @@ async fn get(
     second: u64,
     issued: Result<(u32, u64), CloudAuthError>,
 ) -> Result<u32, CloudAuthError> {
-    let issue = |_| async {
+    let issue = || async {
         issued.map(|(secret, end)| Issued {
             secret,
             end: Some(at(end)),
@@ -54,21 +54,6 @@ async fn a_secret_is_renewed_ahead_of_its_end_and_kept_until_then_if_that_fails(
 }
 
 #[tokio::test]
-async fn only_a_request_without_a_valid_secret_may_wait_for_an_issuer() {
-    let renewed = Renewed::default();
-    let issue = |is_first| async move {
-        Ok(Issued {
-            secret: is_first,
-            end: Some(at(3600)),
-        })
-    };
-    for (second, waits) in [(0, true), (3400, false), (4000, true)] {
-        let held = renewed.get(|| at(second), issue).await.unwrap();
-        assert_eq!(held.secret, waits, "at {second}");
-    }
-}
-
-#[tokio::test]
 async fn secrets_that_expire_soon_are_requested_every_half_minute() {
     let renewed = Renewed::default();
     assert_eq!(get(&renewed, 0, Ok((1, 100))).await, Ok(1));
@@ -82,7 +67,7 @@ async fn secrets_that_expire_soon_are_requested_every_half_minute() {
 async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
     for fails in [false, true] {
         let (renewed, issued) = (Renewed::default(), AtomicU32::new(0));
-        let issue = |_| async {
+        let issue = || async {
             issued.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
             match fails {
@@ -106,7 +91,7 @@ async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
 async fn a_refused_secret_is_renewed_once() {
     let renewed = Renewed::default();
     let issue = |secret| {
-        move |_| async move {
+        move || async move {
             Ok(Issued {
                 secret,
                 end: Some(at(3600)),

@@ -1,12 +1,13 @@
-//! The cases of Amazon's signing test suite (awslabs/aws-c-auth 495329c,
-//! `tests/aws-signing-test-suite/v4`): requests, and the signatures in a header.
+//! Cases of Amazon's signing test suite (awslabs/aws-c-auth 495329c,
+//! `tests/aws-signing-test-suite/v4`): requests, and the signatures in a header. Those with
+//! equal names of headers and with paths that `Url` makes shorter are left out.
 
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
 
 use super::*;
-use crate::sigv4::{Keys, Parts, Scope, canonical_path, encoded_path};
+use crate::sigv4::{Keys, Parts, Scope, encoded_path};
 
 /// 2015-08-30T12:36:00Z, the time of all cases.
 const SIGNED_AT: u64 = 1_440_938_160;
@@ -18,7 +19,6 @@ struct Case {
     target: String,
     headers: Vec<(String, String)>,
     body: String,
-    normalize: bool,
     sign_body: bool,
     token: Option<String>,
     omit_token: bool,
@@ -38,12 +38,12 @@ fn keys(token: Option<String>) -> Keys {
 }
 
 #[test]
-fn every_case_of_amazons_suite_has_its_signature() {
+fn each_case_of_amazons_suite_has_its_signature() {
     let cases: Vec<Case> = include_str!("sigv4.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(cases.len(), 38);
+    assert_eq!(cases.len(), 29);
     for case in cases {
         let (path, query) = case.target.split_once('?').unwrap_or((&case.target, ""));
         let mut headers = case.headers;
@@ -58,10 +58,7 @@ fn every_case_of_amazons_suite_has_its_signature() {
         let lower = |(name, value): (String, String)| (name.to_lowercase(), value);
         let parts = Parts {
             method: &case.method,
-            path: match case.normalize {
-                true => canonical_path(path),
-                false => encoded_path(path),
-            },
+            path: encoded_path(path),
             query,
             headers: headers.into_iter().map(lower).collect(),
             body: if case.sign_body {
@@ -93,7 +90,7 @@ pub(super) fn is_signed(asked: &Asked, region: &str, keys: &Keys) -> bool {
     let time = time.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
     let parts = Parts {
         method: &asked.method,
-        path: canonical_path(asked.path()),
+        path: encoded_path(asked.path()),
         query: asked.target.split_once('?').map_or("", |(_, query)| query),
         headers: headers.collect(),
         body: asked.body.as_bytes(),

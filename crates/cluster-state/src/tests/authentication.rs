@@ -1,19 +1,16 @@
-use std::sync::Arc;
-use std::time::Duration;
-
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::sync::watch as channel;
 
 use super::super::authentication::{self, NAME, Texts};
 use super::super::health::WatchRegistry;
-use super::super::watch;
 use super::fixture::{connect, eventually};
 use crate::testing::fake_kube::{FakeKube, Fault};
 
-const PATH: &str = "/api/v1/namespaces/kube-system/configmaps";
+const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
-fn config_map(name: &str, ca: &str) -> Value {
-    json!({"metadata": {"name": name, "namespace": "kube-system"}, "data": {"client-ca-file": ca}})
+fn config_map(ca: &str) -> Value {
+    json!({"metadata": {"name": NAME, "namespace": "kube-system"}, "data": {"client-ca-file": ca}})
 }
 
 struct Scene {
@@ -32,7 +29,6 @@ impl Drop for Scene {
 impl Scene {
     async fn start(fill: impl FnOnce(&FakeKube)) -> Self {
         let kube = FakeKube::start().await;
-        kube.put(PATH, config_map("another", "x"));
         fill(&kube);
         let (sender, texts) = channel::channel(None);
         let registry = WatchRegistry::default();
@@ -53,73 +49,50 @@ impl Scene {
         };
         eventually(ca, is).await;
     }
-}
 
-#[tokio::test]
-async fn the_config_map_is_watched_by_name() {
-    let scene = Scene::start(|kube| kube.put(PATH, config_map(NAME, "one"))).await;
-    scene.until("one").await;
-    scene.kube.put(PATH, config_map(NAME, "two"));
-    scene.until("two").await;
-    for query in scene.kube.queries(PATH) {
-        assert!(
-            query.contains("fieldSelector=metadata.name%3Dextension-apiserver-authentication"),
-            "{query}"
-        );
+    /// Waits for a report that contains these words.
+    async fn until_told(&self, words: &str) {
+        let told = || {
+            let watches = self.registry.watches();
+            let trouble = watches[0].trouble();
+            trouble.is_some_and(|why| why.contains(words))
+        };
+        eventually(words, told).await;
     }
-    assert!(scene.registry.unready().is_empty());
 }
 
 #[tokio::test]
-async fn an_absent_config_map_is_waited_for_and_reported() {
+async fn an_absent_config_map_is_waited_for_and_a_changed_one_is_followed() {
     let scene = Scene::start(|_| {}).await;
-    let says = || {
-        let unready = scene.registry.unready();
-        unready
-            .iter()
-            .any(|(_, why)| why.contains("waiting for the ConfigMap"))
-    };
-    eventually("it says so", says).await;
+    scene.until_told("which kube-apiserver makes: check").await;
+    assert_eq!(scene.registry.unready().len(), 1);
     assert!(scene.texts.borrow().is_none());
-    scene.kube.put(PATH, config_map(NAME, "one"));
+    scene.kube.document(PATH, config_map("one"));
     scene.until("one").await;
     eventually("ready", || scene.registry.unready().is_empty()).await;
+    scene.kube.document(PATH, config_map("two"));
+    scene.until("two").await;
 }
 
 #[tokio::test]
-async fn the_last_good_data_outlives_deletion_garbage_and_a_broken_watch() {
-    let scene = Scene::start(|kube| kube.put(PATH, config_map(NAME, "one"))).await;
+async fn the_last_good_data_outlives_deletion_garbage_and_a_missing_right() {
+    let scene = Scene::start(|kube| kube.document(PATH, config_map("one"))).await;
     scene.until("one").await;
     let known = scene.texts.borrow().clone().unwrap();
-    scene.kube.delete(PATH, "kube-system", NAME);
-    scene.kube.put(
-        PATH,
-        json!({"metadata": {"name": NAME, "namespace": "kube-system"}, "data": [1]}),
-    );
-    eventually("the garbage was met", || {
-        scene.registry.watches()[0].left_out > 0
-    })
-    .await;
-    scene.kube.fault(PATH, Fault::Forbidden);
-    scene.kube.cut_watches();
-    eventually("it broke", || scene.registry.watches()[0].failures > 0).await;
-    assert!(Arc::ptr_eq(&known, &scene.texts.borrow().clone().unwrap()));
-    assert!(scene.registry.unready().is_empty());
-    let state = format!("{:?}", scene.registry.watches()[0].trouble());
-    assert!(
-        state.contains("extension-apiserver-authentication-reader"),
-        "{state}"
-    );
-}
-
-#[test]
-fn retries_are_at_most_five_seconds_apart_while_kube_apiserver_is_unreachable() {
-    for failures in 1..100 {
-        let wait = watch::wait(failures, authentication::WAIT_MOST);
-        assert!(wait <= Duration::from_secs(5), "{wait:?} after {failures}");
-        assert!(
-            wait >= Duration::from_millis(250),
-            "{wait:?} after {failures}"
-        );
+    for (fault, words) in [
+        (Fault::Status(404), "which kube-apiserver makes: check"),
+        (
+            Fault::Text(r#"{"data": [1]}"#.to_owned()),
+            "not an answer of the Kubernetes API",
+        ),
+        (
+            Fault::Forbidden,
+            "extension-apiserver-authentication-reader",
+        ),
+    ] {
+        scene.kube.fault(PATH, fault);
+        scene.until_told(words).await;
+        assert!(Arc::ptr_eq(&known, &scene.texts.borrow().clone().unwrap()));
+        assert!(scene.registry.unready().is_empty());
     }
 }

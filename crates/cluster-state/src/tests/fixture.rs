@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::super::client::{Client, ClusterAccess};
+use super::super::departed::Departing;
 use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
+use super::super::state::Writer;
 use crate::testing::fake_kube::FakeKube;
 use gpu_metrics::inventory::{Inventory, Pod};
 
@@ -105,6 +108,15 @@ pub(super) async fn eventually(what: &str, reached: impl Fn() -> bool) {
         tokio::time::timeout(GENEROUS, poll).await.is_ok(),
         "never: {what}"
     );
+}
+
+pub(super) fn raw(object: &Value) -> Box<RawValue> {
+    to_raw_value(object).unwrap()
+}
+
+/// Writes an object, as a watch does.
+pub(super) fn put<V: Departing>(writer: &Writer<V>, object: &Value) {
+    writer.put(&raw(object)).unwrap();
 }
 
 /// A running pod with a GPU on `n1`.

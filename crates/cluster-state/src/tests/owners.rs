@@ -53,26 +53,6 @@ async fn only_kinds_that_own_gpu_pods_are_watched() {
 }
 
 #[tokio::test]
-async fn a_custom_kind_found_by_discovery_is_an_owner_like_any_other() {
-    let scene = Scene::start(|kube| {
-        kube.serve("ray.io/v1", "rayclusters", "RayCluster");
-        kube.serve("ray.io/v1", "rayservices", "RayService");
-        kube.put("/apis/ray.io/v1/rayservices", object("serve"));
-        kube.put(
-            "/apis/ray.io/v1/rayclusters",
-            owned(object("cluster"), "ray.io/v1", "RayService", "serve"),
-        );
-        kube.put(PODS, owned(pod("a"), "ray.io/v1", "RayCluster", "cluster"));
-    })
-    .await;
-    let inventory = scene.until_pods(&["a"]).await;
-    assert_eq!(
-        owners_of(&inventory, "a"),
-        ["rayclusters.ray.io/cluster", "rayservices.ray.io/serve"]
-    );
-}
-
-#[tokio::test]
 async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one() {
     let scene = Scene::start(|kube| {
         kube.serve("ray.io/v1", "rayclusters", "RayCluster");

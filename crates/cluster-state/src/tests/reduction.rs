@@ -1,4 +1,4 @@
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::super::objects::WatchSettings;
@@ -6,12 +6,9 @@ use super::super::objects::{Kept, KeptObject, KeptService};
 use super::super::pods::KeptPod;
 use super::super::pool::Pool;
 use super::super::wire::{self, Object};
+use super::fixture::raw;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::PodPhase;
-
-fn raw(value: &Value) -> Box<RawValue> {
-    to_raw_value(value).unwrap()
-}
 
 /// The kept fields of an object.
 fn keep<V: Kept>(object: &RawValue, settings: &WatchSettings) -> Result<Option<V>, String> {

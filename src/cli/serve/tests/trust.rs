@@ -49,8 +49,8 @@ async fn the_authority_in_a_file_replaces_the_clusters() {
         "requestheader-allowed-names": "[\"front-proxy-client\"]",
         "requestheader-username-headers": "[\"X-Remote-User\"]",
     });
-    scene.kube.put(
-        "/api/v1/namespaces/kube-system/configmaps",
+    scene.kube.document(
+        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
         json!({"metadata": {"namespace": "kube-system", "name": "extension-apiserver-authentication"},
                "data": data}),
     );

@@ -1,13 +1,4 @@
-//! The target of a watch, and the store that receives its objects.
-
-use std::time::Duration;
-
-use serde_json::value::RawValue;
-
-use super::error::CallError;
-
-/// The longest pause after failures of a watch.
-pub(super) const WAIT_MOST: Duration = Duration::from_secs(15);
+//! The collection that a watch lists.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -39,8 +30,6 @@ pub(super) struct Target {
     pub(super) fields: &'static str,
     pub(super) form: Form,
     pub(super) remedy: String,
-    /// The longest wait after a failure.
-    pub(super) wait_most: Duration,
 }
 
 impl Target {
@@ -55,25 +44,6 @@ impl Target {
                 "add to the server's ClusterRole: \
                  {{apiGroups: [\"{group}\"], resources: [\"{plural}\"], verbs: [\"list\", \"watch\"]}}"
             ),
-            wait_most: WAIT_MOST,
         }
-    }
-}
-
-/// Receives the objects of a watch.
-pub(super) trait Store: Send {
-    /// A list begins: objects that are not in it are removed when it is complete.
-    fn begin(&mut self) {}
-    /// An object was added or changed. If it cannot be read it is not kept, and the error
-    /// gives the reason.
-    fn put(&mut self, object: &RawValue) -> Result<(), String>;
-    fn remove(&mut self, _: &RawValue) {}
-    fn complete(&mut self) {}
-    /// A call failed; the objects stay.
-    fn failed(&mut self, _: &CallError) {}
-    fn len(&self) -> usize;
-    /// The expected object that is missing; `None`: nothing is missing.
-    fn lacking(&self) -> Option<&'static str> {
-        None
     }
 }
