@@ -2,19 +2,18 @@
 
 use std::time::SystemTime;
 
-use super::content::{self, Content, FoundContent};
-use super::decide::{Reason, decide, trusted_everywhere};
-use super::registration::{Plan, is_ours, plan};
-use super::settings::ManagedSettings;
+use super::content::{Authorities, Content, anchors};
+use super::decide::{Reason, decide};
+use super::registration::{is_ours, plan};
+use super::settings::{ManagedSettings, service_names};
 use super::store::{CertificateStore, Entry, WriteError};
+use crate::certificates::pair::Pair;
 use crate::certificates::{Publisher, Registration, Trouble};
 
 pub(super) struct Replica<S> {
     settings: ManagedSettings,
     store: S,
     publisher: Publisher,
-    /// The content of the Secret at the last read or write.
-    memory: Option<Content>,
     registrations: Vec<(String, Registration)>,
 }
 
@@ -27,12 +26,11 @@ impl<S: CertificateStore> Replica<S> {
             settings,
             store,
             publisher,
-            memory: None,
         }
     }
 
     /// Makes a pass. Returns whether the next one is due soon: something was written, or
-    /// another replica wrote first.
+    /// another replica wrote first. The next pass reads it back, before the pair is used.
     ///
     /// The APIServices are read before the Secret. A write therefore never replaces a
     /// bundle that is newer than the Secret from which the new one is made. An authority
@@ -44,21 +42,19 @@ impl<S: CertificateStore> Replica<S> {
             read.push(self.store.apiservice(name).await);
         }
         let bundles = self.bundles(&read);
-        let kept = match self.keep_secret(&bundles, now).await {
-            Ok(wrote) => Ok(wrote),
+        let (content, wrote) = match self.keep_secret(now).await {
+            Ok(kept) => kept,
             Err(WriteError::Conflict) => return true,
-            Err(WriteError::Failed(trouble)) => Err(trouble),
+            Err(WriteError::Failed(trouble)) => {
+                self.publisher.failing(&trouble);
+                return false;
+            }
         };
-        let contended = match self.memory.clone() {
-            Some(known) => self.register(read, &known, now).await,
-            None => false,
-        };
-        match &kept {
-            Err(trouble) => self.publisher.failing(trouble),
-            Ok(_) if contended => {}
-            Ok(_) => self.adopt(&bundles, now),
+        let soon = self.register(read, &content.authorities, now).await || wrote;
+        if !soon {
+            self.adopt(&content.pair, &bundles, now);
         }
-        contended || kept.unwrap_or(false)
+        soon
     }
 
     /// Sets the managed APIServices. Those managed before keep their state.
@@ -82,52 +78,35 @@ impl<S: CertificateStore> Replica<S> {
         ours.collect()
     }
 
-    /// Reads the Secret and repairs it; returns whether it was written.
-    async fn keep_secret(
-        &mut self,
-        bundles: &[Vec<u8>],
-        now: SystemTime,
-    ) -> Result<bool, WriteError> {
+    /// Reads the Secret and repairs it; returns its content, and whether it was written.
+    async fn keep_secret(&self, now: SystemTime) -> Result<(Content, bool), WriteError> {
         let place = self.store.place();
         let stored = self.store.secret().await.map_err(WriteError::Failed)?;
-        let found = content::read(&stored.data);
-        let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now);
-        let (content, reason) = step
+        let (content, reason) = decide(&stored.data, &self.settings, now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
-        let Some(Reason { text, alarming }) = reason else {
-            self.memory = Some(content);
-            return Ok(false);
+        let Some(reason) = reason else {
+            return Ok((content, false));
         };
-        let written = self
-            .store
-            .write_secret(&stored.version, &content.data(now))
-            .await;
-        if let Err(error) = written {
-            // The stored content is served as long as it is valid.
-            if let (WriteError::Failed(_), FoundContent::Whole(content)) =
-                (&error, content::read(&stored.data))
-            {
-                self.memory = Some(content);
-            }
-            return Err(error);
+        let data = content.data(now);
+        self.store.write_secret(&stored.version, &data).await?;
+        match reason {
+            Reason::Usual(text) => tracing::info!("{place}: {text}"),
+            Reason::Alarming(text) => tracing::warn!("{place}: {text}"),
         }
-        if alarming {
-            tracing::warn!("{place}: {text}");
-        } else {
-            tracing::info!("{place}: {text}");
-        }
-        self.memory = Some(content);
-        Ok(true)
+        Ok((content, true))
     }
 
-    /// Repairs the APIServices. Returns whether a write conflicted.
-    async fn register(&mut self, read: Vec<Read>, known: &Content, now: SystemTime) -> bool {
-        let mut contended = false;
+    /// Repairs the APIServices. Returns whether one was written, or a write conflicted.
+    async fn register(&mut self, read: Vec<Read>, known: &Authorities, now: SystemTime) -> bool {
+        let mut soon = false;
         let mut registrations = self.registrations.clone();
         for ((name, registration), read) in registrations.iter_mut().zip(read) {
             match self.mend(name, read, known, now).await {
-                Ok(now) => *registration = now,
-                Err(WriteError::Conflict) => contended = true,
+                Ok((now, wrote)) => {
+                    *registration = now;
+                    soon |= wrote;
+                }
+                Err(WriteError::Conflict) => soon = true,
                 // During an outage of kube-apiserver the last known state stays.
                 Err(WriteError::Failed(trouble))
                     if trouble.passes && *registration != Registration::Waiting => {}
@@ -138,47 +117,42 @@ impl<S: CertificateStore> Replica<S> {
         }
         self.publisher.registrations(&registrations);
         self.registrations = registrations;
-        contended
+        soon
     }
 
+    /// Repairs an APIService; returns its state, and whether it was written.
     async fn mend(
         &self,
         name: &str,
         read: Read,
-        known: &Content,
+        known: &Authorities,
         now: SystemTime,
-    ) -> Result<Registration, WriteError> {
+    ) -> Result<(Registration, bool), WriteError> {
         let entry = read.map_err(WriteError::Failed)?;
-        let authorities = &known.authorities;
-        match plan(&self.settings, name, entry.as_ref(), authorities, now) {
-            Plan::Leave(registration) => Ok(registration),
-            Plan::Write(change) => {
+        match plan(&self.settings, name, entry.as_ref(), known, now) {
+            Err(why) => Ok((Registration::Failing(why), false)),
+            Ok(None) => Ok((Registration::Registered, false)),
+            Ok(Some(change)) => {
                 self.store.write_apiservice(name, &change).await?;
-                Ok(Registration::Registered)
+                Ok((Registration::Registered, true))
             }
         }
     }
 
-    /// Puts the Secret's pair into force, if kube-apiserver trusts it.
-    fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
-        let Some(known) = &self.memory else { return };
-        let pair = &known.pair;
+    /// Puts the Secret's pair into force, if kube-apiserver trusts it or there is no valid one.
+    fn adopt(&self, pair: &Pair, bundles: &[Vec<u8>], now: SystemTime) {
         if let Err(error) = pair.check(now) {
             let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
-            return;
-        }
-        if self.publisher.serves(pair) {
+        } else if self.publisher.serves(pair) {
             self.publisher.well();
-            return;
-        }
-        // A replica without a valid certificate uses the pair at once: it has just written
-        // the bundles. The others wait for the next pass, which reads the bundles back,
-        // because kube-apiserver has received them by then.
-        let served = self.publisher.pair();
-        let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
-        if nothing_to_lose || trusted_everywhere(bundles, known.signer()) {
+        } else if self
+            .publisher
+            .pair()
+            .is_none_or(|it| it.check(now).is_err())
+            || self.is_trusted(pair, bundles, now)
+        {
             self.publisher.serve(pair);
         } else {
             self.publisher.failing(&Trouble {
@@ -189,5 +163,13 @@ impl<S: CertificateStore> Replica<S> {
                 )
             });
         }
+    }
+
+    fn is_trusted(&self, pair: &Pair, bundles: &[Vec<u8>], now: SystemTime) -> bool {
+        let [name, ..] = service_names(&self.settings.service);
+        bundles.iter().all(|pem| {
+            let trusted = anchors(pem);
+            trusted.is_ok_and(|trusted| pair.verify(&trusted, &name, now).is_ok())
+        })
     }
 }
