@@ -195,8 +195,8 @@ fn classify(chain: &[CertificateDer<'static>], trust: Option<&Trust>, now: Syste
         Some(bundle) => bundle.verify(leaf, rest, now).and_then(|()| identity(leaf)),
     };
     let proxy = match &trust.proxy {
-        None if trust.overlap => Err("it is the same as the clients' authority".to_owned()),
         None => Err("none is known".to_owned()),
+        Some(_) if trust.overlap => Err("it is the same as the clients' authority".to_owned()),
         Some(proxy) => front_proxy(proxy, leaf, rest, now),
     };
     match (proxy, client) {
