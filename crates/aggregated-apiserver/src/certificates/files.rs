@@ -19,9 +19,6 @@ pub const EVERY: Duration = Duration::from_secs(10);
 /// The longest interval: a new pair is in force within a minute.
 const MOST: Duration = Duration::from_secs(60);
 
-/// How soon an invalid pair is read again: another process may still be writing it.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// The pair's files.
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -38,19 +35,11 @@ type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
 /// Follows the files until `stop`. They need not exist at the start: they may be written later.
 pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
-        // The last texts read, and whether they are a valid pair.
-        let (mut last, mut served) = (None, false);
+        let mut last = None;
         loop {
             let texts = files.read().await;
             let same = last.as_ref() == Some(&texts);
-            if served && same {
-                publisher.well();
-                tokio::time::sleep(files.every.min(MOST)).await;
-                continue;
-            }
-            let pair = files.pair(&texts, SystemTime::now());
-            served = pair.is_ok();
-            match pair {
+            match files.pair(&texts, SystemTime::now()) {
                 Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
                 Ok(_) => publisher.well(),
                 // A writer writes one file before the other. Once a pair is in force, a
@@ -61,8 +50,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
                 Err(_) => {}
             }
             last = Some(texts);
-            let rest = if served { MOST } else { AGAIN };
-            tokio::time::sleep(files.every.min(rest)).await;
+            tokio::time::sleep(files.every.min(MOST)).await;
         }
     };
     // Reading can be cancelled at any point.
