@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 pub use crate::x509::Validity;
 use crate::x509::{self, Certificate};
 
-fn refused(error: rcgen::Error) -> String {
+fn refused(error: impl fmt::Display) -> String {
     format!("cannot make the certificate: {error}")
 }
 
@@ -189,7 +189,11 @@ impl CertificateAuthority {
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    pub(crate) fn sign(
+    /// Issues a certificate for this purpose.
+    ///
+    /// # Errors
+    /// When the library refuses the parameters.
+    pub fn sign(
         &self,
         mut params: CertificateParams,
         purpose: ExtendedKeyUsagePurpose,

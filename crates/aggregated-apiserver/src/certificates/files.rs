@@ -16,9 +16,6 @@ use limits::file;
 /// How often the files are read by default.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// The longest interval: a new pair is in force within a minute.
-const MOST: Duration = Duration::from_secs(60);
-
 /// The pair's files.
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -26,7 +23,7 @@ pub struct Files {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
-    /// How often they are read; more than 60 s counts as 60 s.
+    /// How often they are read.
     pub every: Duration,
 }
 
@@ -40,7 +37,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
             let texts = files.read().await;
             let same = last.as_ref() == Some(&texts);
             match files.pair(&texts, SystemTime::now()) {
-                Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
+                Ok(pair) if !publisher.serves(&pair) => publisher.serve(pair),
                 Ok(_) => publisher.well(),
                 // A writer writes one file before the other. Once a pair is in force, a
                 // fault is therefore reported only if it stays until the next read.
@@ -50,7 +47,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
                 Err(_) => {}
             }
             last = Some(texts);
-            tokio::time::sleep(files.every.min(MOST)).await;
+            tokio::time::sleep(files.every).await;
         }
     };
     // Reading can be cancelled at any point.
@@ -157,10 +154,9 @@ mod tests {
         }
 
         async fn until_served(&mut self, issued: &Issued) {
-            let in_force = self.serving.in_force.clone();
             let wanted = issued.certificate.clone();
             self.until(move |status| {
-                let pair = in_force.pair();
+                let pair = status.pair.as_ref();
                 let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
                 shown && status.condition.state().reason().is_none()
             })
@@ -171,7 +167,7 @@ mod tests {
             let text = text.to_owned();
             self.until(move |status| {
                 let why = status.condition.state().reason();
-                status.not_after.is_some() && why.is_some_and(|why| why.text.contains(&text))
+                status.pair.is_some() && why.is_some_and(|why| why.text.contains(&text))
             })
             .await;
         }
@@ -227,7 +223,7 @@ mod tests {
         scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
         fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
         scene.until_failing("tls.key: No such file").await;
-        let pair = scene.serving.in_force.pair().unwrap();
+        let pair = scene.serving.pair().unwrap();
         assert_eq!(pair.chain()[0], second.certificate);
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());

@@ -50,7 +50,7 @@ async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>
     let count = Arc::new(AtomicUsize::new(0));
     let authority = CertificateAuthority::new("test", validity()).unwrap();
     let service = service(delay, &count);
-    let server = TestServer::with(service, authority, &ClientAuth::None, limits).await;
+    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
     (server, count)
 }
 

@@ -42,7 +42,7 @@ fn foreign_authority() -> String {
 fn the_first_pass_makes_registers_and_serves_a_pair() {
     let (world, replica) = scene();
     assert_eq!(replica.registration(NAME), Registration::Registered);
-    let pair = replica.serving.in_force.pair().unwrap();
+    let pair = replica.serving.pair().unwrap();
     let names = [
         "gpu-metrics-apiserver.gpu-metrics.svc",
         "gpu-metrics-apiserver.gpu-metrics.svc.cluster.local",
@@ -262,7 +262,7 @@ fn without_a_secret_from_the_start_nothing_is_served_and_readiness_has_the_reaso
     let status = replica.serving.status.borrow();
     assert_eq!(status.lost(), None, "there is none to lose");
     assert_eq!(status.ready(start()), Err("forbidden: allow it".to_owned()));
-    assert!(replica.serving.in_force.pair().is_none());
+    assert!(replica.serving.pair().is_none());
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_renamed_service_gets_a_certificate_for_its_name() {
     world.apply(NAME, renamed.service.clone());
     let mut other = Stepped::new(&world, &renamed);
     other.pass(start());
-    let names = other.serving.in_force.pair().unwrap().names().to_vec();
+    let names = other.serving.pair().unwrap().names().to_vec();
     assert_eq!(names[0], "renamed.gpu-metrics.svc");
     assert_ne!(replica.leaf(), other.leaf());
 }
