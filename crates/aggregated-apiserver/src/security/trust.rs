@@ -63,12 +63,10 @@ impl TrustError {
 pub struct Trust {
     /// The authorities of client certificates; `None`: none is trusted.
     pub clients: Option<Bundle>,
-    /// The trusted front proxy; `None`: none is trusted.
+    /// The front proxy, trusted unless `overlap`; `None`: none is known.
     pub proxy: Option<FrontProxy>,
     /// Whether the front proxy is not trusted because of [`TrustError::Overlap`].
     pub overlap: bool,
-    /// The front proxy as read, even if `overlap` forbids its use.
-    read: Option<FrontProxy>,
 }
 
 /// How to verify a front proxy, and which of its headers identify users.
@@ -110,12 +108,12 @@ impl TrustStore {
         let last = last.as_deref();
         let clients = bundle(data, CLIENT_CA, &mut problems)
             .or_else(|| last.and_then(|last| last.clients.clone()));
-        let known = last.and_then(|last| last.read.as_ref());
-        let read = proxy(data, known, &mut problems);
-        if clients.is_none() && read.is_none() {
+        let known = last.and_then(|last| last.proxy.as_ref());
+        let proxy = proxy(data, known, &mut problems);
+        if clients.is_none() && proxy.is_none() {
             return problems;
         }
-        let overlap = match (&clients, &read) {
+        let overlap = match (&clients, &proxy) {
             (Some(clients), Some(proxy)) => {
                 proxy.allowed_names.is_empty() && proxy.authorities.shares_a_key_with(clients)
             }
@@ -126,9 +124,8 @@ impl TrustStore {
         }
         self.current.store(Some(Arc::new(Trust {
             clients,
-            proxy: read.clone().filter(|_| !overlap),
+            proxy,
             overlap,
-            read,
         })));
         problems
     }

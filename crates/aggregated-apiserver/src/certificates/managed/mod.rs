@@ -31,7 +31,8 @@ use tokio::sync::watch;
 
 use super::Publisher;
 use replica::Replica;
-pub use settings::{APISERVICES, EVERY, ManagedSettings, RESOURCE_APISERVICES, service_names};
+use settings::EVERY;
+pub use settings::{APISERVICES, ManagedSettings, RESOURCE_APISERVICES, service_names};
 use store::CertificateStore;
 
 /// Pause after a write or a conflict.
@@ -44,12 +45,11 @@ pub async fn run<S: CertificateStore>(
     publisher: Publisher,
     mut stop: watch::Receiver<bool>,
 ) {
-    let every = settings.every;
-    let mut replica = Replica::new(settings, store, publisher);
+    let replica = Replica::new(settings, store, publisher);
     let passes = async {
         loop {
             let soon = replica.pass(SystemTime::now()).await;
-            tokio::time::sleep(if soon { SOON.min(every) } else { every }).await;
+            tokio::time::sleep(if soon { SOON } else { EVERY }).await;
         }
     };
     // A pass can be cancelled at any point, because each of its writes is complete in itself.

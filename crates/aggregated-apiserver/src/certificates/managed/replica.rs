@@ -2,79 +2,65 @@
 
 use std::time::SystemTime;
 
-use super::content::{self, Content, FoundContent};
-use super::decide::{Reason, decide, trusted_everywhere};
-use super::registration::{Plan, is_ours, plan};
-use super::settings::ManagedSettings;
+use super::content::{Authorities, Content, anchors};
+use super::decide::{Reason, decide};
+use super::registration::{is_ours, plan};
+use super::settings::{ManagedSettings, service_names};
 use super::store::{CertificateStore, Entry, WriteError};
+use crate::certificates::pair::Pair;
 use crate::certificates::{Publisher, Registration, Trouble};
 
 pub(super) struct Replica<S> {
     settings: ManagedSettings,
     store: S,
     publisher: Publisher,
-    /// The content of the Secret at the last read or write.
-    memory: Option<Content>,
-    registrations: Vec<(String, Registration)>,
 }
 
 type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: CertificateStore> Replica<S> {
-    pub(super) const fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
+    pub(super) fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
+        let waiting = |name| (name, Registration::Waiting);
+        publisher.register(settings.names().into_iter().map(waiting).collect());
         Self {
-            registrations: Vec::new(),
             settings,
             store,
             publisher,
-            memory: None,
         }
     }
 
     /// Makes a pass. Returns whether the next one is due soon: something was written, or
-    /// another replica wrote first.
+    /// another replica wrote first. The next pass reads it back, before the pair is used.
     ///
     /// The APIServices are read before the Secret. A write therefore never replaces a
     /// bundle that is newer than the Secret from which the new one is made. An authority
     /// that was in all bundles stays in all of them.
-    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
-        self.look_after(self.settings.names());
-        let mut read: Vec<Read> = Vec::new();
-        for (name, _) in &self.registrations {
-            read.push(self.store.apiservice(name).await);
+    pub(super) async fn pass(&self, now: SystemTime) -> bool {
+        let mut read = Vec::new();
+        for name in self.settings.names() {
+            let entry = self.store.apiservice(&name).await;
+            read.push((name, entry));
         }
         let bundles = self.bundles(&read);
-        let kept = match self.keep_secret(&bundles, now).await {
-            Ok(wrote) => Ok(wrote),
+        let (content, wrote) = match self.keep_secret(now).await {
+            Ok(kept) => kept,
             Err(WriteError::Conflict) => return true,
-            Err(WriteError::Failed(trouble)) => Err(trouble),
+            Err(WriteError::Failed(trouble)) => {
+                self.publisher.failing(&trouble);
+                return false;
+            }
         };
-        let contended = match self.memory.clone() {
-            Some(known) => self.register(read, &known, now).await,
-            None => false,
-        };
-        match &kept {
-            Err(trouble) => self.publisher.failing(trouble),
-            Ok(_) if contended => {}
-            Ok(_) => self.adopt(&bundles, now),
+        let soon = self.register(read, &content.authorities, now).await || wrote;
+        if !soon {
+            self.adopt(content.pair, &bundles, now);
         }
-        contended || kept.unwrap_or(false)
-    }
-
-    /// Sets the managed APIServices. Those managed before keep their state.
-    fn look_after(&mut self, names: Vec<String>) {
-        let before = std::mem::take(&mut self.registrations);
-        let of = |name: String| {
-            let known = before.iter().find(|(known, _)| *known == name);
-            known.cloned().unwrap_or((name, Registration::Waiting))
-        };
-        self.registrations = names.into_iter().map(of).collect();
+        soon
     }
 
     /// The bundles of the server's APIServices. An APIService that cannot be read counts as
     /// an empty bundle, because the content of its bundle is unknown.
-    fn bundles(&self, read: &[Read]) -> Vec<Vec<u8>> {
-        let ours = read.iter().filter_map(|read| match read {
+    fn bundles(&self, read: &[(String, Read)]) -> Vec<Vec<u8>> {
+        let ours = read.iter().filter_map(|(_, read)| match read {
             Err(_) => Some(Vec::new()),
             Ok(Some(entry)) if is_ours(&self.settings, entry) => Some(entry.bundle.clone()),
             Ok(_) => None,
@@ -82,103 +68,92 @@ impl<S: CertificateStore> Replica<S> {
         ours.collect()
     }
 
-    /// Reads the Secret and repairs it; returns whether it was written.
-    async fn keep_secret(
-        &mut self,
-        bundles: &[Vec<u8>],
-        now: SystemTime,
-    ) -> Result<bool, WriteError> {
+    /// Reads the Secret and repairs it; returns its content, and whether it was written.
+    async fn keep_secret(&self, now: SystemTime) -> Result<(Content, bool), WriteError> {
         let place = self.store.place();
-        let stored = self.store.secret().await.map_err(WriteError::Failed)?;
-        let found = content::read(&stored.data);
-        let step = decide(found, self.memory.as_ref(), (&self.settings, bundles), now);
-        let (content, reason) = step
+        let (version, stored) = self.store.secret().await.map_err(WriteError::Failed)?;
+        let (content, reason) = decide(&stored, &self.settings, now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
-        let Some(Reason { text, alarming }) = reason else {
-            self.memory = Some(content);
-            return Ok(false);
+        let Some(reason) = reason else {
+            return Ok((content, false));
         };
-        let written = self
-            .store
-            .write_secret(&stored.version, &content.data(now))
-            .await;
-        if let Err(error) = written {
-            // The stored content is served as long as it is valid.
-            if let (WriteError::Failed(_), FoundContent::Whole(content)) =
-                (&error, content::read(&stored.data))
-            {
-                self.memory = Some(content);
-            }
-            return Err(error);
+        let data = content.data(now);
+        self.store.write_secret(&version, &data).await?;
+        match reason {
+            Reason::Usual(text) => tracing::info!("{place}: {text}"),
+            Reason::Alarming(text) => tracing::warn!("{place}: {text}"),
         }
-        if alarming {
-            tracing::warn!("{place}: {text}");
-        } else {
-            tracing::info!("{place}: {text}");
-        }
-        self.memory = Some(content);
-        Ok(true)
+        Ok((content, true))
     }
 
-    /// Repairs the APIServices. Returns whether a write conflicted.
-    async fn register(&mut self, read: Vec<Read>, known: &Content, now: SystemTime) -> bool {
-        let mut contended = false;
-        let mut registrations = self.registrations.clone();
-        for ((name, registration), read) in registrations.iter_mut().zip(read) {
-            match self.mend(name, read, known, now).await {
-                Ok(now) => *registration = now,
-                Err(WriteError::Conflict) => contended = true,
+    /// Repairs the APIServices. Returns whether one was written, or a write conflicted.
+    async fn register(
+        &self,
+        read: Vec<(String, Read)>,
+        known: &Authorities,
+        now: SystemTime,
+    ) -> bool {
+        let (mut soon, mut registrations) = (false, Vec::new());
+        let before = self.publisher.registrations();
+        for (name, read) in read {
+            let known_state = before.iter().find(|(known, _)| *known == name);
+            let before = known_state.map_or(Registration::Waiting, |(_, it)| it.clone());
+            let state = match self.mend(&name, read, known, now).await {
+                Ok((state, wrote)) => {
+                    soon |= wrote;
+                    state
+                }
+                Err(WriteError::Conflict) => {
+                    soon = true;
+                    before
+                }
                 // During an outage of kube-apiserver the last known state stays.
                 Err(WriteError::Failed(trouble))
-                    if trouble.passes && *registration != Registration::Waiting => {}
-                Err(WriteError::Failed(trouble)) => {
-                    *registration = Registration::Failing(trouble.to_string());
+                    if trouble.passes && before != Registration::Waiting =>
+                {
+                    before
                 }
-            }
+                Err(WriteError::Failed(trouble)) => Registration::Failing(trouble.to_string()),
+            };
+            registrations.push((name, state));
         }
-        self.publisher.registrations(&registrations);
-        self.registrations = registrations;
-        contended
+        self.publisher.register(registrations);
+        soon
     }
 
+    /// Repairs an APIService; returns its state, and whether it was written.
     async fn mend(
         &self,
         name: &str,
         read: Read,
-        known: &Content,
+        known: &Authorities,
         now: SystemTime,
-    ) -> Result<Registration, WriteError> {
+    ) -> Result<(Registration, bool), WriteError> {
         let entry = read.map_err(WriteError::Failed)?;
-        let authorities = &known.authorities;
-        match plan(&self.settings, name, entry.as_ref(), authorities, now) {
-            Plan::Leave(registration) => Ok(registration),
-            Plan::Write(change) => {
+        match plan(&self.settings, name, entry.as_ref(), known, now) {
+            Err(why) => Ok((Registration::Failing(why), false)),
+            Ok(None) => Ok((Registration::Registered, false)),
+            Ok(Some(change)) => {
                 self.store.write_apiservice(name, &change).await?;
-                Ok(Registration::Registered)
+                Ok((Registration::Registered, true))
             }
         }
     }
 
-    /// Puts the Secret's pair into force, if kube-apiserver trusts it.
-    fn adopt(&self, bundles: &[Vec<u8>], now: SystemTime) {
-        let Some(known) = &self.memory else { return };
-        let pair = &known.pair;
+    /// Puts the Secret's pair into force, if kube-apiserver trusts it or there is no valid one.
+    fn adopt(&self, pair: Pair, bundles: &[Vec<u8>], now: SystemTime) {
         if let Err(error) = pair.check(now) {
             let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
-            return;
-        }
-        if self.publisher.serves(pair) {
+        } else if self.publisher.serves(&pair) {
             self.publisher.well();
-            return;
-        }
-        // A replica without a valid certificate uses the pair at once: it has just written
-        // the bundles. The others wait for the next pass, which reads the bundles back,
-        // because kube-apiserver has received them by then.
-        let served = self.publisher.pair();
-        let nothing_to_lose = served.is_none_or(|it| it.check(now).is_err());
-        if nothing_to_lose || trusted_everywhere(bundles, known.signer()) {
+        } else if self
+            .publisher
+            .pair()
+            .is_none_or(|it| it.check(now).is_err())
+            || self.is_trusted(&pair, bundles, now)
+        {
             self.publisher.serve(pair);
         } else {
             self.publisher.failing(&Trouble {
@@ -189,5 +164,13 @@ impl<S: CertificateStore> Replica<S> {
                 )
             });
         }
+    }
+
+    fn is_trusted(&self, pair: &Pair, bundles: &[Vec<u8>], now: SystemTime) -> bool {
+        let [name, ..] = service_names(&self.settings.service);
+        bundles.iter().all(|pem| {
+            let trusted = anchors(pem);
+            trusted.is_ok_and(|trusted| pair.verify(&trusted, &name, now).is_ok())
+        })
     }
 }

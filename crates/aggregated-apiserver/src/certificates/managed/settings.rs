@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::store::ServiceName;
 
 /// Time between two passes. An emptied bundle is restored within it.
-pub const EVERY: Duration = Duration::from_secs(10);
+pub(super) const EVERY: Duration = Duration::from_secs(10);
 
 /// The APIServices of `manifests/apiservices.yaml`.
 pub const APISERVICES: [&str; 3] = [
@@ -20,6 +20,9 @@ pub const APISERVICES: [&str; 3] = [
 pub const RESOURCE_APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// How long a serving certificate lives.
+pub(super) const LIFE: Duration = HOUR.saturating_mul(24 * 90);
 
 pub(super) const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 365);
 
@@ -38,10 +41,6 @@ pub struct ManagedSettings {
     pub serves_resources: Arc<AtomicBool>,
     /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
-    /// How long a serving certificate lives.
-    pub life: Duration,
-    /// Time between two passes.
-    pub every: Duration,
 }
 
 impl ManagedSettings {
@@ -52,8 +51,6 @@ impl ManagedSettings {
             apiservices: APISERVICES.map(str::to_owned).to_vec(),
             serves_resources: Arc::default(),
             take_over: false,
-            life: HOUR * 24 * 90,
-            every: EVERY,
         }
     }
 
@@ -77,9 +74,9 @@ pub(super) fn remedy_of_absence(name: &str) -> &'static str {
 }
 
 /// The DNS names of a Service; kube-apiserver verifies the first.
-pub fn service_names(service: &ServiceName) -> Vec<String> {
+pub fn service_names(service: &ServiceName) -> [String; 3] {
     let ServiceName { namespace, name } = service;
-    vec![
+    [
         format!("{name}.{namespace}.svc"),
         format!("{name}.{namespace}.svc.cluster.local"),
         format!("{name}.{namespace}"),

@@ -16,6 +16,9 @@ use crate::security::reviewer::ReviewError;
 
 const CACHE_BYTES: u64 = 32 << 20;
 
+/// The size in bytes that an answer counts for in addition to its text.
+const ENTRY_BYTES: usize = 2 << 10;
+
 pub(super) struct CacheLifetimes<V> {
     pub(super) allowed: Duration,
     pub(super) denied: Duration,
@@ -69,7 +72,9 @@ where
         let is_allowed = lifetimes.is_allowed;
         let answers = Cache::builder()
             .max_capacity(CACHE_BYTES)
-            .weigher(move |key, value| u32::try_from(bytes(key, value)).unwrap_or(u32::MAX))
+            .weigher(move |key, value| {
+                u32::try_from(ENTRY_BYTES + bytes(key, value)).unwrap_or(u32::MAX)
+            })
             .expire_after(lifetimes)
             .build();
         Self {
@@ -80,22 +85,19 @@ where
         }
     }
 
-    /// Returns the cached answer, or else reviews. Without a key the answer is not cached.
-    /// The review continues even if no request waits for it any more.
+    /// Returns the cached answer, or else reviews. The review continues even if no request waits for it any more.
     pub(super) async fn get(
         &self,
-        key: Option<K>,
+        key: K,
         permits: &ReviewPermits,
         until: Instant,
         review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
     ) -> Result<V, NoAnswer> {
-        if let Some(key) = &key {
-            if let Some(known) = self.answers.get(key).await {
-                add(&self.counts.hits);
-                return Ok(known);
-            }
-            add(&self.counts.misses);
+        if let Some(known) = self.answers.get(&key).await {
+            add(&self.counts.hits);
+            return Ok(known);
         }
+        add(&self.counts.misses);
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
         // Half of the time is for the permit, the other half for the review.
@@ -114,7 +116,7 @@ where
     /// Reviews, unless the same review is in progress, and caches the answer.
     async fn review(
         &self,
-        key: Option<K>,
+        key: K,
         permit: ReviewPermit,
         end: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
@@ -126,13 +128,8 @@ where
             self.count(&answer);
             answer
         };
-        match key {
-            Some(key) => {
-                let shared = self.answers.try_get_with(key, review).await;
-                shared.map_err(|error| ReviewError::clone(&error))
-            }
-            None => review.await,
-        }
+        let shared = self.answers.try_get_with(key, review).await;
+        shared.map_err(|error| ReviewError::clone(&error))
     }
 
     fn count(&self, answer: &Result<V, ReviewError>) {

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::super::RESOURCE_APISERVICES;
-use super::super::content::{self, FoundContent, anchors};
+use super::super::content::{self, anchors};
+use super::super::decide::decide;
 use super::super::store::{Entry, ServiceName};
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
@@ -41,7 +42,7 @@ fn foreign_authority() -> String {
 fn the_first_pass_makes_registers_and_serves_a_pair() {
     let (world, replica) = scene();
     assert_eq!(replica.registration(NAME), Registration::Registered);
-    let pair = replica.serving.in_force.pair().unwrap();
+    let pair = replica.serving.pair().unwrap();
     let names = [
         "gpu-metrics-apiserver.gpu-metrics.svc",
         "gpu-metrics-apiserver.gpu-metrics.svc.cluster.local",
@@ -84,52 +85,51 @@ fn a_pair_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() {
 }
 
 #[test]
-fn a_new_authority_joins_the_bundles_a_day_before_it_signs() {
+fn a_new_authority_is_in_the_bundles_before_its_certificate_is_served() {
     let (world, mut replica) = scene();
-    let mut now = start();
-    for _ in 0..3 {
-        now += DAY * 61;
-        replica.pass(now);
+    for passes in 1..=3 {
+        replica.pass(start() + DAY * 61 * passes);
     }
     let leaf = replica.leaf();
-    now += DAY * 61;
+    let now = start() + DAY * 61 * 4;
     world.lock().bundle_writes_fail = Some("forbidden".to_owned());
-    for _ in 0..3 {
-        replica.pass(now);
-        now += DAY;
-    }
-    assert_eq!(replica.leaf(), leaf, "no bundle holds it");
-    assert!(matches!(
-        replica.registration(NAME),
-        Registration::Failing(_)
-    ));
-    replica.restart();
     replica.pass(now);
-    assert_eq!(replica.leaf(), leaf, "kube-apiserver trusts what it serves");
+    assert_eq!(replica.leaf(), leaf, "no bundle holds the new authority");
+    let status = replica.serving.status.borrow().clone();
+    assert!(status.registered().unwrap_err().contains("forbidden"));
+    let why = status.condition.state().reason().unwrap();
+    assert!(why.text.contains("until the APIServices trust"), "{why}");
+    assert_eq!(status.lost(), None, "it passes");
     world.lock().bundle_writes_fail = None;
-    replica.pass(now);
-    assert_eq!(replica.leaf(), leaf, "kube-apiserver may not have read it");
     replica.pass(now);
     assert_ne!(replica.leaf(), leaf);
     let bundle = anchors(&world.entry(NAME).bundle).unwrap();
     assert_eq!(bundle.len(), 2, "the old authority stays trusted");
-    assert_eq!(world.lock().secret_writes, 6, "one new authority");
+    assert_eq!(world.lock().secret_writes, 5, "one new authority");
+}
+
+/// Checks that an APIService with this change keeps its bundle, and is reported.
+fn is_only_reported(change: impl FnOnce(&World), words: &str, bundle: &[u8]) {
+    let (world, mut replica) = scene();
+    change(&world);
+    replica.pass(start());
+    assert_eq!(world.entry(NAME).bundle, bundle);
+    let status = replica.serving.status.borrow();
+    let why = status.registered().unwrap_err();
+    assert!(why.contains(words), "{why}");
+    assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
 }
 
 #[test]
-fn an_apiservice_of_another_server_is_not_changed_but_reported() {
-    let (world, mut replica) = scene();
-    world.apply(NAME, Some(other()));
-    replica.pass(start());
-    let Registration::Failing(why) = replica.registration(NAME) else {
-        panic!("{:?}", replica.registration(NAME));
+fn an_apiservice_of_another_server_or_of_cert_manager_is_only_reported() {
+    let words = "refers to Service monitoring/prometheus-adapter and not";
+    is_only_reported(|world| world.apply(NAME, other()), words, b"");
+    let injected = |entry: &mut Entry| {
+        entry.injected = Some("cert-manager.io/inject-ca-from".to_owned());
+        entry.bundle = b"theirs".to_vec();
     };
-    assert!(why.contains("monitoring/prometheus-adapter"), "{why}");
-    assert!(why.contains("--take-over"), "{why}");
-    assert!(world.entry(NAME).bundle.is_empty());
-    let status = replica.serving.status.borrow();
-    assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
-    assert_eq!(status.registered(), Err(why));
+    let words = "annotation cert-manager.io/inject-ca-from";
+    is_only_reported(|world| world.change_entry(NAME, injected), words, b"theirs");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn an_apiservice_of_another_server_is_taken_over_with_the_flag() {
     let mut settings = settings(1);
     settings.take_over = true;
     let world = World::new(&settings);
-    world.apply(NAME, Some(other()));
+    world.apply(NAME, other());
     let mut replica = Stepped::new(&world, &settings);
     replica.pass(start());
     let entry = world.entry(NAME);
@@ -147,23 +147,11 @@ fn an_apiservice_of_another_server_is_taken_over_with_the_flag() {
 }
 
 #[test]
-fn an_absent_apiservice_is_reported_and_readiness_does_not_depend_on_it() {
-    let (world, mut replica) = scene();
-    world.remove_entry(NAME);
-    replica.pass(start());
-    let Registration::Failing(why) = replica.registration(NAME) else {
-        panic!("{:?}", replica.registration(NAME));
-    };
-    assert!(why.contains("run gpu-metrics-apiserver check"), "{why}");
-    assert_eq!(replica.serving.status.borrow().ready(start()), Ok(()));
-}
-
-#[test]
 fn the_apiservices_of_resource_metrics_are_managed_while_they_are_served() {
     let settings = settings(1);
     let world = World::new(&settings);
     for name in RESOURCE_APISERVICES {
-        world.apply(name, Some(ours()));
+        world.apply(name, ours());
     }
     let mut replica = Stepped::new(&world, &settings);
     replica.pass(start());
@@ -176,32 +164,25 @@ fn the_apiservices_of_resource_metrics_are_managed_while_they_are_served() {
         assert_eq!(replica.registration(name), Registration::Registered);
         assert!(!world.entry(name).bundle.is_empty(), "{name}");
     }
-    world.remove_entry(RESOURCE_APISERVICES[0]);
-    replica.pass(start());
-    let why = replica.serving.status.borrow().registered().unwrap_err();
-    assert!(
-        why.contains("apply manifests/optional/resource-metrics.yaml"),
-        "{why}"
-    );
+    for (name, remedy) in [
+        (NAME, "run gpu-metrics-apiserver check"),
+        (
+            RESOURCE_APISERVICES[0],
+            "apply manifests/optional/resource-metrics.yaml",
+        ),
+    ] {
+        let entry = world.entry(name);
+        world.remove_entry(name);
+        replica.pass(start());
+        let status = replica.serving.status.borrow().clone();
+        let why = status.registered().unwrap_err();
+        assert!(why.contains(remedy), "{why}");
+        assert_eq!(status.ready(start()), Ok(()));
+        world.apply(name, entry.service.unwrap());
+    }
     settings.serves_resources.store(false, Ordering::Relaxed);
     replica.pass(start());
     assert_eq!(replica.serving.status.borrow().registered(), Ok(()));
-}
-
-#[test]
-fn an_apiservice_that_cert_manager_writes_is_not_written() {
-    let (world, mut replica) = scene();
-    world.change_entry(NAME, |entry| {
-        entry.injected = Some("cert-manager.io/inject-ca-from".to_owned());
-        entry.bundle = b"theirs".to_vec();
-    });
-    replica.pass(start());
-    let state = replica.registration(NAME);
-    assert!(
-        matches!(&state, Registration::Failing(why) if why.contains("cert-manager.io/inject-ca-from")),
-        "{state:?}"
-    );
-    assert_eq!(world.entry(NAME).bundle, b"theirs");
 }
 
 #[test]
@@ -240,10 +221,8 @@ fn every_broken_value_of_the_secret_is_repaired_and_the_pair_stays_trusted() {
                 replica.pass(start());
                 fresh.pass(start());
             }
-            assert!(
-                matches!(content::read(&world.data()), FoundContent::Whole(_)),
-                "{key}: {garbage}"
-            );
+            let (_, reason) = decide(&world.data(), &settings(1), start()).unwrap();
+            assert_eq!(reason, None, "{key}: {garbage}");
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");
             assert_eq!(
                 replica.serving.status.borrow().condition.state(),
@@ -283,22 +262,20 @@ fn without_a_secret_from_the_start_nothing_is_served_and_readiness_has_the_reaso
     let status = replica.serving.status.borrow();
     assert_eq!(status.lost(), None, "there is none to lose");
     assert_eq!(status.ready(start()), Err("forbidden: allow it".to_owned()));
-    assert!(replica.serving.in_force.pair().is_none());
+    assert!(replica.serving.pair().is_none());
 }
 
 #[test]
-fn replicas_that_want_different_names_agree_on_all_of_them() {
-    let (world, mut replica) = scene();
+fn a_renamed_service_gets_a_certificate_for_its_name() {
+    let (world, replica) = scene();
     let mut renamed = settings(1);
     renamed.service.name = "renamed".to_owned();
+    world.apply(NAME, renamed.service.clone());
     let mut other = Stepped::new(&world, &renamed);
-    for _ in 0..3 {
-        other.pass(start());
-        replica.pass(start());
-    }
-    assert_eq!(world.lock().secret_writes, 2);
-    let names = replica.serving.in_force.pair().unwrap().names().to_vec();
-    assert_eq!(names.len(), 6, "{names:?}");
+    other.pass(start());
+    let names = other.serving.pair().unwrap().names().to_vec();
+    assert_eq!(names[0], "renamed.gpu-metrics.svc");
+    assert_ne!(replica.leaf(), other.leaf());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
-use super::super::store::{CertificateStore, Change, Entry, ServiceName, Stored, WriteError};
+use super::super::store::{CertificateStore, Change, Entry, ServiceName, WriteError};
 use super::super::{ManagedSettings, Replica};
 use crate::certificates::{Registration, Serving, Trouble, serving};
 
@@ -33,14 +33,22 @@ pub(super) fn settings(apiservices: usize) -> ManagedSettings {
 
 #[derive(Default)]
 pub(super) struct Inner {
-    version: u64,
-    secret: (u64, Data),
-    services: BTreeMap<String, (u64, Entry)>,
+    versions: u64,
+    /// The version and the values of the Secret.
+    secret: (String, Data),
+    services: BTreeMap<String, Entry>,
     pub(super) secret_writes: usize,
     pub(super) bundle_writes: usize,
     /// The error of reading the Secret; `None`: reading works.
     pub(super) secret_fails: Option<String>,
     pub(super) bundle_writes_fail: Option<String>,
+}
+
+impl Inner {
+    fn next_version(&mut self) -> String {
+        self.versions += 1;
+        self.versions.to_string()
+    }
 }
 
 /// The cluster; clones share its state.
@@ -52,7 +60,7 @@ impl World {
     pub(super) fn new(settings: &ManagedSettings) -> Self {
         let world = Self::default();
         for name in &settings.apiservices {
-            world.apply(name, Some(ours()));
+            world.apply(name, ours());
         }
         world
     }
@@ -62,27 +70,23 @@ impl World {
     }
 
     /// Applies a manifest that resets the bundle.
-    pub(super) fn apply(&self, name: &str, service: Option<ServiceName>) {
+    pub(super) fn apply(&self, name: &str, service: ServiceName) {
         let mut inner = self.lock();
-        inner.version += 1;
-        let version = inner.version;
         let entry = Entry {
-            version: version.to_string(),
-            service,
+            version: inner.next_version(),
+            service: Some(service),
             bundle: Vec::new(),
             insecure: false,
             injected: None,
         };
-        inner.services.insert(name.to_owned(), (version, entry));
+        inner.services.insert(name.to_owned(), entry);
     }
 
     pub(super) fn change_entry(&self, name: &str, change: impl FnOnce(&mut Entry)) {
         let mut inner = self.lock();
-        inner.version += 1;
-        let version = inner.version;
-        let (known, entry) = inner.services.get_mut(name).unwrap();
-        *known = version;
-        entry.version = version.to_string();
+        let version = inner.next_version();
+        let entry = inner.services.get_mut(name).unwrap();
+        entry.version = version;
         change(entry);
     }
 
@@ -91,7 +95,7 @@ impl World {
     }
 
     pub(super) fn entry(&self, name: &str) -> Entry {
-        self.lock().services[name].1.clone()
+        self.lock().services[name].clone()
     }
 
     pub(super) fn data(&self) -> Data {
@@ -100,8 +104,7 @@ impl World {
 
     pub(super) fn change_secret(&self, change: impl FnOnce(&mut Data)) {
         let mut inner = self.lock();
-        inner.version += 1;
-        inner.secret.0 = inner.version;
+        inner.secret.0 = inner.next_version();
         change(&mut inner.secret.1);
     }
 
@@ -111,15 +114,11 @@ impl World {
         (inner.secret_writes, inner.bundle_writes)
     }
 
-    /// The bundles of the server's APIServices.
+    /// The bundles of the APIServices, which are all the server's.
     pub(super) fn bundles(&self) -> Vec<Vec<u8>> {
         let inner = self.lock();
-        let ours = Some(ours());
-        let entries = inner.services.values().map(|(_, entry)| entry);
-        entries
-            .filter(|entry| entry.service == ours)
-            .map(|entry| entry.bundle.clone())
-            .collect()
+        let entries = inner.services.values();
+        entries.map(|entry| entry.bundle.clone()).collect()
     }
 }
 
@@ -145,37 +144,29 @@ impl CertificateStore for World {
         "Secret gpu-metrics/test".to_owned()
     }
 
-    async fn secret(&self) -> Result<Stored, Trouble> {
+    async fn secret(&self) -> Result<(String, Data), Trouble> {
         turn().await;
         let inner = self.lock();
         if let Some(text) = &inner.secret_fails {
             return Err(trouble(text));
         }
-        Ok(Stored {
-            version: inner.secret.0.to_string(),
-            data: inner.secret.1.clone(),
-        })
+        Ok(inner.secret.clone())
     }
 
     async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {
         turn().await;
         let mut inner = self.lock();
-        if inner.secret.0.to_string() != version {
+        if inner.secret.0 != version {
             return Err(WriteError::Conflict);
         }
-        inner.version += 1;
         inner.secret_writes += 1;
-        inner.secret = (inner.version, data.clone());
+        inner.secret = (inner.next_version(), data.clone());
         Ok(())
     }
 
     async fn apiservice(&self, name: &str) -> Result<Option<Entry>, Trouble> {
         turn().await;
-        Ok(self
-            .lock()
-            .services
-            .get(name)
-            .map(|(_, entry)| entry.clone()))
+        Ok(self.lock().services.get(name).cloned())
     }
 
     async fn write_apiservice(&self, name: &str, change: &Change) -> Result<(), WriteError> {
@@ -184,35 +175,33 @@ impl CertificateStore for World {
         if let Some(text) = &inner.bundle_writes_fail {
             return Err(WriteError::Failed(trouble(text)));
         }
-        let next = inner.version + 1;
-        let Some((version, entry)) = inner.services.get_mut(name) else {
+        let next = inner.next_version();
+        let Some(entry) = inner.services.get_mut(name) else {
             return Err(WriteError::Conflict);
         };
-        if version.to_string() != change.version {
+        if entry.version != change.version {
             return Err(WriteError::Conflict);
         }
-        *version = next;
-        entry.version = next.to_string();
+        entry.version = next;
         entry.bundle = change.bundle.clone().into_bytes();
         entry.insecure = false;
         if let Some(service) = &change.service {
             entry.service = Some(service.clone());
         }
-        inner.version = next;
         inner.bundle_writes += 1;
         Ok(())
     }
 }
 
-type Pass = Pin<Box<dyn Future<Output = Actor>>>;
-type Actor = Replica<World>;
+/// A pass under way, which gives the replica back, and whether the next one is due soon.
+type Pass = Pin<Box<dyn Future<Output = (Replica<World>, bool)>>>;
 
 /// A replica whose passes are polled call by call.
 pub(super) struct Stepped {
     world: World,
     settings: ManagedSettings,
     pub(super) serving: Serving,
-    idle: Option<Actor>,
+    idle: Option<Replica<World>>,
     pass: Option<Pass>,
     /// The offset of its clock.
     pub(super) ahead: Duration,
@@ -239,35 +228,35 @@ impl Stepped {
         self.ahead = ahead;
     }
 
-    /// Makes the next call. Returns whether the pass has ended.
-    pub(super) fn step(&mut self, now: SystemTime) -> bool {
+    /// Makes the next call. If it ends the pass: whether the next one is due soon.
+    pub(super) fn step(&mut self, now: SystemTime) -> Option<bool> {
         let now = now + self.ahead;
-        if let Some(mut replica) = self.idle.take() {
+        if let Some(replica) = self.idle.take() {
             self.pass = Some(Box::pin(async move {
-                replica.pass(now).await;
-                replica
+                let soon = replica.pass(now).await;
+                (replica, soon)
             }));
             // The first poll only starts the pass: no call has happened yet.
             assert!(self.poll().is_pending());
         }
         match self.poll() {
-            Poll::Pending => false,
-            Poll::Ready(replica) => {
+            Poll::Pending => None,
+            Poll::Ready((replica, soon)) => {
                 self.idle = Some(replica);
                 self.pass = None;
-                true
+                Some(soon)
             }
         }
     }
 
-    fn poll(&mut self) -> Poll<Actor> {
+    fn poll(&mut self) -> Poll<(Replica<World>, bool)> {
         let pass = self.pass.as_mut().unwrap();
         pass.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Makes a whole pass without interruption.
+    /// Makes passes without interruption until no other is due soon.
     pub(super) fn pass(&mut self, now: SystemTime) {
-        while !self.step(now) {}
+        while self.step(now) != Some(false) {}
     }
 
     pub(super) fn registration(&self, name: &str) -> Registration {
@@ -277,7 +266,7 @@ impl Stepped {
     }
 
     pub(super) fn leaf(&self) -> Vec<u8> {
-        self.serving.in_force.pair().unwrap().chain()[0].to_vec()
+        self.serving.pair().unwrap().chain()[0].to_vec()
     }
 }
 
@@ -293,7 +282,7 @@ impl Verifier {
     pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
         let bundles = world.bundles();
         for (number, replica) in replicas.iter().enumerate() {
-            let Some(pair) = replica.serving.in_force.pair() else {
+            let Some(pair) = replica.serving.pair() else {
                 continue;
             };
             if pair.validity().not_after < now {
