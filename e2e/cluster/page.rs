@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -217,12 +216,6 @@ fn unwell(lab: &Lab, browser: &Browser) {
     says("× wants more than its maximum of 2");
     lab.autoscale(2, &json!([on_pods("no_such_metric", "10")]));
     says("× no metric: unable to get metric no_such_metric");
-    // The cluster has twelve GPUs.
-    let stable = Duration::from_secs(3600);
-    let metrics = json!([on_pods("gpu_memory_utilization", "40")]);
-    lab.autoscale_after(13, &metrics, stable);
-    lab.deploy(13);
-    says("× 12 of 13 pods have a value");
 }
 
 fn without_prometheus(lab: &mut Lab, browser: &Browser) {

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use configuration::retired;
 use findings::names::nearest;
-use kubectl_gpu_metrics::wrap::shown;
+use kubectl_gpu_metrics::terminal::shown;
 use kubectl_gpu_metrics::{Failure, backtest, check, explain, top, ui};
 
 /// Kubernetes custom and external metrics from NVIDIA DCGM series.

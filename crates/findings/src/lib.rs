@@ -10,7 +10,6 @@ pub mod codes;
 pub mod config;
 pub mod hpa;
 pub mod names;
-pub mod network;
 pub mod own;
 pub mod peers;
 pub mod registration;
@@ -58,11 +57,6 @@ impl Severity {
 /// JSON quoted as one word of a shell.
 fn quoted(json: &Value) -> String {
     format!("'{}'", json.to_string().replace('\'', r"'\''"))
-}
-
-/// The shell command that passes an object to a subcommand of kubectl.
-fn kubectl(subcommand: &str, object: &Value) -> String {
-    format!("echo {} | kubectl {subcommand} -f -", quoted(object))
 }
 
 /// One fault of one object.

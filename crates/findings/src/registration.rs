@@ -3,18 +3,18 @@
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceCondition, APIServiceSpec, ServiceReference,
+    APIService, APIServiceCondition, ServiceReference,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::codes::{Code, GM101, GM102, GM103, GM104};
-use super::{Finding, Severity, availability, kubectl, quoted};
+use super::{Finding, Severity, availability, quoted};
 use apimachinery::time::Timestamp;
 
 /// The server's name in its answers and in the label of its objects.
 pub const NAME: &str = "gpu-metrics-apiserver";
 const LABEL: &str = "app.kubernetes.io/name";
-const RELEASE: [&str; 2] = [
+pub(super) const RELEASE: [&str; 2] = [
     "meta.helm.sh/release-namespace",
     "meta.helm.sh/release-name",
 ];
@@ -47,14 +47,7 @@ pub struct Registered {
     pub answers: AnsweringServer,
     /// When the last authority of its `caBundle` expires.
     pub authority_ends: Option<Timestamp>,
-    /// The subjects of the authorities in its `caBundle`: `O=KEDAORG, CN=KEDA`.
-    pub authorities: Vec<String>,
 }
-
-/// Part of the subject of KEDA's authority. KEDA's operator writes this authority into the
-/// APIService of external metrics, whichever Service the APIService refers to
-/// (kedacore/keda `cmd/operator/main.go`).
-const AUTHORITY_OF_KEDA: &str = "O=KEDAORG";
 
 impl Registered {
     fn reference(&self) -> Option<&ServiceReference> {
@@ -106,16 +99,6 @@ fn release(metadata: &ObjectMeta) -> Option<[String; 2]> {
     let annotations = metadata.annotations.as_ref()?;
     let [at, name] = RELEASE.map(|key| annotations.get(key).cloned());
     Some([at?, name?])
-}
-
-/// Marks an object as part of a Helm release. An upgrade rejects objects without these
-/// marks.
-pub(super) fn of_release(metadata: &mut Value, release: Option<&[String; 2]>) {
-    if let Some(release) = release {
-        metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-        let [at, name] = RELEASE;
-        metadata["annotations"] = json!({at: release[0], name: release[1]});
-    }
 }
 
 /// The APIService that leads to the server: the server answers there, or no server does
@@ -231,31 +214,11 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
-    let missing = |remedy| registered.finding(&GM102, "does not exist", remedy);
-    match home {
-        None => missing("install the server: docs/install.md"),
-        Some(home) => missing("create it again").with_command(again(registered.name, home)),
-    }
-}
-
-/// The command that creates an APIService as a copy of `home`, with its `caBundle`: not
-/// every server writes the bundle itself.
-fn again(name: &str, home: &Registered) -> Option<String> {
-    let (version, group) = name.split_once('.')?;
-    let spec = APIServiceSpec {
-        group: Some(group.to_owned()),
-        version: Some(version.to_owned()),
-        version_priority: if version == "v1beta2" { 200 } else { 100 },
-        insecure_skip_tls_verify: None,
-        ..home.object.as_ref()?.spec.clone()?
+    let remedy = match home {
+        None => "install the server: docs/install.md",
+        Some(_) => "create it again, as the manifests or the chart of the server do",
     };
-    let mut metadata = json!({"name": name});
-    of_release(&mut metadata, home.release().as_ref());
-    let object = json!({
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": metadata, "spec": spec,
-    });
-    Some(kubectl("apply", &object))
+    registered.finding(&GM102, "does not exist", remedy)
 }
 
 /// Findings about an APIService that leads to the server.
@@ -303,16 +266,10 @@ fn unavailable(registered: &Registered) -> Option<Finding> {
     let reason = condition.reason.as_deref().unwrap_or("?");
     let message = condition.message.as_deref().unwrap_or_default();
     if message.contains("x509:") || message.contains("tls: failed to verify") {
-        let mut authorities = registered.authorities.iter();
-        if authorities.any(|subject| subject.contains(AUTHORITY_OF_KEDA)) {
-            let message =
-                format!("KEDA's operator replaces caBundle with its own authority: {message}");
-            let remedy = "start KEDA's operator with --enable-apiservice-patching=false (in its chart: certificates.operator.apiServicePatching.enabled): the server then writes its authority again";
-            return Some(registered.finding(&GM103, message, remedy));
-        }
-        let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there";
+        let remedy = "allow the server to write caBundle (get and patch of its APIServices: GM201 names missing rights), or put the authority of its certificate there; KEDA's operator overwrites it unless it runs with --enable-apiservice-patching=false";
         return Some(registered.finding(&GM103, message, remedy));
     }
-    let remedy = availability::remedy(reason, message);
-    Some(registered.finding(&GM102, format!("{reason}: {message}"), remedy))
+    let message = format!("{reason}: {message}");
+    let remedy = availability::remedy(&message);
+    Some(registered.finding(&GM102, message, remedy))
 }

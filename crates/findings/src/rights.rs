@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::codes::{Code, GM201, GM202};
-use super::registration::of_release;
-use super::{Finding, Skipped, kubectl};
+use super::registration::RELEASE;
+use super::{Finding, Skipped, quoted};
 
 /// A right that an account needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,12 @@ impl Role {
         if let Some(namespace) = self.namespace(of) {
             metadata["namespace"] = json!(namespace);
         }
-        of_release(&mut metadata, of.release.as_ref());
+        // An upgrade of the Helm release rejects objects without these marks.
+        if let Some(release) = &of.release {
+            metadata["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+            let [at, name] = RELEASE;
+            metadata["annotations"] = json!({at: release[0], name: release[1]});
+        }
         let binding = json!({
             "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
@@ -282,7 +287,8 @@ impl Role {
         let (namespace, name) = self.account(of);
         let account = format!("ServiceAccount {namespace}/{name}");
         let finding = Finding::new(self.code(), account, said(missing), remedy);
-        Some(finding.with_command(kubectl("auth reconcile", &list)))
+        let command = format!("echo {} | kubectl auth reconcile -f -", quoted(&list));
+        Some(finding.with_command(command))
     }
 }
 

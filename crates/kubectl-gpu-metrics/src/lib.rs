@@ -36,10 +36,10 @@ pub mod interrupts;
 mod kinds;
 pub mod replay;
 mod table;
+pub mod terminal;
 pub mod top;
 pub mod ui;
 mod values;
-pub mod wrap;
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

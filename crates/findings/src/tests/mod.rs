@@ -3,7 +3,6 @@
 mod around;
 mod configuration;
 mod hpa;
-mod network;
 mod registration;
 
 use ::hpa::Hpa;

@@ -1,6 +1,5 @@
 //! Registration: the APIServices and the server behind them.
 
-use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use super::read;
@@ -120,16 +119,11 @@ fn external_metrics_of_keda_beside_the_server_need_no_action() {
     }
 }
 
-/// A Service with labels and annotations.
-fn service(labels: &Value, annotations: &Value) -> Option<Service> {
-    read(json!({"metadata": {"labels": labels, "annotations": annotations}}))
-}
-
 #[test]
 fn an_unreachable_server_is_identified_by_the_label_of_its_service() {
     let label = json!({"app.kubernetes.io/name": "gpu-metrics-apiserver"});
     let down = |labels: &Value| Registered {
-        service: service(labels, &json!({})),
+        service: read(json!({"metadata": {"labels": labels}})),
         ..theirs(AnsweringServer::NoServer)
     };
     let all = [
@@ -224,49 +218,25 @@ fn gm102_is_also_an_apiservice_of_resource_metrics_that_no_server_serves() {
 }
 
 #[test]
-fn gm102_creates_a_missing_apiservice_as_a_copy_of_the_existing_one() {
-    let absent = || Registered {
-        name: "v1beta1.external.metrics.k8s.io",
+fn gm102_is_also_a_missing_apiservice_of_a_group_without_another() {
+    let absent = |name| Registered {
+        name,
         ..Registered::default()
     };
-    let made_by = |annotations: &Value| Registered {
-        service: service(&json!({}), annotations),
-        ..registered(&json!({"insecureSkipTLSVerify": true}), &fine())
-    };
-    assert_eq!(
-        registration::check(&[absent()], false, NOW)[0].command,
-        None
-    );
-    let release =
-        json!({"meta.helm.sh/release-name": "a'; reboot", "meta.helm.sh/release-namespace": "ns"});
-    for (annotations, labels) in [
-        (json!({}), Value::Null),
-        (release, json!({"app.kubernetes.io/managed-by": "Helm"})),
-    ] {
-        let home = made_by(&annotations);
-        let found = registration::check(&[home, absent()], false, NOW);
-        let command = found.iter().find(|it| it.code == "GM102").unwrap();
-        let command = command.command.as_ref().unwrap().replace(r"'\''", "'");
-        let object = command.strip_prefix("echo '").unwrap();
-        let object = object.strip_suffix("' | kubectl apply -f -").unwrap();
-        let object: Value = serde_json::from_str(object).unwrap();
-        assert_eq!(object["metadata"]["name"], absent().name);
-        assert_eq!(object["metadata"]["labels"], labels);
-        let spec = json!({
-            "group": "external.metrics.k8s.io", "version": "v1beta1",
-            "groupPriorityMinimum": 100, "versionPriority": 100,
-            "service": {"namespace": "gpu-metrics", "name": "gm"},
-        });
-        assert_eq!(object["spec"], spec);
-    }
-    assert_eq!(registration::check(&[absent()], true, NOW), []);
+    let external = absent("v1beta1.external.metrics.k8s.io");
     // One version of a group is enough.
-    let other = Registered {
-        name: "v1beta1.custom.metrics.k8s.io",
-        ..Registered::default()
-    };
-    let all = [registered(&json!({}), &fine()), other];
-    assert_eq!(registration::check(&all, false, NOW), []);
+    let custom = absent("v1beta1.custom.metrics.k8s.io");
+    let home = registered(&json!({}), &fine());
+    for (all, pre, is_found) in [
+        (vec![external.clone()], false, true),
+        (vec![home.clone(), external.clone()], false, true),
+        (vec![home, custom], false, false),
+        (vec![external], true, false),
+    ] {
+        let found = registration::check(&all, pre, NOW);
+        assert_eq!(found.len(), usize::from(is_found), "{found:?}");
+        assert!(found.iter().all(|it| it.code == "GM102"));
+    }
 }
 
 #[test]
@@ -287,26 +257,5 @@ fn gm104_is_an_authority_that_expires_within_three_days_and_an_error_after_that(
         let found: Vec<_> = found.iter().map(|it| (it.code, it.severity)).collect();
         let wanted: Vec<_> = wanted.into_iter().map(|it| ("GM104", it)).collect();
         assert_eq!(found, wanted, "{hours}");
-    }
-}
-
-#[test]
-fn gm103_names_the_operator_of_keda_that_replaces_the_authority() {
-    let x509 = available("False", "FailedDiscoveryCheck", "x509: unknown authority");
-    for (authority, words) in [
-        ("O=KEDAORG, CN=KEDA", "--enable-apiservice-patching=false"),
-        (
-            "CN=gpu-metrics-apiserver",
-            "allow the server to write caBundle",
-        ),
-    ] {
-        let mut registered = registered(&json!({}), &x509);
-        registered.authorities = vec![authority.to_owned()];
-        let found = registration::check(&[registered], false, NOW);
-        let [finding] = &found[..] else {
-            panic!("{found:?}");
-        };
-        assert_eq!(finding.code, "GM103");
-        assert!(finding.remedy.contains(words), "{finding:?}");
     }
 }

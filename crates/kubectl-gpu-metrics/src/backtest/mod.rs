@@ -29,7 +29,7 @@ use crate::replay::{Conservation, Figures, MOST_CENSORED, Past, Plan, Sweep, Tic
 use super::Failure;
 use super::check::files;
 use super::explain::hpa::{self, a_second_or_more};
-use super::wrap;
+use super::terminal::print;
 
 /// The largest number of moments: two years of scrapes at 15 s.
 const MOST_MOMENTS: usize = 5_000_000;
@@ -208,7 +208,7 @@ pub async fn run(args: BacktestArgs) -> Result<(), Failure> {
         BacktestOutput::Json => serde_json::to_string_pretty(&reports)?,
         BacktestOutput::Html => page::html(&reports).into_string(),
     };
-    wrap::print(text.trim_end());
+    print(text.trim_end());
     Ok(())
 }
 

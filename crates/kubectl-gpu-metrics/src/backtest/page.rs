@@ -1,21 +1,15 @@
-//! One page in one file: three charts, and a table beside each.
-
-use std::time::Duration;
+//! One page in one file: the tables and three charts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use apimachinery::time::Timestamp;
 use hpa::ratio::Tolerances;
 
 use crate::chart::lines::{Line, Lines};
 use crate::replay::Tick;
 
-use super::{DAY, Report, print};
+use super::{Report, print};
 
 const STYLE: &str = include_str!("page.css");
-
-/// The largest number of rows of a table beside a chart.
-const MOST_ROWS: i64 = 32;
 
 pub(super) fn html(reports: &[Report]) -> Markup {
     html! {
@@ -87,42 +81,13 @@ fn line<'a>(
     }
 }
 
-/// A chart with its legend, and a table of its lines: means over equal intervals.
+/// A chart with its legend.
 fn figure(heading: &str, chart: &Lines<'_>) -> Markup {
-    let mut table = vec![vec!["from (UTC)".to_owned()]];
-    table[0].extend(chart.lines.iter().map(|line| line.name.to_owned()));
-    let times = chart.lines.iter().flat_map(|line| &line.points);
-    let times = times.map(|(at, _)| at.millis());
-    let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
-    let hour = Duration::from_secs(3600).as_millis() as i64;
-    let lengths = [hour / 12, hour, 6 * hour, DAY.as_millis() as i64];
-    let mut lengths = lengths.into_iter();
-    let length = lengths.find(|length| (last - first) / length < MOST_ROWS);
-    let length = length.unwrap_or((last - first) / MOST_ROWS + 1);
-    for place in 0..=(last - first) / length {
-        let from = first + place * length;
-        let mut row = vec![Timestamp::from_millis(from).whole_second().date()];
-        let within = from..from + length;
-        row.extend(chart.lines.iter().map(|line| mean(line, within.clone())));
-        table.push(row);
-    }
     html! {
         h2 { (heading) }
         p.soft { (chart.description) }
         (chart.svg())
         (chart.legend())
-        details { summary { "As a table: means" } (rows(&table)) }
-    }
-}
-
-fn mean(line: &Line<'_>, within: std::ops::Range<i64>) -> String {
-    let points = line.points.iter();
-    let inside = points.filter(|(at, _)| within.contains(&at.millis()));
-    let known = inside.filter_map(|(_, value)| *value);
-    let (sum, count) = known.fold((0.0, 0.0), |(sum, count), it| (sum + it, count + 1.0));
-    match count > 0.0 {
-        true => format!("{:.2}", sum / count),
-        false => "–".to_owned(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::replay::{Conservation, Sweep};
 use crate::table::lines;
-use crate::wrap::wrapped;
 
 use super::Report;
 
@@ -28,11 +27,8 @@ pub(super) fn table(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-/// The leading cells of a sweep row: its mark and its settings.
-const SETTINGS: usize = 4;
-
-/// The rows of a sweep: those on the front, the best one marked. Settings with the
-/// same figures share a row, which counts them.
+/// The unchanged autoscaler, the best variant, and one for each of the other figures on
+/// the front.
 pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
     let heading = [
         "",
@@ -45,17 +41,18 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
         "flaps",
         "GPU-hours after",
         "overload after",
-        "others alike",
     ];
-    let mut rows: Vec<([String; SETTINGS], [String; 6], usize)> = Vec::new();
-    let fronts = sweep.rows.iter().enumerate();
-    let fronts = fronts.filter(|(place, row)| row.is_on_front || sweep.best == Some(*place));
-    let fronts = fronts.map(|(place, row)| (sweep.best == Some(place), row));
-    for (is_best, row) in std::iter::once((false, &sweep.as_it_is)).chain(fronts) {
+    let best = sweep.best.and_then(|best| sweep.rows.get(best));
+    let front = sweep.rows.iter().filter(|row| row.is_on_front);
+    let front = front.map(|row| ("", row));
+    let all = std::iter::once(("", &sweep.as_it_is));
+    let all = all.chain(best.map(|row| ("best", row))).chain(front);
+    let mut rows: Vec<(Vec<String>, [String; 6])> = Vec::new();
+    for (mark, row) in all {
         let (fit, score) = (row.fit, row.score);
         let or = |text: Option<String>| text.unwrap_or_else(|| "as it is".to_owned());
-        let settings = [
-            if is_best { "best" } else { "" }.to_owned(),
+        let settings = vec![
+            mark.to_owned(),
             or(row.target.map(|target| target.to_string())),
             or(row.window.clone()),
             or(row.stabilisation.map(|seconds| format!("{seconds}s"))),
@@ -68,25 +65,13 @@ pub(super) fn sweep_table(sweep: &Sweep) -> Vec<Vec<String>> {
             format!("{:.1}", score.gpu_hours),
             minutes(score.overload_minutes),
         ];
-        // The first row is the unchanged autoscaler.
-        let mut others = rows.iter_mut().skip(1);
-        match others.find(|(_, known, _)| *known == figures) {
-            None => rows.push((settings, figures, 0)),
-            Some((shown, _, others)) => {
-                *others += 1;
-                if is_best {
-                    *shown = settings;
-                }
-            }
+        let mut variants = rows.iter().skip(1);
+        if !variants.any(|(_, known)| *known == figures) {
+            rows.push((settings, figures));
         }
     }
-    let rows = rows.into_iter().map(|(settings, figures, others)| {
-        let others = match others {
-            0 => String::new(),
-            others => others.to_string(),
-        };
-        [&settings[..], &figures, &[others]].concat()
-    });
+    let rows = rows.into_iter();
+    let rows = rows.map(|(settings, figures)| [&settings[..], &figures].concat());
     std::iter::once(heading.map(str::to_owned).to_vec())
         .chain(rows)
         .collect()
@@ -145,10 +130,10 @@ pub(super) fn text(reports: &[Report]) -> String {
         }
         out.push('\n');
         for warning in &report.warnings {
-            out.push_str(&wrapped(&format!("warning: {warning}"), 2));
+            out.push_str(&format!("warning: {warning}\n"));
         }
         for note in conservation(report).iter().chain(&report.notes) {
-            out.push_str(&wrapped(&format!("- {note}"), 2));
+            out.push_str(&format!("- {note}\n"));
         }
         if let Some(sweep) = &report.sweep {
             out.push('\n');
@@ -156,7 +141,7 @@ pub(super) fn text(reports: &[Report]) -> String {
                 out.push_str(&format!("{line}\n"));
             }
             out.push('\n');
-            out += &wrapped(&verdict(sweep, report.conservation.as_ref()), 0);
+            out += &format!("{}\n", verdict(sweep, report.conservation.as_ref()));
             out.extend(command(report).map(|command| format!("\n{command}\n")));
         }
         out.push('\n');

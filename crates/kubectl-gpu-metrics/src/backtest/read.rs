@@ -1,7 +1,6 @@
 //! Reads the past from Prometheus, a day at a time.
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -39,10 +38,6 @@ const STEP: Duration = Duration::from_secs(15);
 
 /// Scrapes are counted over this range, 1 ms short: a range may include both its ends.
 const COUNTED: Duration = Duration::from_millis(599_999);
-
-/// With `--step` scrapes are counted over this many steps instead, because pods may live
-/// shorter than [`COUNTED`].
-const STEPS_COUNTED: u32 = 40;
 
 /// The number of instants at which scrapes are counted, evenly spread over the period; the
 /// last one is its end.
@@ -138,27 +133,22 @@ impl Store<'_> {
             .collect()
     }
 
-    /// The scrape interval: the median over the series, from the number of scrapes in
-    /// [`COUNTED`]. The instant with most scrapes counts, because scrapes are missing at
-    /// the ends of the data, in gaps, and for pods that start or end. `--step` may be as
-    /// short as the shortest interval.
+    /// `--step`, or the scrape interval: the median over the series, from the number of
+    /// scrapes in [`COUNTED`]. The instant with most scrapes counts, because scrapes are
+    /// missing at the ends of the data, in gaps, and for pods that start or end.
     async fn step(
         &self,
         selectors: &[String],
         notes: &mut Vec<String>,
     ) -> Result<Duration, Failure> {
-        // `--step` needs one series with that many readings.
-        let given = self.args.step.map(|step| step * STEPS_COUNTED);
-        let counted = given.map_or(COUNTED, |length| length - Duration::from_millis(1));
-        let range = format_duration(counted);
+        if let Some(step) = self.args.step {
+            return Ok(step);
+        }
+        let range = format_duration(COUNTED);
         let counts = selectors.iter();
         let counts = counts.map(|selector| format!("count_over_time({selector}[{range}])"));
         let counts: Vec<String> = counts.collect();
-        let counts = counts.join(" or ");
-        let query = match self.args.step {
-            Some(_) => format!("max({counts})"),
-            None => format!("quantile(0.5, {counts})"),
-        };
+        let query = format!("quantile(0.5, {})", counts.join(" or "));
         let (start, moments) = span(self.args, STEP)?;
         let mut most = 0.0_f64;
         for place in 1..=LOOKS {
@@ -167,26 +157,15 @@ impl Store<'_> {
             let found = self.vector(&query, at).await?;
             most = found.first().map_or(most, |it| most.max(it.value));
         }
-        let seen = (most >= 2.0).then(|| {
-            let seconds = (counted.as_secs_f64() / most).round().max(1.0);
-            Duration::from_secs(seconds as u64)
-        });
-        match (self.args.step, seen) {
-            // One scrape in five may be lost.
-            (Some(step), Some(seen)) if step * 5 / 4 < seen => Err(Failure::Usage(format!(
-                "--step {} is shorter than the distance between two readings, {}: some moments \
-                 would have no reading",
-                format_duration(step),
-                format_duration(seen)
-            ))),
-            (Some(step), _) => Ok(step),
-            (None, seen) => {
-                let step = seen.unwrap_or(STEP);
-                let how = seen.map_or("assumed", |_| "seen");
-                notes.push(format!("scraped every {}, as {how}", format_duration(step)));
-                Ok(step)
+        let (step, how) = match most >= 2.0 {
+            true => {
+                let seconds = (COUNTED.as_secs_f64() / most).round().max(1.0);
+                (Duration::from_secs(seconds as u64), "seen")
             }
-        }
+            false => (STEP, "assumed"),
+        };
+        notes.push(format!("scraped every {}, as {how}", format_duration(step)));
+        Ok(step)
     }
 
     async fn vector(&self, promql: &str, at: Timestamp) -> Result<Vec<VectorSample>, Failure> {
@@ -254,7 +233,6 @@ impl Store<'_> {
         let time = |place: usize| Timestamp::from_millis(start.millis() + step_ms * place as i64);
         let mut done = 0;
         while done < count {
-            progress(done, count);
             let range = done..count.min(done + length);
             let over = [time(range.start), time(range.end - 1)];
             let answer = self.promql.range(promql, over, step).await;
@@ -276,7 +254,6 @@ impl Store<'_> {
             done = range.end;
             take(&answer.map_err(|error| failed(&error))?, range);
         }
-        progress(count, count);
         Ok(())
     }
 
@@ -420,20 +397,4 @@ fn samples(batch: &Batch) -> Vec<(Timestamp, f64)> {
     let all = batch.iter().flat_map(|series| series.samples);
     let known = all.filter(|sample| sample.value.is_finite());
     known.map(|sample| (sample.at, sample.value)).collect()
-}
-
-/// A progress bar, if standard error is a terminal.
-fn progress(done: usize, all: usize) {
-    const WIDTH: usize = 30;
-    let mut out = io::stderr();
-    if !out.is_terminal() {
-        return;
-    }
-    let full = WIDTH * done / all.max(1);
-    let (bar, rest) = ("█".repeat(full), "░".repeat(WIDTH - full));
-    let end = if done >= all { "\r\x1b[K" } else { "" };
-    let percent = 100 * done / all.max(1);
-    // The reader of the output may have closed it.
-    let _ = write!(out, "\rreading {bar}{rest} {percent:3} %{end}");
-    let _ = out.flush();
 }

@@ -15,7 +15,7 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
 
 /// The largest number of columns that can be distinguished.
-const COLUMNS: usize = 440;
+const COLUMNS: i64 = 440;
 
 const TICKS: f64 = 4.0;
 
@@ -27,7 +27,7 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<(Timestamp, Option<f64>)>,
 }
 
-/// A chart; a table beside it has the same data.
+/// A chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines<'a> {
     /// The alternative text.
@@ -165,49 +165,37 @@ fn number(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// The path: the first, lowest, highest and last value of each column.
+/// The path: the first, lowest, highest and last value of each column. Points without a
+/// value end it.
 fn path(line: &Line<'_>, scale: Scale) -> String {
-    let mut columns: Vec<Option<[f64; 4]>> = vec![None; COLUMNS];
     let width = (scale.to - scale.from).max(1);
-    for (at, value) in &line.points {
-        let place = (at.millis() - scale.from).saturating_mul(COLUMNS as i64 - 1) / width;
-        let place = usize::try_from(place).ok();
-        let column = place.and_then(|it| columns.get_mut(it));
-        let (Some(column), Some(value)) = (column, value.filter(|it| it.is_finite())) else {
-            continue;
-        };
-        let [_, low, high, last] = column.get_or_insert([value; 4]);
-        (*low, *high, *last) = (low.min(value), high.max(value), value);
-    }
-    // With fewer points than columns, each point covers the columns up to the next point.
-    let held = COLUMNS / line.points.len().saturating_sub(1).max(1) + 2;
+    let column = |at: Timestamp| (at.millis() - scale.from) * COLUMNS / width;
     let mut path = String::new();
-    let (mut pen, mut empty) = (None, 0);
-    for (place, column) in columns.iter().enumerate() {
-        let share = place as f64 / (COLUMNS - 1) as f64;
-        let x = number(LEFT + share * (WIDTH - LEFT - RIGHT));
-        let Some(values) = column else {
-            empty += 1;
-            if empty >= held {
-                pen = None;
-            }
+    let mut is_drawing = false;
+    for points in line
+        .points
+        .chunk_by(|(a, _), (b, _)| column(*a) == column(*b))
+    {
+        let values = points.iter().filter_map(|(_, value)| *value);
+        let mut values = values.filter(|it| it.is_finite());
+        let Some(first) = values.next() else {
+            is_drawing = false;
             continue;
         };
-        empty = 0;
+        let [mut low, mut high, mut last] = [first; 3];
         for value in values {
-            let y = number(scale.y(*value));
-            match &pen {
-                Some(at) if *at == y => {}
-                Some(_) => path.push_str(&format!("H{x}V{y}")),
-                None => path.push_str(&format!("M{x} {y}")),
-            }
-            pen = Some(y);
+            (low, high, last) = (value.min(low), value.max(high), value);
         }
-        if let Some(y) = &pen
-            && columns.get(place + 1).is_none_or(Option::is_none)
-        {
-            path.push_str(&format!("H{x}V{y}"));
+        let x = number(scale.x(points[0].0));
+        let [first, low, high, last] = [first, low, high, last].map(|it| number(scale.y(it)));
+        path += &match is_drawing {
+            true => format!("H{x}V{first}"),
+            false => format!("M{x} {first}"),
+        };
+        if points.len() > 1 {
+            path += &format!("V{low}V{high}V{last}");
         }
+        is_drawing = true;
     }
     path
 }
@@ -261,13 +249,6 @@ mod tests {
             assert_eq!(path_of(&svg), "", "{svg}");
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
-    }
-
-    #[test]
-    fn ticks_are_round_and_reach_the_top() {
-        assert_eq!(ticks(8.0), [0.0, 2.0, 4.0, 6.0, 8.0]);
-        assert_eq!(ticks(100.0), [0.0, 50.0, 100.0]);
-        assert_eq!(ticks(0.5), [0.0, 0.2, 0.4]);
     }
 
     #[test]

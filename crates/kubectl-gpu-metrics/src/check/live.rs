@@ -22,7 +22,7 @@ use crate::inspect::{Inspection, ReadAnswer, ServerService};
 use crate::values::{FindingList, List};
 
 use super::files::{value, words_behind};
-use super::{CheckArgs, network, targets};
+use super::{CheckArgs, targets};
 
 static READ_DEPLOYMENTS: ReadRight =
     right("list", "apps", "v1", "deployments").checks(&[&GM201, &GM602]);
@@ -82,11 +82,9 @@ async fn installed(
     inspection: &mut Inspection<'_>,
     home: Option<&ServerService>,
 ) -> Result<GpuResources, Failure> {
-    let mut deployments = Vec::new();
     if let Some(home) = home {
-        deployments = behind(inspection, home).await?;
-        for deployment in &deployments {
-            server(inspection, home, deployment).await;
+        for deployment in behind(inspection, home).await? {
+            server(inspection, home, &deployment).await;
         }
     } else {
         let skipped = Skipped::new(
@@ -97,11 +95,7 @@ async fn installed(
         inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     let apiservice = home.and_then(|home| home.server.registered.first().copied());
-    let gpus = data(inspection, apiservice).await?;
-    if let Some(home) = home {
-        network::check(inspection, &home.server.namespace, &deployments).await?;
-    }
-    Ok(gpus)
+    data(inspection, apiservice).await
 }
 
 /// The served names and the minor version of Kubernetes, for files. Without a cluster the
@@ -148,7 +142,9 @@ async fn behind(
     };
     let selector: Selector = home.selector.clone().into_iter().collect();
     let is_behind = |deployment: &Deployment| {
-        let labels = network::labels_of_pods(deployment);
+        let spec = deployment.spec.as_ref();
+        let metadata = spec.and_then(|it| it.template.metadata.as_ref());
+        let labels = metadata.and_then(|it| it.labels.as_ref());
         !selector.selects_all() && labels.is_some_and(|labels| selector.matches(labels))
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();

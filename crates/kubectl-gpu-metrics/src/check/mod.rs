@@ -2,7 +2,6 @@
 
 pub(super) mod files;
 pub(super) mod live;
-mod network;
 mod targets;
 
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use findings::{Finding, Report, Severity, codes};
 
 use super::Failure;
 use super::cluster::ClusterArgs;
-use super::wrap::{self, wrapped};
+use super::terminal::print;
 
 /// A valid autoscaler, which `demo` writes for its users.
 pub const SAMPLE_HPA: &str = include_str!("hpa.yaml");
@@ -101,7 +100,7 @@ pub async fn run(args: CheckArgs) -> Result<(), Failure> {
     let level = args.fail_on;
     let success = report.looked && !report.has(level);
     let page = page(&report, args.output, success);
-    wrap::print(&page);
+    print(&page);
     match (report.has(level), report.looked) {
         (true, _) => Err(Failure::Findings),
         (false, true) => Ok(()),
@@ -120,7 +119,7 @@ fn explain(id: &str) -> Result<(), Failure> {
             "{id} is not a code: the codes are {known}"
         )));
     };
-    wrap::print(code.page.trim_end());
+    print(code.page.trim_end());
     Ok(())
 }
 
@@ -189,9 +188,7 @@ fn text(report: &Report) -> String {
     let mut parts: Vec<String> = Vec::new();
     for it in &report.findings {
         let head = format!("{} {}  {}", mark(it.severity), it.code, place(it));
-        let part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
-        let mut part = wrapped(&part, 2);
-        // Not wrapped: a line break would split the command.
+        let mut part = format!("{head}\n  {}\n  → {}\n", it.message, it.remedy);
         if let Some(command) = &it.command {
             part.push_str(&format!("    {command}\n"));
         }
@@ -199,11 +196,10 @@ fn text(report: &Report) -> String {
         parts.push(part);
     }
     for it in &report.skipped {
-        let part = format!(
+        parts.push(format!(
             "- skipped: {}\n  {}\n  → {}\n",
             it.what, it.reason, it.remedy
-        );
-        parts.push(wrapped(&part, 2));
+        ));
     }
     let [errors, warnings, notes] = report.counts();
     parts.push(format!(

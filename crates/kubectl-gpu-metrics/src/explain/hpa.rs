@@ -12,13 +12,13 @@ use serde::Serialize;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use hpa::stabilise::PastReplicas;
-use hpa::trace::{HpaCondition, SCALED_TO_ZERO};
+use hpa::trace::SCALED_TO_ZERO;
 use hpa::{History, Situation, Trace};
 
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::table::count;
-use crate::wrap::{print, wrapped};
+use crate::terminal::print;
 
 use super::{ExplainArgs, ExplainOutput};
 pub(crate) use flags::{FlagArgs, a_second_or_more};
@@ -33,16 +33,14 @@ pub struct Decision {
     /// When its input was read.
     at: String,
     /// What the controller's last sync wrote; `None`: it has never computed one.
-    pub(crate) written_desired_replicas: Option<i32>,
+    written_desired_replicas: Option<i32>,
+    written_conditions: Vec<HorizontalPodAutoscalerCondition>,
     desired_replicas: Option<i32>,
     /// Flags of the controller, as given.
     given: Vec<String>,
-    pub(crate) assumed: Vec<String>,
+    assumed: Vec<String>,
     /// The steps of the computation.
     pub trace: Trace,
-    /// Conditions that differ from what the controller wrote.
-    #[serde(skip)]
-    pub(crate) otherwise: Option<String>,
 }
 
 pub(super) async fn run(cluster: &Cluster, args: &ExplainArgs) -> Result<(), Failure> {
@@ -120,10 +118,10 @@ impl Decision {
             name: name.to_owned(),
             at: now.date(),
             written_desired_replicas: written.desired,
+            written_conditions: written.conditions.clone(),
             desired_replicas: trace.desired,
             given,
             assumed,
-            otherwise: written_otherwise(&written.conditions, &trace.conditions),
             trace,
         }
     }
@@ -137,7 +135,7 @@ impl Decision {
         )
     }
 
-    fn text(&self, with_time: bool, with_flags: bool) -> String {
+    pub(crate) fn text(&self, with_time: bool, with_flags: bool) -> String {
         let mut lines = Vec::new();
         lines.extend(with_time.then(|| format!("-- {}", self.at)));
         let (namespace, name) = (&self.namespace, &self.name);
@@ -153,14 +151,20 @@ impl Decision {
                 condition.type_, condition.reason, condition.message
             ));
         }
-        lines.extend(self.otherwise.clone());
+        lines.push("conditions written by the controller:".to_owned());
+        for condition in &self.written_conditions {
+            let texts = [&condition.reason, &condition.message];
+            let [reason, message] = texts.map(|it| it.as_deref().unwrap_or_default());
+            let (type_, status) = (&condition.type_, &condition.status);
+            lines.push(format!("  {type_} {status} {reason}: {message}"));
+        }
         for (what, all) in [("given", &self.given), ("assumed", &self.assumed)] {
             if with_flags && !all.is_empty() {
                 lines.push(format!("{what}:"));
                 lines.extend(all.iter().map(|one| format!("  {one}")));
             }
         }
-        wrapped(&lines.join("\n"), 2).trim_end().to_owned()
+        lines.join("\n")
     }
 }
 
@@ -186,57 +190,4 @@ fn assumed(reading: &Reading, flags: &FlagArgs) -> [Vec<String>; 2] {
     let flags = format!("flags of kube-controller-manager: {}", flags.join(" "));
     let earlier = "earlier recommendations: only those in the status; --follow keeps all recommendations from its start";
     [given, vec![flags, earlier.to_owned()]]
-}
-
-fn written_otherwise(
-    written: &[HorizontalPodAutoscalerCondition],
-    computed: &[HpaCondition],
-) -> Option<String> {
-    let differs = |one: &&HorizontalPodAutoscalerCondition| {
-        let same = computed.iter().find(|other| other.type_ == one.type_);
-        same.is_some_and(|same| {
-            let status = if same.status { "True" } else { "False" };
-            (one.status.as_str(), one.reason.as_deref()) != (status, Some(same.reason))
-        })
-    };
-    let words = written.iter().filter(differs).map(|one| {
-        let reason = one.reason.as_deref().unwrap_or_default();
-        format!("{} {} {reason}", one.type_, one.status)
-    });
-    let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| format!("written by the controller: {}", words.join(", ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions_of_the_controller_are_shown_only_if_they_differ() {
-        let written = |type_: &str, reason: &str| HorizontalPodAutoscalerCondition {
-            type_: type_.to_owned(),
-            status: "True".to_owned(),
-            reason: Some(reason.to_owned()),
-            ..HorizontalPodAutoscalerCondition::default()
-        };
-        // No metric was read in this sync, so limits are not compared.
-        let all = [
-            written("AbleToScale", "ReadyForNewScale"),
-            written("ScalingActive", "ValidMetricFound"),
-            written("ScalingLimited", "TooManyReplicas"),
-        ];
-        let computed = |type_, reason| HpaCondition {
-            type_,
-            status: true,
-            reason,
-            message: String::new(),
-        };
-        let able = computed("AbleToScale", "ReadyForNewScale");
-        assert_eq!(written_otherwise(&all, std::slice::from_ref(&able)), None);
-        let limited = computed("ScalingLimited", "DesiredWithinRange");
-        assert_eq!(
-            written_otherwise(&all, &[able, limited]).as_deref(),
-            Some("written by the controller: ScalingLimited True TooManyReplicas")
-        );
-    }
 }

@@ -10,8 +10,8 @@ use gpu_metrics::policy::{Formula, MetricSpec};
 
 use crate::Failure;
 use crate::cluster::ClusterArgs;
+use crate::terminal::print;
 use crate::values::{EXTERNALLY, served};
-use crate::wrap::{print, wrapped};
 
 const PERCENT: &str = "percent, 0 to 100";
 
@@ -85,12 +85,9 @@ pub(super) async fn run(cluster: &ClusterArgs, name: &str) -> Result<(), Failure
         (None, Some((_, unit))) => of_resource(name, unit),
         (None, None) => of_cluster(cluster, name, &known.names()).await?,
     };
-    print(wrapped(&text, HANG).trim_end());
+    print(text.trim_end());
     Ok(())
 }
-
-/// Continuation lines are indented to the text of their line.
-const HANG: usize = 10;
 
 fn describe(spec: &MetricSpec, reach: Reach) -> String {
     let known = USES.iter().find(|(name, ..)| *name == spec.name);
@@ -179,7 +176,7 @@ mod tests {
             assert!(text.starts_with(&format!("{name}\n")), "{name}: {text}");
             assert!(text.contains("DCGM_FI_"), "{text}");
             for line in text.lines().skip(1) {
-                assert!(line.len() > 2 + HANG, "{text}");
+                assert!(line.len() > 12, "{text}");
             }
         }
     }

@@ -1,21 +1,20 @@
-//! An explanation as text, readable at 80 columns.
-
-use std::fmt;
+//! An explanation as text.
 
 use gpu_metrics::explain::{ExplainedDevice, ExplainedReading, Explanation, ReadingOutcome};
 
 use crate::table;
-use crate::wrap::wrapped;
 
 /// Up to this many devices are shown at each instant; of more, only the last reading.
 const IN_COLUMNS: usize = 3;
 
-pub(super) fn of(explanation: &Explanation) -> String {
-    let mut out = wrapped(&head(explanation).join("\n"), 2);
-    let rows = rows(explanation, IN_COLUMNS);
-    if rows.len() > 1 {
-        out.push('\n');
-        out.extend(indented(table::lines(&rows)));
+pub(crate) fn of(explanation: &Explanation) -> String {
+    let mut lines = head(explanation);
+    let mut section = |heading: String, texts: Vec<String>| {
+        lines.extend([String::new(), heading]);
+        lines.extend(texts.iter().map(|text| format!("  {text}")));
+    };
+    if !explanation.instants.is_empty() {
+        section("Instants:".to_owned(), table::lines(&rows(explanation)));
     }
     for device in &explanation.devices {
         let mut about = about(device);
@@ -23,26 +22,19 @@ pub(super) fn of(explanation: &Explanation) -> String {
             let last = device.readings.last();
             about.extend(last.map(|last| format!("at the last instant: {}", cell(last))));
         }
-        let about: String = indented(about).collect();
-        out += &wrapped(&format!("\n{}\n{about}", named(device)), 2);
+        section(named(device), about);
     }
     if !explanation.notes.is_empty() {
-        let notes: String = indented(&explanation.notes).collect();
-        out += &wrapped(&format!("\nNotes:\n{notes}"), 2);
+        section("Notes:".to_owned(), explanation.notes.clone());
     }
     if let Some(promql) = &explanation.promql {
-        out += &format!("\nThe same in PromQL, at time {}:\n", promql.time);
-        out.extend(indented(promql.query.lines()));
-        if let Some(left_out) = &promql.leaves_out {
-            out += &wrapped(&format!("  # does not account for {left_out}"), 0)
-                .replace("\n  ", "\n  # ");
-        }
+        let mut query: Vec<String> = promql.query.lines().map(str::to_owned).collect();
+        let left_out = promql.leaves_out.iter();
+        query.extend(left_out.map(|it| format!("# does not account for {it}")));
+        let heading = format!("The same in PromQL, at time {}:", promql.time);
+        section(heading, query);
     }
-    out.trim_end().to_owned()
-}
-
-fn indented(lines: impl IntoIterator<Item = impl fmt::Display>) -> impl Iterator<Item = String> {
-    lines.into_iter().map(|line| format!("  {line}\n"))
+    lines.join("\n")
 }
 
 fn head(explanation: &Explanation) -> Vec<String> {
@@ -63,14 +55,15 @@ fn head(explanation: &Explanation) -> Vec<String> {
     };
     let mut lines = vec![
         format!("{} of {}", explanation.metric, explanation.of),
-        format!("  {}\n", explanation.meaning),
+        format!("  {}", explanation.meaning),
+        String::new(),
         value,
     ];
     lines.extend(window(explanation));
     lines
 }
 
-pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
+fn window(explanation: &Explanation) -> Vec<String> {
     let Some(window) = &explanation.window else {
         return Vec::new();
     };
@@ -83,10 +76,9 @@ pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
     ]
 }
 
-/// The instants as rows, their heading first, with a column for each device where there
-/// are at most `most`.
-pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
-    let in_columns = explanation.devices.len() <= most;
+/// The instants as rows, their heading first, with a column for each of a few devices.
+fn rows(explanation: &Explanation) -> Vec<Vec<String>> {
+    let in_columns = explanation.devices.len() <= IN_COLUMNS;
     let shown = explanation.devices.iter().filter(|_| in_columns);
     let shown: Vec<&ExplainedDevice> = shown.collect();
     let heading = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"];
@@ -108,7 +100,7 @@ pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
     rows
 }
 
-pub(crate) fn named(device: &ExplainedDevice) -> String {
+fn named(device: &ExplainedDevice) -> String {
     let part = |before: &str, text: Option<&String>, after: &str| {
         text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
     };
@@ -119,7 +111,7 @@ pub(crate) fn named(device: &ExplainedDevice) -> String {
 }
 
 /// The holder of a device, and how it is read: a sentence each.
-pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
+fn about(device: &ExplainedDevice) -> Vec<String> {
     let last = device.readings.last();
     let mut told = vec![match last.and_then(|reading| reading.held) {
         Some(false) => "free: no pod holds it".to_owned(),
@@ -157,7 +149,7 @@ pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
 }
 
 /// The pods that hold a device, and the number of those left out.
-pub(crate) fn holders(device: &ExplainedDevice) -> Option<String> {
+fn holders(device: &ExplainedDevice) -> Option<String> {
     let pods = device.pods.join(", ");
     let count = |others: usize, more: &str| match others {
         1 => format!("1 {more}pod"),
@@ -177,7 +169,7 @@ fn short(device: &ExplainedDevice) -> String {
     tail.into_iter().rev().collect()
 }
 
-pub(crate) fn cell(reading: &ExplainedReading) -> String {
+fn cell(reading: &ExplainedReading) -> String {
     let number = reading.number.map_or_else(String::new, number);
     match reading.state {
         ReadingOutcome::Counted if number.is_empty() => "held".to_owned(),

@@ -107,7 +107,7 @@ impl Inspection<'_> {
             object,
             ..Registered::default()
         };
-        (registered.authority_ends, registered.authorities) = authorities(&registered);
+        registered.authority_ends = authority_ends(&registered);
         registered.answers = self.answers(&registered).await;
         if let Some((namespace, service)) = registered.place() {
             registered.service = self.service(namespace, service).await?;
@@ -141,20 +141,15 @@ impl Inspection<'_> {
     }
 }
 
-/// When the last certificate of the caBundle expires, and the subjects of all; `None` and
-/// empty for a bundle that cannot be parsed.
-fn authorities(registered: &Registered) -> (Option<Timestamp>, Vec<String>) {
-    let spec = registered.object.as_ref().and_then(|it| it.spec.as_ref());
-    let text = spec.and_then(|it| it.ca_bundle.as_ref());
-    let bundle = text.and_then(|text| x509::from_pem(&text.0).ok());
-    let bundle = bundle.unwrap_or_default();
-    let read = bundle.iter().filter_map(|der| Certificate::read(der).ok());
-    let read: Vec<Certificate> = read.collect();
-    let ends = read.iter().filter_map(|certificate| {
-        let end = certificate.validity().not_after;
+/// When the last certificate of the caBundle expires; `None` for a bundle that cannot be
+/// parsed.
+fn authority_ends(registered: &Registered) -> Option<Timestamp> {
+    let spec = registered.object.as_ref()?.spec.as_ref()?;
+    let bundle = x509::from_pem(&spec.ca_bundle.as_ref()?.0).ok()?;
+    let ends = bundle.iter().filter_map(|der| {
+        let end = Certificate::read(der).ok()?.validity().not_after;
         let since = end.duration_since(std::time::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
     });
-    let ends = ends.max().map(Timestamp::from_secs);
-    (ends, read.iter().map(Certificate::subject).collect())
+    ends.max().map(Timestamp::from_secs)
 }

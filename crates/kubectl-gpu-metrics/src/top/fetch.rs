@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use apimachinery::kinds::Kind;
 use cluster_state::error::CallError;
-use gpu_metrics::devices::{DeviceList, DevicesOf};
+use gpu_metrics::devices::{DeviceList, DeviceNow, DevicesOf};
 use gpu_metrics::explain::HOLDERS_UNNAMED;
 
 use crate::Failure;
-use crate::cluster::{Cluster, encode, within};
+use crate::cluster::{Cluster, within};
 use crate::explain::failure;
 use crate::kinds;
 use crate::values::CUSTOM;
 
 use super::objects::ClusterObjects;
-use super::rows::{Gpu, Row};
+use super::rows::Row;
 use super::{TopArgs, What};
 
 /// Kinds that own pods.
@@ -28,18 +28,6 @@ const WORKLOADS: [&str; 5] = [
 
 const NO_DEVICES: &str =
     "the server lists no devices: upgrade gpu-metrics-apiserver to the version of this command";
-
-impl What {
-    /// The resources of the rows' objects; GPUs are found by their nodes.
-    const fn kinds(self) -> &'static [&'static str] {
-        match self {
-            Self::Namespaces => &["namespaces"],
-            Self::Nodes | Self::Gpus => &["nodes"],
-            Self::Workloads => &WORKLOADS,
-            Self::Pods => &["pods"],
-        }
-    }
-}
 
 /// The rows, and notes on missing data.
 #[derive(Debug, Default)]
@@ -68,15 +56,15 @@ pub(crate) async fn list(args: &TopArgs, cluster: &Cluster) -> Result<DeviceList
 
 impl Found {
     /// Takes the GPUs out of the nodes, and adds a note if their holders are not named.
-    pub(crate) fn gpus(&mut self) -> Vec<Gpu> {
+    pub(crate) fn gpus(&mut self) -> Vec<DeviceNow> {
         let mut gpus = Vec::new();
         for Row { item, .. } in &mut self.rows {
-            for device in item.devices.drain(..) {
+            for mut device in item.devices.drain(..) {
                 if device.shared_with > 0 {
                     self.notes.insert(HOLDERS_UNNAMED.to_owned());
                 }
-                let node = item.name.clone();
-                gpus.push(Gpu { node, device });
+                device.node = Some(item.name.clone());
+                gpus.push(device);
             }
         }
         gpus
@@ -130,7 +118,11 @@ pub(crate) async fn rows(args: &TopArgs, cluster: &Cluster) -> Result<Found, Fai
         let is_it = |of: &str| of == name || of.ends_with(&format!("/{name}"));
         found.rows.retain(|row| is_it(&row.item.name));
         if found.rows.is_empty() {
-            found.notes.insert(rowless(args, cluster, name).await?);
+            let (of, singular) = (args.namespace(cluster), args.what.singular());
+            let of = of.map_or_else(String::new, |it| format!(" of namespace {it}"));
+            return Err(Failure::Failed(format!(
+                "no {singular} {name}{of} holds reported GPUs or requests GPUs"
+            )));
         }
     } else if found.rows.is_empty() {
         let said = nothing(args.namespace(cluster), args.selector.as_deref());
@@ -175,37 +167,6 @@ fn nothing(namespace: Option<&str>, selector: Option<&str>) -> String {
         ),
         None => format!("no object in the cluster{labels} holds reported GPUs or requests GPUs"),
     }
-}
-
-/// Why a named object has no row. Fails if the object does not exist.
-async fn rowless(args: &TopArgs, cluster: &Cluster, name: &str) -> Result<String, Failure> {
-    let what = args.what;
-    let (kind, bare) = name.split_once('/').unwrap_or(("", name));
-    let (namespace, singular) = (args.namespace(cluster), what.singular());
-    let of = match namespace {
-        Some(namespace) => format!("{singular} {name} of namespace {namespace}"),
-        None if what.is_namespaced() => {
-            return Err(Failure::Failed(format!(
-                "no {singular} {name} of any namespace holds reported GPUs or requests GPUs"
-            )));
-        }
-        None => format!("{singular} {name}"),
-    };
-    let place = within(namespace);
-    let kinds = what.kinds().iter();
-    for kind in kinds.filter(|it| kind.is_empty() || **it == kind) {
-        let path = match kind.split_once('.') {
-            Some((plural, group)) => format!("/apis/{group}/v1/{place}{plural}"),
-            None => format!("/api/v1/{place}{kind}"),
-        };
-        let path = format!("{path}/{}", encode(bare));
-        match cluster.read::<serde_json::Value>(&path).await {
-            Ok(_) => return Ok(format!("{of} holds no reported GPU, and requests none")),
-            Err(CallError::NotFound(_)) => {}
-            Err(error) => return Err(Failure::Failed(error.to_string())),
-        }
-    }
-    Err(Failure::Failed(format!("{of} does not exist")))
 }
 
 #[cfg(test)]

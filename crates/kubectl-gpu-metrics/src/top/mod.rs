@@ -15,11 +15,10 @@ use clap::{Args, ValueEnum};
 use super::check::live::{UNREAD, trouble};
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::interrupts::Signals;
-use super::wrap::{print, shown, wrapped};
+use super::terminal::{print, shown};
 use super::{Failure, table};
 use fetch::{Found, of_no_node};
-use rows::{GPU_COLUMNS, Gpu, Row, SPARE};
-use screen::{Screen, squeezed};
+use rows::{GPU_COLUMNS, Row, SPARE, gpu_cells};
 
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -213,10 +212,9 @@ async fn live(args: &TopArgs, cluster: &Cluster) -> Result<(), Failure> {
         () = &mut end => return Ok(()),
     };
     let failed = |error: io::Error| Failure::Failed(error.to_string());
-    let screen = Screen::new().map_err(failed)?;
     loop {
         let (table, foot) = shown.lines(args);
-        screen.draw(&table, &foot).map_err(failed)?;
+        screen::draw(&table, &foot).map_err(failed)?;
         let next = async {
             tokio::time::sleep(EVERY).await;
             page(args, cluster).await
@@ -263,16 +261,19 @@ impl Page {
                 cells.iter_mut().for_each(|row| _ = row.remove(place));
             }
         }
-        table::lines(&squeezed(&cells, columns))
+        table::lines(&cells)
     }
 
     fn foot(&self) -> Vec<String> {
         let more = self.notes.len().saturating_sub(MOST_NOTES);
         let more = (more > 0).then(|| format!("… more values that are missing: {more}"));
         let notes = self.notes.iter().take(MOST_NOTES).cloned();
-        let notes = self.failed.iter().cloned().chain(notes).chain(more);
-        let text: String = notes.map(|note| wrapped(&note, 2)).collect();
-        text.lines().map(str::to_owned).collect()
+        self.failed
+            .iter()
+            .cloned()
+            .chain(notes)
+            .chain(more)
+            .collect()
     }
 }
 
@@ -312,7 +313,7 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
         notes.extend(of_no_node(found.device_count, gpus.len()));
     }
     if let Some(name) = &args.name {
-        gpus.retain(|gpu| gpu.device.uuid == *name || gpu.node == *name);
+        gpus.retain(|gpu| gpu.uuid == *name || gpu.node.as_ref() == Some(name));
         if gpus.is_empty() {
             let unread: String = notes.iter().map(|note| format!("; {note}")).collect();
             return Err(Failure::Failed(format!(
@@ -324,7 +325,7 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
     let mut cells = Vec::new();
     if !gpus.is_empty() {
         cells.push(GPU_COLUMNS.map(|(heading, _)| heading.to_owned()).to_vec());
-        cells.extend(gpus.iter().map(Gpu::cells));
+        cells.extend(gpus.iter().map(gpu_cells));
     }
     Ok(Page {
         json,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::devices::{DeviceNow, DevicesOf, IdleTime};
@@ -13,8 +13,9 @@ use super::Column;
 use super::objects::HpaCell;
 
 /// An object of the server's list of devices.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Row {
+    #[serde(flatten)]
     pub(crate) item: DevicesOf,
     /// The autoscalers that set its replicas.
     pub(crate) hpas: Vec<HpaCell>,
@@ -24,32 +25,6 @@ impl From<DevicesOf> for Row {
     fn from(item: DevicesOf) -> Self {
         let hpas = Vec::new();
         Self { item, hpas }
-    }
-}
-
-/// For `--output json`: unknown values are null.
-impl Serialize for Row {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let item = &self.item;
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(namespace) = &item.namespace {
-            map.serialize_entry("namespace", namespace)?;
-        }
-        map.serialize_entry("name", &item.name)?;
-        map.serialize_entry("held", &item.held)?;
-        map.serialize_entry("active", &item.active)?;
-        map.serialize_entry("idle", &item.idle)?;
-        map.serialize_entry("memoryUtilization", &item.memory_utilization)?;
-        map.serialize_entry("memoryUtilizationNow", &item.memory_utilization_now)?;
-        let instants = &item.memory_utilization_instants;
-        map.serialize_entry("memoryUtilizationInstants", instants)?;
-        map.serialize_entry("gpuUtilization", &item.gpu_utilization)?;
-        map.serialize_entry("memoryUsed", &item.memory_used)?;
-        map.serialize_entry("power", &item.power)?;
-        map.serialize_entry("idleSince", &item.idle_since)?;
-        map.serialize_entry("ageSeconds", &item.age_seconds)?;
-        map.serialize_entry("hpas", &self.hpas)?;
-        map.end()
     }
 }
 
@@ -209,33 +184,7 @@ impl Row {
     }
 }
 
-/// A GPU or MIG instance of a node.
-#[derive(Debug)]
-pub(crate) struct Gpu {
-    pub(crate) node: String,
-    pub(crate) device: DeviceNow,
-}
-
-/// For `--output json`: unknown values are null.
-impl Serialize for Gpu {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let device = &self.device;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("node", &self.node)?;
-        map.serialize_entry("uuid", &device.uuid)?;
-        map.serialize_entry("instance", &device.instance)?;
-        map.serialize_entry("model", &device.model)?;
-        map.serialize_entry("state", &device.state)?;
-        map.serialize_entry("memoryUtilization", &device.memory_utilization)?;
-        map.serialize_entry("held", &device.held)?;
-        map.serialize_entry("pods", &device.pods)?;
-        map.serialize_entry("idleSince", &device.idle_since)?;
-        map.serialize_entry("silentSince", &device.silent_since)?;
-        map.end()
-    }
-}
-
-/// Heading and meaning of each column of [`Gpu::cells`].
+/// Heading and meaning of each column of [`gpu_cells`].
 pub(crate) const GPU_COLUMNS: [(&str, &str); 8] = [
     ("NODE", "node of the GPU"),
     ("GPU", "UUID, with the MIG instance"),
@@ -250,31 +199,29 @@ pub(crate) const GPU_COLUMNS: [(&str, &str); 8] = [
     ("MODEL", "model that DCGM reports"),
 ];
 
-impl Gpu {
-    pub(crate) fn cells(&self) -> Vec<String> {
-        let device = &self.device;
-        let uuid = match &device.instance {
-            Some(instance) => format!("{} ({instance})", device.uuid),
-            None => device.uuid.clone(),
-        };
-        let held = |held| if held { "yes" } else { "no" }.to_owned();
-        vec![
-            self.node.clone(),
-            uuid,
-            match &device.silent_since {
-                Some(since) => format!("silent since {since}"),
-                None => device.state.replace('-', " "),
-            },
-            match &*device.pods {
-                [] => "–".to_owned(),
-                pods => pods.join(", "),
-            },
-            shown(device.memory_utilization, |number| format!("{number:.1}")),
-            shown(device.idle_since, idle_for),
-            shown(device.held, held),
-            shown(device.model.clone(), |model| model),
-        ]
-    }
+/// The cells of a GPU or MIG instance of a node.
+pub(crate) fn gpu_cells(device: &DeviceNow) -> Vec<String> {
+    let uuid = match &device.instance {
+        Some(instance) => format!("{} ({instance})", device.uuid),
+        None => device.uuid.clone(),
+    };
+    let held = |held| if held { "yes" } else { "no" }.to_owned();
+    vec![
+        shown(device.node.clone(), |node| node),
+        uuid,
+        match &device.silent_since {
+            Some(since) => format!("silent since {since}"),
+            None => device.state.replace('-', " "),
+        },
+        match &*device.pods {
+            [] => "–".to_owned(),
+            pods => pods.join(", "),
+        },
+        shown(device.memory_utilization, |number| format!("{number:.1}")),
+        shown(device.idle_since, idle_for),
+        shown(device.held, held),
+        shown(device.model.clone(), |model| model),
+    ]
 }
 
 /// `4m50s+`
@@ -309,18 +256,11 @@ mod tests {
             {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
-        let listed: Vec<DeviceNow> = serde_json::from_value(listed).unwrap();
-        let node = String::new;
-        let gpus = listed.into_iter().map(|device| Gpu {
-            node: node(),
-            device,
-        });
-        let gpus: Vec<Gpu> = gpus.collect();
-        assert_eq!(gpus[0].cells().len(), GPU_COLUMNS.len());
-        assert_eq!(gpus[0].cells()[2..5], ["active", "ml/train-0", "40.0"]);
-        assert_eq!(gpus[1].cells()[2..5], ["no reading", "–", "–"]);
-        let json = serde_json::to_value(&gpus).unwrap();
-        assert_eq!(json[1]["memoryUtilization"], json!(null));
+        let listed: [DeviceNow; 2] = serde_json::from_value(listed).unwrap();
+        let [known, unknown] = listed.map(|device| gpu_cells(&device));
+        assert_eq!(known.len(), GPU_COLUMNS.len());
+        assert_eq!(known[2..5], ["active", "ml/train-0", "40.0"]);
+        assert_eq!(unknown[2..5], ["no reading", "–", "–"]);
     }
 
     #[test]

@@ -4,12 +4,9 @@ use std::io::{self, Write};
 
 use rustix::termios::tcgetwinsize;
 
-use crate::table::widths;
-use crate::wrap::shown;
+use crate::terminal::shown;
 
-/// Control sequences (ECMA-48, and DEC's DECTCEM for the cursor).
-const HIDE_CURSOR: &str = "\x1b[?25l";
-const SHOW_CURSOR: &str = "\x1b[?25h";
+/// Control sequences (ECMA-48).
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
@@ -21,32 +18,12 @@ pub(super) fn size() -> Option<(usize, usize)> {
     (columns > 0 && lines > 0).then_some((columns, lines))
 }
 
-/// Hides the cursor, and shows it again when dropped.
-#[derive(Debug)]
-pub(super) struct Screen;
-
-impl Screen {
-    pub(super) fn new() -> io::Result<Self> {
-        let mut out = io::stdout();
-        write!(out, "{HIDE_CURSOR}{HOME}{CLEAR_BELOW}")?;
-        out.flush()?;
-        Ok(Self)
-    }
-
-    /// Draws the lines that fit. A long table is cut, so that the foot stays visible.
-    pub(super) fn draw(&self, table: &[String], foot: &[String]) -> io::Result<()> {
-        let mut out = io::stdout();
-        let page = fitted(table, foot, size().unwrap_or((80, 24)));
-        write!(out, "{HOME}{page}")?;
-        out.flush()
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // The reader of the output may have closed it.
-        let _ = writeln!(io::stdout(), "{SHOW_CURSOR}");
-    }
+/// Draws the lines that fit. A long table is cut, so that the foot stays visible.
+pub(super) fn draw(table: &[String], foot: &[String]) -> io::Result<()> {
+    let mut out = io::stdout();
+    let page = fitted(table, foot, size().unwrap_or((80, 24)));
+    write!(out, "{HOME}{page}")?;
+    out.flush()
 }
 
 /// The page, cut to the size of a terminal. Its last line stays empty: writing there
@@ -66,48 +43,9 @@ fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -
     page.chain([CLEAR_BELOW.to_owned()]).collect()
 }
 
-/// Cells shortened so that the lines fit. The longest are cut in the middle, because names
-/// differ at their ends.
-pub(super) fn squeezed(rows: &[Vec<String>], columns: usize) -> Vec<Vec<String>> {
-    let mut widths = widths(rows);
-    let room = columns.saturating_sub(2 * widths.len().saturating_sub(1));
-    while widths.iter().sum::<usize>() > room {
-        match widths.iter_mut().max() {
-            Some(widest) if *widest > 1 => *widest -= 1,
-            _ => break,
-        }
-    }
-    let row = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths);
-        cells.map(|(cell, width)| cut(cell, *width)).collect()
-    };
-    rows.iter().map(row).collect()
-}
-
-fn cut(cell: &str, width: usize) -> String {
-    let letters: Vec<char> = cell.chars().collect();
-    if letters.len() <= width {
-        return cell.to_owned();
-    }
-    let end = width / 2;
-    let (begin, end) = (&letters[..width - end - 1], &letters[letters.len() - end..]);
-    begin.iter().chain(['…'].iter()).chain(end).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_longest_cells_are_cut_and_no_others() {
-        let rows = [["NAME", "HPA"], ["embedder-5f-x", "62/50"], ["é", "–"]];
-        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(squeezed(&rows, 16)[1], ["embe…5f-x", "62/50"]);
-        assert_eq!(squeezed(&rows, 20), rows);
-        for columns in 0..9 {
-            squeezed(&rows, columns);
-        }
-    }
 
     #[test]
     fn a_page_never_takes_more_than_the_terminal_has() {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpu_metrics::devices::DeviceNow;
 use maud::{Markup, html};
 
 use crate::Failure;
 use crate::top::fetch::{self, Found, of_no_node};
-use crate::top::rows::{GPU_COLUMNS, Gpu, Row, meaning};
+use crate::top::rows::{GPU_COLUMNS, Row, gpu_cells, meaning};
 use crate::top::{TopArgs, What};
 
 use super::html::{cell, described, name, table, words};
@@ -38,8 +39,8 @@ impl GpuState {
         (Self::Unknown, "unknown", "?", "unknown"),
     ];
 
-    fn of(gpu: &Gpu) -> Self {
-        match (gpu.device.held, &*gpu.device.state) {
+    fn of(gpu: &DeviceNow) -> Self {
+        match (gpu.held, &*gpu.state) {
             (Some(false), _) => Self::Free,
             (Some(true), "active") => Self::Active,
             (Some(true), "idle") => Self::Idle,
@@ -50,17 +51,18 @@ impl GpuState {
 }
 
 /// The number of GPUs in each of the states of [`GpuState::ALL`].
-fn counts(gpus: &[&Gpu]) -> [usize; 5] {
+fn counts(gpus: &[&DeviceNow]) -> [usize; 5] {
     GpuState::ALL.map(|(does, ..)| gpus.iter().filter(|gpu| GpuState::of(gpu) == does).count())
 }
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut found = nodes(&ask).await?;
     let gpus = found.gpus();
-    let all: Vec<&Gpu> = gpus.iter().collect();
-    let mut of_nodes: BTreeMap<&str, Vec<&Gpu>> = BTreeMap::new();
+    let all: Vec<&DeviceNow> = gpus.iter().collect();
+    let mut of_nodes: BTreeMap<&str, Vec<&DeviceNow>> = BTreeMap::new();
     for gpu in &gpus {
-        of_nodes.entry(&gpu.node).or_default().push(gpu);
+        let node = gpu.node.as_deref().unwrap_or_default();
+        of_nodes.entry(node).or_default().push(gpu);
     }
     let elsewhere = of_no_node(found.device_count, gpus.len());
     let mut rows = found.rows.iter();
@@ -74,7 +76,7 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
         (_, false) => format!("{count}+"),
     };
     let [active, idle, unclear, free, unknown] = counts(&all);
-    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.device.uuid.as_str()).collect();
+    let cards: BTreeSet<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     let mut tiles = vec![("GPUs", cards.len(), "total")];
     if cards.len() < all.len() {
         tiles.push(("GPUs and MIG instances", all.len(), "total"));
@@ -115,11 +117,14 @@ pub(super) async fn gpus(ask: Arc<Ask>) -> Result<Content, Failure> {
     let mut columns = GPU_COLUMNS;
     columns.rotate_left(1);
     let headings = columns.map(|(heading, meaning)| described(heading, Some(meaning)));
-    let row = |gpu: &Gpu| {
-        let mut texts = gpu.cells();
+    let row = |gpu: &DeviceNow| {
+        let mut texts = gpu_cells(gpu);
         texts.rotate_left(1);
         let mut cells: Vec<Markup> = texts.iter().map(|it| cell(it)).collect();
-        cells[0] = name(&texts[0], &why("nodes", "", &gpu.node));
+        cells[0] = name(
+            &texts[0],
+            &why("nodes", "", gpu.node.as_deref().unwrap_or_default()),
+        );
         cells[POD] = words(&texts[POD]);
         cells
     };
@@ -144,7 +149,7 @@ const POD: usize = 2;
 /// the window is on the page of each node.
 const NOT_OF_NODES: usize = 2;
 
-fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&Gpu>>) -> Markup {
+fn by_node(rows: &[Row], gpus: &BTreeMap<&str, Vec<&DeviceNow>>) -> Markup {
     let mut names = Row::heading(false);
     names.truncate(names.len().saturating_sub(NOT_OF_NODES));
     names.insert(1, "GPUS NOW".to_owned());
@@ -171,7 +176,7 @@ fn square(of: GpuState) -> Markup {
     }
 }
 
-fn of_node(row: &Row, gpus: &[&Gpu]) -> Vec<Markup> {
+fn of_node(row: &Row, gpus: &[&DeviceNow]) -> Vec<Markup> {
     let mut cells: Vec<Markup> = row.cells(false).iter().map(|it| cell(it)).collect();
     cells.truncate(cells.len().saturating_sub(NOT_OF_NODES));
     cells[0] = name(&row.item.name, &why("nodes", "", &row.item.name));

@@ -1,21 +1,15 @@
 //! Autoscalers, and the reason for the replicas that each wants.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use maud::{Markup, html};
-
-use gpu_metrics::devices::{DeviceList, DevicesOf};
 
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::table::count;
-use crate::top::fetch;
 use crate::top::objects::{ClusterObjects, HpaCell};
 use crate::top::{TopArgs, What};
-use crate::values::{self, Item, List, of_object};
 
 use super::html::{cell, headings, name, notes, table};
 use super::query::link;
@@ -23,8 +17,6 @@ use super::{Ask, Content};
 
 /// Prefix of the controller's message that it has no metric.
 const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
-
-const SIDE_BY_SIDE: usize = 8;
 
 /// The columns; a narrow window shows the first of them.
 const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
@@ -35,15 +27,13 @@ enum State {
     Stuck,
     /// It wants more replicas than its maximum.
     AtMaximum,
-    /// Some of its replicas have no pod with a value.
-    Missing,
     NoCondition,
     Healthy,
 }
 
 impl State {
-    /// The state and its description. `there` is the number of its pods with a value, if known.
-    fn of(hpa: &HpaCell, there: Option<usize>) -> (Self, String) {
+    /// The state and its description.
+    fn of(hpa: &HpaCell) -> (Self, String) {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
         };
@@ -65,23 +55,17 @@ impl State {
             return (Self::Stuck, words);
         }
         let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
-        let short = there.zip(hpa.replicas);
-        let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
-        let (state, words) = match (limited.as_deref(), short) {
+        let (state, words) = match limited.as_deref() {
             _ if hpa.conditions.is_empty() => {
                 (Self::NoCondition, "the controller has set no condition yet")
             }
-            (Some("TooManyReplicas"), _) => {
+            Some("TooManyReplicas") => {
                 let words = format!("wants more than its maximum of {}", hpa.max);
                 return (Self::AtMaximum, words);
             }
-            (_, Some((there, replicas))) => {
-                let words = format!("{there} of {replicas} pods have a value");
-                return (Self::Missing, words);
-            }
-            (Some("TooFewReplicas"), _) => (Self::Healthy, "at its minimum"),
-            (Some(_), _) => (Self::Healthy, "scales as fast as its policies allow"),
-            (None, _) => (Self::Healthy, "able to scale"),
+            Some("TooFewReplicas") => (Self::Healthy, "at its minimum"),
+            Some(_) => (Self::Healthy, "scales as fast as its policies allow"),
+            None => (Self::Healthy, "able to scale"),
         };
         (state, words.to_owned())
     }
@@ -91,18 +75,10 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = ClusterObjects::read(&args, &ask.cluster).await?;
-    let pods = fetch::list(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
-    let pods = pods.unwrap_or_else(|failure| {
-        objects.notes.insert(failure.to_string());
-        DeviceList::default()
-    });
-    let with_value = with_value(&ask, &objects).await;
     let mut all: Vec<Shown<'_>> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
-        all.extend(hpas.iter().map(|hpa| {
-            let there = there(&pods.items, (namespace, of, hpa), &with_value);
-            (State::of(hpa, there), &**namespace, &**of, hpa)
-        }));
+        let shown = |hpa| (State::of(hpa), &**namespace, &**of, hpa);
+        all.extend(hpas.iter().map(shown));
     }
     all.sort_by_key(|((state, _), namespace, _, hpa)| (*state, *namespace, &*hpa.name));
     let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Healthy;
@@ -128,43 +104,6 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (notes(&objects.notes))
         },
     })
-}
-
-/// The pods that have a value, by namespace and metric.
-type WithValue = BTreeMap<(String, String), Vec<String>>;
-
-async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
-    let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
-        let metrics = hpas.iter().filter(|hpa| hpa.of_pods);
-        metrics.filter_map(|hpa| Some((namespace.clone(), hpa.metric.clone()?)))
-    });
-    let asked: BTreeSet<(String, String)> = asked.collect();
-    let lists = asked.into_iter().map(|(namespace, metric)| async move {
-        let path = of_object(("pods", Some(&namespace)), "*", &metric);
-        // If no pod has a value, the controller's condition says so.
-        let list = ask.cluster.read::<List<Item>>(&path).await.ok()?;
-        Some(((namespace, metric), values::names(list.items)))
-    });
-    let lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
-    lists.filter_map(std::future::ready).collect().await
-}
-
-/// The number of an autoscaler's pods that have a value of its metric, or that run if it
-/// has no Pods metric; `None` if its pods are unknown.
-fn there(
-    pods: &[DevicesOf],
-    (namespace, of, hpa): (&str, &str, &HpaCell),
-    with_value: &WithValue,
-) -> Option<usize> {
-    let key = (namespace.to_owned(), hpa.metric.clone()?);
-    let named = with_value.get(&key).filter(|_| hpa.of_pods);
-    let runs = |pod: &DevicesOf| pod.running == Some(true);
-    let is_there = |pod: &&DevicesOf| named.map_or(runs(pod), |it| it.contains(&pod.name));
-    let is_of = |it: &&DevicesOf| {
-        it.namespace.as_deref() == Some(namespace) && it.workloads.iter().any(|it| it == of)
-    };
-    let pods: Vec<&DevicesOf> = pods.iter().filter(is_of).collect();
-    (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 
 /// An autoscaler with its state, its namespace and its target.
@@ -198,97 +137,44 @@ fn row(((state, words), namespace, of, hpa): &Shown<'_>) -> Vec<Markup> {
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
-    let [computed, written] =
-        [decision.trace.desired, decision.written_desired_replicas].map(count);
-    let conditions = decision.trace.conditions.iter().map(|it| {
-        let status = if it.status { "True" } else { "False" };
-        [it.type_, status, it.reason, &it.message]
-            .map(cell)
-            .to_vec()
-    });
-    let conditions: Vec<Vec<Markup>> = conditions.collect();
-    let told: BTreeSet<String> = decision.otherwise.iter().cloned().collect();
     Ok(Content {
         title: format!("Why these replicas: {namespace}/{hpa}"),
         status: decision.result(),
-        body: html! {
-            dl.tiles {
-                div { dt { "by this computation" } dd { (computed) } }
-                div { dt { "written by the controller" } dd { (written) } }
-            }
-            h2 { "What the controller computes" }
-            ol.steps { @for sentence in decision.trace.sentences() { li { (sentence) } } }
-            h2 { "Conditions" }
-            (table("Conditions by this computation", &headings(&["TYPE", "STATUS", "REASON", "MESSAGE"]), &conditions))
-            (notes(&told))
-            h2 { "Assumed" }
-            ul.notes { @for assumed in &decision.assumed { li { (assumed) } } }
-        },
+        body: html! { pre { (decision.text(true, true)) } },
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use hpa::Hpa;
-    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use serde_json::json;
 
     use super::*;
 
-    fn state(conditions: &[(&str, &str, &str)], there: Option<usize>) -> (State, String) {
-        let conditions: Vec<_> = conditions
-            .iter()
-            .map(|(type_, status, reason)| {
-                json!({"type": type_, "status": status, "reason": reason, "message": "it says"})
-            })
-            .collect();
-        let hpa = json!({
-            "metadata": {"name": "train", "namespace": "ml"},
-            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
-            "status": {"desiredReplicas": 4, "currentReplicas": 4, "conditions": conditions},
-        });
-        let object: HorizontalPodAutoscaler = serde_json::from_value(hpa).unwrap();
-        let hpa = Hpa::try_from(&object).unwrap();
-        State::of(&HpaCell::of(hpa), there)
-    }
-
     #[test]
     fn an_autoscaler_that_cannot_reach_its_target_has_a_state_that_says_why() {
-        let able = ("AbleToScale", "True", "ReadyForNewScale");
-        let active = ("ScalingActive", "True", "ValidMetricFound");
-        let limited = |reason| ("ScalingLimited", "True", reason);
-        let pinned = limited("TooManyReplicas");
-        let without = ("ScalingActive", "False", "FailedGetPodsMetric");
-        let unwell = [
-            (
-                state(&[able, without, pinned], Some(4)),
-                "no metric: it says",
-            ),
-            (
-                state(&[("AbleToScale", "False", "FailedGetScale")], None),
-                "FailedGetScale: it says",
-            ),
-            (
-                state(&[able, active, pinned], Some(4)),
-                "wants more than its maximum of 4",
-            ),
-            (state(&[able, active], Some(3)), "3 of 4 pods have a value"),
-            (state(&[], None), "the controller has set no condition yet"),
-        ];
-        for ((state, told), words) in &unwell {
-            assert_ne!(*state, State::Healthy, "{words}");
-            assert_eq!(told, words);
-        }
-        for ((state, told), words) in [
-            (state(&[able, active], Some(4)), "able to scale"),
-            (state(&[able, active], None), "able to scale"),
-            (
-                state(&[able, active, limited("TooFewReplicas")], Some(4)),
-                "at its minimum",
-            ),
+        // Type, status and reason of each condition | the state and its description.
+        for row in [
+            "AbleToScale True Ready, ScalingActive False FailedGetPodsMetric, ScalingLimited True TooManyReplicas | Stuck no metric: it says",
+            "AbleToScale False FailedGetScale | Stuck FailedGetScale: it says",
+            "AbleToScale True Ready, ScalingLimited True TooManyReplicas | AtMaximum wants more than its maximum of 4",
+            " | NoCondition the controller has set no condition yet",
+            "AbleToScale True Ready, ScalingActive True ValidMetricFound | Healthy able to scale",
+            "AbleToScale True Ready, ScalingLimited True TooFewReplicas | Healthy at its minimum",
         ] {
-            assert!(unwell.iter().all(|((it, _), _)| *it < State::Healthy));
-            assert_eq!((state, told.as_str()), (State::Healthy, words));
+            let (conditions, expected) = row.split_once(" | ").unwrap();
+            let conditions = conditions.split(", ").filter_map(|condition| {
+                let mut words = condition.split(' ');
+                let (type_, status, reason) = (words.next()?, words.next()?, words.next()?);
+                Some(json!({"type": type_, "status": status, "reason": reason, "message": "it says"}))
+            });
+            let object = json!({
+                "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
+                "status": {"desiredReplicas": 4, "conditions": conditions.collect::<Vec<_>>()},
+            });
+            let object = serde_json::from_value(object).unwrap();
+            let hpa = hpa::Hpa::try_from(&object).unwrap();
+            let (state, words) = State::of(&HpaCell::of(hpa));
+            assert_eq!(format!("{state:?} {words}"), expected, "{row}");
         }
     }
 }

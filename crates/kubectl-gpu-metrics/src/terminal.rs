@@ -1,0 +1,17 @@
+//! Text for a terminal.
+
+use std::io::{self, Write};
+
+use apimachinery::letters::escaped;
+
+/// Text for a terminal, with control characters escaped: it may contain text from
+/// elsewhere.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+/// Prints text as [`shown`]. Returns whether the output is still open.
+pub(super) fn print(text: &str) -> bool {
+    writeln!(io::stdout(), "{}", shown(text)).is_ok()
+}
