@@ -91,8 +91,6 @@ pub(super) struct Computed {
     desired: Option<i64>,
     /// Inputs that no status has: which pods counted.
     hidden: Value,
-    /// What limited the replicas.
-    held_by: Value,
     said: Value,
 }
 
@@ -110,8 +108,8 @@ impl Computed {
         let at: jiff::Timestamp = said["at"].as_str()?.parse().ok()?;
         let trace = &said["trace"];
         let metrics = trace["metrics"].as_array()?;
-        let of_pods = |metric: &Value| metric["outcome"]["asks"]["pods"].clone();
-        let of_total = |metric: &Value| metric["outcome"]["asks"]["total"].clone();
+        let of_pods = |metric: &Value| metric["outcome"]["pods"].clone();
+        let of_total = |metric: &Value| metric["outcome"]["total"].clone();
         let shown = metrics.iter().map(|metric| {
             let mean = of_pods(metric)["mean"]["mean"].clone();
             let total = of_total(metric)["shown"].clone();
@@ -129,7 +127,6 @@ impl Computed {
             },
             desired: said["desiredReplicas"].as_i64(),
             hidden: hidden.collect(),
-            held_by: trace["heldBy"].clone(),
             said: said.clone(),
         })
     }
@@ -151,8 +148,6 @@ struct Tally {
     changes: usize,
     /// Changes without a computation with the same inputs around their time.
     unseen: usize,
-    /// Computations whose metrics proposed another number than the result.
-    held: usize,
 }
 
 /// The tallies of all autoscalers.
@@ -180,7 +175,6 @@ impl Account {
                 continue;
             }
             tally.computed += 1;
-            tally.held += usize::from(one.held_by != json!([]));
             let around = in_force(written, one.at - AROUND, one.at + AROUND);
             let same = || around.iter().filter(|status| saw_the_same(status, one));
             let neighbours = &computed[place.saturating_sub(1)..(place + 2).min(computed.len())];
@@ -272,7 +266,6 @@ impl fmt::Display for Account {
             sum.differ += tally.differ;
             sum.changes += tally.changes;
             sum.unseen += tally.unseen;
-            sum.held += tally.held;
         }
         write!(
             f,

@@ -118,7 +118,7 @@ fn rules(
         rules.policies = policies.iter().map(read).collect::<Result<_, _>>()?;
     }
     if let Some(Quantity(text)) = &given.tolerance {
-        let tolerance = approximate(text).filter(|tolerance| *tolerance >= 0.0);
+        let tolerance = tolerance(text).filter(|it| (0.0..f64::INFINITY).contains(it));
         rules.tolerance = Some(tolerance.ok_or_else(|| {
             format!("{}: {text:?} is no quantity above zero", place("tolerance"))
         })?);
@@ -130,12 +130,8 @@ pub(super) fn unknown(place: &str, word: &str, allowed: &str) -> String {
     format!("{place}: {word:?} is not known; {allowed}")
 }
 
-/// `Quantity.AsApproximateFloat64` for tolerances. The controller multiplies an integer by
-/// a power of ten; the result is the same to the last bit.
-fn approximate(text: &str) -> Option<f64> {
-    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
-    if fraction.len() > 3 {
-        return text.parse().ok();
-    }
-    parse_milli(text).map(|milli| milli as f64 * 1e-3)
+/// A tolerance: a decimal number, or a quantity such as `50m`.
+fn tolerance(text: &str) -> Option<f64> {
+    let quantity = || parse_milli(text).map(|milli| milli as f64 / 1000.0);
+    text.parse().ok().or_else(quantity)
 }

@@ -12,7 +12,6 @@ pub use super::behavior::Behavior;
 
 use super::behavior::unknown;
 use super::pods::timestamp;
-use super::printed::serialize_printed;
 use super::ratio::Milli;
 use apimachinery::quantity::parse_milli;
 use apimachinery::time::Timestamp;
@@ -168,8 +167,8 @@ pub enum MetricSource {
     Object {
         /// The metric.
         metric: String,
-        /// The metric's selector; in JSON as the controller prints it.
-        #[serde(serialize_with = "serialize_printed")]
+        /// The metric's selector.
+        #[serde(skip)]
         selector: Option<LabelSelector>,
         /// The object's API version.
         #[serde(skip)]
@@ -183,8 +182,8 @@ pub enum MetricSource {
     External {
         /// The metric.
         metric: String,
-        /// The metric's selector; in JSON as the controller prints it.
-        #[serde(serialize_with = "serialize_printed")]
+        /// The metric's selector.
+        #[serde(skip)]
         selector: Option<LabelSelector>,
     },
     /// The usage of pods, from metrics.k8s.io.

@@ -172,7 +172,7 @@ impl PodsStep {
                 mean,
             });
         }
-        let (scaled, computed) = ReplicaDecision::scaled(second * multiplied as f64);
+        let (scaled, computed) = ReplicaDecision::scaled(second * multiplied as f64, false);
         let turns = (ratio < 1.0 && second > 1.0) || (ratio > 1.0 && second < 1.0);
         let is_against =
             (second < 1.0 && computed > current) || (second > 1.0 && computed < current);

@@ -24,13 +24,6 @@ pub enum MetricsAnswer {
     Failed(String),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum MetricStep {
-    Pods(Box<PodsStep>),
-    Total(TotalStep),
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Invalid {
@@ -45,7 +38,10 @@ pub(crate) struct Invalid {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum MetricOutcome {
-    Asks(MetricStep),
+    /// A proposal from values of pods.
+    Pods(Box<PodsStep>),
+    /// A proposal from one value or a sum.
+    Total(TotalStep),
     Invalid(Invalid),
 }
 
@@ -61,22 +57,6 @@ pub struct MetricTrace {
     pub(crate) outcome: MetricOutcome,
 }
 
-impl MetricStep {
-    pub(crate) fn replicas(&self) -> i32 {
-        match self {
-            Self::Pods(step) => step.replicas,
-            Self::Total(step) => step.replicas,
-        }
-    }
-
-    pub(crate) fn shown(&self) -> Milli {
-        match self {
-            Self::Pods(step) => step.mean.mean,
-            Self::Total(step) => step.shown,
-        }
-    }
-}
-
 impl MetricTrace {
     pub(super) fn compute(
         metric: &Metric,
@@ -85,10 +65,8 @@ impl MetricTrace {
         tolerances: Tolerances,
         situation: &Situation<'_>,
     ) -> Self {
-        let outcome = match step(metric, answer, scale, tolerances, situation) {
-            Ok(step) => MetricOutcome::Asks(step),
-            Err(cause) => MetricOutcome::Invalid(metric.invalid(cause)),
-        };
+        let outcome = step(metric, answer, scale, tolerances, situation);
+        let outcome = outcome.unwrap_or_else(|cause| MetricOutcome::Invalid(metric.invalid(cause)));
         Self {
             source: metric.source.clone(),
             target: metric.target,
@@ -103,7 +81,17 @@ impl MetricTrace {
     #[must_use]
     pub fn shown(&self) -> Option<Milli> {
         match &self.outcome {
-            MetricOutcome::Asks(step) => Some(step.shown()),
+            MetricOutcome::Pods(step) => Some(step.mean.mean),
+            MetricOutcome::Total(step) => Some(step.shown),
+            MetricOutcome::Invalid(_) => None,
+        }
+    }
+
+    /// The proposal, if the metric can be used.
+    pub(crate) fn replicas(&self) -> Option<i32> {
+        match &self.outcome {
+            MetricOutcome::Pods(step) => Some(step.replicas),
+            MetricOutcome::Total(step) => Some(step.replicas),
             MetricOutcome::Invalid(_) => None,
         }
     }
@@ -115,13 +103,13 @@ impl MetricTrace {
             MetricOutcome::Invalid(invalid) => {
                 told.push(format!("cannot be used: {}", invalid.error));
             }
-            MetricOutcome::Asks(MetricStep::Pods(step)) => {
+            MetricOutcome::Pods(step) => {
                 told.push(step.groups.to_string());
                 told.push(step.mean.to_string());
                 told.extend(step.filled.as_ref().map(ToString::to_string));
                 told.push(step.verdict.sentence(self.tolerances, step.replicas));
             }
-            MetricOutcome::Asks(MetricStep::Total(step)) => {
+            MetricOutcome::Total(step) => {
                 told.push(step.to_string());
                 told.push(step.verdict.sentence(self.tolerances, step.replicas));
             }
@@ -136,7 +124,7 @@ fn step(
     scale: &TargetScale,
     tolerances: Tolerances,
     situation: &Situation<'_>,
-) -> Result<MetricStep, String> {
+) -> Result<MetricOutcome, String> {
     let api = metric.source.api();
     let unread = |text: &str| Err(metric.source.unread(text, &situation.hpa.namespace));
     let unfetched = |text: &str| {
@@ -156,14 +144,14 @@ fn step(
             MetricSource::Object { .. } | MetricSource::External { .. },
             Some(MetricsAnswer::Values(values)),
         ) if !values.is_empty() => {
-            total_step(metric, values, scale, tolerances, situation).map(MetricStep::Total)
+            total_step(metric, values, scale, tolerances, situation).map(MetricOutcome::Total)
         }
         (
             MetricSource::Pods { .. } | MetricSource::Resource { .. },
             Some(MetricsAnswer::Pods(samples)),
         ) if !samples.is_empty() => {
             let step = pods_step(metric, samples, tolerances, scale.spec_replicas, situation)?;
-            Ok(MetricStep::Pods(Box::new(step)))
+            Ok(MetricOutcome::Pods(Box::new(step)))
         }
         _ => unread(&format!("no metrics returned from {api} metrics API")),
     }
@@ -186,8 +174,9 @@ fn total_step(
         MetricTarget::AverageValue(target) => {
             let sum = if is_list { sum_shared } else { sum };
             let (value, replicas) = ((sum(values), count), scale.status_replicas);
-            let step = TotalStep::shared(value, target, tolerances, replicas, is_list);
-            Ok(step)
+            Ok(TotalStep::shared(
+                value, target, tolerances, replicas, is_list,
+            ))
         }
         MetricTarget::Utilization(_) => Err("a utilization needs pods".to_owned()),
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::Serializer;
 
 /// `1 replica`, `2 replicas`.
 pub(super) fn counted<N>(count: N, what: &str) -> String
@@ -12,14 +11,6 @@ where
 {
     let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {what}{plural}")
-}
-
-/// Writes a selector as [`printed`].
-pub(super) fn serialize_printed<S: Serializer>(
-    selector: &Option<LabelSelector>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&printed(selector.as_ref()))
 }
 
 /// A selector as Go prints it, for messages and events.

@@ -1,5 +1,5 @@
 //! The controller's arithmetic: integers where it has integers, floats where it has
-//! floats, with the same conversions at their limits.
+//! floats.
 
 use std::fmt;
 
@@ -15,13 +15,7 @@ pub struct Milli(pub i64);
 impl fmt::Display for Milli {
     /// With a decimal point: `66.666`, where kubectl has `66666m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0.unsigned_abs() / 1000, self.0.unsigned_abs() % 1000);
-        let sign = if self.0 < 0 { "-" } else { "" };
-        if rest == 0 {
-            return write!(f, "{sign}{whole}");
-        }
-        let fraction = format!("{rest:03}");
-        write!(f, "{sign}{whole}.{}", fraction.trim_end_matches('0'))
+        write!(f, "{}", self.0 as f64 / 1000.0)
     }
 }
 
@@ -41,8 +35,7 @@ impl<'de> Deserialize<'de> for Milli {
 
 /// A ratio or a product as text: at most four decimals.
 pub(super) fn four_decimals(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    format!("{}", (number * 10_000.0).round() / 10_000.0)
 }
 
 /// The largest distances of a ratio from 1 that change nothing.
@@ -68,21 +61,6 @@ impl fmt::Display for Tolerances {
     }
 }
 
-/// Go's `int32(float64)` on amd64: a value that does not fit becomes the smallest number,
-/// so an absurdly high ratio reads as below zero. (On arm64 it becomes the largest; the
-/// controller guards only some of its conversions.)
-pub(crate) fn to_i32(value: f64) -> i32 {
-    let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
-    if fits { value as i32 } else { i32::MIN }
-}
-
-/// [`to_i32`] for `int64(float64)`.
-pub(crate) fn to_i64(value: f64) -> i64 {
-    // 2^63 is the first that does not fit, and -2^63 the last that does.
-    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
-    if fits { value as i64 } else { i64::MIN }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub(crate) enum ReplicaDecision {
@@ -97,9 +75,15 @@ pub(crate) enum ReplicaDecision {
 }
 
 impl ReplicaDecision {
-    /// The ratio rounded up, and the result.
-    pub(super) fn scaled(exact: f64) -> (Self, i32) {
-        (Self::Scaled { exact }, to_i32(exact.ceil()))
+    /// The ratio rounded up, and the result. Go's `int32(float64)` on amd64 makes a number
+    /// that does not fit the smallest one. The controller guards some of its conversions:
+    /// then it is the largest one.
+    pub(super) fn scaled(exact: f64, is_guarded: bool) -> (Self, i32) {
+        let replicas = match exact.ceil() {
+            large if large > f64::from(i32::MAX) && !is_guarded => i32::MIN,
+            fitting => fitting as i32,
+        };
+        (Self::Scaled { exact }, replicas)
     }
 
     pub(super) fn sentence(self, tolerances: Tolerances, replicas: i32) -> String {

@@ -3,7 +3,7 @@
 use super::metric::{MetricOutcome, MetricTrace};
 use super::policy::Limited;
 use super::stabilise::{PastReplicas, Stabilised};
-use super::trace::{HpaCondition, Proposal, SCALED_TO_ZERO, ScalingLimit, Shortcut, Trace};
+use super::trace::{HpaCondition, SCALED_TO_ZERO, Trace};
 use super::{Selection, Situation, TargetScale};
 
 pub(super) fn sync(situation: &Situation<'_>) -> Trace {
@@ -15,7 +15,6 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
                 format!("the HPA controller was unable to get the target's current scale: {text}");
             trace.set("AbleToScale", false, "FailedGetScale", message);
             trace.error = Some(text.to_owned());
-            trace.held_by.push(ScalingLimit::NoScale);
             return trace;
         }
     };
@@ -27,20 +26,20 @@ pub(super) fn sync(situation: &Situation<'_>) -> Trace {
         let message = "scaling is disabled since the replica count of the target is zero";
         trace.set("ScalingActive", false, "ScalingDisabled", message);
         trace.shortcut = Some(match hpa.min {
-            0 => Shortcut::ZeroByOthers,
-            _ => Shortcut::Disabled,
+            0 => {
+                "no replicas, and the controller did not scale to zero itself (condition ScaledToZero): scaling is switched off"
+            }
+            _ => "no replicas and a minimum above zero: scaling is switched off",
         });
-        trace.held_by.push(ScalingLimit::Disabled);
         trace.desired = Some(0);
     } else if current > hpa.max {
-        trace.shortcut = Some(Shortcut::AboveMaximum);
+        trace.shortcut = Some("more than the maximum: set to it, no metric is read");
         trace.rescaled(hpa.max, "Current number of replicas above Spec.MaxReplicas");
     } else if current > 0 && current < hpa.min {
-        trace.shortcut = Some(Shortcut::BelowMinimum);
+        trace.shortcut = Some("fewer than the minimum: set to it, no metric is read");
         trace.rescaled(hpa.min, "Current number of replicas below Spec.MinReplicas");
     } else if let Some(text) = trace.unselectable(situation) {
         trace.error = Some(text);
-        trace.held_by.push(ScalingLimit::Selector);
     } else if let Some((proposed, name)) = trace.propose(scale, situation) {
         trace.normalize(current, proposed, &name, situation);
     }
@@ -146,14 +145,14 @@ impl Trace {
         for (index, metric) in metrics.iter().enumerate() {
             let answer = situation.answers.get(index);
             let trace = MetricTrace::compute(metric, answer, scale, tolerances, situation);
-            match &trace.outcome {
-                MetricOutcome::Invalid(failure) => invalid.push(failure.clone()),
-                MetricOutcome::Asks(step) => {
-                    // As in the controller: any later proposal replaces one of zero.
-                    let best_so_far = best.map_or(0, |(_, replicas)| replicas);
-                    if best_so_far == 0 || step.replicas() > best_so_far {
-                        best = Some((index, step.replicas()));
-                    }
+            if let MetricOutcome::Invalid(failure) = &trace.outcome {
+                invalid.push(failure.clone());
+            }
+            if let Some(replicas) = trace.replicas() {
+                // As in the controller: any later proposal replaces one of zero.
+                let best_so_far = best.map_or(0, |(_, replicas)| replicas);
+                if best_so_far == 0 || replicas > best_so_far {
+                    best = Some((index, replicas));
                 }
             }
             self.metrics.push(trace);
@@ -167,7 +166,6 @@ impl Trace {
             ));
             if some >= all || replicas < scale.spec_replicas {
                 self.set("ScalingActive", false, first.reason, &*first.message);
-                self.held_by.push(ScalingLimit::FailedMetrics);
                 return None;
             }
         }
@@ -176,11 +174,7 @@ impl Trace {
         let message =
             format!("the HPA was able to successfully calculate a replica count from {name}");
         self.set("ScalingActive", true, "ValidMetricFound", message);
-        self.proposal = Some(Proposal {
-            replicas: replicas.max(0),
-            metric: best.filter(|_| replicas > 0).map(|(index, _)| index),
-            invalid: invalid.len(),
-        });
+        self.proposal = Some(replicas.max(0));
         Some((replicas.max(0), name))
     }
 
@@ -205,7 +199,10 @@ impl Trace {
                 Limited::with_behavior(behavior, history, current, to, bounds, now)
             }
         };
-        self.judge(&stabilised, &limited, current);
+        let (reason, message) = stabilised.condition(current);
+        self.set("AbleToScale", true, reason, message);
+        let (reason, message) = (limited.reason, limited.message);
+        self.set("ScalingLimited", limited.is_limited(), reason, message);
         self.desired = Some(limited.replicas);
         if limited.replicas != current {
             let reason = match proposed.cmp(&current) {
@@ -217,27 +214,5 @@ impl Trace {
         }
         self.stabilised = Some(stabilised);
         self.limited = Some(limited);
-    }
-
-    /// Sets the conditions of stabilisation and limits, and records what they hold back.
-    fn judge(&mut self, stabilised: &Stabilised, limited: &Limited, current: i32) {
-        let (reason, message) = stabilised.condition(current);
-        self.set("AbleToScale", true, reason, message);
-        self.set(
-            "ScalingLimited",
-            limited.is_limited(),
-            limited.reason,
-            limited.message,
-        );
-        if stabilised.replicas != stabilised.proposed {
-            self.held_by.push(ScalingLimit::Stabilisation);
-        }
-        if limited.is_limited() {
-            self.held_by.push(match limited.reason {
-                "TooManyReplicas" => ScalingLimit::Maximum,
-                "TooFewReplicas" => ScalingLimit::Minimum,
-                _ => ScalingLimit::Rate,
-            });
-        }
     }
 }

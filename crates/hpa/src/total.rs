@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::NO_PODS;
 use super::printed::counted;
-use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals, to_i32, to_i64};
+use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals};
 use super::{ScaledPod, TargetScale};
 
 /// A value of an object, or a sum of external values, compared with the target.
@@ -50,7 +50,7 @@ impl TotalStep {
             replicas,
         };
         if scale.spec_replicas == 0 {
-            let (verdict, replicas) = ReplicaDecision::scaled(ratio);
+            let (verdict, replicas) = ReplicaDecision::scaled(ratio, false);
             return Ok(step(None, verdict, replicas));
         }
         if tolerances.hold(ratio) {
@@ -64,33 +64,24 @@ impl TotalStep {
             return Err(format!("unable to calculate ready pods: {NO_PODS}"));
         }
         let ready = pods.iter().filter(|pod| pod.is_running_and_ready()).count();
-        let exact = ratio * ready as f64;
-        let (verdict, _) = ReplicaDecision::scaled(exact);
-        Ok(step(Some(ready), verdict, capped(exact)))
+        let (verdict, replicas) = ReplicaDecision::scaled(ratio * ready as f64, true);
+        Ok(step(Some(ready), verdict, replicas))
     }
 
     /// A target of type `AverageValue`: the value is divided by the replicas of the
-    /// status, ready or not. `guarded` caps the result at `i32::MAX`, as the controller
-    /// does for external metrics only.
+    /// status, ready or not. Sums of external metrics are guarded against overflow.
     pub(super) fn shared(
         (value, values): (i64, usize),
         target: Milli,
         tolerances: Tolerances,
         replicas: i32,
-        guarded: bool,
+        is_guarded: bool,
     ) -> Self {
         let (total, target) = (value as f64, target.0 as f64);
         let ratio = total / (target * f64::from(replicas));
-        let exact = total / target;
-        let (verdict, proposed) = match ReplicaDecision::scaled(exact) {
-            _ if tolerances.hold(ratio) => (ReplicaDecision::WithinTolerance, replicas),
-            (verdict, _) if guarded => (verdict, capped(exact)),
-            scaled => scaled,
-        };
-        let shown = if guarded && total >= i64::MAX as f64 {
-            i64::MAX
-        } else {
-            to_i64((total / f64::from(replicas)).ceil())
+        let (verdict, proposed) = match tolerances.hold(ratio) {
+            true => (ReplicaDecision::WithinTolerance, replicas),
+            false => ReplicaDecision::scaled(total / target, is_guarded),
         };
         Self {
             value: Milli(value),
@@ -98,39 +89,24 @@ impl TotalStep {
             shared_by: Some(replicas),
             ratio,
             ready: None,
-            shown: Milli(shown),
+            shown: Milli((total / f64::from(replicas)).ceil() as i64),
             verdict,
             replicas: proposed,
         }
     }
 }
 
-/// Rounded up, and at most `i32::MAX`.
-fn capped(exact: f64) -> i32 {
-    match exact.ceil() {
-        large if large > f64::from(i32::MAX) => i32::MAX,
-        fitting => to_i32(fitting),
-    }
-}
-
-/// The sum of values, capped at `i64::MAX`.
+/// The sum of values.
 pub(super) fn sum(values: &[i64]) -> i64 {
-    let mut sum = 0_i64;
-    for value in values {
-        if *value > 0 && sum > i64::MAX - value {
-            return i64::MAX;
-        }
-        sum = sum.wrapping_add(*value);
-    }
-    sum
+    values.iter().copied().fold(0, i64::saturating_add)
 }
 
-/// The sum for a target of type `AverageValue`. A negative intermediate sum counts as an
-/// overflow: the result is then `i64::MAX`.
+/// The sum for a target of type `AverageValue`. The controller takes a negative
+/// intermediate sum for an overflow: the result is then the largest number.
 pub(super) fn sum_shared(values: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for value in values {
-        sum = sum.wrapping_add(*value);
+        sum = sum.saturating_add(*value);
         if sum < 0 {
             return i64::MAX;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::metric::{MetricOutcome, MetricTrace};
+use super::metric::MetricTrace;
 use super::policy::Limited;
 use super::printed::counted;
 use super::stabilise::{History, PastReplicas, Stabilised};
@@ -24,10 +24,11 @@ pub struct Trace {
     /// `spec.replicas` of the scale; `None` when it could not be read.
     pub current: Option<i32>,
     /// Why metrics were not read, if the current replicas alone decided the sync.
-    pub(crate) shortcut: Option<Shortcut>,
+    pub(crate) shortcut: Option<&'static str>,
     /// Each metric, in the order of the specification.
     pub metrics: Vec<MetricTrace>,
-    pub(crate) proposal: Option<Proposal>,
+    /// The highest proposal.
+    pub(crate) proposal: Option<i32>,
     pub(crate) stabilised: Option<Stabilised>,
     pub(crate) limited: Option<Limited>,
     /// `status.desiredReplicas`; `None` leaves it as it was.
@@ -38,45 +39,6 @@ pub struct Trace {
     pub conditions: Vec<HpaCondition>,
     /// The failure that the controller reports, whether it scaled or not.
     pub(crate) error: Option<String>,
-    /// What keeps replicas from the metrics' proposal.
-    pub(crate) held_by: Vec<ScalingLimit>,
-}
-
-/// Why metrics were not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Shortcut {
-    /// No replicas, and the minimum is not zero: scaling is switched off.
-    Disabled,
-    /// No replicas and a minimum of zero, and the autoscaler did not scale to zero itself:
-    /// scaling is switched off.
-    ZeroByOthers,
-    AboveMaximum,
-    BelowMinimum,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Proposal {
-    pub(crate) replicas: i32,
-    /// The index of its metric; `None` when no metric proposes more than zero.
-    pub(crate) metric: Option<usize>,
-    pub(crate) invalid: usize,
-}
-
-/// A limit between the proposal and the replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum ScalingLimit {
-    NoScale,
-    Selector,
-    Disabled,
-    /// No metric can be used, or one cannot and the others propose less.
-    FailedMetrics,
-    Stabilisation,
-    Rate,
-    Maximum,
-    Minimum,
 }
 
 /// A condition of the autoscaler's status.
@@ -147,26 +109,24 @@ impl Trace {
         let mut told = Vec::new();
         let now = |current| format!("{} now", counted(current, "replica"));
         told.extend(self.current.map(now));
-        told.extend(self.shortcut.map(|shortcut| shortcut.sentence().to_owned()));
+        told.extend(self.shortcut.map(str::to_owned));
         told.extend(self.metrics.iter().flat_map(MetricTrace::sentences));
-        if let Some(proposal) = &self.proposal {
-            let name = proposal.metric.and_then(|index| self.metrics.get(index));
-            let name = name.map_or("no metric", |metric| metric.name.as_str());
-            told.push(format!(
-                "{} asked for by {name}",
-                counted(proposal.replicas, "replica")
-            ));
-        }
-        if self.held_by.contains(&ScalingLimit::FailedMetrics) {
-            let usable = |metric: &MetricTrace| matches!(metric.outcome, MetricOutcome::Asks(_));
-            let why = if self.metrics.iter().any(usable) {
-                "a metric that fails forbids scaling down: nothing is changed"
-            } else {
-                "no metric can be used: nothing is changed"
-            };
-            told.push(why.to_owned());
-        } else {
-            told.extend(self.error.clone());
+        let mut proposals = self.metrics.iter().map(MetricTrace::replicas);
+        match self.proposal {
+            Some(replicas) => {
+                let mut metrics = self.metrics.iter().filter(|_| replicas > 0);
+                let first = metrics.find(|metric| metric.replicas() == Some(replicas));
+                let name = first.map_or("no metric", |metric| metric.name.as_str());
+                let replicas = counted(replicas, "replica");
+                told.push(format!("{replicas} asked for by {name}"));
+                told.extend(self.error.clone());
+            }
+            None if self.metrics.is_empty() => told.extend(self.error.clone()),
+            None if proposals.any(|it| it.is_some()) => {
+                let why = "a metric that fails forbids scaling down: nothing is changed";
+                told.push(why.to_owned());
+            }
+            None => told.push("no metric can be used: nothing is changed".to_owned()),
         }
         told.extend(self.stabilised.as_ref().map(ToString::to_string));
         if let Some(limited) = &self.limited {
@@ -178,18 +138,5 @@ impl Trace {
             format!("{what} {}", counted(desired, "replica"))
         }));
         told
-    }
-}
-
-impl Shortcut {
-    const fn sentence(self) -> &'static str {
-        match self {
-            Self::Disabled => "no replicas and a minimum above zero: scaling is switched off",
-            Self::ZeroByOthers => {
-                "no replicas, and the controller did not scale to zero itself (condition ScaledToZero): scaling is switched off"
-            }
-            Self::AboveMaximum => "more than the maximum: set to it, no metric is read",
-            Self::BelowMinimum => "fewer than the minimum: set to it, no metric is read",
-        }
     }
 }

@@ -11,53 +11,33 @@ use super::{NOW, ago, cells, past, policies};
 /// empty | replicas added | removed, spread over the last two minutes | result
 /// and reason.
 const ROWS: &str = "
-5 to 7 in 3-8 |  |  |  | 7 DesiredWithinRange
 3 to 1 in 2-8 |  |  |  | 2 TooFewReplicas
-1 to 0 in 0-10 |  |  |  | 0 DesiredWithinRange
 20 to 1000 in 1-10 |  |  |  | 10 TooManyReplicas
 100 to 1000 in 100-150 |  |  |  | 150 TooManyReplicas
 3 to 1000 in 1-2000 | 1%/60 |  |  | 4 ScaleUpLimit
 1000 to 3 in 3-2000 | 20/60 |  |  | 980 ScaleDownLimit
 10 to 50 in 1-1000 |  |  |  | 20 ScaleUpLimit
 10 to 500 in 1-1000 | 100/60 100%/60 |  |  | 110 ScaleUpLimit
-10 to 500 in 1-1000 | 2/60 100%/60 |  |  | 20 ScaleUpLimit
 10 to 50 in 1-1000 | 100/60 |  |  | 50 DesiredWithinRange
-10 to 50 in 1-1000 | 10000/60 |  |  | 50 DesiredWithinRange
 10 to 50 in 1-1000 | 30/60 |  |  | 40 ScaleUpLimit
-10 to 50 in 1-1000 | 200%/60 |  |  | 30 ScaleUpLimit
 100 to 2 in 1-1000 | 20/60 1%/60 |  |  | 80 ScaleDownLimit
-100 to 2 in 1-1000 | 2/60 1%/60 |  |  | 98 ScaleDownLimit
 10 to 0 in 1-1000 | 100/60 |  |  | 1 TooFewReplicas
 10 to 2 in 5-1000 | 100%/60 |  |  | 5 TooFewReplicas
 10 to 2 in 1-1000 | 5/60 |  |  | 5 ScaleDownLimit
 10 to 5 in 1-1000 | 50%/60 |  |  | 5 DesiredWithinRange
 100 to 500 in 1-200 | 300/60 | 1 5 9 |  | 200 TooManyReplicas
-100 to 500 in 1-200 | 10000%/60 | 1 5 9 |  | 200 TooManyReplicas
 100 to 500 in 1-1000 | 5/120 | 1 5 9 |  | 100 ScaleUpLimit
 100 to 500 in 1-1000 | 150/120 | 1 5 9 |  | 235 ScaleUpLimit
 100 to 500 in 1-1000 | 200%/120 | 1 5 9 |  | 255 ScaleUpLimit
 6 to 24 in 1-1000 | 300%/300 | 4 | 2 | 16 ScaleUpLimit
-10 to 5 in 1-1000 |  |  | 1 5 9 | 5 DesiredWithinRange
-100 to 0 in 1-1000 | 115/120 |  | 1 5 9 | 1 TooFewReplicas
-100 to 0 in 5-1000 | 130/120 |  | 1 5 9 | 5 TooFewReplicas
-100 to 2 in 5-1000 | 100%/120 |  | 1 5 9 | 5 TooFewReplicas
 100 to 2 in 1-1000 | 5/120 |  | 1 5 9 | 100 ScaleDownLimit
 100 to 0 in 1-1000 | 50%/120 |  | 2 4 6 | 56 ScaleDownLimit
-10 to 1 in 1-1000 | 50%/180 | 2 | 4 | 6 ScaleDownLimit
 100 to 0 in 1-1000 | 10%/120 |  | 10 10 10 | 100 ScaleDownLimit
-10 to 5 in 1-1000 | 1000%/120 |  | 10 10 10 | 5 DesiredWithinRange
-100 to 200 in 1-1000 | 1000/60 | 8 12 9 11 |  | 200 DesiredWithinRange
-100 to 200 in 1-1000 | 1000/120 100%/60 | 8 12 9 11 |  | 200 DesiredWithinRange
-100 to 200 in 1-1000 | 1000/30 100%/60 | 8 12 9 11 |  | 200 DesiredWithinRange
-100 to 5 in 1-1000 | 1000/60 |  | 8 12 9 11 | 5 DesiredWithinRange
-100 to 5 in 1-1000 | 1000/120 100%/60 |  | 8 12 9 11 | 5 DesiredWithinRange
-100 to 5 in 1-1000 | 1000/30 100%/60 |  | 8 12 9 11 | 5 DesiredWithinRange
 1 to 9 in 1-1000 | Min 2/60 50%/60 |  |  | 2 ScaleUpLimit
 5 to 1 in 1-1000 | Min 2/60 50%/60 |  |  | 3 ScaleDownLimit
 5 to 1 in 1-1000 | Disabled 2/60 |  |  | 5 ScaleDownLimit
 5 to 9 in 1-1000 | Disabled 2/60 |  |  | 5 ScaleUpLimit
 5 to 9 in 1-8 | Max 2147483647/60 |  |  | 5 ScaleUpLimit
-3 to 2 in 1-10 | 30%/60 |  |  | 2 DesiredWithinRange
 3 to 1 in 1-10 | 30%/60 |  |  | 2 ScaleDownLimit
 4 to 4 in 6-10 |  |  |  | 4 DesiredWithinRange
 ";

@@ -54,7 +54,7 @@ proptest! {
             let pods: Vec<_> = values.iter().copied().map(Some).collect();
             let current = i32::try_from(values.len()).unwrap();
             let case = Case::new(current, (0, i32::MAX), &measure, &text(&pods));
-            case.sync().proposal.unwrap().replicas
+            case.sync().proposal.unwrap()
         };
         let mut higher = values.clone();
         *index.get_mut(&mut higher) += more;
@@ -68,7 +68,7 @@ proptest! {
         let known: Vec<i64> = pods.iter().flatten().copied().collect();
         prop_assume!(!known.is_empty());
         let mean = known.iter().sum::<i64>() / i64::try_from(known.len()).unwrap();
-        let asked = case.sync().proposal.unwrap().replicas;
+        let asked = case.sync().proposal.unwrap();
         prop_assert!(mean <= target || asked >= current);
         prop_assert!(mean >= target || asked <= current);
     }

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1 as api;
 use serde_json::{Value, json};
 
 use super::super::behavior::Behavior;
+use super::super::printed::printed;
 use super::{ControllerFlags, Hpa, Metric, MetricSource, MetricTarget, Milli, ScaledPod, policies};
 
 fn read(spec: Value) -> Result<Hpa, String> {
@@ -78,7 +79,7 @@ fn each_kind_of_metric_is_read() {
     .unwrap();
     assert_eq!(external.target, MetricTarget::AverageValue(Milli(1500)));
     assert_eq!(
-        serde_json::to_value(&external.source).unwrap()["selector"],
+        printed(external.source.selector()),
         "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:\
          []LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[x y],},},}"
     );
