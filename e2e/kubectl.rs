@@ -109,3 +109,12 @@ pub(crate) fn unix_seconds() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap().as_secs_f64()
 }
+
+/// A quantity in thousandths.
+pub(crate) fn milli(served: &Served) -> u64 {
+    let text = served.value.as_str();
+    match text.strip_suffix('m') {
+        Some(milli) => milli.parse().unwrap(),
+        None => 1000 * text.parse::<u64>().unwrap(),
+    }
+}

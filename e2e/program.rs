@@ -1,10 +1,11 @@
 //! The program under test as a child process: its output, and its end.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -124,17 +125,14 @@ impl Program {
         within: Duration,
         find: impl Fn(&str) -> Option<T>,
     ) -> T {
-        eventually(what, within, || {
-            find(&self.stderr.so_far()).ok_or_else(|| self.account())
-        })
+        let look = || find(&self.stderr.so_far()).ok_or_else(|| self.account());
+        eventually(what, within, look)
     }
 
     /// Waits until its log has these words.
     pub(crate) fn await_stderr(&self, words: &str) {
-        eventually(words, Duration::from_secs(120), || {
-            let found = self.stderr.so_far().contains(words);
-            found.then_some(()).ok_or_else(|| self.account())
-        });
+        let found = |said: &str| said.contains(words).then_some(());
+        self.find_in_stderr(words, Duration::from_secs(120), found);
     }
 
     fn account(&self) -> String {
@@ -160,11 +158,10 @@ impl Program {
 
     /// Waits for its end, and for the rest of its output.
     pub(crate) fn await_end(mut self, within: Duration) -> End {
-        let ended = |process: &mut Child| -> Option<ExitStatus> { process.try_wait().unwrap() };
         let process = &mut self.process;
         let said = || format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far());
         let status = eventually("the end of the program", within, || {
-            ended(process).ok_or_else(said)
+            process.try_wait().unwrap().ok_or_else(said)
         });
         End {
             code: status.code(),
@@ -233,5 +230,26 @@ pub(crate) fn eventually<T>(
             }
             Err(_) => std::thread::sleep(LOOK),
         }
+    }
+}
+
+/// A program of the folder that `e2e/SCRIPT/build.sh` fills.
+///
+/// # Errors
+///
+/// The error for a missing program, with the remedy.
+pub(crate) fn built(script: &str, name: &str, remedy: &str) -> Result<PathBuf, String> {
+    static FOLDERS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = folders.entry(script.to_owned()).or_insert_with(|| {
+        let path = format!("{}/e2e/{script}/build.sh", env!("CARGO_MANIFEST_DIR"));
+        let output = Command::new(&path).arg("where").output();
+        let output = output.unwrap_or_else(|error| panic!("{path}: {error}"));
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end())
+    });
+    let file = folder.join(name);
+    match file.is_file() {
+        true => Ok(file),
+        false => Err(format!("{} is missing: {remedy}", file.display())),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::stores::store::{Place, Process};
+use crate::stores::store::{Place, Process, ask, vector};
 
 const REMEDY: &str =
     "is not installed, and these tests compare with the real one: apt-get install prometheus";
@@ -135,12 +135,7 @@ impl Engine {
 
     /// The vector of an expression at a time (seconds): labels and values.
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
-        let result = self.ask("query", expression, &[("time", time)]).await;
-        let item = |mut item: Value| {
-            let value = item["value"][1].as_str().unwrap().parse().unwrap();
-            (item["metric"].take(), value)
-        };
-        result.into_iter().map(item).collect()
+        vector(self.ask("query", expression, &[("time", time)]).await)
     }
 
     /// The series of an expression between two times, at steps, all in seconds: labels,
@@ -157,30 +152,7 @@ impl Engine {
     }
 
     async fn ask(&self, path: &str, expression: &str, times: &[(&str, &str)]) -> Vec<Value> {
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("query", expression)
-            .extend_pairs(times)
-            .finish();
-        let answer = self
-            .client
-            .post(format!("{}/api/v1/{path}", self.url))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(form)
-            .send()
-            .await
-            .unwrap();
-        let text = answer.text().await.unwrap();
-        let mut body: Value =
-            serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
-        assert_eq!(
-            body["status"], "success",
-            "{} in {expression}",
-            body["error"]
-        );
-        let Value::Array(result) = body["data"]["result"].take() else {
-            panic!("no list: {text}");
-        };
-        result
+        ask(&self.client, &self.url, path, expression, times).await
     }
 }
 

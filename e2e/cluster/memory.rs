@@ -14,7 +14,8 @@ use tokio::sync::Semaphore;
 
 use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::Exporters;
+use crate::curl::curl;
+use crate::exporters::Exporters;
 use crate::program::{Program, eventually};
 use crate::prometheus::{Engine, Storage};
 
@@ -39,7 +40,7 @@ fn wanted_pods() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
 async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     let exporters = Exporters::start(125, 8, SCRAPED).await;
     let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
     let pods = wanted_pods();
@@ -112,11 +113,7 @@ impl Server {
     fn metrics(&self) -> String {
         assert!(self.dir.path().exists());
         let url = format!("http://127.0.0.1:{}/metrics", self.operators);
-        let said = std::process::Command::new("curl")
-            .args(["-sS", &url])
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&said.stdout).into_owned()
+        curl(&url, "")
     }
 
     /// The sum of a metric over its labels.

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::asking::{ApiClient, Reply, identity_of};
-use super::lab::TEAM;
-use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
+use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
 
 /// Longer than the time for which readings are valid.
 const AWAY: Duration = Duration::from_secs(20);
@@ -130,47 +129,4 @@ fn the_server_restarts(scene: &mut Scene, signal: &str) {
         scene.trickle.now() - gone
     );
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
-}
-
-/// How long kube-apiserver is stopped.
-const MINUTES: Duration = Duration::from_secs(300);
-
-/// A Deployment that the restored etcd does not contain.
-const LATER: &str = "later";
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes: make test-slow"]
-async fn kube_apiserver_stops_for_minutes_and_restarts_with_older_objects() {
-    let scene = Scene::start(BEFORE).await;
-    scene.lab.plane.keep_objects();
-    let from = scene.trickle.now();
-    scene.await_answers(from, &ALL);
-    scene.lab.deploy_as(LATER, 1);
-    let later = format!(
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{LATER}\
-         /gpu_held_count"
-    );
-    await_value(&scene.reader, &later, "1").await;
-    scene.tell("an etcd that restarts", from);
-
-    let from = scene.trickle.now();
-    scene.lab.plane.restore_objects();
-    tokio::time::sleep(MINUTES).await;
-    let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
-    assert_eq!(ready.code(), Some(200), "what is known is kept: {ready:?}");
-    scene.lab.plane.start_apiserver();
-    scene.await_percent(scene.trickle.now(), BEFORE);
-    let back = scene.trickle.now();
-    scene.reader.until_code(&later, 404).await;
-    scene.tell(
-        "kube-apiserver away for minutes, then with older objects",
-        from,
-    );
-    println!(
-        "  the later Deployment ended {:.1?} after that",
-        scene.trickle.now() - back
-    );
-    tokio::time::sleep(AWAY).await;
-    scene.assert_right(back, &(u64::from(BEFORE)..=u64::from(BEFORE)));
-    scene.assert_answered(back, &ALL);
 }

@@ -27,11 +27,6 @@ async fn s073_certificates_and_authorities_rotate_under_requests() {
     the_serving_authority_comes_of_age(&scene);
     the_secret_is_deleted(&scene);
     the_front_proxy_gets_another_authority(&scene);
-    let from = scene.trickle.now();
-    scene.lab.plane.rotate_front_proxy();
-    let back = scene.trickle.now();
-    scene.await_answers(back, &ALL);
-    scene.tell("front proxy rotated by a restart of kube-apiserver", from);
     let steady = u64::from(PERCENT);
     scene.assert_right(scene.settled, &(steady..=steady));
 }

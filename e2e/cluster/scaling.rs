@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::on_pods;
+use super::workload::{external, on_pods, target};
 use crate::program::eventually;
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
@@ -183,13 +183,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
 /// intermediate sizes.
 fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     lab.gpus.share(188);
-    let sum = json!({
-        "type": "External",
-        "external": {
-            "metric": {"name": "gpu_memory_utilization_sum"},
-            "target": {"type": "AverageValue", "averageValue": "50"},
-        },
-    });
+    let sum = external("gpu_memory_utilization_sum", &target("AverageValue", "50"));
     let scaler = Autoscaler::start(lab, 8, &sum);
     lab.await_replicas(4);
     // The value with four replicas, which is stable.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::asking::{ApiClient, Reply};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
-use crate::live::scene::{FRESH, milli};
+use crate::kubectl::milli;
+use crate::live::scene::FRESH;
 use crate::program::eventually;
 
 /// The interval of requests.
@@ -36,8 +37,6 @@ const REPLICAS: u32 = 2;
 pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
-    /// A client with only the right to read metrics.
-    pub(super) reader: ApiClient,
     pods: BTreeSet<String>,
     /// The time since which values are those of the load: means over a window in which the
     /// GPUs were not held yet have to grow first.
@@ -73,7 +72,6 @@ impl Scene {
         let mut scene = Self {
             trickle: Trickle::start(subjects),
             lab,
-            reader,
             pods: BTreeSet::new(),
             settled: Duration::ZERO,
         };

@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 use super::asking::{ApiClient, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::proxy::Proxy;
 use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
 use super::trickle::{Seen, Subject, Trickle, some_values};
 use super::workload::{autoscaler, on_pods};
 use crate::program::eventually;
-use crate::stores::proxy::Proxy;
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the test.
 /// Readings are valid for longer than the machine may be busy.

@@ -99,6 +99,18 @@ pub(crate) struct FrontProxy {
     pub(crate) client: Identity,
 }
 
+impl FrontProxy {
+    /// The authority is a separate one: the one that signs clients must not sign
+    /// certificates that can name any user.
+    fn new() -> Self {
+        let authority = Authority::new("front-proxy-ca");
+        Self {
+            authority: authority.pem(),
+            client: authority.client(FRONT_PROXY_CLIENT, None),
+        }
+    }
+}
+
 /// A control plane's authorities and its own identities, as files in a folder.
 #[derive(Debug)]
 pub(crate) struct Authorities {
@@ -119,30 +131,16 @@ impl Authorities {
         let tokens = KeyPair::generate().unwrap();
         made.put("service-account.key", &tokens.serialize_pem());
         made.put("service-account.pub", &tokens.public_key_pem());
-        made.rotate_front_proxy();
+        made.show_front_proxy(&FrontProxy::new());
         made
-    }
-
-    /// Replaces the front proxy's authority and certificate.
-    pub(crate) fn rotate_front_proxy(&self) {
-        // A separate authority: the one that signs clients must not sign certificates
-        // that can name any user.
-        let authority = Authority::new("front-proxy-ca");
-        self.put("front-proxy-ca.crt", &authority.pem());
-        let client = authority.client(FRONT_PROXY_CLIENT, None);
-        self.put_identity(FRONT_PROXY_CLIENT, &client);
     }
 
     /// Adds a new authority of the front proxy beside the current one.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
-        let authority = Authority::new("front-proxy-ca");
         let known = std::fs::read_to_string(self.path("front-proxy-ca.crt")).unwrap();
-        let both = format!("{known}{}", authority.pem());
-        self.put("front-proxy-ca.crt", &both);
-        FrontProxy {
-            authority: authority.pem(),
-            client: authority.client(FRONT_PROXY_CLIENT, None),
-        }
+        let next = FrontProxy::new();
+        self.put("front-proxy-ca.crt", &format!("{known}{}", next.authority));
+        next
     }
 
     /// Uses this front proxy's certificate, and trusts only its authority.

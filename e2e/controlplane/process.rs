@@ -94,10 +94,6 @@ impl Part {
         let last = lines.len().saturating_sub(TAIL_LINES);
         format!("--- {}\n{}\n", self.name, lines[last..].join("\n"))
     }
-
-    pub(super) fn id(&self) -> u32 {
-        self.process.id()
-    }
 }
 
 impl Drop for Part {

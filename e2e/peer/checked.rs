@@ -5,7 +5,6 @@
 //! The server is installed by Helm under prometheus-adapter's name, so no object has its
 //! name in `manifests/`.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use aggregated_apiserver::certificates::authority::CertificateAuthority;
@@ -21,7 +20,7 @@ use crate::cluster::check::{check, check_with};
 use crate::cluster::lab::listening;
 use crate::cluster::workload::{self, on_pods};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::manual::{commands, shell};
+use crate::manual::{commands, run};
 use crate::program::eventually;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,7 +33,7 @@ const FULL: &str = "prometheus-adapter";
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_that_check_prints_correct_the_faults() {
     let migration = migration::Scene {
-        plane: ControlPlane::lend(Extent::Api),
+        plane: ControlPlane::start(Extent::Api),
     };
     let plane = &migration.plane;
     let prometheus = objects::prometheus().await;
@@ -55,7 +54,7 @@ async fn the_commands_that_check_prints_correct_the_faults() {
     drop(ours);
 
     let lines = commands("docs/migrate/prometheus-adapter.md", "Helm: there");
-    run(plane, &lines[1].replace("-f values.yaml ", ""));
+    run(plane.kubeconfig(), &lines[1].replace("-f values.yaml ", ""));
     let server = migration.serve("prometheus-adapter-gpu-metrics-apiserver");
     let port = listening(&server);
     lead(plane, port, &APISERVICES);
@@ -65,13 +64,6 @@ async fn the_commands_that_check_prints_correct_the_faults() {
     autoscaler(plane);
     another_server_takes_the_custom_metrics(plane, theirs.port());
     an_authority_that_has_ended(plane);
-}
-
-/// Runs a line unchanged, in a checkout.
-fn run(plane: &ControlPlane, line: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (is_well, said) = shell(line, root, plane.kubeconfig());
-    assert!(is_well, "{line}: {said}");
 }
 
 /// The findings about registration, rights and autoscalers, in order.
@@ -109,7 +101,7 @@ fn mend(plane: &ControlPlane, said: &Value) {
     printed.dedup();
     assert!(!printed.is_empty(), "{said}");
     for line in printed {
-        run(plane, line);
+        run(plane.kubeconfig(), line);
     }
     assert!(!said.to_string().contains("manifests/"), "{said}");
 }

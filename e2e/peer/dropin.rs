@@ -1,22 +1,20 @@
 //! prometheus-adapter's own installation with only the image changed: its manifests, which
-//! `make peer` takes from the module of the adapter that it builds, and the objects of its
-//! chart (`e2e/chart/adapter`).
+//! `make peer` takes from the module of the adapter that it builds.
 //!
 //! As in `cluster::install`, a process on this machine replaces the pods. It has the
 //! Deployment's arguments, except for paths of this machine, and the ServiceAccount's
 //! rights.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::objects::{self, holding};
+use super::compared;
+use super::objects::holding;
 use super::pair::{LOOKING, Scene, Side, adapter};
-use super::{compared, patterns, questions};
-use crate::chart;
 use crate::cluster::lab::listening;
 use crate::cluster::workload::deployment;
 use crate::controlplane::{ControlPlane, Extent};
@@ -122,15 +120,8 @@ impl Pod {
 pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     let patch = |kind: &str, name: &str, change: Value| {
         let change = format!("--patch={change}");
-        plane.kubectl(&[
-            "patch",
-            "--type=merge",
-            &change,
-            kind,
-            name,
-            "-n",
-            NAMESPACE,
-        ]);
+        let place = [kind, name, "-n", NAMESPACE];
+        plane.kubectl(&[&["patch", "--type=merge", &change][..], &place].concat());
     };
     // The name of the port differs from that in the applied Service.
     let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
@@ -173,27 +164,6 @@ async fn assert_quiet(ours: &mut Side) {
     let once: BTreeSet<&str> = said.iter().copied().collect();
     assert_eq!(said.len(), once.len(), "{log}");
     assert!(!log.contains("panicked"), "{log}");
-}
-
-/// The number of warnings that name the rule for these resources.
-fn rules_for(log: &str, resource: &str) -> usize {
-    let rule = format!(r#"resources: ["{resource}"], verbs: ["list", "watch"]"#);
-    let said = warnings(log).into_iter();
-    said.filter(|line| line.contains(&rule)).count()
-}
-
-/// The differences between two servers' answers to the same requests.
-async fn all_compared(
-    theirs: &Side,
-    ours: &Side,
-    paths: impl IntoIterator<Item = String>,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    for path in paths {
-        let lines = compared(theirs, ours, &Method::GET, &path).await;
-        found.extend(lines.into_iter().map(|line| format!("dropin: {line}")));
-    }
-    found
 }
 
 /// A Deployment whose pods hold a GPU each. Returns their names.
@@ -270,7 +240,7 @@ fn apply_manifests(plane: &ControlPlane) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
 async fn the_adapters_manifests_need_another_image_and_nothing_else() {
-    let plane = ControlPlane::lend(Extent::CLUSTER);
+    let plane = ControlPlane::start(Extent::CLUSTER);
     let pods = gpu_pods(&plane);
     let prometheus = holding(&series_of(&pods)).await;
     let scene = Scene {
@@ -301,11 +271,11 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
         "/namespaces/team/pods?labelSelector=app%3Dinfer".to_owned(),
         format!("/namespaces/team/pods/{pod}"),
     ];
-    let paths = paths.into_iter().map(|path| format!("{USAGE}{path}"));
-    assert_eq!(
-        all_compared(&theirs, &ours, paths).await,
-        Vec::<String>::new()
-    );
+    for path in paths {
+        let path = format!("{USAGE}{path}");
+        let found = compared(&theirs, &ours, &Method::GET, &path).await;
+        assert_eq!(found, Vec::<String>::new());
+    }
     // Both answer 404, with different messages.
     let nobody = format!("{USAGE}/namespaces/team/pods/nobody");
     for side in [&theirs, &ours] {
@@ -325,60 +295,12 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
     let reply = ours.ask(&Method::GET, &of_deployment).await;
     assert_eq!(reply.code, 404, "{}", reply.body);
     assert_quiet(&mut ours).await;
-    assert_eq!(rules_for(&ours.log(), "replicasets"), 1, "{}", ours.log());
+    let rule = r#"resources: ["replicasets"], verbs: ["list", "watch"]"#;
+    let log = ours.log();
+    let named = warnings(&log)
+        .into_iter()
+        .filter(|line| line.contains(rule));
+    assert_eq!(named.count(), 1, "{log}");
     follow(&plane, "rollout undo");
     assert_eq!(image(&plane), IMAGE);
-}
-
-/// The adapter's chart grants no rights to nodes.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes: make test-slow"]
-async fn the_objects_of_the_adapters_chart_need_another_image_and_nothing_else() {
-    let plane = ControlPlane::lend(Extent::Api);
-    objects::create(&plane);
-    let prometheus = objects::prometheus().await;
-    let scene = Scene {
-        plane: &plane,
-        prometheus: &prometheus,
-    };
-    plane.kubectl(&["create", "namespace", NAMESPACE]);
-    let config = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/e2e/peer/configs/defaults.yaml"
-    );
-    chart::install_adapter(&plane, &["--set-file", &format!("config={config}")]);
-    assert_eq!(image(&plane), IMAGE);
-    follow(&plane, "set image");
-    let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
-    let before = object(&plane, "apiservice", "v1beta1.custom.metrics.k8s.io");
-    assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
-    lead(&plane, ours.port(), &["v1beta1.custom.metrics.k8s.io"]);
-
-    let listed: BTreeMap<String, bool> = theirs.listed(CUSTOM).await.into_iter().collect();
-    let names: BTreeSet<String> = ours
-        .listed(CUSTOM)
-        .await
-        .into_iter()
-        .map(|it| it.0)
-        .collect();
-    let lost: Vec<&String> = listed
-        .keys()
-        .filter(|name| !names.contains(*name))
-        .collect();
-    assert!(lost.is_empty() && !listed.is_empty(), "{lost:?}");
-    let questions = questions::all(&listed, &BTreeMap::new()).into_iter();
-    let paths = questions.filter(|(method, path)| *method == Method::GET && path.contains(CUSTOM));
-    // Discovery also has the metrics of GPUs.
-    let paths = paths.filter(|(_, path)| path.len() > CUSTOM.len() + 1);
-    let paths: Vec<String> = paths.map(|(_, path)| path).collect();
-    let count = paths.len();
-    let patterns = patterns();
-    let mut unknown = all_compared(&theirs, &ours, paths).await;
-    unknown.retain(|line| !patterns.iter().any(|pattern| pattern.is_match(line)));
-    println!("{count} questions about {} metrics", listed.len());
-    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
-    drop(theirs);
-
-    assert_quiet(&mut ours).await;
-    assert_eq!(rules_for(&ours.log(), "nodes"), 1, "{}", ours.log());
 }

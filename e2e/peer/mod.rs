@@ -68,7 +68,7 @@ type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_equal_those_of_prometheus_adapter_except_for_the_table() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;
     let scene = Scene {

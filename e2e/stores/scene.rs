@@ -7,8 +7,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::store::Store;
-use crate::kubectl::{Answer, Kubectl, Served, is_lost};
-use crate::live::scene::{Exporters, SCRAPED, milli};
+use crate::exporters::{Exporters, SCRAPED};
+use crate::kubectl::{Answer, Kubectl, Served, is_lost, milli};
 use crate::program::{Program, eventually};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -39,12 +39,13 @@ pub(crate) async fn exporters() -> Exporters {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) program: Program,
-    kubectl: Kubectl,
+    pub(crate) kubectl: Kubectl,
     _dir: TempDir,
 }
 
 impl Reader {
-    /// Starts it with `gpu:` settings, and waits until it listens.
+    /// Starts it with the settings of `gpu`, which further keys may follow on their own lines.
+    /// Waits until it listens.
     pub(crate) fn start(url: &str, gpu: &str) -> Self {
         Self::start_with(url, gpu, |_| ())
     }

@@ -2,8 +2,6 @@
 //! before a real Prometheus computes each signature again from the received request,
 //! according to Amazon's "Create a signed AWS API request".
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -12,14 +10,12 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tokio::net::TcpListener;
 
 use super::scene::{METRICS, PATIENCE, Reader, exporters};
 use super::store::Store;
 use crate::program::eventually;
+use crate::stub::Stub;
 
 const ID: &str = "AKIDEXAMPLE";
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
@@ -98,31 +94,33 @@ fn verify(request: &Request<Bytes>) -> Result<(), String> {
         key = keyed(&key, part);
     }
     let wanted = hex(&keyed(&key, &text));
-    let is_equal = wanted == signature;
-    is_equal
-        .then_some(())
-        .ok_or_else(|| format!("{signature}, not {wanted} of {canonical}"))
+    match wanted == signature {
+        true => Ok(()),
+        false => Err(format!("{signature}, not {wanted} of {canonical}")),
+    }
 }
 
+/// Forwards a request with a valid signature to the store.
 async fn answer(
     request: Request<Incoming>,
-    store: &str,
-    seen: &Mutex<Seen>,
+    store: String,
+    seen: Arc<Mutex<Seen>>,
 ) -> Response<Full<Bytes>> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let request = Request::from_parts(parts, body);
     let mut response = Response::new(Full::default());
-    if let Err(why) = verify(&request) {
-        seen.lock().unwrap().rejected.push(why);
-        *response.status_mut() = StatusCode::FORBIDDEN;
-        return response;
-    }
-    seen.lock()
-        .unwrap()
-        .accepted
-        .push(request.method().to_string());
+    let verified = verify(&request);
     let (parts, body) = request.into_parts();
+    let method = parts.method.to_string();
+    match verified {
+        Ok(()) => seen.lock().unwrap().accepted.push(method),
+        Err(why) => {
+            seen.lock().unwrap().rejected.push(why);
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            return response;
+        }
+    }
     let target = parts.uri.path_and_query().unwrap();
     let forwarded = reqwest::Client::new()
         .request(parts.method, format!("{store}{target}"))
@@ -131,30 +129,10 @@ async fn answer(
     let answer = forwarded.send().await.unwrap();
     *response.status_mut() = answer.status();
     let kind = answer.headers().get("content-type").cloned();
-    response
-        .headers_mut()
-        .extend(kind.map(|it| (http::header::CONTENT_TYPE, it)));
+    let headers = response.headers_mut();
+    headers.extend(kind.map(|it| (http::header::CONTENT_TYPE, it)));
     *response.body_mut() = Full::new(answer.bytes().await.unwrap());
     response
-}
-
-async fn before(store: String, seen: Arc<Mutex<Seen>>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (store, seen) = (store.clone(), Arc::clone(&seen));
-            tokio::spawn(async move {
-                let service = service_fn(async |request| {
-                    Ok::<_, Infallible>(answer(request, &store, &seen).await)
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                // An error here means that the client disconnected.
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    });
-    address
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,11 +142,13 @@ async fn each_request_has_amazons_signature() {
     let store = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
     for verb in ["GET", "POST"] {
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let proxy = before(store.url.clone(), Arc::clone(&seen)).await;
+        let (url, shared) = (store.url.clone(), Arc::clone(&seen));
+        let answer = move |request| answer(request, url.clone(), Arc::clone(&shared));
+        let proxy = Stub::start(answer).await;
         let settings = format!(
             "{{window: 30s}}\nprometheus: {{auth: {{sigv4: {{region: eu-central-1}}}}, verb: {verb}}}"
         );
-        let reader = Reader::start_with(&format!("http://{proxy}"), &settings, |command| {
+        let reader = Reader::start_with(&proxy.url(), &settings, |command| {
             command
                 .env("AWS_ACCESS_KEY_ID", ID)
                 .env("AWS_SECRET_ACCESS_KEY", SECRET)

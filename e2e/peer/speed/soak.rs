@@ -23,7 +23,7 @@ use crate::cluster::lab::listening;
 use crate::cluster::memory::{Api, Server, gpu_pod, populate};
 use crate::controlplane::authority::Authority;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::Exporters;
+use crate::exporters::Exporters;
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
 
