@@ -233,6 +233,14 @@ pub(crate) fn eventually<T>(
     }
 }
 
+/// What [`eventually`] looks for, and what there is instead.
+pub(crate) fn ok_if(is_right: bool, found: impl std::fmt::Debug) -> Result<(), String> {
+    match is_right {
+        true => Ok(()),
+        false => Err(format!("{found:?}")),
+    }
+}
+
 /// A program of the folder that `e2e/SCRIPT/build.sh` fills.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::cluster::lab::listening;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -265,7 +265,7 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     eventually("the server's own answer", PATIENCE, || {
         let said = scene.try_line(&ask).unwrap_err();
         let own = said.contains("queries to Prometheus have failed");
-        own.then_some(()).ok_or(said)
+        ok_if(own, &said)
     });
 }
 

@@ -27,7 +27,7 @@ use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::stub::Stub;
 
 /// Enough for a large fleet, so that two polls are received concurrently.
@@ -79,7 +79,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     eventually("the fleet", PATIENCE, || {
         let found = server.metric("series")?;
         let all = found >= SERIES as f64;
-        all.then_some(()).ok_or(format!("{found}"))
+        ok_if(all, &found)
     });
     api_client.until_code(VALUE, 200).await;
     let before = server.status("VmRSS:");
@@ -92,7 +92,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     eventually("bombs of all kinds on all queries", 2 * PATIENCE, || {
         let served = store.served.lock().unwrap().clone();
         let enough = served.len() == 9 && served.values().all(|count| *count >= ENOUGH);
-        enough.then_some(()).ok_or(format!("{served:?}"))
+        ok_if(enough, &served)
     });
     assert!(users.try_join_next().is_none(), "a value was answered");
     users.shutdown().await;
@@ -105,7 +105,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     api_client.until_code(VALUE, 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
-        (well >= 1.0).then_some(()).ok_or("not well".to_owned())
+        ok_if(well >= 1.0, well)
     });
 }
 

@@ -10,7 +10,7 @@ use super::asking::{ApiClient, Reply, identity_of};
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
 use super::workload::on_pods;
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
@@ -63,13 +63,13 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     eventually("exporters that answer", PATIENCE, || {
         let said = check(&admin).1;
         let is_told = found(&said).contains(&silent);
-        (!is_told).then_some(()).ok_or_else(|| said.to_string())
+        ok_if(!is_told, &said)
     });
     lab.gpus.silence(0);
     eventually("a silent exporter", PATIENCE, || {
         let said = check(&admin).1;
         let is_told = found(&said).contains(&silent);
-        is_told.then_some(()).ok_or_else(|| said.to_string())
+        ok_if(is_told, &said)
     });
     let reader = lab.plane.user_kubeconfig("reader", None);
     let (code, said) = check(&reader);

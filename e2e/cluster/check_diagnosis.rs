@@ -10,7 +10,7 @@ use super::check::{check, found};
 use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::workload::{autoscaler, deployment, on_pods};
 use crate::manual::run;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const PODS: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
@@ -98,9 +98,10 @@ fn no_fault(lab: &Lab) {
         let (code, said) = check(lab.plane.kubeconfig());
         let is_well = code == Some(0) && said["success"] == true && said["skipped"] == json!([]);
         let mut codes = found(&said).into_iter().map(|(code, _)| code);
-        (is_well && codes.all(|code| ["GM501", "GM513"].contains(&&*code)))
-            .then_some(())
-            .ok_or(format!("{code:?} {said}"))
+        ok_if(
+            is_well && codes.all(|code| ["GM501", "GM513"].contains(&&*code)),
+            format!("{code:?} {said}"),
+        )
     });
     lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
 }

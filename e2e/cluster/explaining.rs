@@ -11,7 +11,7 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{
     autoscaler, behavior, deployment, external, of_deployment, on_object, on_pods, target,
 };
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 
 /// The number of nodes with four GPUs, enough for all Deployments at their maximum. With
 /// fewer, sums would end.
@@ -213,7 +213,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
             .iter()
             .filter(|row| row["memoryUtilization"] == json!(60.0));
         let all = !rows.is_empty() && busy.count() == rows.len();
-        all.then_some(()).ok_or_else(|| format!("{rows:?}"))
+        ok_if(all, &rows)
     });
     let workloads = says(lab, &["top", "workloads", "-A", "--sum"]);
     assert!(
@@ -235,9 +235,7 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
         let is_unknown = cells.len() == 13 && cells[1..].iter().all(|cell| *cell == "–");
         let reason = pods.contains("pods waiting");
-        (is_unknown && reason && pods.contains("60/50 → 1/1"))
-            .then_some(())
-            .ok_or(pods)
+        ok_if(is_unknown && reason && pods.contains("60/50 → 1/1"), &pods)
     });
     let gpus = says(lab, &["top", "gpus"]);
     assert!(gpus.contains("active") && gpus.contains("GPU-"), "{gpus}");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, TEAM};
 use crate::controlplane::ControlPlane;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// A file or folder of `manifests/`.
 pub(super) fn manifest(name: &str) -> String {
@@ -27,9 +27,7 @@ pub(super) fn install(plane: &ControlPlane) {
     eventually("ready pods of the manifests", PATIENCE, || {
         let said = plane.object(&["deploy", NAME, "-n", HOME]);
         let status = &said["status"];
-        (status["readyReplicas"] == said["spec"]["replicas"])
-            .then_some(())
-            .ok_or_else(|| status.to_string())
+        ok_if(status["readyReplicas"] == said["spec"]["replicas"], &status)
     });
     plane.kubectl(&["scale", "deploy", NAME, "-n", HOME, "--replicas=0"]);
 }
@@ -265,9 +263,7 @@ fn the_sample_is_an_autoscaler(lab: &Lab) {
     eventually("a value the sample saw", PATIENCE, || {
         let said = lab.plane.object(&["hpa", "vllm", "-n", TEAM]);
         let seen = &said["status"]["currentMetrics"][0]["pods"]["current"]["averageValue"];
-        (*seen == "40")
-            .then_some(())
-            .ok_or_else(|| said["status"].to_string())
+        ok_if(*seen == "40", &said["status"])
     });
     lab.plane
         .kubectl(&["delete", "hpa,deploy", "vllm", "-n", TEAM]);

@@ -14,7 +14,7 @@ use super::install;
 use super::workload::{autoscaler, behavior, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
-use crate::program::{End, Program, eventually};
+use crate::program::{End, Program, eventually, ok_if};
 use crate::prometheus::{Engine, Storage, free_port};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -197,7 +197,7 @@ impl Lab {
         eventually(path, PATIENCE, || {
             let admin = self.plane.kubeconfig();
             let said = self.plane.kubectl_as(admin, &["get", "--raw", path])?;
-            wanted(&said).then_some(()).ok_or(said)
+            ok_if(wanted(&said), &said)
         });
     }
 

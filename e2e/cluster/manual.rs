@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::lab::{APISERVICES, Lab, PATIENCE, TEAM};
 use crate::manual::{commands, run, shell};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
@@ -41,13 +41,11 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
     eventually("a GPU that is held", PATIENCE, || {
         let said = shell(raw, lab.plane.dir(), &kubeconfig)?;
         let said: Value = serde_json::from_str(&said).unwrap();
-        (said["items"][0]["value"] == "1")
-            .then_some(())
-            .ok_or_else(|| said.to_string())
+        ok_if(said["items"][0]["value"] == "1", &said)
     });
     run(&kubeconfig, sample);
     eventually("a value in the description", PATIENCE, || {
         let said = run(&kubeconfig, describe);
-        said.contains("40 / 50").then_some(()).ok_or(said)
+        ok_if(said.contains("40 / 50"), &said)
     });
 }

@@ -16,7 +16,7 @@ use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::curl::curl;
 use crate::exporters::Exporters;
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 
 /// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
@@ -56,9 +56,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     ] {
         eventually(what, PATIENCE, || {
             let found = server.metric(name)?;
-            (found >= least as f64)
-                .then_some(())
-                .ok_or(format!("{found}"))
+            ok_if(found >= least as f64, &found)
         });
         println!("{what}: {:?}", started.elapsed());
     }
@@ -66,7 +64,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let full = Instant::now() + Duration::from_secs(75);
     eventually("a full window", PATIENCE, || {
         let left = full.saturating_duration_since(Instant::now());
-        left.is_zero().then_some(()).ok_or(format!("{left:?}"))
+        ok_if(left.is_zero(), &left)
     });
     let resident = server.status("VmRSS:");
     let peak = server.status("VmHWM:");

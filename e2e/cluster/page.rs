@@ -11,7 +11,7 @@ use super::workload::on_pods;
 use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
-use crate::program::{End, Program, eventually};
+use crate::program::{End, Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
 /// The note that pods are not named.
@@ -59,7 +59,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     eventually("the autoscaler on its page", PATIENCE, || {
         browser.open(&scaled);
         let said = browser.text("main");
-        said.contains("✓ able to scale").then_some(()).ok_or(said)
+        ok_if(said.contains("✓ able to scale"), &said)
     });
     inspect(browser, &origin, &PAGES);
     browser.open(&scaled);
@@ -160,7 +160,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     eventually("pods on the operators' page", PATIENCE, || {
         browser.open(&format!("{origin}pods?namespace={TEAM}"));
         let said = browser.text("main");
-        said.contains(APP).then_some(()).ok_or(said)
+        ok_if(said.contains(APP), &said)
     });
     browser.open(origin.trim_end_matches('/'));
     assert_eq!(browser.run("return location.href"), origin.as_str());

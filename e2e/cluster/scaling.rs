@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{external, on_pods, target};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
 /// decisions from events and do not wait for `desiredReplicas > currentReplicas`.
@@ -42,9 +42,7 @@ impl<'a> Autoscaler<'a> {
             let status = self.object()["status"].take();
             let seen = status["currentMetrics"].to_string();
             let wanted = format!(r#"alue":"{value}""#);
-            seen.contains(&wanted)
-                .then_some(())
-                .ok_or_else(|| status.to_string())
+            ok_if(seen.contains(&wanted), &status)
         });
     }
 
@@ -116,7 +114,7 @@ async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     lab.gpus.work(90);
     eventually("a second replica", PATIENCE, || {
         let replicas = lab.replicas();
-        (replicas > 1).then_some(()).ok_or(replicas.to_string())
+        ok_if(replicas > 1, &replicas)
     });
     let first = begun.elapsed();
     lab.await_replicas(4);
@@ -170,7 +168,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
         let before = seen();
         eventually("another look", PATIENCE, || {
             let now = seen();
-            (now != before).then_some(()).ok_or(now)
+            ok_if(now != before, &now)
         });
     }
     assert_eq!(lab.replicas(), 4);

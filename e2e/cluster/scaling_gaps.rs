@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::lab::{APISERVICES, Lab, PATIENCE};
 use super::scaling::Autoscaler;
 use super::workload::on_pods;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const PODS: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
@@ -80,9 +80,7 @@ fn versions(lab: &Lab) -> Vec<String> {
 fn await_versions(lab: &Lab, wanted: &[&str]) {
     eventually(&format!("versions {wanted:?}"), PATIENCE, || {
         let found = versions(lab);
-        (found == wanted)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
+        ok_if(found == wanted, &found)
     });
 }
 

@@ -12,7 +12,7 @@ use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
 use crate::kubectl::milli;
 use crate::live::scene::FRESH;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// The interval of requests.
 const EVERY: Duration = Duration::from_millis(200);
@@ -107,7 +107,7 @@ impl Scene {
                 vec![count * 1000],
                 vec![count * wanted],
             );
-            (found == right).then_some(()).ok_or(format!("{found:?}"))
+            ok_if(found == right, &found)
         });
     }
 
@@ -135,13 +135,6 @@ impl Scene {
                 }
             });
         }
-    }
-
-    /// Prints what failed since a time, and for how long.
-    pub(super) fn tell(&self, what: &str, from: Duration) {
-        let lasted = self.trickle.now().saturating_sub(from);
-        let account = self.trickle.account(from, &ALL);
-        println!("{what} ({lasted:.1?} until all was well):\n{account}");
     }
 
     /// Asserts that every value served since a time was correct and current.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::check::check;
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
@@ -162,9 +162,7 @@ fn is_left_by_no_server(lab: &mut Lab) {
     let commands = APISERVICES.map(|name| json!(format!("kubectl delete apiservice {name}")));
     eventually("findings about both", PATIENCE, || {
         let found = left(lab);
-        (found == commands)
-            .then_some(())
-            .ok_or(format!("{found:?}"))
+        ok_if(found == commands, &found)
     });
     let file = manifest("optional/resource-metrics.yaml");
     lab.plane.kubectl(&["delete", "-f", &file]);

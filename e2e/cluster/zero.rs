@@ -7,7 +7,7 @@ use super::check::check;
 use super::explaining::explained;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, external, of_deployment, on_object, on_pods, target};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// A Deployment that always has a pod. The load of its GPU counts as the length of a
 /// queue.
@@ -50,9 +50,7 @@ fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
             .into_iter()
             .flatten()
             .any(|it| it["type"] == type_ && it["status"] == status && it["reason"] == reason);
-        is_written
-            .then_some(())
-            .ok_or_else(|| hpa["status"].to_string())
+        ok_if(is_written, &hpa["status"])
     });
 }
 

@@ -6,7 +6,7 @@ use super::scene::{
     CLUSTER, GPU, PATIENCE, PODS_A, PODS_B, Scene, VALUES_A, WINDOW, ask, await_window, pair,
 };
 use crate::kubectl::{Answer, Kubectl, Served, milli};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 use crate::stores::scene::Reader;
 
@@ -105,7 +105,7 @@ async fn a_stopped_prometheus_ends_the_values_of_its_pods_only() {
     eventually("the one that ended is named", PATIENCE, || {
         let answer = format!("{:?}", scene.server.kubectl.get(findings));
         let is_named = answer.contains("GM301") && answer.contains("prometheus.additional[0]");
-        is_named.then_some(()).ok_or(answer)
+        ok_if(is_named, &answer)
     });
     far.restart().await;
     scene.await_values_by_way_of(PODS_A, &VALUES_A, right);

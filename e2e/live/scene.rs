@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::exporters::{Exporters, SCRAPED};
 use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 use crate::stores::scene::Reader;
 
@@ -134,9 +134,7 @@ pub(super) fn await_window(server: &Reader, path: &str, window: u64) {
     eventually("the values of all pods", PATIENCE, || {
         let served = ask(&server.kubectl, path).map_err(|answer| format!("{answer:?}"))?;
         let is_full = served.iter().all(|served| served.window == window);
-        (is_full && served.iter().map(pair).eq(VALUES_A))
-            .then_some(())
-            .ok_or_else(|| format!("{served:?}"))
+        ok_if(is_full && served.iter().map(pair).eq(VALUES_A), &served)
     });
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::browser::{Browser, PATIENCE};
 use super::{demo, origin};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 use crate::stub::Stub;
 
@@ -71,7 +71,7 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
     eventually("all pods", PATIENCE, || {
         browser.open(&page);
         let rows = browser.run("return document.querySelectorAll('tbody tr').length");
-        (rows == PODS).then_some(()).ok_or(rows.to_string())
+        ok_if(rows == PODS, &rows)
     });
     let begun = Instant::now();
     browser.open(&page);

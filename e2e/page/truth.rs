@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::browser::{Browser, PATIENCE};
 use super::{PAGES, demo, origin, start};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// A port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -29,7 +29,7 @@ fn without_prometheus_the_page_shows_the_cause_and_no_number() {
     eventually("the cause", PATIENCE, || {
         browser.open(origin(&url));
         let said = browser.text("main .failure");
-        said.contains("(unreachable)").then_some(()).ok_or(said)
+        ok_if(said.contains("(unreachable)"), &said)
     });
     let tiles = tiles(&browser);
     assert!(
@@ -61,9 +61,7 @@ fn states_of_autoscalers_are_readable_in_a_narrow_window() {
             .iter()
             .zip(words)
             .all(|(row, words)| row[2].starts_with(words));
-        (rows.len() == words.len() && told)
-            .then_some(())
-            .ok_or_else(|| format!("{rows:?}"))
+        ok_if(rows.len() == words.len() && told, &rows)
     });
     let hidden = "return [...document.querySelectorAll('tbody tr td:nth-child(-n+3)')].filter((it) => it.getBoundingClientRect().right > innerWidth).length";
     assert_eq!(browser.run(hidden), 0, "{}", browser.text("main"));

@@ -18,7 +18,7 @@ use super::pair::{LOOKING, Scene, Side, adapter};
 use crate::cluster::lab::listening;
 use crate::cluster::workload::deployment;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
 pub(super) const NAMESPACE: &str = "monitoring";
@@ -136,9 +136,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
         let available = r#"jsonpath={.status.conditions[?(@.type=="Available")]}"#;
         eventually(&format!("{name} available"), PATIENCE, || {
             let said = plane.kubectl(&["get", "apiservice", name, "-o", available]);
-            said.contains(r#""status":"True""#)
-                .then_some(())
-                .ok_or(said)
+            ok_if(said.contains(r#""status":"True""#), &said)
         });
     }
 }

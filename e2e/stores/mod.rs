@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::exporters::Exporters;
 use crate::kubectl::Served;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 use scene::{METRICS, PATIENCE, Reader, agrees, compare, compare_with, exporters};
 use store::Store;
@@ -33,7 +33,7 @@ fn await_full(reader: &Reader) {
         eventually("a full window", PATIENCE, || {
             let served = reader.value(metric)?;
             let full = served.window == WINDOW;
-            full.then_some(()).ok_or_else(|| format!("{served:?}"))
+            ok_if(full, &served)
         });
     }
 }

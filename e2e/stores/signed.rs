@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::scene::{METRICS, PATIENCE, Reader, exporters};
 use super::store::Store;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::stub::Stub;
 
 const ID: &str = "AKIDEXAMPLE";
@@ -158,7 +158,7 @@ async fn each_request_has_amazons_signature() {
             let seen = seen.lock().unwrap();
             assert_eq!(seen.rejected, [""; 0]);
             let is_enough = seen.accepted.len() > 3;
-            is_enough.then_some(()).ok_or_else(|| format!("{seen:?}"))
+            ok_if(is_enough, &seen)
         });
         reader.await_values(&METRICS, |_| true);
         let seen = seen.lock().unwrap();

@@ -12,7 +12,7 @@ use crate::controlplane::authority::Authority;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::Engine;
 
 const AUTOSCALERS: usize = 500;
@@ -48,9 +48,7 @@ fn deploy(plane: &ControlPlane) {
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
         let count = running(plane, NAMESPACE).len();
-        (count == AUTOSCALERS)
-            .then_some(())
-            .ok_or(count.to_string())
+        ok_if(count == AUTOSCALERS, &count)
     });
 }
 
@@ -224,7 +222,7 @@ async fn measured(case: &Case, scene: Scene<'_>, engine: &Engine) {
         let said = plane.kubectl_as(plane.kubeconfig(), &["get", "--raw", &path])?;
         let list: Value = serde_json::from_str(&said).unwrap();
         let count = list["items"].as_array().map_or(0, Vec::len);
-        (count == AUTOSCALERS).then_some(()).ok_or(said)
+        ok_if(count == AUTOSCALERS, &said)
     });
     let watch = Watch {
         scene,

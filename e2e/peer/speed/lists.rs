@@ -12,7 +12,7 @@ use super::{series_of, token};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// The number of all pods, and of those that the selector of short lists matches.
 const PODS: usize = 1_000;
@@ -46,7 +46,7 @@ fn create(plane: &ControlPlane) {
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
         let count = running(plane, NAMESPACE).len();
-        (count == PODS).then_some(()).ok_or(count.to_string())
+        ok_if(count == PODS, &count)
     });
 }
 

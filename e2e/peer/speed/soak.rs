@@ -24,7 +24,7 @@ use crate::cluster::memory::{Api, Server, gpu_pod, populate};
 use crate::controlplane::authority::Authority;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::Exporters;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 
 const AUTOSCALERS: usize = 50_000;
@@ -320,9 +320,7 @@ async fn fifty_thousand_autoscalers() {
     eventually("every GPU", PATIENCE, || {
         let found = server.metric("devices{state=\"held\"}")?;
         let is_there = found >= devices as f64;
-        is_there
-            .then_some(())
-            .ok_or(format!("{found} of {devices}"))
+        ok_if(is_there, format!("{found} of {devices}"))
     });
     let held = held(&exporters);
     let pods: Vec<(String, String)> = (held.keys())
