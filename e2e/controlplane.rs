@@ -19,8 +19,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use authority::Authorities;
-use authority::{FrontProxy, Identity};
+use authority::{Authorities, FrontProxy};
 use process::{Part, Watchman};
 
 use crate::prometheus::free_port;

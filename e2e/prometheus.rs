@@ -1,8 +1,6 @@
 //! A real Prometheus for a test: started on a free port of the loopback
 //! interface, ended on drop.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -173,28 +171,17 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Writes OpenMetrics text into a file and makes blocks of it. `extra` lines
-/// follow the output of `write`, which ends with its own `# EOF`.
+/// Makes blocks of OpenMetrics text: `extra` lines, and those of `write`, which ends with
+/// its own `# EOF`.
 pub(crate) fn blocks(
     storage: &Storage,
     extra: &str,
-    write: impl FnOnce(&mut std::io::BufWriter<&File>) -> std::io::Result<()>,
+    write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>,
 ) {
-    const END: &str = "# EOF\n";
     let path = storage.path("samples.om");
-    let file = File::create(&path).unwrap();
-    let mut out = std::io::BufWriter::with_capacity(1 << 20, &file);
-    write(&mut out).unwrap();
-    out.flush().unwrap();
-    drop(out);
-    let length = file.metadata().unwrap().len();
-    file.set_len(length - END.len() as u64).unwrap();
-    drop(file);
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(&path)
-        .unwrap();
-    write!(file, "{extra}{END}").unwrap();
+    let mut text = extra.as_bytes().to_vec();
+    write(&mut text).unwrap();
+    std::fs::write(&path, text).unwrap();
     storage.add_blocks(&path);
     std::fs::remove_file(&path).unwrap();
 }

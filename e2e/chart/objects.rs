@@ -214,94 +214,77 @@ fn every_key_of_the_values_has_an_effect_on_the_objects() {
     let objects = render("everything-set");
     let text = std::fs::read_to_string(fixture("everything-set")).unwrap();
     let values: Value = serde_saphyr::from_str(&text).unwrap();
-    let pod = "/spec/template/spec";
-    let container = format!("{pod}/containers/0");
-    let metadata = "/spec/template/metadata";
-    for (kind, place, wanted) in [
-        ("Deployment", "/spec/replicas".to_owned(), json!(3)),
+    for (place, wanted) in [
+        ("Deployment /spec/replicas", json!(3)),
+        ("Deployment /spec/revisionHistoryLimit", json!(2)),
         (
-            "Deployment",
-            "/spec/revisionHistoryLimit".to_owned(),
-            json!(2),
-        ),
-        (
-            "Deployment",
-            format!("{metadata}/labels/team"),
-            json!("metrics"),
-        ),
-        (
-            "Deployment",
-            format!("{pod}/imagePullSecrets/0/name"),
-            json!("registry"),
-        ),
-        (
-            "Deployment",
-            format!("{pod}/serviceAccountName"),
-            json!("metrics"),
-        ),
-        (
-            "Deployment",
-            format!("{container}/imagePullPolicy"),
-            json!("Always"),
-        ),
-        (
-            "Deployment",
-            format!("{container}/securityContext/runAsUser"),
-            json!(2000),
-        ),
-        (
-            "Service",
-            "/metadata/annotations/example.com~1note".to_owned(),
+            "Deployment /metadata/annotations/example.com~1deployment",
             json!("1"),
         ),
-        ("Service", "/spec/clusterIP".to_owned(), json!("10.96.7.7")),
         (
-            "PodDisruptionBudget",
-            "/spec/minAvailable".to_owned(),
-            json!("50%"),
+            "Service /metadata/annotations/example.com~1note",
+            json!("1"),
+        ),
+        ("Service /spec/clusterIP", json!("10.96.7.7")),
+        ("PodDisruptionBudget /spec/minAvailable", json!("50%")),
+        ("Deployment POD/metadata/labels/team", json!("metrics")),
+        (
+            "Deployment POD/metadata/annotations/example.com~1pod",
+            json!("1"),
+        ),
+        (
+            "Deployment POD/spec/imagePullSecrets/0/name",
+            json!("registry"),
+        ),
+        ("Deployment POD/spec/serviceAccountName", json!("metrics")),
+        ("Deployment CONTAINER/imagePullPolicy", json!("Always")),
+        (
+            "Deployment CONTAINER/securityContext/runAsUser",
+            json!(2000),
+        ),
+        ("Deployment CONTAINER/env", values["env"].clone()),
+        (
+            "Deployment CONTAINER/resources",
+            values["resources"].clone(),
+        ),
+        (
+            "Deployment CONTAINER/startupProbe",
+            values["startupProbe"].clone(),
+        ),
+        (
+            "Deployment CONTAINER/volumeMounts/0",
+            values["extraVolumeMounts"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/containers/1",
+            values["extraContainers"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/volumes/0",
+            values["extraVolumes"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/securityContext",
+            values["podSecurityContext"].clone(),
         ),
     ] {
+        let (kind, place) = place.split_once(' ').unwrap();
+        let place = place.replace("CONTAINER", "POD/spec/containers/0");
+        let place = place.replace("POD", "/spec/template");
         let found = one(&objects, kind).pointer(&place);
         assert_eq!(found, Some(&wanted), "{kind} {place}");
     }
-    for (place, key) in [
-        (pod, "affinity"),
-        (pod, "topologySpreadConstraints"),
-        (pod, "nodeSelector"),
-        (pod, "priorityClassName"),
-        (pod, "dnsPolicy"),
-        (pod, "dnsConfig"),
-        (pod, "tolerations"),
-        (pod, "automountServiceAccountToken"),
-        (container.as_str(), "env"),
-        (container.as_str(), "resources"),
-        (container.as_str(), "startupProbe"),
+    for key in [
+        "affinity",
+        "topologySpreadConstraints",
+        "nodeSelector",
+        "priorityClassName",
+        "dnsPolicy",
+        "dnsConfig",
+        "tolerations",
+        "automountServiceAccountToken",
     ] {
-        let found = one(&objects, "Deployment").pointer(place).unwrap();
-        assert_eq!(found[key], values[key], "{key}");
-    }
-    let deployment = one(&objects, "Deployment");
-    for (place, value) in [
-        ("/metadata/annotations/example.com~1deployment", &json!("1")),
-        (
-            "/spec/template/metadata/annotations/example.com~1pod",
-            &json!("1"),
-        ),
-        (
-            "/spec/template/spec/securityContext",
-            &values["podSecurityContext"],
-        ),
-        (
-            "/spec/template/spec/containers/1",
-            &values["extraContainers"][0],
-        ),
-        ("/spec/template/spec/volumes/0", &values["extraVolumes"][0]),
-        (
-            "/spec/template/spec/containers/0/volumeMounts/0",
-            &values["extraVolumeMounts"][0],
-        ),
-    ] {
-        assert_eq!(deployment.pointer(place), Some(value), "{place}");
+        assert_eq!(pod(&objects)[key], values[key], "{key}");
     }
     for object in &objects {
         let metadata = &object["metadata"];

@@ -56,9 +56,7 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     lab.start_server();
     lab.await_available();
     let values = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
-    lab.await_answer(&format!("{values}/gpu_memory_utilization"), |said| {
-        said.matches(r#""value":"40""#).count() == 2
-    });
+    lab.await_values(&format!("{values}/gpu_memory_utilization"), 2, "40");
     let silent = ("GM408".to_owned(), "dcgm-exporter".to_owned());
     eventually("exporters that answer", PATIENCE, || {
         let said = check(&admin).1;

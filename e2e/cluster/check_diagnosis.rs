@@ -79,7 +79,7 @@ async fn the_remedy_of_each_finding_corrects_the_fault() {
     let mut lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
-    lab.await_answer(PODS, |said| said.matches(r#""value":"40""#).count() == 2);
+    lab.await_values(PODS, 2, "40");
     no_fault(&lab);
     a_refused_configuration(&lab).await;
     a_lost_secret(&lab);

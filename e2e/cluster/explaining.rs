@@ -162,7 +162,7 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
             .apply(&autoscaler(of, name, 4, metrics, &behavior));
     }
     for load in LOADS {
-        lab.gpus.share_each(load);
+        lab.gpus.share(load);
         for (name, _) in &rows {
             await_agreement(&lab, name);
         }
@@ -180,7 +180,7 @@ fn explained_values_are_those_served(lab: &Lab) {
     let path = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{APP}/gpu_memory_utilization"
     );
-    lab.await_answer(&path, |said| said.contains(r#""value":"60""#));
+    lab.await_values(&path, 1, "60");
     let name = format!("{TEAM}/{APP}");
     let said = json_of(
         lab,

@@ -192,6 +192,15 @@ impl Lab {
         });
     }
 
+    /// Waits until the answer at a path has this value for so many objects, and no other.
+    pub(super) fn await_values(&self, path: &str, count: usize, value: &str) {
+        let wanted = format!(r#""value":"{value}""#);
+        self.await_answer(path, |said| {
+            let all = said.matches(r#""value":"#).count();
+            all == count && said.matches(&wanted).count() == count
+        });
+    }
+
     /// Waits until the answer at a path is as wanted, as JSON.
     pub(super) fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         eventually(path, PATIENCE, || {

@@ -1,6 +1,7 @@
 //! The memory of the whole server, with a real kube-apiserver with many pods and a
 //! real Prometheus with many GPUs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,23 +153,19 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
         ("/api/v1/nodes".to_owned(), body)
     });
     api.create_all(nodes.collect()).await;
-    let there = truth.pods.iter().map(Some).collect::<Vec<_>>();
-    let mut slots = there;
-    slots.resize(pods.max(slots.len()), None);
+    // Owners are in the namespace of the pod; a pod refers to them by UID.
+    let mut homes: BTreeMap<&str, Vec<Option<&Pod>>> = BTreeMap::new();
+    for pod in &truth.pods {
+        homes.entry(&*pod.namespace).or_default().push(Some(pod));
+    }
+    let fillers = pods.saturating_sub(truth.pods.len());
+    let others = homes.entry("default").or_default();
+    others.resize(others.len() + fillers, None);
     let mut bodies = Vec::new();
-    for (group, members) in slots.chunks(REPLICAS).enumerate() {
-        // Owners are in the namespace of the pod; a pod refers to them by UID.
-        let namespaces: std::collections::BTreeSet<&str> = members
-            .iter()
-            .map(|pod| pod.map_or("default", |pod| &*pod.namespace))
-            .collect();
-        for namespace in namespaces {
+    for (namespace, pods) in homes {
+        for (group, members) in pods.chunks(REPLICAS).enumerate() {
             let owner = api.replica_set(namespace, group).await;
             for (index, member) in members.iter().enumerate() {
-                let home = member.map_or("default", |pod| &*pod.namespace);
-                if home != namespace {
-                    continue;
-                }
                 let filler = format!("filler-{group}-{index}");
                 let name = member.map_or(filler.as_str(), |pod| &*pod.name);
                 let node = member.and_then(|pod| pod.node.as_deref());

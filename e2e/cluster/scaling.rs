@@ -145,9 +145,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     let scaler = Autoscaler::start(lab, 4, &metric);
     lab.gpus.work(80);
     lab.await_replicas(4);
-    lab.await_answer(&default, |said| {
-        said.matches(r#""value":"80""#).count() == 4
-    });
+    lab.await_values(&default, 4, "80");
     // A window ends 15 s after the newest sample, so only windows of 30 s or more contain
     // past instants.
     lab.await_answer(&long, |said| {
@@ -157,7 +155,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
         items.len() == 4 && items.iter().all(is_long)
     });
     lab.gpus.work(0);
-    lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
+    lab.await_values(&default, 4, "0");
     // The window contains as much of five minutes as has passed.
     lab.await_answer(&long, |said| {
         said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)

@@ -15,11 +15,7 @@ const PODS: &str =
 
 /// Waits until this many pods have this value.
 fn await_pods(lab: &Lab, count: usize, value: &str) {
-    let wanted = format!(r#""value":"{value}""#);
-    lab.await_answer(PODS, |said| {
-        let all = said.matches(r#""value":"#).count();
-        said.matches(&wanted).count() == count && all == count
-    });
+    lab.await_values(PODS, count, value);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::asking::{ApiClient, Reply};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
@@ -200,10 +200,9 @@ pub(super) fn reader(lab: &Lab) -> ApiClient {
         "metadata": {"name": group}, "rules": [rule],
     });
     lab.plane.apply(&role);
-    lab.plane.apply(&binding(
-        group,
-        &json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}),
-    ));
+    let to_group = ["--clusterrole=metrics-readers", "--group=metrics-readers"];
+    lab.plane
+        .kubectl(&[&["create", "clusterrolebinding", group][..], &to_group].concat());
     ApiClient::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 
@@ -215,16 +214,4 @@ pub(super) async fn await_value(api_client: &ApiClient, path: &str, value: &str)
         _ => None,
     };
     api_client.until(path, has).await;
-}
-
-/// Binds a ClusterRole to a subject.
-pub(super) fn binding(role: &str, subject: &Value) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": format!("test-{role}")},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
-        },
-        "subjects": [subject],
-    })
 }

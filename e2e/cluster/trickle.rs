@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::asking::{ApiClient, Reply};
 use super::lab::APISERVICES;
@@ -56,6 +57,7 @@ impl Trickle {
             let seen = Arc::clone(&seen);
             tokio::spawn(async move {
                 let mut turns = tokio::time::interval(subject.every);
+                turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     turns.tick().await;
                     let next = ask(&api_client, &subject, begun).await;

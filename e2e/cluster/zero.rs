@@ -69,7 +69,7 @@ async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
     let held = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{QUEUE}/gpu_held_count"
     );
-    lab.await_answer(&held, |said| said.contains(r#""value":"1""#));
+    lab.await_values(&held, 1, "1");
     lab.reconfigure(CONFIG);
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Service",

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
+use aggregated_apiserver::certificates::authority::Issued;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, Identity, parts};
+use super::{ControlPlane, parts};
 
 /// The authorities that kube-apiserver publishes for the front proxy.
 pub(super) const PUBLISHED: &[&str] = &[
@@ -22,7 +23,7 @@ pub(super) const PUBLISHED: &[&str] = &[
 #[derive(Debug)]
 pub(super) enum Proof<'a> {
     /// By a client certificate.
-    Certificate(&'a Identity),
+    Certificate(&'a Issued),
     /// By a ServiceAccount's token.
     Token(&'a str),
 }
@@ -140,10 +141,10 @@ impl ControlPlane {
     /// Writes a self-contained kubeconfig, which can be copied elsewhere.
     pub(super) fn write_kubeconfig(&self, path: &Path, proof: &Proof<'_>) {
         let data = |pem: &str| json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()));
-        let certificate = |identity: &Identity| {
+        let certificate = |identity: &Issued| {
             json!({
-                "client-certificate-data": data(&identity.certificate),
-                "client-key-data": data(&identity.key),
+                "client-certificate-data": data(&identity.certificate_pem),
+                "client-key-data": data(&identity.key_pem),
             })
         };
         let user = match proof {

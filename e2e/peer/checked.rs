@@ -18,7 +18,6 @@ use super::pair::{Scene, Side};
 use crate::chart::{self, migration};
 use crate::cluster::check::{check, check_with};
 use crate::cluster::lab::listening;
-use crate::cluster::workload::{self, on_pods};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::manual::{commands, run};
 use crate::program::eventually;
@@ -61,7 +60,6 @@ async fn the_commands_that_check_prints_correct_the_faults() {
     await_codes(plane, "a server that is well", &[]);
     rights(plane);
     an_apiservice_that_is_gone(plane);
-    autoscaler(plane);
     another_server_takes_the_custom_metrics(plane, theirs.port());
     an_authority_that_has_ended(plane);
 }
@@ -198,35 +196,12 @@ fn an_apiservice_that_is_gone(plane: &ControlPlane) {
     await_codes(plane, "the APIService again", &[]);
 }
 
-/// An autoscaler without a value, with the controller's condition.
-fn autoscaler(plane: &ControlPlane) {
-    let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
-    let of = ("default", "infer");
-    plane.apply(&workload::autoscaler(
-        of,
-        "infer",
-        2,
-        &metrics,
-        &Value::Null,
-    ));
-    let condition = json!({
-        "type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric",
-        "message": "no metrics", "lastTransitionTime": "2026-01-01T00:00:00Z",
-    });
-    let status = json!({"status": {"desiredReplicas": 1, "conditions": [condition]}});
-    let patch = format!("--patch={status}");
-    let status = ["--subresource=status", "--type=merge", &patch];
-    plane.kubectl(&[&["patch", "hpa", "infer"], &status[..]].concat());
-    await_codes(plane, "an autoscaler without a value", &["GM515"]);
-}
-
 fn change(plane: &ControlPlane, name: &str, spec: &Value) {
     let patch = format!("--patch={}", json!({"spec": spec}));
     plane.kubectl(&["patch", "apiservice", name, "--type=merge", &patch]);
 }
 
-/// The other server's settings, and values of autoscalers that are missing because of that
-/// server, are no findings.
+/// The other server's settings are no findings.
 fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     plane.kubectl(&[
         "create",
@@ -244,7 +219,7 @@ fn another_server_takes_the_custom_metrics(plane: &ControlPlane, port: u16) {
     }
     let said = await_codes(plane, "another server", &["GM101", "GM101"]);
     mend(plane, &said);
-    await_codes(plane, "the custom metrics again", &["GM515"]);
+    await_codes(plane, "the custom metrics again", &[]);
 }
 
 /// The server has lost the right to renew the authority.
@@ -261,9 +236,9 @@ fn an_authority_that_has_ended(plane: &ControlPlane) {
     for name in APISERVICES {
         change(plane, name, &json!({"caBundle": bundle}));
     }
-    let wanted = ["GM104", "GM104", "GM104", "GM201", "GM515"];
+    let wanted = ["GM104", "GM104", "GM104", "GM201"];
     let said = await_codes(plane, "an authority that has ended", &wanted);
     assert_eq!(found(&said)[0]["severity"], "error", "{said}");
     mend(plane, &said);
-    await_codes(plane, "an authority of the server", &["GM515"]);
+    await_codes(plane, "an authority of the server", &[]);
 }

@@ -21,7 +21,7 @@ use super::{circumstances, head, process, row};
 use crate::cluster::asking::{identity, identity_of};
 use crate::cluster::lab::listening;
 use crate::cluster::memory::{Api, Server, gpu_pod, populate};
-use crate::controlplane::authority::Authority;
+use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::Exporters;
 use crate::program::{eventually, ok_if};
@@ -306,15 +306,18 @@ async fn fifty_thousand_autoscalers() {
     let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
     let devices = populate(&plane, &exporters.fleet, 0).await;
     allow(&plane);
-    let authority = Authority::new("soak");
-    let pair = authority.server(&["bench.bench.svc", "localhost"]);
+    let authority = authority("soak");
+    let pair = serving(&authority, &["bench.bench.svc", "localhost"]);
     let file = |name: &str, text: &str| {
         let path = plane.dir().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let certificate = format!("--tls-cert-file={}", file("soak.crt", &pair.certificate));
-    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key));
+    let certificate = format!(
+        "--tls-cert-file={}",
+        file("soak.crt", &pair.certificate_pem)
+    );
+    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key_pem));
     let server = Server::start(&plane, prometheus.url(), &[&certificate, &key]);
     let port = listening(&server.program);
     eventually("every GPU", PATIENCE, || {
@@ -346,7 +349,7 @@ async fn fifty_thousand_autoscalers() {
     minute("after them", &server, &questions).await;
     assert!(!replaced.is_finished(), "pods were replaced all the time");
     replaced.abort();
-    through_kube_apiserver(&plane, port, &authority.pem(), pods).await;
+    through_kube_apiserver(&plane, port, &authority.certificate_pem(), pods).await;
 }
 
 /// The same requests by an administrator through kube-apiserver, at rising rates.
