@@ -4,7 +4,7 @@
 //! chart, typical values of its users, and our own keys.
 
 mod certificates;
-pub(crate) mod migration;
+mod migration;
 mod monitoring;
 mod objects;
 mod umbrella;
@@ -84,7 +84,7 @@ fn adapter() -> PathBuf {
 }
 
 /// Installs the stand-in as `RELEASE` in `NAMESPACE`.
-pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
+fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
     let chart = adapter();
     let install = ["install", RELEASE, chart.to_str().unwrap()];
     let place = ["--namespace", NAMESPACE];

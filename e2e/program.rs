@@ -234,7 +234,7 @@ pub(crate) fn eventually<T>(
 }
 
 /// What [`eventually`] looks for, and what there is instead.
-pub(crate) fn ok_if(is_right: bool, found: impl std::fmt::Debug) -> Result<(), String> {
+pub(crate) fn ok_if(is_right: bool, found: &impl std::fmt::Debug) -> Result<(), String> {
     match is_right {
         true => Ok(()),
         false => Err(format!("{found:?}")),

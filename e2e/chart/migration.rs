@@ -27,8 +27,8 @@ fn commands<const N: usize>(section: &str) -> [String; N] {
 
 /// A cluster with a release.
 #[derive(Debug)]
-pub(crate) struct Scene {
-    pub(crate) plane: ControlPlane,
+pub(super) struct Scene {
+    pub(super) plane: ControlPlane,
 }
 
 /// A release name of our choice, which is also the name of the chart's objects.
@@ -94,7 +94,7 @@ impl Scene {
     }
 
     /// The server as the Deployment starts it, with its ServiceAccount's rights.
-    pub(crate) fn serve(&self, deployment: &str) -> Program {
+    fn serve(&self, deployment: &str) -> Program {
         let deployment = self.object("deployment", deployment);
         let pod = &deployment["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();
@@ -117,7 +117,7 @@ impl Scene {
     }
 
     /// Fields that only the server fills in: the bundles and the Secret's data.
-    pub(super) fn filled(&self) -> Result<Vec<Value>, String> {
+    fn filled(&self) -> Result<Vec<Value>, String> {
         let mut filled: Vec<Value> = APISERVICES
             .iter()
             .map(|name| self.registered(name)["caBundle"].clone())

@@ -105,7 +105,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     api_client.until_code(VALUE, 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
-        ok_if(well >= 1.0, well)
+        ok_if(well >= 1.0, &well)
     });
 }
 

@@ -15,14 +15,9 @@ use crate::program::{Program, eventually, ok_if};
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
 /// The output of `check -A`, and its exit code.
-pub(crate) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
-    check_with(kubeconfig, &[])
-}
-
-/// Like [`check`], with flags.
-pub(crate) fn check_with(kubeconfig: &Path, flags: &[&str]) -> (Option<i32>, Value) {
+pub(super) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
     let mut command = Program::command(["check", "-A", "-o", "json", "--kubeconfig"]);
-    command.arg(kubeconfig).args(flags);
+    command.arg(kubeconfig);
     let end = Program::run(command);
     end.assert_orderly();
     let said = serde_json::from_str(&end.stdout);
@@ -91,9 +86,8 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": name,
         "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["findings"], "verbs": ["list"]}],
     }));
-    let bind = ["--clusterrole=findings", "--user=reader"];
     lab.plane
-        .kubectl(&[&["create", "clusterrolebinding", "findings"], &bind[..]].concat());
+        .run("create clusterrolebinding findings --clusterrole=findings --user=reader");
     eventually("the findings for a reader", PATIENCE, || read().map(|_| ()));
     let said = read().unwrap();
     assert!(said.contains("GM408"), "{said}");

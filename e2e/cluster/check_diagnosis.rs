@@ -22,6 +22,8 @@ const SECRET: &str = "gpu-metrics-apiserver-certificates";
 struct Found {
     message: String,
     remedy: String,
+    /// The printed command, if there is one.
+    command: Option<String>,
 }
 
 fn findings(kubeconfig: &Path, code: &str, object: &str) -> Result<Found, String> {
@@ -33,19 +35,32 @@ fn findings(kubeconfig: &Path, code: &str, object: &str) -> Result<Found, String
         .map(|it| Found {
             message: text(&it["message"]),
             remedy: text(&it["remedy"]),
+            command: it["command"].as_str().map(str::to_owned),
         })
         .ok_or_else(|| said.to_string())
 }
 
 /// Waits for a finding with these words, and returns its remedy.
 fn await_found(lab: &Lab, code: &str, object: &str, words: &str) -> String {
+    await_finding(lab, code, object, words).remedy
+}
+
+fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Found {
     eventually(&format!("{code} with {words:?}"), PATIENCE, || {
         let found = findings(lab.plane.kubeconfig(), code, object)?;
         match found.message.contains(words) {
-            true => Ok(found.remedy),
+            true => Ok(found),
             false => Err(found.message),
         }
     })
+}
+
+/// Waits for a finding with these words, runs its command unchanged, and waits for the end
+/// of the finding.
+fn mend(lab: &Lab, code: &str, object: &str, words: &str) {
+    let found = await_finding(lab, code, object, words);
+    run(lab.plane.kubeconfig(), &found.command.expect("a command"));
+    await_gone(lab, code, object);
 }
 
 fn await_gone(lab: &Lab, code: &str, object: &str) {
@@ -88,6 +103,7 @@ async fn the_remedy_of_each_finding_corrects_the_fault() {
     a_model_that_is_not_there(&lab);
     a_policy_that_shuts_the_server_out(&mut lab);
     no_reviews(&lab).await;
+    commands_of_findings(&lab);
 }
 
 /// Except for metrics that are served only after some time, and GPUs that the nodes do not
@@ -100,7 +116,7 @@ fn no_fault(lab: &Lab) {
         let mut codes = found(&said).into_iter().map(|(code, _)| code);
         ok_if(
             is_well && codes.all(|code| ["GM501", "GM513"].contains(&&*code)),
-            format!("{code:?} {said}"),
+            &format!("{code:?} {said}"),
         )
     });
     lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
@@ -266,10 +282,46 @@ fn lead_to_prometheus(lab: &Lab, url: &str) {
         .kubectl(&["patch", "deploy", NAME, "-n", HOME, "-p", &patch]);
 }
 
+/// Each right of the server and of the HPA controller, and the registration.
+fn commands_of_findings(lab: &Lab) {
+    let account = format!("ServiceAccount {HOME}/{NAME}");
+    for (kind, role, namespace, words) in [
+        ("clusterrolebinding", "inventory", HOME, "may not"),
+        (
+            "rolebinding",
+            "authentication-reader",
+            "kube-system",
+            "configmaps",
+        ),
+        (
+            "clusterrolebinding",
+            "registration",
+            HOME,
+            "get, patch apiservices",
+        ),
+        ("rolebinding", "certificates", HOME, "get, patch secrets"),
+    ] {
+        let binding = format!("delete {kind} {NAME}:{role} -n {namespace}");
+        lab.plane.run(&binding);
+        mend(lab, "GM201", &account, words);
+    }
+    for name in [
+        "system:controller:horizontal-pod-autoscaler",
+        "gpu-metrics-apiserver:autoscaler",
+    ] {
+        lab.plane.run(&format!("delete clusterrolebinding {name}"));
+    }
+    let controller = "ServiceAccount kube-system/horizontal-pod-autoscaler";
+    mend(lab, "GM202", controller, "may not");
+    let external = "v1beta1.external.metrics.k8s.io";
+    lab.plane.run(&format!("delete apiservice {external}"));
+    mend(lab, "GM102", &format!("APIService {external}"), "");
+}
+
 async fn no_reviews(lab: &Lab) {
     let binding = format!("{NAME}:auth-delegator");
     lab.plane
-        .kubectl(&["delete", "clusterrolebinding", &binding]);
+        .run(&format!("delete clusterrolebinding {binding}"));
     // The autoscalers continue.
     let ready = ApiClient::direct(lab.port, None);
     await_ready(&ready, "[-]reviews failed: reason withheld").await;

@@ -167,8 +167,7 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
             await_agreement(&lab, name);
         }
     }
-    lab.plane
-        .kubectl(&["delete", "hpa,deploy", "--all", "-n", TEAM]);
+    lab.plane.run(&format!("delete hpa,deploy --all -n {TEAM}"));
     lab.deploy(1);
     explained_values_are_those_served(&lab);
     top_shows_who_holds_gpus(&lab);

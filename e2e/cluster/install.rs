@@ -147,9 +147,7 @@ fn s109_kubectl_is_content(lab: &Lab) {
         let wanted = format!("{group}/{version}\n");
         assert!(versions.contains(&wanted), "{versions}");
     }
-    let said = lab
-        .plane
-        .kubectl(&["explain", "hpa.spec.metrics.pods.metric"]);
+    let said = lab.plane.run("explain hpa.spec.metrics.pods.metric");
     assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
     // A metric of the other group is part of a resource, which kubectl does not
     // explain.
@@ -209,9 +207,8 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
 fn viewers_read_once_they_may(lab: &Lab) {
     let viewer = lab.plane.user_kubeconfig("viewer", None);
     let path = format!("{PODS}/gpu_memory_utilization");
-    let view = ["--clusterrole=view", "--user=viewer", "-n", TEAM];
-    lab.plane
-        .kubectl(&[&["create", "rolebinding", "viewer"], &view[..]].concat());
+    let view = format!("create rolebinding viewer --clusterrole=view --user=viewer -n {TEAM}");
+    lab.plane.run(&view);
     let said = refusal(lab, &viewer, &path).unwrap();
     assert!(said.contains("(Forbidden)"), "{said}");
     let reader = manifest("optional/metrics-reader.yaml");
@@ -247,8 +244,8 @@ fn the_server_asks_for_itself(lab: &Lab) {
         said.contains("(Forbidden)") && said.contains(wanted),
         "{said}"
     );
-    let view = ["--clusterrole=view", "--serviceaccount=team:account"];
-    let place = ["create", "rolebinding", "account", "-n", TEAM];
-    lab.plane.kubectl(&[&place[..], &view].concat());
+    let view = "--clusterrole=view --serviceaccount=team:account";
+    let place = format!("create rolebinding account -n {TEAM} {view}");
+    lab.plane.run(&place);
     eventually("an account's values", PATIENCE, ask);
 }

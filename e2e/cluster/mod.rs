@@ -3,7 +3,7 @@
 pub(crate) mod asking;
 mod backtesting;
 mod bombs;
-pub(crate) mod check;
+mod check;
 mod check_diagnosis;
 mod crowd;
 mod explaining;

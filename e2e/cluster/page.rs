@@ -41,9 +41,8 @@ async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
     for role in ["view", "gpu-metrics-apiserver:metrics-reader"] {
         let name = role.replace(':', "-");
         let role = format!("--clusterrole={role}");
-        let binding = ["create", "rolebinding", &name, &role];
-        lab.plane
-            .kubectl(&[&binding[..], &["--user=ann", "-n", TEAM]].concat());
+        let words = format!("create rolebinding {name} {role} --user=ann -n {TEAM}");
+        lab.plane.run(&words);
     }
     let browser = Browser::start();
     everything(&lab, &browser);
@@ -97,7 +96,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     // A user with the right to read the metrics of nodes, and without the right to list pods.
     let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
     lab.plane
-        .kubectl(&["create", "clusterrolebinding", "bob", role, "--user=bob"]);
+        .run(&format!("create clusterrolebinding bob {role} --user=bob"));
     let (gpus, said) = top_gpus(&lab.plane.user_kubeconfig("bob", None));
     assert_eq!(pods(&gpus), BTreeSet::new(), "{gpus}");
     assert_eq!(said.matches(UNNAMED).count(), 1, "{said}");

@@ -87,7 +87,7 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Trickle) {
     lab.port = new;
     let goal = load.count() + 200;
     eventually("further answers", PATIENCE, || {
-        ok_if(load.count() >= goal, load.count())
+        ok_if(load.count() >= goal, &load.count())
     });
 }
 

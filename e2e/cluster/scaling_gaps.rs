@@ -113,8 +113,7 @@ fn s113_either_version_alone_will_do(lab: &Lab) {
 /// A namespace is created and deleted, and kubectl finds every group.
 fn nothing_else_suffers(lab: &Lab) {
     lab.plane.kubectl(&["create", "namespace", "passing"]);
-    lab.plane
-        .kubectl(&["delete", "namespace", "passing", "--timeout=60s"]);
+    lab.plane.run("delete namespace passing --timeout=60s");
     lab.plane.kubectl(&["api-resources"]);
 }
 
@@ -141,8 +140,7 @@ fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
     });
     // Kubernetes does not delete a namespace while a group is unavailable.
     lab.plane.kubectl(&["create", "namespace", "passing"]);
-    lab.plane
-        .kubectl(&["delete", "namespace", "passing", "--wait=false"]);
+    lab.plane.run("delete namespace passing --wait=false");
     lab.start_server();
     // The server is listening.
     let begun = Instant::now();

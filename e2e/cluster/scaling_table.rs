@@ -39,9 +39,9 @@ fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
             .ok_or_else(|| format!("{holders:?}"))
     });
     let cost = "controller.kubernetes.io/pod-deletion-cost=100";
-    let pods = ["annotate", "pod", &held[0], &held[1], cost];
-    lab.plane
-        .kubectl(&[&pods[..], &["--overwrite", "-n", TEAM]].concat());
+    let pods = format!("{} {}", held[0], held[1]);
+    let annotate = format!("annotate pod {pods} {cost} --overwrite -n {TEAM}");
+    lab.plane.run(&annotate);
     let sum = format!(r#""value":"{}""#, 2 * percent);
     for (path, value) in [
         ("metrics/gpu_memory_utilization_sum", sum.as_str()),

@@ -200,9 +200,9 @@ pub(super) fn reader(lab: &Lab) -> ApiClient {
         "metadata": {"name": group}, "rules": [rule],
     });
     lab.plane.apply(&role);
-    let to_group = ["--clusterrole=metrics-readers", "--group=metrics-readers"];
-    lab.plane
-        .kubectl(&[&["create", "clusterrolebinding", group][..], &to_group].concat());
+    let binding =
+        format!("create clusterrolebinding {group} --clusterrole={group} --group={group}");
+    lab.plane.run(&binding);
     ApiClient::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 

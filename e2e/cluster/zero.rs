@@ -142,7 +142,7 @@ fn gpus_of_its_own_pods_wake_nothing(lab: &Lab) {
 fn scale(lab: &Lab, replicas: u32) {
     let replicas = format!("--replicas={replicas}");
     lab.plane
-        .kubectl(&["scale", "deployment", APP, "-n", TEAM, &replicas]);
+        .run(&format!("scale deployment {APP} -n {TEAM} {replicas}"));
 }
 
 /// Deletes the autoscaler and returns to one replica.

@@ -35,6 +35,11 @@ impl ControlPlane {
             .unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
     }
 
+    /// Runs kubectl as the administrator, with words between blanks.
+    pub(crate) fn run(&self, words: &str) -> String {
+        self.kubectl(&words.split(' ').collect::<Vec<_>>())
+    }
+
     /// Runs kubectl with a kubeconfig. Returns its output or its error.
     pub(crate) fn kubectl_as(
         &self,

@@ -21,7 +21,7 @@ use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
-pub(super) const NAMESPACE: &str = "monitoring";
+const NAMESPACE: &str = "monitoring";
 const NAME: &str = "prometheus-adapter";
 const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12.0";
 
@@ -39,14 +39,14 @@ fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
 }
 
 /// The pod's process, with the Deployment's arguments and this machine's paths.
-pub(super) struct Pod {
+struct Pod {
     arguments: Vec<String>,
     config: String,
     account: String,
 }
 
 impl Pod {
-    pub(super) fn of(plane: &ControlPlane) -> Self {
+    fn of(plane: &ControlPlane) -> Self {
         let deployment = object(plane, "deployment", NAME);
         let spec = &deployment["spec"]["template"]["spec"];
         assert!(!image(plane).contains("prometheus-adapter"));
@@ -104,7 +104,7 @@ impl Pod {
 
     /// Starts both, the reference first. Like the reference, this server queries
     /// Prometheus for each request, because they are compared while values change.
-    pub(super) async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
+    async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
         let ours = Program::command::<&str>([]);
@@ -117,7 +117,7 @@ impl Pod {
 
 /// Directs the Service and these APIServices to a port of this machine, and waits
 /// until kube-apiserver reports them as available.
-pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
+fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     let patch = |kind: &str, name: &str, change: Value| {
         let change = format!("--patch={change}");
         let place = [kind, name, "-n", NAMESPACE];
@@ -208,12 +208,12 @@ fn series_of(pods: &[String]) -> String {
 }
 
 /// Runs a command of the migration page, in either direction.
-pub(super) fn follow(plane: &ControlPlane, words: &str) {
+fn follow(plane: &ControlPlane, words: &str) {
     let page = "docs/migrate/prometheus-adapter.md";
     let lines = crate::manual::commands(page, "Another image and nothing else");
     let line = lines.iter().find(|line| line.contains(words)).unwrap();
     let line = line.strip_prefix("kubectl ").unwrap();
-    plane.kubectl(&line.split(' ').collect::<Vec<_>>());
+    plane.run(line);
 }
 
 fn image(plane: &ControlPlane) -> String {
@@ -230,9 +230,9 @@ fn apply_manifests(plane: &ControlPlane) {
     plane.kubectl(&["apply", "-f", manifests.to_str().unwrap()]);
     assert_eq!(image(plane), IMAGE);
     follow(plane, "set image");
-    let rollout = ["rollout", "status", "deployment", NAME, "-n", NAMESPACE];
-    plane.kubectl(&[&rollout[..], &["--timeout=120s"]].concat());
-    plane.kubectl(&["scale", "deploy", NAME, "-n", NAMESPACE, "--replicas=0"]);
+    let place = format!("{NAME} -n {NAMESPACE}");
+    plane.run(&format!("rollout status deployment {place} --timeout=120s"));
+    plane.run(&format!("scale deploy {place} --replicas=0"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,6 @@
 //! prometheus-adapter and this server with the same file, Prometheus and cluster answer
 //! the same requests.
 
-mod checked;
 mod comparison;
 mod differences;
 mod dropin;

@@ -69,12 +69,9 @@ fn token(plane: &ControlPlane) -> String {
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "reader", "namespace": "default"},
     }));
-    let role = [
-        "--clusterrole=cluster-admin",
-        "--serviceaccount=default:reader",
-    ];
-    plane.kubectl(&[&["create", "clusterrolebinding", "reader"][..], &role].concat());
-    let token = plane.kubectl(&["create", "token", "reader", "--duration=1h"]);
+    let role = "--clusterrole=cluster-admin --serviceaccount=default:reader";
+    plane.run(&format!("create clusterrolebinding reader {role}"));
+    let token = plane.run("create token reader --duration=1h");
     token.trim().to_owned()
 }
 

@@ -289,13 +289,8 @@ fn allow(plane: &ControlPlane) {
         "metadata": {"name": "metrics"},
         "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["*"]}],
     }));
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "metrics",
-        "--clusterrole=metrics",
-        &format!("--group={GROUP}"),
-    ]);
+    let binding = "create clusterrolebinding metrics --clusterrole=metrics";
+    plane.run(&format!("{binding} --group={GROUP}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,7 +318,7 @@ async fn fifty_thousand_autoscalers() {
     eventually("every GPU", PATIENCE, || {
         let found = server.metric("devices{state=\"held\"}")?;
         let is_there = found >= devices as f64;
-        ok_if(is_there, format!("{found} of {devices}"))
+        ok_if(is_there, &format!("{found} of {devices}"))
     });
     let held = held(&exporters);
     let pods: Vec<(String, String)> = (held.keys())
