@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kubectl::{Kubectl, REMEDY};
-use crate::program::{End, Program, eventually};
+use crate::kubectl::REMEDY;
+use crate::program::{End, Program};
 
 /// How long a process may take to start beside other tests.
 const START: Duration = Duration::from_secs(60);
@@ -178,32 +178,7 @@ fn in_other_words(explain: &str) {
 }
 
 #[test]
-fn only_the_owner_reads_what_it_leaves_in_the_directory() {
-    let parent = TempDir::new().unwrap();
-    let dir = parent.path().join("made");
-    let mut command = demo();
-    command.arg("--dir").arg(&dir);
-    let demo = Program::start(command);
-    port(&demo);
-    let mut names = entries(&dir);
-    names.sort();
-    let wanted = [
-        ".demo",
-        "ca.crt",
-        "client.crt",
-        "client.key",
-        "config.yaml",
-        "hpa.yaml",
-        "kubeconfig",
-    ];
-    assert_eq!(names, wanted.map(|name| dir.join(name)));
-    assert!(names.iter().all(|path| mode(path) == 0o600), "{names:?}");
-    assert_eq!(mode(&dir), 0o700);
-    end_by(demo, "TERM");
-}
-
-#[test]
-fn a_temporary_directory_is_removed_with_the_demonstration() {
+fn only_the_owner_reads_the_temporary_directory_and_it_is_removed() {
     for signal in ["INT", "TERM"] {
         let parent = TempDir::new().unwrap();
         let mut command = demo();
@@ -211,12 +186,23 @@ fn a_temporary_directory_is_removed_with_the_demonstration() {
         let demo = Program::start(command);
         // The same before the first values.
         port(&demo);
-        let made = entries(parent.path());
-        assert!(
-            made.len() == 1 && made[0].join("client.key").exists(),
-            "{made:?}"
-        );
-        assert_eq!(mode(&made[0]), 0o700);
+        let [made] = &entries(parent.path())[..] else {
+            panic!("{:?}", entries(parent.path()));
+        };
+        assert_eq!(mode(made), 0o700);
+        let mut names = entries(made);
+        names.sort();
+        let wanted = [
+            ".demo",
+            "ca.crt",
+            "client.crt",
+            "client.key",
+            "config.yaml",
+            "hpa.yaml",
+            "kubeconfig",
+        ];
+        assert_eq!(names, wanted.map(|name| made.join(name)));
+        assert!(names.iter().all(|path| mode(path) == 0o600), "{names:?}");
         end_by(demo, signal);
         assert!(entries(parent.path()).is_empty());
     }
@@ -239,27 +225,6 @@ fn a_port_in_use_is_named_with_the_flag_that_chooses_another() {
         "{stderr}"
     );
     assert!(entries(parent.path()).is_empty());
-}
-
-#[test]
-fn an_output_without_a_reader_does_not_stop_it() {
-    let dir = TempDir::new().unwrap();
-    let mut command = demo();
-    command.arg("--dir").arg(dir.path());
-    let demo = Program::start_unheard(command);
-    let kubeconfig = dir.path().join("kubeconfig");
-    let kubectl = Kubectl { kubeconfig };
-    // The first values exist, and no process reads the output.
-    let path =
-        "/apis/external.metrics.k8s.io/v1beta1/namespaces/any/cluster_gpu_memory_utilization";
-    eventually("the first values", START, || {
-        let answer = kubectl.values(path);
-        answer.map_err(|answer| format!("{answer:?}"))
-    });
-    demo.signal("INT");
-    let end = demo.await_end(END);
-    assert_eq!(end.code, Some(0), "{end:?}");
-    end.assert_orderly();
 }
 
 #[test]

@@ -56,31 +56,18 @@ impl Program {
             .map(|name| format!("--{name}-kubeconfig={file}"))
     }
 
-    pub(crate) fn start(command: Command) -> Self {
-        Self::spawn(command, Stdio::piped())
-    }
-
-    /// Starts it with a standard output that no process reads.
-    pub(crate) fn start_unheard(command: Command) -> Self {
-        let (nobody, output) = std::io::pipe().unwrap();
-        drop(nobody);
-        Self::spawn(command, output.into())
-    }
-
-    fn spawn(mut command: Command, stdout: Stdio) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut process = command
             .stdin(Stdio::null())
-            .stdout(stdout)
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let stdout = process.stdout.take().map(Heard::listen);
-        let stderr = Heard::listen(process.stderr.take().unwrap());
         Self {
+            stdout: Heard::listen(process.stdout.take().unwrap()),
+            stderr: Heard::listen(process.stderr.take().unwrap()),
             process,
             begun: Instant::now(),
-            stdout: stdout.unwrap_or_default(),
-            stderr,
         }
     }
 
@@ -179,7 +166,7 @@ impl Drop for Program {
 }
 
 /// The output of a pipe so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Heard {
     text: Arc<Mutex<String>>,
     listener: Option<JoinHandle<()>>,

@@ -2,16 +2,15 @@
 //! real Prometheus with many GPUs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
+use futures_util::stream::{self, StreamExt as _};
 use gpu_metrics::inventory::Pod;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use simulator::Fleet;
-use tokio::sync::Semaphore;
 
 use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
@@ -141,18 +140,12 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
     let epoch = fleet.scenario().epoch;
     let api = Api::connect(plane).await;
     let truth = fleet.inventory(epoch);
-    for namespace in &truth.namespaces {
-        api.create(
-            "/api/v1/namespaces",
-            json!({"metadata": {"name": &*namespace.name}}),
-        )
-        .await;
+    let namespaces = truth.namespaces.iter().map(|it| ("namespaces", &*it.name));
+    let nodes = truth.nodes.iter().map(|it| ("nodes", &*it.name));
+    for (kind, name) in namespaces.chain(nodes) {
+        let body = json!({"metadata": {"name": name}});
+        api.create(&format!("/api/v1/{kind}"), body).await;
     }
-    let nodes = truth.nodes.iter().map(|node| {
-        let body = json!({"metadata": {"name": &*node.name}});
-        ("/api/v1/nodes".to_owned(), body)
-    });
-    api.create_all(nodes.collect()).await;
     // Owners are in the namespace of the pod; a pod refers to them by UID.
     let mut homes: BTreeMap<&str, Vec<Option<&Pod>>> = BTreeMap::new();
     for pod in &truth.pods {
@@ -215,11 +208,9 @@ fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
     })
 }
 
-/// kube-apiserver, with concurrent requests.
-#[derive(Clone)]
+/// kube-apiserver.
 pub(crate) struct Api {
     client: Client,
-    lane: Arc<Semaphore>,
 }
 
 impl Api {
@@ -229,7 +220,6 @@ impl Api {
         let config = kube::Config::from_custom_kubeconfig(file, &options).await;
         Self {
             client: Client::try_from(config.unwrap()).unwrap(),
-            lane: Arc::new(Semaphore::new(AT_A_TIME)),
         }
     }
 
@@ -254,21 +244,6 @@ impl Api {
         let at_once = json!({"gracePeriodSeconds": 0});
         self.send("DELETE", path, "application/json", &at_once)
             .await;
-    }
-
-    async fn create_all(&self, bodies: Vec<(String, Value)>) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for (path, body) in bodies {
-            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
-            let api = self.clone();
-            tasks.spawn(async move {
-                api.create(&path, body).await;
-                drop(place);
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
     }
 
     /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
@@ -303,22 +278,15 @@ impl Api {
             "phase": "Running", "startTime": since.to_string(),
             "conditions": [{"type": "Ready", "status": "True"}],
         }});
-        let mut tasks = tokio::task::JoinSet::new();
-        for (namespace, pod) in pods {
-            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
-            let (api, status) = (self.clone(), status.clone());
-            tasks.spawn(async move {
-                let path = format!("/api/v1/namespaces/{namespace}/pods");
-                let made = api.create(&path, pod).await;
-                let name = made["metadata"]["name"].as_str().unwrap();
-                let path = format!("{path}/{name}/status");
-                let kind = "application/merge-patch+json";
-                api.send("PATCH", &path, kind, &status).await;
-                drop(place);
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        let status = &status;
+        let run = |(namespace, pod): (String, Value)| async move {
+            let path = format!("/api/v1/namespaces/{namespace}/pods");
+            let made = self.create(&path, pod).await;
+            let name = made["metadata"]["name"].as_str().unwrap();
+            let path = format!("{path}/{name}/status");
+            let kind = "application/merge-patch+json";
+            self.send("PATCH", &path, kind, status).await;
+        };
+        stream::iter(pods).for_each_concurrent(AT_A_TIME, run).await;
     }
 }

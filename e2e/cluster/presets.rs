@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, of_deployment, on_object, on_pods, target};
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 use crate::stub::Stub;
 
@@ -114,19 +114,11 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Engine, Stub) {
 /// The pods of a Deployment, sorted, once there are as many.
 fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
     eventually("the pods", PATIENCE, || {
-        let all = lab.plane.object(&["pods", "-n", TEAM]);
-        let items = all["items"].as_array().unwrap().iter();
-        let names = items.filter_map(|pod| pod["metadata"]["name"].as_str());
-        let mut names: Vec<String> = names
-            .filter(|name| name.rsplitn(3, '-').last() == Some(deployment))
-            .map(str::to_owned)
-            .collect();
-        names.sort();
-        if names.len() == count {
-            Ok(names)
-        } else {
-            Err(format!("{names:?}"))
-        }
+        let mut names = lab.plane.pods(TEAM);
+        names.retain(|name| name.rsplitn(3, '-').last() == Some(deployment));
+        (names.len() == count)
+            .then(|| names.clone())
+            .ok_or_else(|| format!("{names:?}"))
     })
 }
 
@@ -156,28 +148,19 @@ fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)])
         kubeconfig: lab.plane.kubeconfig().to_owned(),
     };
     let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/{path}");
-    eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
-        let body = match kubectl.get(&path) {
-            Answer::Body(body) => body,
-            Answer::NotFound(_) if wanted.is_empty() => return Ok(()),
-            answer => return Err(format!("{answer:?}")),
-        };
-        // Values of rules have no window.
-        let list: Value = serde_json::from_str(&body).unwrap();
-        let items = list["items"].as_array().unwrap().iter();
-        let mut found: Vec<(&str, &str)> = items
-            .filter_map(|item| {
-                let name = item["describedObject"]["name"].as_str()?;
-                Some((name, item["value"].as_str()?))
-            })
-            .collect();
-        found.sort_unstable();
-        if found == wanted {
-            Ok(())
-        } else {
-            Err(format!("{found:?}"))
-        }
-    });
+    eventually(
+        &format!("{wanted:?} at {path}"),
+        PATIENCE,
+        || match kubectl.values(&path) {
+            Err(Answer::NotFound(_)) if wanted.is_empty() => Ok(()),
+            Err(answer) => Err(format!("{answer:?}")),
+            Ok(found) => {
+                let found = found.iter().map(|it| (&*it.name, &*it.value));
+                let found: Vec<(&str, &str)> = found.collect();
+                ok_if(found == wanted, &found)
+            }
+        },
+    );
 }
 
 /// The servers' pods: two of vLLM, two of SGLang, one of Triton.

@@ -55,6 +55,17 @@ impl ControlPlane {
         serde_json::from_str(&said).unwrap()
     }
 
+    /// The names of the running pods in a namespace, sorted.
+    pub(crate) fn pods(&self, namespace: &str) -> Vec<String> {
+        let names = "--output=jsonpath={.items[*].metadata.name}";
+        let running = "--field-selector=status.phase=Running";
+        let said = self.run(&format!("get pods -n {namespace} {running} {names}"));
+        let mut names: Vec<String> = said.split(' ').map(str::to_owned).collect();
+        names.retain(|name| !name.is_empty());
+        names.sort();
+        names
+    }
+
     /// Applies an object, or a list of them, as the administrator.
     pub(crate) fn apply(&self, object: &Value) {
         let arguments = ["apply", "--filename=-"];

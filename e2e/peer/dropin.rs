@@ -170,14 +170,10 @@ fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     let (labels, limits) = (json!({"app": "infer"}), json!({"nvidia.com/gpu": 1}));
     plane.apply(&deployment(("team", "infer"), 2, &labels, &limits));
     eventually("pods that run", PATIENCE, || {
-        let pods = plane.object(&["pods", "-n", "team"]);
-        let pods = pods["items"].as_array().unwrap().iter();
-        let running = pods.filter(|pod| pod["status"]["phase"] == "Running");
-        let names = running.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
-        let names: Vec<String> = names.collect();
-        (names.len() == 2)
-            .then(|| names.clone())
-            .ok_or_else(|| format!("{names:?}"))
+        let pods = plane.pods("team");
+        (pods.len() == 2)
+            .then(|| pods.clone())
+            .ok_or_else(|| format!("{pods:?}"))
     })
 }
 

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{
-    CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, running, series_of,
-};
+use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, series_of};
 use crate::cluster::workload::{autoscaler, deployment, on_pods};
 use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
@@ -42,7 +40,7 @@ fn deploy(plane: &ControlPlane) {
     let items: Vec<Value> = items.collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
-        let count = running(plane, NAMESPACE).len();
+        let count = plane.pods(NAMESPACE).len();
         ok_if(count == AUTOSCALERS, &count)
     });
 }
@@ -232,7 +230,7 @@ async fn five_hundred_autoscalers() {
         autoscaler_sync: SYNC,
     });
     deploy(&plane);
-    let pods = running(&plane, NAMESPACE);
+    let pods = plane.pods(NAMESPACE);
     let prometheus = holding(&series_of(NAMESPACE, pods.iter().map(String::as_str))).await;
     let scene = Scene {
         plane: &plane,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::nginx::Nginx;
 use super::wrk::{self, Load};
-use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, pod, process, row, running};
+use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, pod, process, row};
 use super::{series_of, token};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
@@ -45,7 +45,7 @@ fn create(plane: &ControlPlane) {
     let items: Vec<Value> = (0..PODS).map(pod).collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
-        let count = running(plane, NAMESPACE).len();
+        let count = plane.pods(NAMESPACE).len();
         ok_if(count == PODS, &count)
     });
 }
