@@ -1,11 +1,9 @@
 //! Messages for invalid input: the place of the mistake, its remedy, and the exit
-//! code.
-
-use std::path::Path;
+//! code. The crates of each subject test each message.
 
 use tempfile::TempDir;
 
-use crate::program::{End, Program};
+use crate::program::Program;
 
 /// Wrong use of the command line or the configuration.
 const USAGE: i32 = 2;
@@ -13,108 +11,55 @@ const USAGE: i32 = 2;
 /// Valid use that failed.
 const FAILURE: i32 = 1;
 
-/// Runs the program, and checks the exit code, the message, and that it did not
-/// panic.
-fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
-    let end = Program::run(Program::command(arguments));
-    assert_told(&end, code, words);
-}
-
-fn assert_told(end: &End, code: i32, words: &[&str]) {
-    end.assert_orderly();
-    assert_eq!(end.code, Some(code), "{end:?}");
-    for word in words {
-        assert!(end.stderr.contains(word), "no {word:?} in {}", end.stderr);
-    }
-    assert!(end.stdout.is_empty(), "{end:?}");
-}
-
-/// Runs a demonstration with this configuration.
-fn configured(yaml: &str) -> (End, String) {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("wrong.yaml");
-    std::fs::write(&file, yaml).unwrap();
-    let file = file.display().to_string();
-    let command = Program::command(["demo", "--port", "0", "--config", &file]);
-    (Program::run(command), file)
-}
-
 #[test]
-fn a_wrong_command_line_is_refused_with_the_remedy() {
-    let range = "write a whole number";
-    for (arguments, words) in [
-        (
-            &[][..],
-            &["no address of Prometheus", "--prometheus-url"][..],
-        ),
-        (&["--bogus"], &["'--bogus'", "--help"]),
-        (&["demo", "--bogus"], &["'--bogus'", "--help"]),
-        (&["demonstrate"], &["'demonstrate'", "--help"]),
+fn wrong_input_is_refused_with_its_place_and_its_remedy() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let config = file("wrong.yaml", "gpu:\n  windw: 1m\n");
+    let missing = dir.path().join("missing.yaml").display().to_string();
+    let below = format!("{config}/below");
+    let (range, port) = ("write a whole number", "from 0 to 65535");
+    for (arguments, code, words) in [
+        (&[][..], USAGE, &["no address", "--prometheus-url"][..]),
+        (&["--bogus"], USAGE, &["'--bogus'", "--help"]),
+        (&["demonstrate"], USAGE, &["'demonstrate'", "--help"]),
         (
             &["demo", "--prometheus-url", "localhost:9090"],
+            USAGE,
             &["--prometheus-url", "write http://host:port"],
         ),
-        (
-            &["demo", "--port=https"],
-            &["--port", "https", range, "from 0 to 65535"],
-        ),
-        (
-            &["demo", "--port=65536"],
-            &["--port", "65536", range, "from 0 to 65535"],
-        ),
-        (
-            &["demo", "--gpus=many"],
-            &["--gpus", "many", range, "from 8 to 4096"],
-        ),
-        (&["demo", "--gpus=3"], &["--gpus", range, "from 8 to 4096"]),
-        (
-            &["demo", "--seed=-1"],
-            &["--seed", "-1", range, "from 0 to 18446744073709551615"],
-        ),
+        (&["demo", "--port=65536"], USAGE, &["65536", range, port]),
         (
             &["demo", "--gpus=8", "--prometheus-url=http://localhost:9"],
+            USAGE,
             &["--gpus", "--prometheus-url", "cannot be used"],
         ),
-    ] {
-        assert_refused(arguments, USAGE, words);
-    }
-}
-
-/// The crate `configuration` tests each message.
-#[test]
-fn a_wrong_configuration_is_shown_with_its_file_and_line() {
-    for (yaml, words) in [
         (
-            "gpu:\n  windw: 1m\n",
-            [":2:", "`windw`", "window, maxWindow"],
+            &["demo", "--port=0", "--config", &config],
+            USAGE,
+            &[&config, ":2:", "`windw`", "window, maxWindow"],
         ),
-        ("gpu:\n  window: [1m]\n", [":2:11: ", "gpu.window", ""]),
-        ("gpu:\n  window: soon\n", [":2:11", "gpu.window", "30s"]),
+        (
+            &["demo", "--config", &missing],
+            USAGE,
+            &[&missing, "cannot be read", "check the path"],
+        ),
+        (
+            &["demo", "--port=0", "--dir", &below],
+            FAILURE,
+            &["cannot write", &below, "--dir"],
+        ),
     ] {
-        let (end, file) = configured(yaml);
-        assert_told(&end, USAGE, &[&words[..], &[&file]].concat());
-    }
-}
-
-#[test]
-fn a_configuration_that_cannot_be_read_is_named() {
-    let dir = TempDir::new().unwrap();
-    let missing = dir.path().join("missing.yaml");
-    let text = |path: &Path| path.display().to_string();
-    for wrong in [text(&missing), text(dir.path())] {
-        let words = [wrong.as_str(), "cannot be read", "check the path"];
-        assert_refused(&["demo", "--config", &wrong], USAGE, &words);
-    }
-}
-
-#[test]
-fn a_directory_that_cannot_be_written_is_named_with_the_flag_that_chooses_another() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("a-file");
-    std::fs::write(&file, "").unwrap();
-    for wrong in [file.clone(), file.join("below")] {
-        let wrong = wrong.display().to_string();
-        let arguments = ["demo", "--port", "0", "--dir", &wrong];
-        assert_refused(&arguments, FAILURE, &["cannot write", &wrong, "--dir"]);
+        let end = Program::run(Program::command(arguments));
+        end.assert_orderly();
+        assert_eq!(end.code, Some(code), "{arguments:?}: {end:?}");
+        for word in words {
+            assert!(end.stderr.contains(word), "no {word:?} in {}", end.stderr);
+        }
+        assert!(end.stdout.is_empty(), "{end:?}");
     }
 }

@@ -4,19 +4,19 @@
 //! chart, typical values of its users, and our own keys.
 
 mod certificates;
-pub(crate) mod migration;
+mod migration;
 mod monitoring;
 mod objects;
-mod shapes;
+mod umbrella;
 mod values;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::controlplane::ControlPlane;
+use crate::program::built;
 
 /// The name of a release, which prometheus-adapter had before.
 const RELEASE: &str = "prometheus-adapter";
@@ -49,21 +49,9 @@ fn fixtures() -> Vec<String> {
     names
 }
 
-/// Helm as built by `make helm`. The script has its path.
-pub(crate) fn helm() -> &'static Path {
-    static HELM: OnceLock<PathBuf> = OnceLock::new();
-    HELM.get_or_init(|| {
-        let script = root().join("e2e/chart/build.sh");
-        let output = Command::new(&script).arg("where").output().unwrap();
-        let folder = String::from_utf8(output.stdout).unwrap();
-        let helm = Path::new(folder.trim_end()).join("helm");
-        assert!(
-            helm.is_file(),
-            "{} is missing, and these tests run the real one: make helm",
-            helm.display()
-        );
-        helm
-    })
+/// Helm as built by `make helm`.
+pub(crate) fn helm() -> PathBuf {
+    built("chart", "helm", "make helm").unwrap()
 }
 
 /// Runs Helm. Returns its output or its error.
@@ -96,7 +84,7 @@ fn adapter() -> PathBuf {
 }
 
 /// Installs the stand-in as `RELEASE` in `NAMESPACE`.
-pub(crate) fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
+fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
     let chart = adapter();
     let install = ["install", RELEASE, chart.to_str().unwrap()];
     let place = ["--namespace", NAMESPACE];
@@ -135,7 +123,7 @@ fn refusal(name: &str, settings: &[&str]) -> String {
     }
 }
 
-fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub(crate) fn of<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|it| it["kind"] == kind).collect()
 }
 
@@ -148,7 +136,7 @@ fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     it
 }
 
-fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+pub(crate) fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let found = objects
         .iter()
         .find(|it| it["kind"] == kind && it["metadata"]["name"] == name);

@@ -8,23 +8,21 @@
 pub(crate) mod authority;
 mod kubectl;
 pub(crate) mod parts;
-mod pool;
 mod process;
 mod programs;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use authority::{FrontProxy, Identity};
-pub(crate) use pool::Lent;
-
-use authority::Authorities;
+use authority::{Authorities, FrontProxy};
 use process::{Part, Watchman};
+
+use crate::prometheus::free_port;
 
 /// How long a part may take to become ready. An idle machine with two cores needs 5
 /// s.
@@ -32,9 +30,6 @@ const READY: Duration = Duration::from_secs(180);
 
 /// The polling interval. Each poll is a kubectl.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// How often a part is started again if another process took its port.
-const PORT_TRIES: u32 = 3;
 
 /// The parts beside kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +62,6 @@ pub(crate) struct ControlPlane {
     authorities: Authorities,
     kubeconfig: PathBuf,
     credentials: AtomicU32,
-    /// Whether a test stopped a part or replaced an authority: no other test may use it then.
-    is_broken: AtomicBool,
     /// The last two fields end after all of the above, in this order.
     watchman: Watchman,
     dir: TempDir,
@@ -103,8 +96,9 @@ impl ControlPlane {
         let dir = dir.map_err(|error| format!("a temporary directory: {error}"))?;
         let watchman = Watchman::post(dir.path())?;
         let authorities = Authorities::write(&dir.path().join("pki"));
-        let (etcd, etcd_port) = programs::etcd(dir.path(), None)?;
-        let (apiserver, port) = programs::apiserver(dir.path(), &authorities, etcd_port, None)?;
+        let (etcd_port, port) = (free_port(), free_port());
+        let etcd = programs::etcd(dir.path(), etcd_port)?;
+        let apiserver = programs::apiserver(dir.path(), &authorities, etcd_port, port)?;
         let admin = authorities.client("admin", Some("system:masters"));
         let plane = Self {
             parts: Mutex::new(Parts {
@@ -117,7 +111,6 @@ impl ControlPlane {
             authorities,
             kubeconfig: dir.path().join("admin.kubeconfig"),
             credentials: AtomicU32::new(0),
-            is_broken: AtomicBool::new(false),
             watchman,
             dir,
         };
@@ -206,65 +199,23 @@ impl ControlPlane {
 
     /// Kills kube-apiserver. Clients see refused connections.
     pub(crate) fn stop_apiserver(&self) {
-        self.is_broken.store(true, Ordering::Relaxed);
         self.parts().apiserver = None;
     }
 
     /// Starts kube-apiserver again at the same address, with the same objects.
     pub(crate) fn start_apiserver(&self) {
         let dir = self.dir.path();
-        let started = programs::apiserver(dir, &self.authorities, self.etcd_port, Some(self.port));
-        let started = started.and_then(|(part, _)| {
+        let started = programs::apiserver(dir, &self.authorities, self.etcd_port, self.port);
+        let started = started.and_then(|part| {
             self.parts().apiserver = Some(part);
             self.await_api()
         });
         started.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Keeps a copy of the current objects, for [`Self::restore_objects`]. kube-apiserver
-    /// restarts, because the files of etcd are complete only while etcd is stopped.
-    pub(crate) fn keep_objects(&self) {
-        self.with_etcd_stopped(copy);
-        self.start_apiserver();
-    }
-
-    /// Sets etcd back to the kept objects, as an administrator restores a snapshot.
-    /// kube-apiserver does not run afterwards.
-    pub(crate) fn restore_objects(&self) {
-        self.with_etcd_stopped(|data, kept| {
-            std::fs::remove_dir_all(data)?;
-            copy(kept, data)
-        });
-    }
-
-    /// Stops kube-apiserver and etcd, calls `change` with etcd's folder and the folder of
-    /// the copy, and starts etcd again.
-    fn with_etcd_stopped(&self, change: impl Fn(&Path, &Path) -> std::io::Result<()>) {
-        self.stop_apiserver();
-        let dir = self.dir.path();
-        let mut parts = self.parts();
-        parts.etcd.end();
-        change(&dir.join(programs::ETCD_DATA), &dir.join("etcd-kept")).unwrap();
-        let (etcd, _) = programs::etcd(dir, Some(self.etcd_port)).unwrap();
-        parts.etcd = etcd;
-    }
-
-    /// Gives the front proxy a new authority and a certificate of it, and
-    /// restarts kube-apiserver with them. The ConfigMap
-    /// `kube-system/extension-apiserver-authentication` then has the new authority
-    /// beside the old one: kube-apiserver adds authorities and removes only expired
-    /// ones (k8s.io/kubernetes,
-    /// pkg/controlplane/controller/clusterauthenticationtrust).
-    pub(crate) fn rotate_front_proxy(&self) {
-        self.stop_apiserver();
-        self.authorities.rotate_front_proxy();
-        self.start_apiserver();
-    }
-
     /// Makes kube-apiserver publish another authority of the front proxy beside the
     /// current one. A restart is not needed, because kube-apiserver follows its files.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
-        self.is_broken.store(true, Ordering::Relaxed);
         let next = self.authorities.trust_another_front_proxy();
         let published = self.await_published();
         published.unwrap_or_else(|error| panic!("{error}"));
@@ -279,7 +230,6 @@ impl ControlPlane {
 
     /// Publishes only this authority of the front proxy.
     pub(crate) fn publish_front_proxy(&self, authority: &str) {
-        self.is_broken.store(true, Ordering::Relaxed);
         let data = serde_json::json!({"requestheader-client-ca-file": authority});
         let patch = serde_json::json!({"data": data}).to_string();
         let map = ["patch", "configmap", "extension-apiserver-authentication"];
@@ -331,21 +281,6 @@ impl ControlPlane {
         let named = std::iter::once(&parts.etcd).chain(&parts.apiserver);
         named.chain(&parts.others).map(Part::tail).collect()
     }
-}
-
-/// Copies a folder with all that is below it.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            std::fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 impl Drop for ControlPlane {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::curl::curl;
 use crate::program::{Program, eventually};
 
 /// The libraries in `gcr.io/distroless/cc-debian12` (`cc/BUILD` of
@@ -107,11 +108,7 @@ fn the_program_serves_in_an_empty_root() {
         &format!("--metrics-bind-address=127.0.0.1:{port}"),
     ]);
     let program = Program::start(command);
-    let ask = |path: &str| {
-        let url = format!("http://127.0.0.1:{port}{path}");
-        let output = Command::new("curl").args(["-sS", &url]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let ask = |path: &str| curl(&format!("http://127.0.0.1:{port}{path}"), "");
     eventually("/livez", Duration::from_secs(60), || match ask("/livez") {
         said if said == "ok" => Ok(()),
         said => Err(format!("{said}{}", program.stderr())),

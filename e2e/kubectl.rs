@@ -40,7 +40,7 @@ pub(crate) struct Served {
     pub(crate) name: String,
     /// The quantity, unchanged.
     pub(crate) value: String,
-    /// Its window.
+    /// Its window; 0: values of rules have none.
     pub(crate) window: u64,
     /// Time of the newest sample.
     pub(crate) at: jiff::Timestamp,
@@ -95,7 +95,7 @@ pub(crate) fn read(body: &str) -> Vec<Served> {
             Served {
                 name: name.to_owned(),
                 value: value.to_owned(),
-                window: window.unwrap_or_else(|| panic!("no window: {body}")),
+                window: window.unwrap_or_default(),
                 at: item["timestamp"].as_str().unwrap().parse().unwrap(),
             }
         })
@@ -108,4 +108,13 @@ pub(crate) fn read(body: &str) -> Vec<Served> {
 pub(crate) fn unix_seconds() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap().as_secs_f64()
+}
+
+/// A quantity in thousandths.
+pub(crate) fn milli(served: &Served) -> u64 {
+    let text = served.value.as_str();
+    match text.strip_suffix('m') {
+        Some(milli) => milli.parse().unwrap(),
+        None => 1000 * text.parse::<u64>().unwrap(),
+    }
 }

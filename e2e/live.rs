@@ -5,7 +5,6 @@
 //! every answer until then: an answer may be missing for some time, but is never old and
 //! never a value that did not exist.
 
-mod changes;
 mod dashboard;
 mod queries;
 mod restarts;

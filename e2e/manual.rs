@@ -142,12 +142,13 @@ fn tried(language: &str) -> Vec<Block> {
         .collect()
 }
 
-/// Runs a shell with the manual's programs on its PATH. Returns its output, and
-/// whether it succeeded.
-pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String) {
+/// Runs a shell with the manual's programs on its PATH. Returns its output, and its errors
+/// too if it failed.
+pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> Result<String, String> {
     let kubectl = parts::find("kubectl").unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
-    let folders = [program, &kubectl, crate::chart::helm()];
+    let helm = crate::chart::helm();
+    let folders = [program, &kubectl, &helm];
     let folders = folders.map(|it| it.parent().unwrap().display().to_string());
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
@@ -159,11 +160,16 @@ pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> (bool, String)
         .env("PATH", format!("{}:{path}", folders.join(":")))
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (
-        output.status.success(),
-        String::from_utf8_lossy(&said).into_owned(),
-    )
+    let [said, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(format!("{text}: {said}{errors}")),
+    }
+}
+
+/// Runs a line in the checkout. Returns its output.
+pub(crate) fn run(kubeconfig: &Path, line: &str) -> String {
+    shell(line, root(), kubeconfig).unwrap_or_else(|said| panic!("{said}"))
 }
 
 #[test]
@@ -181,12 +187,13 @@ fn the_commands_of_the_manual_work_in_the_demonstration() {
     let blocks: Vec<Block> = tried("sh").into_iter().filter(of_demo).collect();
     assert!(blocks.len() > 8, "{}", blocks.len());
     for block in blocks {
-        let (well, said) = shell(&block.text, dir.path(), &kubeconfig);
+        let said = shell(&block.text, dir.path(), &kubeconfig);
         if block.about == "sh" {
-            assert!(well, "{block:?}: {said}");
+            assert!(said.is_ok(), "{block:?}: {said:?}");
         } else {
             let told = block.answer.as_ref().expect("what it is told");
-            assert!(!well && said.contains(told), "{block:?}: {said}");
+            let is_told = said.as_ref().is_err_and(|said| said.contains(told));
+            assert!(is_told, "{block:?}: {said:?}");
         }
     }
 }
@@ -243,9 +250,8 @@ fn objects(block: &Block) -> Vec<Value> {
 
 #[test]
 fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
-    let plane = &ControlPlane::lend(Extent::CLUSTER);
-    // Another test may have created it.
-    let _ = plane.kubectl_as(plane.kubeconfig(), &["create", "namespace", "gpu-metrics"]);
+    let plane = &ControlPlane::start(Extent::CLUSTER);
+    plane.kubectl(&["create", "namespace", "gpu-metrics"]);
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("block.yaml");
     let (mut taken, mut read) = (0, 0);
@@ -261,41 +267,38 @@ fn kube_apiserver_and_the_program_take_the_yaml_of_the_manual() {
             taken += 1;
             "kubectl apply --dry-run=server --validate=strict -f block.yaml"
         };
-        let (well, said) = shell(line, dir.path(), plane.kubeconfig());
-        assert!(well, "{block:?}: {said}");
+        let said = shell(line, dir.path(), plane.kubeconfig());
+        assert!(said.is_ok(), "{block:?}: {said:?}");
     }
     assert!(taken > 20 && read > 5, "{taken} {read}");
     for block in tried("sh").iter().filter(|it| it.text.starts_with("helm ")) {
         let line = format!("{} --dry-run=server", block.text.trim_end());
-        let (well, said) = shell(&line, root(), plane.kubeconfig());
-        assert!(well && said.contains("kind: Deployment"), "{line}: {said}");
+        let said = run(plane.kubeconfig(), &line);
+        assert!(said.contains("kind: Deployment"), "{line}: {said}");
     }
 }
 
 #[test]
-fn the_page_of_the_charts_values_equals_values_yaml() {
-    let page = fs::read_to_string(root().join("docs/chart-values.md")).unwrap();
-    let script = root().join("docs/chart-values.sh");
-    let values = root().join("charts/gpu-metrics-apiserver/values.yaml");
-    let output = Command::new(script).arg(values).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(
-        page,
-        String::from_utf8(output.stdout).unwrap(),
-        "docs/chart-values.md is not what values.yaml says: make manifests"
-    );
-}
-
-#[test]
-fn the_page_of_the_command_line_equals_the_programs_help() {
-    let page = fs::read_to_string(root().join("docs/command-line.md")).unwrap();
-    let script = root().join("docs/command-line.sh");
-    let program = env!("CARGO_BIN_EXE_gpu-metrics-apiserver");
-    let output = Command::new(script).arg(program).output().unwrap();
-    assert_eq!(
-        page,
-        String::from_utf8(output.stdout).unwrap(),
-        "docs/command-line.md is not what --help says: make command-line"
-    );
+fn generated_pages_equal_what_generates_them() {
+    for (page, argument, remedy) in [
+        (
+            "docs/chart-values",
+            "charts/gpu-metrics-apiserver/values.yaml",
+            "make manifests",
+        ),
+        (
+            "docs/command-line",
+            env!("CARGO_BIN_EXE_gpu-metrics-apiserver"),
+            "make command-line",
+        ),
+    ] {
+        let text = fs::read_to_string(root().join(format!("{page}.md"))).unwrap();
+        let said = Command::new(root().join(format!("{page}.sh")))
+            .arg(root().join(argument))
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "{page}: {said:?}");
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(text, said, "{page}.md is not up to date: {remedy}");
+    }
 }

@@ -1,10 +1,11 @@
 //! The program under test as a child process: its output, and its end.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,31 +56,18 @@ impl Program {
             .map(|name| format!("--{name}-kubeconfig={file}"))
     }
 
-    pub(crate) fn start(command: Command) -> Self {
-        Self::spawn(command, Stdio::piped())
-    }
-
-    /// Starts it with a standard output that no process reads.
-    pub(crate) fn start_unheard(command: Command) -> Self {
-        let (nobody, output) = std::io::pipe().unwrap();
-        drop(nobody);
-        Self::spawn(command, output.into())
-    }
-
-    fn spawn(mut command: Command, stdout: Stdio) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut process = command
             .stdin(Stdio::null())
-            .stdout(stdout)
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let stdout = process.stdout.take().map(Heard::listen);
-        let stderr = Heard::listen(process.stderr.take().unwrap());
         Self {
+            stdout: Heard::listen(process.stdout.take().unwrap()),
+            stderr: Heard::listen(process.stderr.take().unwrap()),
             process,
             begun: Instant::now(),
-            stdout: stdout.unwrap_or_default(),
-            stderr,
         }
     }
 
@@ -124,17 +112,14 @@ impl Program {
         within: Duration,
         find: impl Fn(&str) -> Option<T>,
     ) -> T {
-        eventually(what, within, || {
-            find(&self.stderr.so_far()).ok_or_else(|| self.account())
-        })
+        let look = || find(&self.stderr.so_far()).ok_or_else(|| self.account());
+        eventually(what, within, look)
     }
 
     /// Waits until its log has these words.
     pub(crate) fn await_stderr(&self, words: &str) {
-        eventually(words, Duration::from_secs(120), || {
-            let found = self.stderr.so_far().contains(words);
-            found.then_some(()).ok_or_else(|| self.account())
-        });
+        let found = |said: &str| said.contains(words).then_some(());
+        self.find_in_stderr(words, Duration::from_secs(120), found);
     }
 
     fn account(&self) -> String {
@@ -160,11 +145,10 @@ impl Program {
 
     /// Waits for its end, and for the rest of its output.
     pub(crate) fn await_end(mut self, within: Duration) -> End {
-        let ended = |process: &mut Child| -> Option<ExitStatus> { process.try_wait().unwrap() };
         let process = &mut self.process;
         let said = || format!("{}\n{}", self.stdout.so_far(), self.stderr.so_far());
         let status = eventually("the end of the program", within, || {
-            ended(process).ok_or_else(said)
+            process.try_wait().unwrap().ok_or_else(said)
         });
         End {
             code: status.code(),
@@ -182,7 +166,7 @@ impl Drop for Program {
 }
 
 /// The output of a pipe so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Heard {
     text: Arc<Mutex<String>>,
     listener: Option<JoinHandle<()>>,
@@ -233,5 +217,34 @@ pub(crate) fn eventually<T>(
             }
             Err(_) => std::thread::sleep(LOOK),
         }
+    }
+}
+
+/// What [`eventually`] looks for, and what there is instead.
+pub(crate) fn ok_if(is_right: bool, found: &impl std::fmt::Debug) -> Result<(), String> {
+    match is_right {
+        true => Ok(()),
+        false => Err(format!("{found:?}")),
+    }
+}
+
+/// A program of the folder that `e2e/SCRIPT/build.sh` fills.
+///
+/// # Errors
+///
+/// The error for a missing program, with the remedy.
+pub(crate) fn built(script: &str, name: &str, remedy: &str) -> Result<PathBuf, String> {
+    static FOLDERS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = folders.entry(script.to_owned()).or_insert_with(|| {
+        let path = format!("{}/e2e/{script}/build.sh", env!("CARGO_MANIFEST_DIR"));
+        let output = Command::new(&path).arg("where").output();
+        let output = output.unwrap_or_else(|error| panic!("{path}: {error}"));
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end())
+    });
+    let file = folder.join(name);
+    match file.is_file() {
+        true => Ok(file),
+        false => Err(format!("{} is missing: {remedy}", file.display())),
     }
 }

@@ -1,8 +1,6 @@
 //! A real Prometheus for a test: started on a free port of the loopback
 //! interface, ended on drop.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::stores::store::{Place, Process};
+use crate::stores::store::{Place, Process, ask, vector};
 
 const REMEDY: &str =
     "is not installed, and these tests compare with the real one: apt-get install prometheus";
@@ -135,12 +133,7 @@ impl Engine {
 
     /// The vector of an expression at a time (seconds): labels and values.
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
-        let result = self.ask("query", expression, &[("time", time)]).await;
-        let item = |mut item: Value| {
-            let value = item["value"][1].as_str().unwrap().parse().unwrap();
-            (item["metric"].take(), value)
-        };
-        result.into_iter().map(item).collect()
+        vector(self.ask("query", expression, &[("time", time)]).await)
     }
 
     /// The series of an expression between two times, at steps, all in seconds: labels,
@@ -157,30 +150,7 @@ impl Engine {
     }
 
     async fn ask(&self, path: &str, expression: &str, times: &[(&str, &str)]) -> Vec<Value> {
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("query", expression)
-            .extend_pairs(times)
-            .finish();
-        let answer = self
-            .client
-            .post(format!("{}/api/v1/{path}", self.url))
-            .header("content-type", "application/x-www-form-urlencoded")
-            .body(form)
-            .send()
-            .await
-            .unwrap();
-        let text = answer.text().await.unwrap();
-        let mut body: Value =
-            serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
-        assert_eq!(
-            body["status"], "success",
-            "{} in {expression}",
-            body["error"]
-        );
-        let Value::Array(result) = body["data"]["result"].take() else {
-            panic!("no list: {text}");
-        };
-        result
+        ask(&self.client, &self.url, path, expression, times).await
     }
 }
 
@@ -201,28 +171,17 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Writes OpenMetrics text into a file and makes blocks of it. `extra` lines
-/// follow the output of `write`, which ends with its own `# EOF`.
+/// Makes blocks of OpenMetrics text: `extra` lines, and those of `write`, which ends with
+/// its own `# EOF`.
 pub(crate) fn blocks(
     storage: &Storage,
     extra: &str,
-    write: impl FnOnce(&mut std::io::BufWriter<&File>) -> std::io::Result<()>,
+    write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>,
 ) {
-    const END: &str = "# EOF\n";
     let path = storage.path("samples.om");
-    let file = File::create(&path).unwrap();
-    let mut out = std::io::BufWriter::with_capacity(1 << 20, &file);
-    write(&mut out).unwrap();
-    out.flush().unwrap();
-    drop(out);
-    let length = file.metadata().unwrap().len();
-    file.set_len(length - END.len() as u64).unwrap();
-    drop(file);
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .open(&path)
-        .unwrap();
-    write!(file, "{extra}{END}").unwrap();
+    let mut text = extra.as_bytes().to_vec();
+    write(&mut text).unwrap();
+    std::fs::write(&path, text).unwrap();
     storage.add_blocks(&path);
     std::fs::remove_file(&path).unwrap();
 }

@@ -34,8 +34,9 @@ pub(super) const FORMS: [(&str, &str); 2] = [
 
 /// The namespace with most pods, and the API that serves it.
 pub(super) struct Served {
+    pub(super) provider: Arc<GpuProvider>,
     api: Api,
-    namespace: String,
+    pub(super) namespace: String,
     pods: usize,
     runtime: Runtime,
 }
@@ -55,8 +56,9 @@ impl Served {
         let (namespace, pods) = largest(&snapshot);
         let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
         provider.publish(Arc::new(snapshot));
-        let composite = Arc::new(Composite::from(provider));
+        let composite = Arc::new(Composite::from(Arc::clone(&provider)));
         Self {
+            provider,
             api: Api::new(composite, move || now, Telemetry::new()),
             namespace,
             pods,

@@ -3,14 +3,11 @@
 
 use std::sync::Arc;
 
-use gpu_metrics_apiserver::api::Api;
-use gpu_metrics_apiserver::provider::composite::Composite;
-use gpu_metrics_apiserver::provider::gpu::GpuProvider;
-use gpu_metrics_apiserver::telemetry::Telemetry;
 use http::Request;
 
+use super::answer::Served;
 use super::fleet::Bench;
-use super::{best_of, ms, row, runtime};
+use super::{best_of, ms, row};
 
 const GPUS: u32 = 10_000;
 
@@ -18,14 +15,10 @@ pub(super) fn run() {
     let mut bench = Bench::new(GPUS);
     bench.round();
     let inventory = bench.inventory();
-    let now = bench.now;
-    let snapshot = Arc::new(bench.pipeline.publish(&inventory, now));
-    let (_, pods) = snapshot.layout().table("pods").expect("pods");
-    let namespace = pods.objects[0].namespace.clone().expect("a namespace");
-    let provider = Arc::new(GpuProvider::new(snapshot.metrics()));
-    let served = Arc::new(Composite::from(Arc::clone(&provider)));
-    let api = Api::new(served, move || now, Telemetry::new());
-    let runtime = runtime();
+    let snapshot = bench.pipeline.publish(&inventory, bench.now);
+    let served = Served::new(snapshot.clone(), bench.now);
+    let snapshot = Arc::new(snapshot);
+    let namespace = &served.namespace;
     let cluster =
         "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/cluster_gpu_memory_utilization";
     let list = format!(
@@ -65,11 +58,11 @@ pub(super) fn run() {
         let request = Request::get(path).body(()).expect("a request");
         let (parts, ()) = request.into_parts();
         let ask = || {
-            let response = runtime.block_on(api.handle(&parts));
+            let response = served.ask(&parts);
             assert_eq!(response.status(), 200, "{what}");
         };
         let (first, ()) = best_of(5, || {
-            provider.publish(Arc::clone(&snapshot));
+            served.provider.publish(Arc::clone(&snapshot));
             ask();
         });
         let (again, ()) = best_of(5, ask);

@@ -23,14 +23,9 @@ fn writes_nothing(objects: &[Value]) {
 
 fn served_from_files(objects: &[Value]) {
     let dir = "/var/run/serving-cert";
-    assert_eq!(
-        flag(objects, "tls-cert-file").unwrap(),
-        format!("{dir}/tls.crt")
-    );
-    assert_eq!(
-        flag(objects, "tls-private-key-file").unwrap(),
-        format!("{dir}/tls.key")
-    );
+    for (name, file) in [("tls-cert-file", "crt"), ("tls-private-key-file", "key")] {
+        assert_eq!(flag(objects, name), Some(format!("{dir}/tls.{file}")));
+    }
 }
 
 #[test]
@@ -56,7 +51,8 @@ fn by_itself_the_server_keeps_its_certificates_in_an_empty_secret() {
 #[test]
 fn a_certificate_of_the_values_is_served_and_its_authority_trusted() {
     let objects = render("tls");
-    writes_nothing_but_its_secret(&objects);
+    writes_nothing(&objects);
+    assert_eq!(of(&objects, "Role").len(), 0);
     served_from_files(&objects);
     let secret = one(&objects, "Secret");
     assert_eq!(secret["type"], "kubernetes.io/tls");
@@ -66,12 +62,6 @@ fn a_certificate_of_the_values_is_served_and_its_authority_trusted() {
     }
     let said = refusal("default", &["tls.enable=true"]);
     assert!(said.contains("tls.enable without tls.ca"), "{said}");
-}
-
-/// The chart writes the Secret, and the server has no rights.
-fn writes_nothing_but_its_secret(objects: &[Value]) {
-    writes_nothing(objects);
-    assert_eq!(of(objects, "Role").len(), 0);
 }
 
 #[test]

@@ -9,22 +9,26 @@ use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
 use super::*;
-use crate::controlplane::{ControlPlane, Extent, Lent, parts};
-use crate::program::{Program, eventually};
+use crate::cluster::lab::listening;
+use crate::controlplane::{ControlPlane, Extent};
+use crate::program::{Program, eventually, ok_if};
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const PAGE: &str = include_str!("../../docs/migrate/prometheus-adapter.md");
 
-/// The commands of a section of the page, in order.
-fn commands(section: &str) -> Vec<String> {
-    crate::manual::commands("docs/migrate/prometheus-adapter.md", section)
+/// The commands of a section of the page, in order: as many as the test knows.
+fn commands<const N: usize>(section: &str) -> [String; N] {
+    let lines = crate::manual::commands("docs/migrate/prometheus-adapter.md", section);
+    lines
+        .try_into()
+        .unwrap_or_else(|lines| panic!("{section}: {lines:?}"))
 }
 
 /// A cluster with a release.
 #[derive(Debug)]
-pub(crate) struct Scene {
-    pub(crate) plane: Lent,
+pub(super) struct Scene {
+    pub(super) plane: ControlPlane,
 }
 
 /// A release name of our choice, which is also the name of the chart's objects.
@@ -32,7 +36,7 @@ const OURS: &str = "gpu-metrics-apiserver";
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let plane = ControlPlane::lend(Extent::Api);
+        let plane = ControlPlane::start(Extent::Api);
         plane.kubectl(&["create", "namespace", NAMESPACE]);
         Self { plane }
     }
@@ -51,21 +55,7 @@ impl Scene {
         if !charts.exists() {
             std::os::unix::fs::symlink(root().join("charts"), charts).unwrap();
         }
-        let kubectl = parts::find("kubectl").unwrap();
-        let folders = [helm(), &kubectl].map(|it| it.parent().unwrap().display().to_string());
-        let path = std::env::var("PATH").unwrap_or_default();
-        let output = Command::new("sh")
-            .args(["-ec", line])
-            .current_dir(dir)
-            .env("HOME", dir)
-            .env("KUBECONFIG", self.plane.kubeconfig())
-            .env("PATH", format!("{}:{path}", folders.join(":")))
-            .output()
-            .unwrap();
-        match output.status.success() {
-            true => Ok(String::from_utf8(output.stdout).unwrap()),
-            false => Err(String::from_utf8(output.stderr).unwrap()),
-        }
+        crate::manual::shell(line, dir, self.plane.kubeconfig())
     }
 
     fn line(&self, line: &str) -> String {
@@ -81,17 +71,10 @@ impl Scene {
     }
 
     fn get(&self, kind: &str, name: &str) -> Option<Value> {
-        let arguments = [
-            "get",
-            kind,
-            name,
-            "-n",
-            NAMESPACE,
-            "-o",
-            "json",
-            "--ignore-not-found",
-        ];
-        let said = self.plane.kubectl(&arguments);
+        let flags = ["-n", NAMESPACE, "-o", "json", "--ignore-not-found"];
+        let said = self
+            .plane
+            .kubectl(&[&["get", kind, name][..], &flags].concat());
         (!said.is_empty()).then(|| serde_json::from_str(&said).unwrap())
     }
 
@@ -111,7 +94,7 @@ impl Scene {
     }
 
     /// The server as the Deployment starts it, with its ServiceAccount's rights.
-    pub(crate) fn serve(&self, deployment: &str) -> Program {
+    fn serve(&self, deployment: &str) -> Program {
         let deployment = self.object("deployment", deployment);
         let pod = &deployment["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();
@@ -134,7 +117,7 @@ impl Scene {
     }
 
     /// Fields that only the server fills in: the bundles and the Secret's data.
-    pub(super) fn filled(&self) -> Result<Vec<Value>, String> {
+    fn filled(&self) -> Result<Vec<Value>, String> {
         let mut filled: Vec<Value> = APISERVICES
             .iter()
             .map(|name| self.registered(name)["caBundle"].clone())
@@ -153,10 +136,7 @@ impl Scene {
 #[test]
 #[ignore = "takes minutes: make test-slow"]
 fn an_adapters_release_becomes_ours_and_the_adapters_again() {
-    let lines = commands("Helm: there");
-    let [values, upgrade, _] = &lines[..] else {
-        panic!("other commands than this test knows");
-    };
+    let [values, upgrade, _] = &commands("Helm: there");
     for (fixture, full, deployment) in [
         ("default", FULL, DEPLOYMENT),
         (
@@ -206,27 +186,18 @@ fn an_adapters_release_becomes_ours_and_the_adapters_again() {
 /// Skips the second command, and recovers from the error: after the failed revision, Helm
 /// no longer records which objects belonged to this chart.
 fn too_early(scene: &Scene) {
-    let lines = commands("Helm: back");
-    let [_, _, rollback] = &lines[..] else {
-        panic!("other commands than this test knows");
-    };
+    let [_, _, rollback] = &commands("Helm: back");
     let said = scene.try_line(rollback).unwrap_err();
     let words = "may not be true if caBundle is present";
     assert!(said.contains(words) && PAGE.contains(words), "{said}");
     assert_eq!(scene.names("deployment"), [RELEASE, DEPLOYMENT]);
-    let lines = commands("Helm: there");
-    let [_, upgrade, _] = &lines[..] else {
-        panic!("other commands than this test knows");
-    };
+    let [_, upgrade, _] = &commands("Helm: there");
     scene.line(upgrade);
     assert_eq!(scene.names("deployment"), [DEPLOYMENT]);
 }
 
 fn back(scene: &Scene, server: Program, full: &str) {
-    let lines = commands("Helm: back");
-    let [stop, delete, rollback] = &lines[..] else {
-        panic!("other commands than this test knows");
-    };
+    let [stop, delete, rollback] = &commands("Helm: back");
     let deployment = &scene.names("deployment")[0];
     scene.line(stop);
     let stopped = scene.object("deployment", deployment);
@@ -251,14 +222,8 @@ fn back(scene: &Scene, server: Program, full: &str) {
 #[ignore = "takes minutes: make test-slow"]
 fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
     let scene = Scene::with_adapter("default");
-    let lines = commands("Helm: there");
-    let [values, ..] = &lines[..] else {
-        panic!("no commands");
-    };
-    let lines = commands("Helm: beside it first");
-    let [beside] = &lines[..] else {
-        panic!("other commands than this test knows");
-    };
+    let [values, _, _] = &commands("Helm: there");
+    let [beside] = &commands("Helm: beside it first");
     scene.line(values);
     let registered = || -> Vec<Value> {
         let theirs = APISERVICES[1..].iter();
@@ -294,21 +259,14 @@ fn beside_the_adapter_a_second_release_takes_nothing_from_it() {
         "{forward}"
     );
     scene.line(authority);
-    let port = server.find_in_stderr("its port", PATIENCE, port);
+    let port = listening(&server);
     let ask = ask.replace("localhost:6443", &format!("localhost:{port}"));
     // The request is verified and authorized; there is no Prometheus.
     eventually("the server's own answer", PATIENCE, || {
         let said = scene.try_line(&ask).unwrap_err();
         let own = said.contains("queries to Prometheus have failed");
-        own.then_some(()).ok_or(said)
+        ok_if(own, &said)
     });
-}
-
-/// The server's port, from its log.
-fn port(said: &str) -> Option<u16> {
-    let line = said.lines().find(|line| line.contains("listening"))?;
-    let (_, rest) = line.split_once("address=0.0.0.0:")?;
-    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// An APIService made by kubectl belongs to no release. Helm leaves its
@@ -316,10 +274,7 @@ fn port(said: &str) -> Option<u16> {
 #[test]
 #[ignore = "takes minutes: make test-slow"]
 fn an_adapter_that_helm_did_not_install_is_taken_over_too() {
-    let lines = commands("Helm: there");
-    let [.., take] = &lines[..] else {
-        panic!("no commands");
-    };
+    let [_, _, take] = &commands("Helm: there");
     let scene = Scene::new();
     let rendered = scene.plane.dir().join("adapter.yaml");
     let adapter = adapter();

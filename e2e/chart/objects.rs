@@ -12,7 +12,7 @@ const FOREIGN: [&str; 4] = ["Certificate", "Issuer", "PrometheusRule", "ServiceM
 
 #[test]
 fn kube_apiserver_takes_the_objects_of_every_fixture() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     for namespace in [NAMESPACE, "gpu-metrics"] {
         plane.kubectl(&["create", "namespace", namespace]);
     }
@@ -42,34 +42,31 @@ fn the_manifests_are_the_chart_with_its_defaults() {
     assert!(output.status.success(), "{said}");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     let list = read(&root().join("manifests/kustomization.yaml"));
-    let same = |name: &str| {
+    let same = |name: &str| -> usize {
+        let text = read(&written.path().join(name));
+        let there = read(&root().join("manifests").join(name));
         assert_eq!(
-            read(&root().join("manifests").join(name)),
-            read(&written.path().join(name)),
+            there, text,
             "manifests/{name} is not what the chart says: make manifests"
         );
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        objects.len()
     };
     let optional = written.path().join("optional");
     same("optional/autoscalers.yaml");
     same("optional/prometheusrule.yaml");
     std::fs::remove_dir_all(optional).unwrap();
-    let mut count = 0;
+    let (mut files, mut objects) = (0, 0);
     for entry in std::fs::read_dir(written.path()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        same(&name);
+        objects += same(&name);
         assert!(list.contains(&format!("- {name}\n")), "{name}: {list}");
-        count += 1;
+        files += 1;
     }
     // The list has one more object, the namespace.
-    assert_eq!(list.matches("\n- ").count(), count + 1);
-    let chart = render("default");
-    let mut kinds = 0;
-    for entry in std::fs::read_dir(written.path()).unwrap() {
-        let text = read(&entry.unwrap().path());
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-        kinds += objects.len();
-    }
-    assert_eq!(kinds, chart.len(), "an object of the chart is not written");
+    assert_eq!(list.matches("\n- ").count(), files + 1);
+    let all = render("default").len();
+    assert_eq!(objects, all, "an object of the chart is not written");
 }
 
 #[test]
@@ -92,62 +89,27 @@ fn one_selector_is_everywhere_and_is_not_the_adapters() {
     }
 }
 
+/// The Deployment has another name than the adapter's, because selectors cannot be changed.
 #[test]
-fn objects_are_labelled_with_this_chart_and_pods_keep_the_adapters_labels() {
-    for (fixture, name) in [("default", "prometheus-adapter"), ("names", "metrics")] {
-        let objects = render(fixture);
-        let deployment = one(&objects, "Deployment");
-        let labels = &deployment["spec"]["template"]["metadata"]["labels"];
-        for (label, wanted) in [
-            ("name", name),
-            ("instance", RELEASE),
-            ("component", "metrics"),
-            ("part-of", name),
-        ] {
-            let label = format!("app.kubernetes.io/{label}");
-            assert_eq!(labels[&label], wanted, "{fixture}: {label}");
-        }
-        let component = "app.kubernetes.io/component";
-        assert_eq!(deployment["metadata"]["labels"][component], "gpu-metrics");
-    }
-    let service = &render("default");
-    let service = one(service, "Service");
-    let name = &service["metadata"]["labels"]["app.kubernetes.io/name"];
-    assert_eq!(name, "gpu-metrics-apiserver");
-}
-
-#[test]
-fn no_deployment_has_the_name_of_the_adapters() {
-    for (fixture, full, deployment) in [
-        ("default", FULL, DEPLOYMENT),
-        (
-            "fullname-override",
-            "adapter",
-            "adapter-gpu-metrics-apiserver",
-        ),
-        (
-            "names",
-            "prometheus-adapter-metrics",
-            "prometheus-adapter-metrics-gpu-metrics-apiserver",
-        ),
+fn the_deployment_has_a_name_of_its_own_within_the_allowed_length() {
+    for (fixture, full) in [
+        ("default", FULL),
+        ("fullname-override", "adapter"),
+        ("names", "prometheus-adapter-metrics"),
     ] {
         let objects = render(fixture);
         assert_eq!(names(&objects, "Service"), [full]);
         assert_eq!(names(&objects, "ServiceAccount"), [full]);
+        let deployment = format!("{full}-gpu-metrics-apiserver");
         assert_eq!(names(&objects, "Deployment"), [deployment]);
+        let labels = &one(&objects, "Deployment")["metadata"]["labels"];
+        assert_eq!(labels["app.kubernetes.io/component"], "gpu-metrics");
     }
-    // The longest valid name.
     let setting = format!("fullnameOverride={}", "a".repeat(63));
     let objects = try_render("default", &[&setting]).unwrap();
     let name = names(&objects, "Deployment")[0];
     assert!(name.len() == 63 && name.ends_with("-gpu-metrics-apiserver"));
-    assert!(
-        one(&objects, "Secret")["metadata"]["name"]
-            .as_str()
-            .unwrap()
-            .len()
-            <= 63
-    );
+    assert!(names(&objects, "Secret")[0].len() <= 63);
 }
 
 #[test]
@@ -250,23 +212,68 @@ fn the_autoscaler_has_the_rights_of_the_values_and_no_rights_exist_without_rbac(
 #[test]
 fn every_key_of_the_values_has_an_effect_on_the_objects() {
     let objects = render("everything-set");
-    let deployment = one(&objects, "Deployment");
-    let spec = &deployment["spec"];
-    assert_eq!(
-        (&spec["replicas"], &spec["revisionHistoryLimit"]),
-        (&json!(3), &json!(2))
-    );
-    assert_eq!(
-        deployment["metadata"]["annotations"]["example.com/deployment"],
-        "1"
-    );
-    let metadata = &spec["template"]["metadata"];
-    assert_eq!(metadata["labels"]["team"], "metrics");
-    assert_eq!(metadata["annotations"]["example.com/pod"], "1");
-    let pod = pod(&objects);
-    let values: Value =
-        serde_saphyr::from_str(&std::fs::read_to_string(fixture("everything-set")).unwrap())
-            .unwrap();
+    let text = std::fs::read_to_string(fixture("everything-set")).unwrap();
+    let values: Value = serde_saphyr::from_str(&text).unwrap();
+    for (place, wanted) in [
+        ("Deployment /spec/replicas", json!(3)),
+        ("Deployment /spec/revisionHistoryLimit", json!(2)),
+        (
+            "Deployment /metadata/annotations/example.com~1deployment",
+            json!("1"),
+        ),
+        (
+            "Service /metadata/annotations/example.com~1note",
+            json!("1"),
+        ),
+        ("Service /spec/clusterIP", json!("10.96.7.7")),
+        ("PodDisruptionBudget /spec/minAvailable", json!("50%")),
+        ("Deployment POD/metadata/labels/team", json!("metrics")),
+        (
+            "Deployment POD/metadata/annotations/example.com~1pod",
+            json!("1"),
+        ),
+        (
+            "Deployment POD/spec/imagePullSecrets/0/name",
+            json!("registry"),
+        ),
+        ("Deployment POD/spec/serviceAccountName", json!("metrics")),
+        ("Deployment CONTAINER/imagePullPolicy", json!("Always")),
+        (
+            "Deployment CONTAINER/securityContext/runAsUser",
+            json!(2000),
+        ),
+        ("Deployment CONTAINER/env", values["env"].clone()),
+        (
+            "Deployment CONTAINER/resources",
+            values["resources"].clone(),
+        ),
+        (
+            "Deployment CONTAINER/startupProbe",
+            values["startupProbe"].clone(),
+        ),
+        (
+            "Deployment CONTAINER/volumeMounts/0",
+            values["extraVolumeMounts"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/containers/1",
+            values["extraContainers"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/volumes/0",
+            values["extraVolumes"][0].clone(),
+        ),
+        (
+            "Deployment POD/spec/securityContext",
+            values["podSecurityContext"].clone(),
+        ),
+    ] {
+        let (kind, place) = place.split_once(' ').unwrap();
+        let place = place.replace("CONTAINER", "POD/spec/containers/0");
+        let place = place.replace("POD", "/spec/template");
+        let found = one(&objects, kind).pointer(&place);
+        assert_eq!(found, Some(&wanted), "{kind} {place}");
+    }
     for key in [
         "affinity",
         "topologySpreadConstraints",
@@ -277,48 +284,19 @@ fn every_key_of_the_values_has_an_effect_on_the_objects() {
         "tolerations",
         "automountServiceAccountToken",
     ] {
-        assert_eq!(pod[key], values[key], "{key}");
+        assert_eq!(pod(&objects)[key], values[key], "{key}");
     }
-    assert_eq!(pod["securityContext"], values["podSecurityContext"]);
-    assert_eq!(pod["imagePullSecrets"], json!([{"name": "registry"}]));
-    assert_eq!(pod["serviceAccountName"], "metrics");
-    assert_eq!(pod["containers"][1], values["extraContainers"][0]);
-    assert_eq!(pod["volumes"][0], values["extraVolumes"][0]);
-    let container = &pod["containers"][0];
-    assert_eq!(
-        container["image"],
-        "registry.example.com/gpu-metrics-apiserver:1.2"
-    );
-    assert_eq!(container["imagePullPolicy"], "Always");
-    assert_eq!(container["env"], values["env"]);
-    assert_eq!(container["resources"], values["resources"]);
-    assert_eq!(container["startupProbe"], values["startupProbe"]);
-    assert_eq!(container["volumeMounts"][0], values["extraVolumeMounts"][0]);
-    assert_eq!(container["securityContext"]["runAsUser"], 2000);
-    let service = one(&objects, "Service");
-    assert_eq!(service["metadata"]["annotations"]["example.com/note"], "1");
-    assert_eq!(service["spec"]["clusterIP"], "10.96.7.7");
-    let budget = &one(&objects, "PodDisruptionBudget")["spec"];
-    assert_eq!(
-        (&budget["minAvailable"], &budget["maxUnavailable"]),
-        (&json!("50%"), &Value::Null)
-    );
-    assert_eq!(
-        named(&objects, "ConfigMap", "extra")["metadata"]["labels"]["of"],
-        RELEASE
-    );
-    for object in objects
-        .iter()
-        .filter(|it| it["metadata"]["name"] != "extra")
-    {
+    for object in &objects {
+        let metadata = &object["metadata"];
+        if metadata["name"] == "extra" {
+            assert_eq!(metadata["labels"]["of"], RELEASE);
+            continue;
+        }
         assert_eq!(
-            object["metadata"]["annotations"]["role"], "custom-metrics",
+            metadata["annotations"]["role"], "custom-metrics",
             "{object}"
         );
-        assert_eq!(
-            object["metadata"]["labels"]["monitoring"], "adapter",
-            "{object}"
-        );
+        assert_eq!(metadata["labels"]["monitoring"], "adapter", "{object}");
     }
 }
 

@@ -96,7 +96,7 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
     let held = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*/gpu_memory_utilization"
     );
-    lab.await_answer(&held, |said| said.matches(r#""value":"35""#).count() == 2);
+    lab.await_values(&held, 2, "35");
     let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
     lab.autoscale_after(6, &metrics, STABLE);
     std::thread::sleep(2 * SYNC);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::future::ready;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,10 +19,7 @@ use http::{Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::asking::{ApiClient, identity_of};
@@ -29,7 +27,8 @@ use super::install::manifest;
 use super::lab::{PATIENCE, listening};
 use super::memory::Server;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
+use crate::stub::Stub;
 
 /// Enough for a large fleet, so that two polls are received concurrently.
 const SERIES: usize = 10_001;
@@ -62,11 +61,11 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     let store = Arc::new(Store::new());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let serving = tokio::spawn(Arc::clone(&store).serve(listener));
+    let shared = Arc::clone(&store);
+    let answer = move |request: Request<Incoming>| ready(shared.answer(request.uri()));
+    let stub = Stub::start(answer).await;
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.yaml");
     std::fs::write(&config, RULES).unwrap();
@@ -74,13 +73,13 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
         format!("--config={}", config.display()),
         "--metrics-relist-interval=1s".to_owned(),
     ];
-    let server = Server::start(&plane, &url, &flags.each_ref().map(String::as_str));
+    let server = Server::start(&plane, &stub.url(), &flags.each_ref().map(String::as_str));
     let identity = identity_of(plane.kubeconfig());
     let api_client = ApiClient::direct(listening(&server.program), Some(identity));
     eventually("the fleet", PATIENCE, || {
         let found = server.metric("series")?;
         let all = found >= SERIES as f64;
-        all.then_some(()).ok_or(format!("{found}"))
+        ok_if(all, &found)
     });
     api_client.until_code(VALUE, 200).await;
     let before = server.status("VmRSS:");
@@ -93,7 +92,7 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     eventually("bombs of all kinds on all queries", 2 * PATIENCE, || {
         let served = store.served.lock().unwrap().clone();
         let enough = served.len() == 9 && served.values().all(|count| *count >= ENOUGH);
-        enough.then_some(()).ok_or(format!("{served:?}"))
+        ok_if(enough, &served)
     });
     assert!(users.try_join_next().is_none(), "a value was answered");
     users.shutdown().await;
@@ -106,9 +105,8 @@ async fn bombs_on_all_queries_at_once_take_no_more_than_the_charts_limit() {
     api_client.until_code(VALUE, 200).await;
     eventually("polls that are answered", PATIENCE, || {
         let well = server.metric("health_check{name=\"metrics-source\"}")?;
-        (well >= 1.0).then_some(()).ok_or("not well".to_owned())
+        ok_if(well >= 1.0, &well)
     });
-    serving.abort();
 }
 
 /// The memory limit of the chart's defaults, in MiB.
@@ -148,22 +146,6 @@ impl Store {
             armed: AtomicBool::new(false),
             served: Mutex::default(),
             packed: packer.finish().unwrap().into(),
-        }
-    }
-
-    async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let mut connections = JoinSet::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            let store = Arc::clone(&self);
-            connections.spawn(async move {
-                let service = service_fn(|request: Request<Incoming>| {
-                    let answer = store.answer(request.uri());
-                    async move { Ok::<_, Infallible>(answer) }
-                });
-                let server = hyper::server::conn::http1::Builder::new();
-                // An error here means that the client stopped reading.
-                let _ = server.serve_connection(TokioIo::new(stream), service).await;
-            });
         }
     }
 

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::asking::{ApiClient, Reply, connected_to, identity_of};
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const IDLE: usize = 500;
 const SLOW: usize = 200;
@@ -66,7 +66,7 @@ async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
         drop(crowd);
         eventually("the end of the crowd", PATIENCE, || {
             let open = connected_to(lab.port).len();
-            (open < 20).then_some(()).ok_or(open.to_string())
+            ok_if(open < 20, &open)
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
         let after = eventually("memory that comes back", PATIENCE, || {

@@ -31,8 +31,6 @@ pub(super) struct Gpus {
 enum Work {
     /// The first ones have this load each, in percent; the others are idle.
     First(usize, u32),
-    /// They share this load evenly.
-    Shared(u32),
     /// Those of each Deployment share this load evenly.
     Each(u32),
 }
@@ -43,7 +41,6 @@ impl Work {
         let (percent, among) = match self {
             Self::First(busy, percent) if place < busy => (percent, 1),
             Self::First(..) => return 0.0,
-            Self::Shared(percent) => (percent, held.len()),
             Self::Each(percent) => {
                 let ours = deployment(held[place]);
                 let among = held.iter().filter(|pod| deployment(pod) == ours);
@@ -114,13 +111,8 @@ impl Gpus {
         *self.work.lock().unwrap() = Work::First(busy, percent);
     }
 
-    /// Divides this load among the held GPUs.
-    pub(super) fn share(&self, percent: u32) {
-        *self.work.lock().unwrap() = Work::Shared(percent);
-    }
-
     /// Divides this load among the GPUs of each Deployment.
-    pub(super) fn share_each(&self, percent: u32) {
+    pub(super) fn share(&self, percent: u32) {
         *self.work.lock().unwrap() = Work::Each(percent);
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, TEAM};
 use crate::controlplane::ControlPlane;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// A file or folder of `manifests/`.
 pub(super) fn manifest(name: &str) -> String {
@@ -27,9 +27,7 @@ pub(super) fn install(plane: &ControlPlane) {
     eventually("ready pods of the manifests", PATIENCE, || {
         let said = plane.object(&["deploy", NAME, "-n", HOME]);
         let status = &said["status"];
-        (status["readyReplicas"] == said["spec"]["replicas"])
-            .then_some(())
-            .ok_or_else(|| status.to_string())
+        ok_if(status["readyReplicas"] == said["spec"]["replicas"], &status)
     });
     plane.kubectl(&["scale", "deploy", NAME, "-n", HOME, "--replicas=0"]);
 }
@@ -72,15 +70,12 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     kube_apiserver_verifies_the_certificate(&lab);
     lab.deploy(2);
     lab.gpus.work(40);
-    lab.await_answer(&format!("{PODS}/gpu_memory_utilization"), |said| {
-        said.matches(r#""value":"40""#).count() == 2
-    });
+    lab.await_values(&format!("{PODS}/gpu_memory_utilization"), 2, "40");
     s109_every_form_of_path_is_answered(&lab);
     s109_kubectl_is_content(&lab);
     s114_rights_count_by_name_and_namespace(&lab);
     viewers_read_once_they_may(&lab);
     the_server_asks_for_itself(&lab);
-    the_sample_is_an_autoscaler(&lab);
     let said = lab.server.as_ref().unwrap().stderr();
     // The server refused other clients as expected, and no request of the server was refused.
     let own = said
@@ -152,9 +147,7 @@ fn s109_kubectl_is_content(lab: &Lab) {
         let wanted = format!("{group}/{version}\n");
         assert!(versions.contains(&wanted), "{versions}");
     }
-    let said = lab
-        .plane
-        .kubectl(&["explain", "hpa.spec.metrics.pods.metric"]);
+    let said = lab.plane.run("explain hpa.spec.metrics.pods.metric");
     assert!(said.contains("HorizontalPodAutoscaler"), "{said}");
     // A metric of the other group is part of a resource, which kubectl does not
     // explain.
@@ -214,9 +207,8 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
 fn viewers_read_once_they_may(lab: &Lab) {
     let viewer = lab.plane.user_kubeconfig("viewer", None);
     let path = format!("{PODS}/gpu_memory_utilization");
-    let view = ["--clusterrole=view", "--user=viewer", "-n", TEAM];
-    lab.plane
-        .kubectl(&[&["create", "rolebinding", "viewer"], &view[..]].concat());
+    let view = format!("create rolebinding viewer --clusterrole=view --user=viewer -n {TEAM}");
+    lab.plane.run(&view);
     let said = refusal(lab, &viewer, &path).unwrap();
     assert!(said.contains("(Forbidden)"), "{said}");
     let reader = manifest("optional/metrics-reader.yaml");
@@ -252,23 +244,8 @@ fn the_server_asks_for_itself(lab: &Lab) {
         said.contains("(Forbidden)") && said.contains(wanted),
         "{said}"
     );
-    let view = ["--clusterrole=view", "--serviceaccount=team:account"];
-    let place = ["create", "rolebinding", "account", "-n", TEAM];
-    lab.plane.kubectl(&[&place[..], &view].concat());
+    let view = "--clusterrole=view --serviceaccount=team:account";
+    let place = format!("create rolebinding account -n {TEAM} {view}");
+    lab.plane.run(&place);
     eventually("an account's values", PATIENCE, ask);
-}
-
-fn the_sample_is_an_autoscaler(lab: &Lab) {
-    lab.deploy_as("vllm", 1);
-    let sample = manifest("optional/sample-hpa.yaml");
-    lab.plane.kubectl(&["apply", "-n", TEAM, "-f", &sample]);
-    eventually("a value the sample saw", PATIENCE, || {
-        let said = lab.plane.object(&["hpa", "vllm", "-n", TEAM]);
-        let seen = &said["status"]["currentMetrics"][0]["pods"]["current"]["averageValue"];
-        (*seen == "40")
-            .then_some(())
-            .ok_or_else(|| said["status"].to_string())
-    });
-    lab.plane
-        .kubectl(&["delete", "hpa,deploy", "vllm", "-n", TEAM]);
 }

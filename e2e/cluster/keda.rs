@@ -9,10 +9,9 @@ use tempfile::TempDir;
 
 use super::check::check;
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
-use super::manual::run;
 use super::workload::on_pods;
-use crate::manual::{commands, texts};
-use crate::program::{Program, eventually};
+use crate::manual::{commands, run, texts};
+use crate::program::{Program, built, eventually};
 use crate::prometheus::free_port;
 
 /// KEDA's namespace, and the names of its Service and Secret.
@@ -33,16 +32,6 @@ fn audiences() -> String {
     ours(values["env"][0]["value"].as_str().unwrap())
 }
 
-/// The folder that `e2e/keda/build.sh` fills.
-fn built() -> PathBuf {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/keda/build.sh");
-    let output = Command::new(script).arg("where").output().unwrap();
-    let folder = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-    let is_built = folder.join("adapter").is_file();
-    assert!(is_built, "{} is missing: make keda", folder.display());
-    folder
-}
-
 /// KEDA's programs as processes of this machine. They end with the test.
 #[derive(Debug)]
 struct Keda<'a> {
@@ -60,7 +49,8 @@ struct Keda<'a> {
 impl<'a> Keda<'a> {
     /// Installs KEDA's own manifests.
     fn install(lab: &'a Lab) -> Self {
-        let programs = built();
+        let adapter = built("keda", "adapter", "make keda").unwrap();
+        let programs = adapter.parent().unwrap().to_owned();
         let config = programs.join("config");
         let plane = &lab.plane;
         plane.kubectl(&["create", "namespace", KEDA]);

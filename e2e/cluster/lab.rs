@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use super::asking::ApiClient;
 use super::gpus::{Gpus, Places};
 use super::install;
-use super::workload::{autoscaler, deployment};
-use crate::controlplane::{ControlPlane, Extent, Lent};
-use crate::live::scene::{Exporters, SCRAPED};
-use crate::program::{End, Program, eventually};
+use super::workload::{autoscaler, behavior, deployment};
+use crate::controlplane::{ControlPlane, Extent};
+use crate::exporters::{Exporters, SCRAPED};
+use crate::program::{End, Program, eventually, ok_if};
 use crate::prometheus::{Engine, Storage, free_port};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -43,7 +43,7 @@ pub(super) struct Lab {
     /// The server's port, which it keeps after a restart.
     pub(super) port: u16,
     pub(super) gpus: Gpus,
-    pub(super) plane: Lent,
+    pub(super) plane: ControlPlane,
     pub(super) prometheus: Engine,
     /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
@@ -56,12 +56,12 @@ pub(super) struct Lab {
 impl Lab {
     /// Starts everything. The server is registered and Available.
     pub(super) async fn start() -> Self {
-        Self::with(Extent::CLUSTER, NODES).await
+        Self::with(NODES).await
     }
 
     /// Starts with this number of nodes of four GPUs.
-    pub(super) async fn with(extent: Extent, nodes: usize) -> Self {
-        let plane = ControlPlane::lend(extent);
+    pub(super) async fn with(nodes: usize) -> Self {
+        let plane = ControlPlane::start(Extent::CLUSTER);
         let exporters = Exporters::start(u32::try_from(nodes).unwrap(), 4, SCRAPED).await;
         let controls = Arc::clone(&exporters.controls);
         let places = Places { nodes };
@@ -192,12 +192,21 @@ impl Lab {
         });
     }
 
+    /// Waits until the answer at a path has this value for so many objects, and no other.
+    pub(super) fn await_values(&self, path: &str, count: usize, value: &str) {
+        let wanted = format!(r#""value":"{value}""#);
+        self.await_answer(path, |said| {
+            let all = said.matches(r#""value":"#).count();
+            all == count && said.matches(&wanted).count() == count
+        });
+    }
+
     /// Waits until the answer at a path is as wanted, as JSON.
     pub(super) fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
         eventually(path, PATIENCE, || {
             let admin = self.plane.kubeconfig();
             let said = self.plane.kubectl_as(admin, &["get", "--raw", path])?;
-            wanted(&said).then_some(()).ok_or(said)
+            ok_if(wanted(&said), &said)
         });
     }
 
@@ -221,15 +230,7 @@ impl Lab {
 
     /// An autoscaler with this stabilisation.
     pub(super) fn autoscale_after(&self, most: u32, metrics: &Value, stable: Duration) {
-        let behavior = json!({
-            "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
-            "scaleUp": {
-                "stabilizationWindowSeconds": stable.as_secs(),
-                // A period of 15 s would count changes by an earlier autoscaler of the
-                // same name.
-                "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
-            },
-        });
+        let behavior = behavior(stable);
         self.plane
             .apply(&autoscaler((TEAM, APP), APP, most, metrics, &behavior));
     }

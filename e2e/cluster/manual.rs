@@ -1,39 +1,10 @@
 //! The manual's section on the manifests, as written.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::lab::{APISERVICES, Lab, PATIENCE, TEAM};
-use crate::controlplane::parts;
-use crate::manual::commands;
-use crate::program::eventually;
-
-/// Runs a line in the checkout with the control plane's kubectl. Returns its output
-/// or its error.
-pub(super) fn ask(kubeconfig: &Path, line: &str) -> Result<String, String> {
-    let kubectl = parts::find("kubectl").unwrap();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", kubectl.parent().unwrap().display());
-    let output = Command::new("sh")
-        .args(["-ec", line])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("KUBECONFIG", kubeconfig)
-        .env("PATH", path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    match output.status.success() {
-        true => Ok(said),
-        false => Err(format!("{line}: {said}{complaint}")),
-    }
-}
-
-pub(super) fn run(kubeconfig: &Path, line: &str) -> String {
-    ask(kubeconfig, line).unwrap_or_else(|complaint| panic!("{complaint}"))
-}
+use crate::manual::{commands, run, shell};
+use crate::program::{eventually, ok_if};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
@@ -68,14 +39,13 @@ async fn the_manuals_commands_for_a_cluster_do_what_they_say() {
         "{said}"
     );
     eventually("a GPU that is held", PATIENCE, || {
-        let said: Value = serde_json::from_str(&ask(&kubeconfig, raw)?).unwrap();
-        (said["items"][0]["value"] == "1")
-            .then_some(())
-            .ok_or_else(|| said.to_string())
+        let said = shell(raw, lab.plane.dir(), &kubeconfig)?;
+        let said: Value = serde_json::from_str(&said).unwrap();
+        ok_if(said["items"][0]["value"] == "1", &said)
     });
     run(&kubeconfig, sample);
     eventually("a value in the description", PATIENCE, || {
         let said = run(&kubeconfig, describe);
-        said.contains("40 / 50").then_some(()).ok_or(said)
+        ok_if(said.contains("40 / 50"), &said)
     });
 }

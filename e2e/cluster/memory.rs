@@ -1,21 +1,22 @@
 //! The memory of the whole server, with a real kube-apiserver with many pods and a
 //! real Prometheus with many GPUs.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use apimachinery::time::Timestamp;
+use futures_util::stream::{self, StreamExt as _};
 use gpu_metrics::inventory::Pod;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use simulator::Fleet;
-use tokio::sync::Semaphore;
 
 use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::Exporters;
-use crate::program::{Program, eventually};
+use crate::curl::curl;
+use crate::exporters::Exporters;
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 
 /// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
@@ -39,7 +40,7 @@ fn wanted_pods() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
 async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     let exporters = Exporters::start(125, 8, SCRAPED).await;
     let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
     let pods = wanted_pods();
@@ -55,9 +56,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     ] {
         eventually(what, PATIENCE, || {
             let found = server.metric(name)?;
-            (found >= least as f64)
-                .then_some(())
-                .ok_or(format!("{found}"))
+            ok_if(found >= least as f64, &found)
         });
         println!("{what}: {:?}", started.elapsed());
     }
@@ -65,7 +64,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let full = Instant::now() + Duration::from_secs(75);
     eventually("a full window", PATIENCE, || {
         let left = full.saturating_duration_since(Instant::now());
-        left.is_zero().then_some(()).ok_or(format!("{left:?}"))
+        ok_if(left.is_zero(), &left)
     });
     let resident = server.status("VmRSS:");
     let peak = server.status("VmHWM:");
@@ -112,11 +111,7 @@ impl Server {
     fn metrics(&self) -> String {
         assert!(self.dir.path().exists());
         let url = format!("http://127.0.0.1:{}/metrics", self.operators);
-        let said = std::process::Command::new("curl")
-            .args(["-sS", &url])
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&said.stdout).into_owned()
+        curl(&url, "")
     }
 
     /// The sum of a metric over its labels.
@@ -145,35 +140,25 @@ pub(crate) async fn populate(plane: &ControlPlane, fleet: &Fleet, pods: usize) -
     let epoch = fleet.scenario().epoch;
     let api = Api::connect(plane).await;
     let truth = fleet.inventory(epoch);
-    for namespace in &truth.namespaces {
-        api.create(
-            "/api/v1/namespaces",
-            json!({"metadata": {"name": &*namespace.name}}),
-        )
-        .await;
+    let namespaces = truth.namespaces.iter().map(|it| ("namespaces", &*it.name));
+    let nodes = truth.nodes.iter().map(|it| ("nodes", &*it.name));
+    for (kind, name) in namespaces.chain(nodes) {
+        let body = json!({"metadata": {"name": name}});
+        api.create(&format!("/api/v1/{kind}"), body).await;
     }
-    let nodes = truth.nodes.iter().map(|node| {
-        let body = json!({"metadata": {"name": &*node.name}});
-        ("/api/v1/nodes".to_owned(), body)
-    });
-    api.create_all(nodes.collect()).await;
-    let there = truth.pods.iter().map(Some).collect::<Vec<_>>();
-    let mut slots = there;
-    slots.resize(pods.max(slots.len()), None);
+    // Owners are in the namespace of the pod; a pod refers to them by UID.
+    let mut homes: BTreeMap<&str, Vec<Option<&Pod>>> = BTreeMap::new();
+    for pod in &truth.pods {
+        homes.entry(&*pod.namespace).or_default().push(Some(pod));
+    }
+    let fillers = pods.saturating_sub(truth.pods.len());
+    let others = homes.entry("default").or_default();
+    others.resize(others.len() + fillers, None);
     let mut bodies = Vec::new();
-    for (group, members) in slots.chunks(REPLICAS).enumerate() {
-        // Owners are in the namespace of the pod; a pod refers to them by UID.
-        let namespaces: std::collections::BTreeSet<&str> = members
-            .iter()
-            .map(|pod| pod.map_or("default", |pod| &*pod.namespace))
-            .collect();
-        for namespace in namespaces {
+    for (namespace, pods) in homes {
+        for (group, members) in pods.chunks(REPLICAS).enumerate() {
             let owner = api.replica_set(namespace, group).await;
             for (index, member) in members.iter().enumerate() {
-                let home = member.map_or("default", |pod| &*pod.namespace);
-                if home != namespace {
-                    continue;
-                }
                 let filler = format!("filler-{group}-{index}");
                 let name = member.map_or(filler.as_str(), |pod| &*pod.name);
                 let node = member.and_then(|pod| pod.node.as_deref());
@@ -223,11 +208,9 @@ fn pod(name: &str, node: Option<&str>, gpu: bool, owner: &Value) -> Value {
     })
 }
 
-/// kube-apiserver, with concurrent requests.
-#[derive(Clone)]
+/// kube-apiserver.
 pub(crate) struct Api {
     client: Client,
-    lane: Arc<Semaphore>,
 }
 
 impl Api {
@@ -237,7 +220,6 @@ impl Api {
         let config = kube::Config::from_custom_kubeconfig(file, &options).await;
         Self {
             client: Client::try_from(config.unwrap()).unwrap(),
-            lane: Arc::new(Semaphore::new(AT_A_TIME)),
         }
     }
 
@@ -262,21 +244,6 @@ impl Api {
         let at_once = json!({"gracePeriodSeconds": 0});
         self.send("DELETE", path, "application/json", &at_once)
             .await;
-    }
-
-    async fn create_all(&self, bodies: Vec<(String, Value)>) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for (path, body) in bodies {
-            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
-            let api = self.clone();
-            tasks.spawn(async move {
-                api.create(&path, body).await;
-                drop(place);
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
     }
 
     /// Creates a Deployment's ReplicaSet. Returns the reference for its pods.
@@ -311,22 +278,15 @@ impl Api {
             "phase": "Running", "startTime": since.to_string(),
             "conditions": [{"type": "Ready", "status": "True"}],
         }});
-        let mut tasks = tokio::task::JoinSet::new();
-        for (namespace, pod) in pods {
-            let place = Arc::clone(&self.lane).acquire_owned().await.unwrap();
-            let (api, status) = (self.clone(), status.clone());
-            tasks.spawn(async move {
-                let path = format!("/api/v1/namespaces/{namespace}/pods");
-                let made = api.create(&path, pod).await;
-                let name = made["metadata"]["name"].as_str().unwrap();
-                let path = format!("{path}/{name}/status");
-                let kind = "application/merge-patch+json";
-                api.send("PATCH", &path, kind, &status).await;
-                drop(place);
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        let status = &status;
+        let run = |(namespace, pod): (String, Value)| async move {
+            let path = format!("/api/v1/namespaces/{namespace}/pods");
+            let made = self.create(&path, pod).await;
+            let name = made["metadata"]["name"].as_str().unwrap();
+            let path = format!("{path}/{name}/status");
+            let kind = "application/merge-patch+json";
+            self.send("PATCH", &path, kind, status).await;
+        };
+        stream::iter(pods).for_each_concurrent(AT_A_TIME, run).await;
     }
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::install::manifest;
-use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
+use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::on_pods;
 use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
-use crate::program::{End, Program, eventually};
+use crate::program::{End, Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
 /// The note that pods are not named.
@@ -32,7 +32,7 @@ fn page_of(kubeconfig: &Path, flags: &[&str], browser: &Browser) -> (Program, St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
-    let mut lab = Lab::start().await;
+    let lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.work(40);
     lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "50")]));
@@ -41,22 +41,13 @@ async fn the_page_shows_what_its_user_may_read_and_names_the_rest() {
     for role in ["view", "gpu-metrics-apiserver:metrics-reader"] {
         let name = role.replace(':', "-");
         let role = format!("--clusterrole={role}");
-        lab.plane.kubectl(&[
-            "create",
-            "rolebinding",
-            &name,
-            &role,
-            "--user=ann",
-            "-n",
-            TEAM,
-        ]);
+        let words = format!("create rolebinding {name} {role} --user=ann -n {TEAM}");
+        lab.plane.run(&words);
     }
     let browser = Browser::start();
     everything(&lab, &browser);
     a_namespace(&lab, &browser);
     in_the_clear(&lab, &browser);
-    unwell(&lab, &browser);
-    without_prometheus(&mut lab, &browser);
 }
 
 fn everything(lab: &Lab, browser: &Browser) {
@@ -67,7 +58,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     eventually("the autoscaler on its page", PATIENCE, || {
         browser.open(&scaled);
         let said = browser.text("main");
-        said.contains("✓ able to scale").then_some(()).ok_or(said)
+        ok_if(said.contains("✓ able to scale"), &said)
     });
     inspect(browser, &origin, &PAGES);
     browser.open(&scaled);
@@ -105,7 +96,7 @@ fn everything(lab: &Lab, browser: &Browser) {
     // A user with the right to read the metrics of nodes, and without the right to list pods.
     let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
     lab.plane
-        .kubectl(&["create", "clusterrolebinding", "bob", role, "--user=bob"]);
+        .run(&format!("create clusterrolebinding bob {role} --user=bob"));
     let (gpus, said) = top_gpus(&lab.plane.user_kubeconfig("bob", None));
     assert_eq!(pods(&gpus), BTreeSet::new(), "{gpus}");
     assert_eq!(said.matches(UNNAMED).count(), 1, "{said}");
@@ -125,11 +116,7 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
     let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
     let landed = format!("{origin}workloads?namespace={TEAM}");
     assert_eq!(browser.run("return location.href"), landed.as_str());
-    assert!(
-        browser.text("table").contains(APP),
-        "{}",
-        browser.text("main")
-    );
+    has(browser, "table", APP);
     let (_ui, origin) = page_of(&ann, &[], browser);
     for page in ["", "pods", "workloads", "namespaces"] {
         browser.open(&format!("{origin}{page}"));
@@ -145,26 +132,12 @@ fn a_namespace(lab: &Lab, browser: &Browser) {
         assert_eq!(browser.violations(), Vec::<String>::new());
     }
     browser.open(&format!("{origin}hpas"));
-    assert!(
-        browser.text("main").contains("cannot list"),
-        "{}",
-        browser.text("main")
-    );
+    has(browser, "main", "cannot list");
     browser.open(&format!("{origin}sources"));
-    assert!(
-        browser.text("main").contains("Skipped"),
-        "{}",
-        browser.text("main")
-    );
+    has(browser, "main", "Skipped");
     for page in ["pods", "workloads", "hpas"] {
         browser.open(&format!("{origin}{page}?namespace={TEAM}"));
-        let rows = browser.run("return document.querySelectorAll('tbody tr').length");
-        assert_ne!(rows, 0, "/{page}: {}", browser.text("main"));
-        assert!(
-            browser.text("table").contains(APP),
-            "{}",
-            browser.text("main")
-        );
+        has(browser, "tbody", APP);
     }
 }
 
@@ -186,7 +159,7 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     eventually("pods on the operators' page", PATIENCE, || {
         browser.open(&format!("{origin}pods?namespace={TEAM}"));
         let said = browser.text("main");
-        said.contains(APP).then_some(()).ok_or(said)
+        ok_if(said.contains(APP), &said)
     });
     browser.open(origin.trim_end_matches('/'));
     assert_eq!(browser.run("return location.href"), origin.as_str());
@@ -194,43 +167,11 @@ fn in_the_clear(lab: &Lab, browser: &Browser) {
     drop((browser.complaints(), browser.requested()));
     inspect(browser, &origin, &PAGES);
     browser.open(&format!("{origin}hpas"));
-    assert!(
-        browser.text("main").contains("cannot list"),
-        "{}",
-        browser.text("main")
-    );
+    has(browser, "main", "cannot list");
 }
 
-/// The state that says why an autoscaler does not reach its target.
-fn unwell(lab: &Lab, browser: &Browser) {
-    let (_ui, origin) = page_of(lab.plane.kubeconfig(), &[], browser);
-    let says = |words: &str| {
-        eventually(words, PATIENCE, || {
-            browser.open(&format!("{origin}hpas"));
-            let rows = rows(browser);
-            let said = rows.first().is_some_and(|row| row[2].contains(words));
-            said.then_some(()).ok_or_else(|| format!("{rows:?}"))
-        });
-    };
-    lab.autoscale(2, &json!([on_pods("gpu_memory_utilization", "10")]));
-    says("× wants more than its maximum of 2");
-    lab.autoscale(2, &json!([on_pods("no_such_metric", "10")]));
-    says("× no metric: unable to get metric no_such_metric");
-}
-
-fn without_prometheus(lab: &mut Lab, browser: &Browser) {
-    lab.stand_in = Some("http://127.0.0.1:9".to_owned());
-    lab.reconfigure(CONFIG);
-    // The cause is shown also to a user without the right to read findings.
-    let ann = lab.plane.user_kubeconfig("ann", None);
-    let (_ui, origin) = page_of(&ann, &["-n", TEAM], browser);
-    for page in ["pods", "workloads"] {
-        let said = eventually("the cause", PATIENCE, || {
-            browser.open(&format!("{origin}{page}"));
-            let said = browser.text("main .failure");
-            let is_told = said.contains("No value is known") && said.contains("unreachable");
-            is_told.then(|| said.clone()).ok_or(said)
-        });
-        assert!(!browser.text("body").contains("0 of them"), "{said}");
-    }
+/// Asserts that an element has these words.
+fn has(browser: &Browser, choice: &str, words: &str) {
+    let said = browser.text(choice);
+    assert!(said.contains(words), "{said}: {}", browser.text("main"));
 }

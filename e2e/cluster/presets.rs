@@ -1,24 +1,20 @@
 //! The metrics of inference servers by `presets`: a Prometheus scrapes texts recorded
 //! from the servers, as those of real pods.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
-use super::workload::{deployment, on_pods};
+use super::workload::{deployment, of_deployment, on_object, on_pods, target};
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
+use crate::stub::Stub;
 
 /// All presets, and a rule for pods with the name of one of their metrics.
 const PRESETS: &str = "
@@ -73,40 +69,28 @@ struct Target {
 }
 
 /// Serves each text at `/INDEX`.
-async fn serve(targets: Arc<Vec<Target>>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let targets = Arc::clone(&targets);
-            let answer = move |request: Request<Incoming>| {
-                let index: Option<usize> = request.uri().path()[1..].parse().ok();
-                let target = index.and_then(|index| targets.get(index));
-                let mut response = Response::new(Full::<Bytes>::default());
-                match target {
-                    Some(target) => *response.body_mut() = Bytes::from(target.text.clone()).into(),
-                    None => *response.status_mut() = StatusCode::NOT_FOUND,
-                }
-                // Prometheus 3 requires a content type.
-                let plain = http::HeaderValue::from_static("text/plain; version=0.0.4");
-                response.headers_mut().insert("content-type", plain);
-                std::future::ready(Ok::<_, Infallible>(response))
-            };
-            tokio::spawn(async move {
-                let server = hyper::server::conn::http1::Builder::new();
-                let _ = server
-                    .serve_connection(TokioIo::new(stream), service_fn(answer))
-                    .await;
-            });
+async fn serve(targets: Arc<Vec<Target>>) -> Stub {
+    Stub::start(move |request: Request<Incoming>| {
+        let index: Option<usize> = request.uri().path()[1..].parse().ok();
+        let target = index.and_then(|index| targets.get(index));
+        let mut response = Response::new(Full::<Bytes>::default());
+        match target {
+            Some(target) => *response.body_mut() = Bytes::from(target.text.clone()).into(),
+            None => *response.status_mut() = StatusCode::NOT_FOUND,
         }
-    });
-    address
+        // Prometheus 3 requires a content type.
+        let plain = http::HeaderValue::from_static("text/plain; version=0.0.4");
+        response.headers_mut().insert("content-type", plain);
+        std::future::ready(response)
+    })
+    .await
 }
 
 /// A Prometheus that scrapes the texts besides the GPUs.
-async fn prometheus(lab: &Lab, targets: Vec<Target>) -> Engine {
+async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Engine, Stub) {
     let targets = Arc::new(targets);
-    let address = serve(Arc::clone(&targets)).await;
+    let stub = serve(Arc::clone(&targets)).await;
+    let address = stub.address;
     let mut config = lab.exporters.scrapes();
     for (index, Target { namespace, pod, .. }) in targets.iter().enumerate() {
         config.push_str(&format!(
@@ -120,7 +104,7 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> Engine {
         let time = unix_seconds().to_string();
         let up = engine.query("up{job=~\"text-.*\"} == 1", &time).await;
         if up.len() == targets.len() {
-            return engine;
+            return (engine, stub);
         }
         assert!(begun.elapsed() < PATIENCE, "{up:?}");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -130,19 +114,11 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> Engine {
 /// The pods of a Deployment, sorted, once there are as many.
 fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
     eventually("the pods", PATIENCE, || {
-        let all = lab.plane.object(&["pods", "-n", TEAM]);
-        let items = all["items"].as_array().unwrap().iter();
-        let names = items.filter_map(|pod| pod["metadata"]["name"].as_str());
-        let mut names: Vec<String> = names
-            .filter(|name| name.rsplitn(3, '-').last() == Some(deployment))
-            .map(str::to_owned)
-            .collect();
-        names.sort();
-        if names.len() == count {
-            Ok(names)
-        } else {
-            Err(format!("{names:?}"))
-        }
+        let mut names = lab.plane.pods(TEAM);
+        names.retain(|name| name.rsplitn(3, '-').last() == Some(deployment));
+        (names.len() == count)
+            .then(|| names.clone())
+            .ok_or_else(|| format!("{names:?}"))
     })
 }
 
@@ -172,28 +148,19 @@ fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)])
         kubeconfig: lab.plane.kubeconfig().to_owned(),
     };
     let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}/{path}");
-    eventually(&format!("{wanted:?} at {path}"), PATIENCE, || {
-        let body = match kubectl.get(&path) {
-            Answer::Body(body) => body,
-            Answer::NotFound(_) if wanted.is_empty() => return Ok(()),
-            answer => return Err(format!("{answer:?}")),
-        };
-        // Values of rules have no window.
-        let list: Value = serde_json::from_str(&body).unwrap();
-        let items = list["items"].as_array().unwrap().iter();
-        let mut found: Vec<(&str, &str)> = items
-            .filter_map(|item| {
-                let name = item["describedObject"]["name"].as_str()?;
-                Some((name, item["value"].as_str()?))
-            })
-            .collect();
-        found.sort_unstable();
-        if found == wanted {
-            Ok(())
-        } else {
-            Err(format!("{found:?}"))
-        }
-    });
+    eventually(
+        &format!("{wanted:?} at {path}"),
+        PATIENCE,
+        || match kubectl.values(&path) {
+            Err(Answer::NotFound(_)) if wanted.is_empty() => Ok(()),
+            Err(answer) => Err(format!("{answer:?}")),
+            Ok(found) => {
+                let found = found.iter().map(|it| (&*it.name, &*it.value));
+                let found: Vec<(&str, &str)> = found.collect();
+                ok_if(found == wanted, &found)
+            }
+        },
+    );
 }
 
 /// The servers' pods: two of vLLM, two of SGLang, one of Triton.
@@ -253,7 +220,7 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     let mut lab = Lab::start().await;
     lab.plane.apply(&inference_pools());
     let (servers, targets) = deploy(&lab);
-    let engine = prometheus(&lab, targets).await;
+    let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url().to_owned());
     lab.reconfigure(&format!("{CONFIG}{PRESETS}"));
     of_vllm(&lab, &servers);
@@ -262,14 +229,8 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
 
     // Seven requests wait for two pods, whose GPUs have little to do.
     lab.gpus.work(20);
-    let queue = json!({
-        "type": "Object",
-        "object": {
-            "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": APP},
-            "metric": {"name": "vllm_requests_waiting"},
-            "target": {"type": "AverageValue", "averageValue": "2"},
-        },
-    });
+    let two = target("AverageValue", "2");
+    let queue = on_object("vllm_requests_waiting", &of_deployment(APP), &two);
     lab.autoscale(8, &json!([queue, on_pods("gpu_memory_utilization", "60")]));
     lab.await_replicas(4);
 }

@@ -4,21 +4,20 @@
 //! loopback addresses. Instead, the port in the APIServices changes, as a Service's
 //! endpoint does in an update.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::task::JoinSet;
 
-use super::asking::{ApiClient, Reply, connected_to};
+use super::asking::ApiClient;
 use super::lab::{APISERVICES, APP, Lab, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
-use crate::program::{Program, eventually};
+use super::trickle::{Subject, Trickle};
+use crate::program::{eventually, ok_if};
 use crate::prometheus::free_port;
 
-/// Concurrent clients.
+/// Concurrent clients, and the name of their requests.
 const CLIENTS: usize = 16;
+const LOAD: &str = "load";
 
 /// The first of two independent events when a pod is replaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +39,16 @@ async fn s101_a_rolling_update_under_load_loses_no_request() {
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}"
     );
     await_value(&api_client, &path, "50").await;
-    let load = Load::start(&api_client, &path);
+    let client = |_| {
+        let subject = Subject {
+            name: LOAD,
+            path: path.clone(),
+            every: Duration::from_millis(20),
+            judge: |body| (!body.contains("\"value\":\"50\"")).then(|| body.to_owned()),
+        };
+        (api_client.clone(), subject)
+    };
+    let load = Trickle::start((0..CLIENTS).map(client));
     for (first, flags) in [
         (First::Switch, &[][..]),
         (First::Signal, &["--disable-http2"]),
@@ -50,62 +58,37 @@ async fn s101_a_rolling_update_under_load_loses_no_request() {
     ] {
         replace(&mut lab, first, flags, &load).await;
     }
-    let (answered, lost) = load.end().await;
-    println!("{answered} requests answered, {} lost", lost.len());
-    assert!(
-        lost.is_empty(),
-        "the first: {:#?}",
-        &lost[..lost.len().min(5)]
-    );
+    let seen = load.since(Duration::ZERO, LOAD);
+    println!("{} requests", seen.len());
+    let lost = seen.iter().find(|seen| seen.trouble.is_some());
+    assert!(lost.is_none(), "the first: {lost:#?}");
 }
 
 /// Replaces the serving replica.
-async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Load) {
-    let old = lab.port;
+async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Trickle) {
     let new = free_port();
     let replica = lab.replica(new, flags);
-    await_ready(new, &replica).await;
-    let before = load.answered();
+    let api_client = ApiClient::direct(new, None);
+    api_client.until_code("/readyz?verbose", 200).await;
     let begun = Instant::now();
-    let watch = Watch::start([old, new]);
     let ended = lab.server.take().unwrap();
     if first == First::Signal {
         ended.signal("TERM");
-        println!("{:.1?}: the old replica is told", begun.elapsed());
     }
     switch(lab, new);
-    println!("{:.1?}: kube-apiserver is told", begun.elapsed());
     if first == First::Switch {
         ended.signal("TERM");
-        println!("{:.1?}: the old replica is told", begun.elapsed());
     }
     let end = ended.await_end(PATIENCE);
-    println!("{:.1?}: the old replica has ended", begun.elapsed());
+    println!("{first:?} first: it ended after {:.1?}", begun.elapsed());
     assert_eq!(end.code, Some(0), "{end:?}");
     end.assert_orderly();
     lab.server = Some(replica);
     lab.port = new;
-    let served = load.answered() - before;
-    println!(
-        "{first:?} first, new one with {flags:?}: {served} answered meanwhile; connections from \
-         kube-apiserver (old, new):\n{}",
-        watch.end()
-    );
-    let goal = load.answered() + 200;
+    let goal = load.count() + 200;
     eventually("further answers", PATIENCE, || {
-        (load.answered() >= goal)
-            .then_some(())
-            .ok_or_else(|| load.answered().to_string())
+        ok_if(load.count() >= goal, &load.count())
     });
-}
-
-async fn await_ready(port: u16, replica: &Program) {
-    let api_client = ApiClient::direct(port, None);
-    api_client.until_code("/readyz?verbose", 200).await;
-    println!(
-        "a new replica is ready {:.1?} after its start",
-        replica.age()
-    );
 }
 
 /// Directs kube-apiserver to another port.
@@ -114,85 +97,5 @@ fn switch(lab: &Lab, port: u16) {
     for name in APISERVICES {
         lab.plane
             .kubectl(&["patch", "apiservice", name, "--type=merge", "-p", &patch]);
-    }
-}
-
-/// Many clients with requests in a loop.
-struct Load {
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-    lost: Arc<Mutex<Vec<(Duration, Reply)>>>,
-    clients: JoinSet<()>,
-}
-
-impl Load {
-    fn start(api_client: &ApiClient, path: &str) -> Self {
-        let mut load = Self {
-            stop: Arc::default(),
-            answered: Arc::default(),
-            lost: Arc::default(),
-            clients: JoinSet::new(),
-        };
-        let begun = Instant::now();
-        for _ in 0..CLIENTS {
-            let (api_client, path) = (api_client.clone(), path.to_owned());
-            let (stop, answered) = (Arc::clone(&load.stop), Arc::clone(&load.answered));
-            let lost = Arc::clone(&load.lost);
-            load.clients.spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    match api_client.get(&path).await {
-                        Reply::Body(body) if body.contains("\"value\":\"50\"") => {
-                            answered.fetch_add(1, Ordering::Relaxed);
-                        }
-                        reply => lost.lock().unwrap().push((begun.elapsed(), reply)),
-                    }
-                    // All programs of the test share two cores.
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            });
-        }
-        load
-    }
-
-    fn answered(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed)
-    }
-
-    async fn end(self) -> (u64, Vec<(Duration, Reply)>) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.clients.join_all().await;
-        let lost = std::mem::take(&mut *self.lost.lock().unwrap());
-        (self.answered.load(Ordering::Relaxed), lost)
-    }
-}
-
-/// Records the number of connections of two ports as it changes.
-struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<String>,
-}
-
-impl Watch {
-    fn start(ports: [u16; 2]) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            let begun = Instant::now();
-            let (mut known, mut told) = (None, String::new());
-            while !stopped.load(Ordering::Relaxed) {
-                let now = ports.map(|port| connected_to(port).len());
-                if known.replace(now) != Some(now) {
-                    told.push_str(&format!("  {:.1?}: {now:?}\n", begun.elapsed()));
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            told
-        });
-        Self { stop, thread }
-    }
-
-    fn end(self) -> String {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap()
     }
 }

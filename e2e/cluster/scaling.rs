@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::on_pods;
-use crate::program::eventually;
+use super::workload::{external, on_pods, target};
+use crate::program::{eventually, ok_if};
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
 /// decisions from events and do not wait for `desiredReplicas > currentReplicas`.
@@ -42,9 +42,7 @@ impl<'a> Autoscaler<'a> {
             let status = self.object()["status"].take();
             let seen = status["currentMetrics"].to_string();
             let wanted = format!(r#"alue":"{value}""#);
-            seen.contains(&wanted)
-                .then_some(())
-                .ok_or_else(|| status.to_string())
+            ok_if(seen.contains(&wanted), &status)
         });
     }
 
@@ -116,7 +114,7 @@ async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     lab.gpus.work(90);
     eventually("a second replica", PATIENCE, || {
         let replicas = lab.replicas();
-        (replicas > 1).then_some(()).ok_or(replicas.to_string())
+        ok_if(replicas > 1, &replicas)
     });
     let first = begun.elapsed();
     lab.await_replicas(4);
@@ -147,9 +145,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
     let scaler = Autoscaler::start(lab, 4, &metric);
     lab.gpus.work(80);
     lab.await_replicas(4);
-    lab.await_answer(&default, |said| {
-        said.matches(r#""value":"80""#).count() == 4
-    });
+    lab.await_values(&default, 4, "80");
     // A window ends 15 s after the newest sample, so only windows of 30 s or more contain
     // past instants.
     lab.await_answer(&long, |said| {
@@ -159,7 +155,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
         items.len() == 4 && items.iter().all(is_long)
     });
     lab.gpus.work(0);
-    lab.await_answer(&default, |said| said.matches(r#""value":"0""#).count() == 4);
+    lab.await_values(&default, 4, "0");
     // The window contains as much of five minutes as has passed.
     lab.await_answer(&long, |said| {
         said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)
@@ -170,7 +166,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
         let before = seen();
         eventually("another look", PATIENCE, || {
             let now = seen();
-            (now != before).then_some(()).ok_or(now)
+            ok_if(now != before, &now)
         });
     }
     assert_eq!(lab.replicas(), 4);
@@ -183,13 +179,7 @@ fn the_window_of_the_selector_counts(lab: &Lab) {
 /// intermediate sizes.
 fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
     lab.gpus.share(188);
-    let sum = json!({
-        "type": "External",
-        "external": {
-            "metric": {"name": "gpu_memory_utilization_sum"},
-            "target": {"type": "AverageValue", "averageValue": "50"},
-        },
-    });
+    let sum = external("gpu_memory_utilization_sum", &target("AverageValue", "50"));
     let scaler = Autoscaler::start(lab, 8, &sum);
     lab.await_replicas(4);
     // The value with four replicas, which is stable.

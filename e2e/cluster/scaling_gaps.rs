@@ -8,18 +8,14 @@ use serde_json::{Value, json};
 use super::lab::{APISERVICES, Lab, PATIENCE};
 use super::scaling::Autoscaler;
 use super::workload::on_pods;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const PODS: &str =
     "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
 
 /// Waits until this many pods have this value.
 fn await_pods(lab: &Lab, count: usize, value: &str) {
-    let wanted = format!(r#""value":"{value}""#);
-    lab.await_answer(PODS, |said| {
-        let all = said.matches(r#""value":"#).count();
-        said.matches(&wanted).count() == count && all == count
-    });
+    lab.await_values(PODS, count, value);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,9 +76,7 @@ fn versions(lab: &Lab) -> Vec<String> {
 fn await_versions(lab: &Lab, wanted: &[&str]) {
     eventually(&format!("versions {wanted:?}"), PATIENCE, || {
         let found = versions(lab);
-        (found == wanted)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
+        ok_if(found == wanted, &found)
     });
 }
 
@@ -119,8 +113,7 @@ fn s113_either_version_alone_will_do(lab: &Lab) {
 /// A namespace is created and deleted, and kubectl finds every group.
 fn nothing_else_suffers(lab: &Lab) {
     lab.plane.kubectl(&["create", "namespace", "passing"]);
-    lab.plane
-        .kubectl(&["delete", "namespace", "passing", "--timeout=60s"]);
+    lab.plane.run("delete namespace passing --timeout=60s");
     lab.plane.kubectl(&["api-resources"]);
 }
 
@@ -147,8 +140,7 @@ fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
     });
     // Kubernetes does not delete a namespace while a group is unavailable.
     lab.plane.kubectl(&["create", "namespace", "passing"]);
-    lab.plane
-        .kubectl(&["delete", "namespace", "passing", "--wait=false"]);
+    lab.plane.run("delete namespace passing --wait=false");
     lab.start_server();
     // The server is listening.
     let begun = Instant::now();

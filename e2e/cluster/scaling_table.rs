@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::Autoscaler;
-use super::workload::on_pods;
+use super::workload::{external, of_deployment, on_object, on_pods, target};
 use crate::program::eventually;
 
 /// More replicas than the cluster has GPUs: the last pods hold none.
@@ -13,39 +13,17 @@ const MOST: u32 = 20;
 
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team";
 
-fn target(kind: &str) -> Value {
-    let field = match kind {
-        "Value" => "value",
-        _ => "averageValue",
-    };
-    json!({"type": kind, field: "50"})
-}
-
-fn external(metric: &str, kind: &str) -> Value {
-    json!({
-        "type": "External",
-        "external": {"metric": {"name": metric}, "target": target(kind)},
-    })
+fn of_cluster(metric: &str, kind: &str) -> Value {
+    external(metric, &target(kind, "50"))
 }
 
 fn on_deployment(metric: &str, kind: &str) -> Value {
-    json!({
-        "type": "Object",
-        "object": {
-            "describedObject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": APP},
-            "metric": {"name": metric}, "target": target(kind),
-        },
-    })
+    on_object(metric, &of_deployment(APP), &target(kind, "50"))
 }
 
 fn on_namespace(metric: &str, kind: &str) -> Value {
-    json!({
-        "type": "Object",
-        "object": {
-            "describedObject": {"apiVersion": "v1", "kind": "Namespace", "name": TEAM},
-            "metric": {"name": metric}, "target": target(kind),
-        },
-    })
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "name": TEAM});
+    on_object(metric, &namespace, &target(kind, "50"))
 }
 
 /// Ten replicas, of which two have this load for a whole window. The busy ones are removed
@@ -61,16 +39,9 @@ fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
             .ok_or_else(|| format!("{holders:?}"))
     });
     let cost = "controller.kubernetes.io/pod-deletion-cost=100";
-    lab.plane.kubectl(&[
-        "annotate",
-        "pod",
-        &held[0],
-        &held[1],
-        cost,
-        "--overwrite",
-        "-n",
-        TEAM,
-    ]);
+    let pods = format!("{} {}", held[0], held[1]);
+    let annotate = format!("annotate pod {pods} {cost} --overwrite -n {TEAM}");
+    lab.plane.run(&annotate);
     let sum = format!(r#""value":"{}""#, 2 * percent);
     for (path, value) in [
         ("metrics/gpu_memory_utilization_sum", sum.as_str()),
@@ -86,9 +57,9 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
     let mut lab = Lab::start().await;
     for metric in [
         on_pods("gpu_memory_utilization", "50"),
-        external("cluster_gpu_memory_utilization_sum", "AverageValue"),
+        of_cluster("cluster_gpu_memory_utilization_sum", "AverageValue"),
         // Statement 112: the name of an external metric arrives in lower case.
-        external("GPU_Memory_Utilization_SUM", "AverageValue"),
+        of_cluster("GPU_Memory_Utilization_SUM", "AverageValue"),
         on_deployment("gpu_memory_utilization_sum", "AverageValue"),
         on_namespace("gpu_memory_utilization_sum", "AverageValue"),
     ] {
@@ -104,7 +75,7 @@ async fn s110_s112_ten_replicas_become_what_the_formula_says() {
     // The first size, and the maximum; 26 would be the second size.
     let (first, second) = (16, u64::from(MOST));
     for metric in [
-        external("cluster_gpu_memory_utilization", "Value"),
+        of_cluster("cluster_gpu_memory_utilization", "Value"),
         on_deployment("gpu_memory_utilization", "Value"),
         on_namespace("gpu_memory_utilization", "Value"),
     ] {

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::asking::{ApiClient, Reply};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
-use crate::live::scene::{FRESH, milli};
-use crate::program::eventually;
+use crate::kubectl::milli;
+use crate::live::scene::FRESH;
+use crate::program::{eventually, ok_if};
 
 /// The interval of requests.
 const EVERY: Duration = Duration::from_millis(200);
@@ -36,8 +37,6 @@ const REPLICAS: u32 = 2;
 pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
-    /// A client with only the right to read metrics.
-    pub(super) reader: ApiClient,
     pods: BTreeSet<String>,
     /// The time since which values are those of the load: means over a window in which the
     /// GPUs were not held yet have to grow first.
@@ -73,7 +72,6 @@ impl Scene {
         let mut scene = Self {
             trickle: Trickle::start(subjects),
             lab,
-            reader,
             pods: BTreeSet::new(),
             settled: Duration::ZERO,
         };
@@ -109,7 +107,7 @@ impl Scene {
                 vec![count * 1000],
                 vec![count * wanted],
             );
-            (found == right).then_some(()).ok_or(format!("{found:?}"))
+            ok_if(found == right, &found)
         });
     }
 
@@ -137,13 +135,6 @@ impl Scene {
                 }
             });
         }
-    }
-
-    /// Prints what failed since a time, and for how long.
-    pub(super) fn tell(&self, what: &str, from: Duration) {
-        let lasted = self.trickle.now().saturating_sub(from);
-        let account = self.trickle.account(from, &ALL);
-        println!("{what} ({lasted:.1?} until all was well):\n{account}");
     }
 
     /// Asserts that every value served since a time was correct and current.
@@ -209,10 +200,9 @@ pub(super) fn reader(lab: &Lab) -> ApiClient {
         "metadata": {"name": group}, "rules": [rule],
     });
     lab.plane.apply(&role);
-    lab.plane.apply(&binding(
-        group,
-        &json!({"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}),
-    ));
+    let binding =
+        format!("create clusterrolebinding {group} --clusterrole={group} --group={group}");
+    lab.plane.run(&binding);
     ApiClient::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 
@@ -224,16 +214,4 @@ pub(super) async fn await_value(api_client: &ApiClient, path: &str, value: &str)
         _ => None,
     };
     api_client.until(path, has).await;
-}
-
-/// Binds a ClusterRole to a subject.
-pub(super) fn binding(role: &str, subject: &Value) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": format!("test-{role}")},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
-        },
-        "subjects": [subject],
-    })
 }

@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 use super::asking::{ApiClient, identity, identity_of};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::proxy::Proxy;
 use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
 use super::trickle::{Seen, Subject, Trickle, some_values};
 use super::workload::{autoscaler, on_pods};
-use crate::program::eventually;
-use crate::stores::proxy::Proxy;
+use crate::program::{eventually, ok_if};
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the test.
 /// Readings are valid for longer than the machine may be busy.
@@ -94,7 +94,7 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     println!("from load to four replicas: {:.1?}", begun.elapsed());
     eventually("503 for autoscalers on the rule", PATIENCE, || {
         let blind = conditions(&lab, "too many queries of rules are in flight");
-        (blind == BESIDE).then_some(()).ok_or(blind.to_string())
+        ok_if(blind == BESIDE, &blind)
     });
     let crowded = server.resident_kib();
     assert_unharmed(&lab).await;
@@ -112,7 +112,7 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     println!("VmRSS {before} KiB before, {crowded} in the flood of {asked}, {after} after it");
     eventually("autoscalers on the rule that see", PATIENCE, || {
         let seeing = conditions(&lab, "successfully calculate");
-        (seeing > BESIDE).then_some(()).ok_or(seeing.to_string())
+        ok_if(seeing > BESIDE, &seeing)
     });
 }
 
@@ -120,7 +120,7 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
 fn await_holding(proxy: &Proxy, wanted: usize) {
     eventually(&format!("{wanted} queries of the rule"), PATIENCE, || {
         let (now, _) = proxy.holding();
-        (now == wanted).then_some(()).ok_or(now.to_string())
+        ok_if(now == wanted, &now)
     });
 }
 

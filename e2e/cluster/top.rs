@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use super::check::check;
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
 use crate::program::eventually;
@@ -87,10 +86,8 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!(top(&["nodes", "-l", &label]).unwrap().len(), 1);
     for version in ["v1", "v1beta1"] {
         raw(&lab, version, &name);
-        columns(&lab, version);
     }
     autoscaler(&lab);
-    is_left_by_no_server(&mut lab);
 }
 
 /// The lines of kubectl, split into words, without the heading.
@@ -121,19 +118,6 @@ fn raw(lab: &Lab, version: &str, name: &str) {
     assert_eq!(node["usage"]["cpu"], "400m");
 }
 
-/// `kubectl get` requests a table, `explain` reads OpenAPI.
-fn columns(lab: &Lab, version: &str) {
-    let pods = format!("pods.{version}.metrics.k8s.io");
-    let said = lab.plane.kubectl(&["get", &pods, "-n", TEAM]);
-    let header: Vec<&str> = said.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(header, ["NAME", "CPU", "MEMORY", "WINDOW"]);
-    assert_eq!(said.matches("400m").count(), 2, "{said}");
-    let version = format!("--api-version=metrics.k8s.io/{version}");
-    let said = lab.plane.kubectl(&["explain", "pods", &version]);
-    assert!(said.contains("containers"), "{said}");
-    lab.plane.kubectl(&["api-resources"]);
-}
-
 /// Two pods at 400m with a target of 200m become four.
 fn autoscaler(lab: &Lab) {
     let cpu = json!({"type": "Resource", "resource": {
@@ -141,35 +125,4 @@ fn autoscaler(lab: &Lab) {
     }});
     lab.autoscale(4, &json!([cpu]));
     lab.await_replicas(4);
-}
-
-/// `check` finds APIServices that the server no longer serves; deleting them by their
-/// manifest ends the finding.
-fn is_left_by_no_server(lab: &mut Lab) {
-    let left = |lab: &Lab| -> Vec<Value> {
-        let (_, said) = check(lab.plane.kubeconfig());
-        let findings = said["findings"].as_array().unwrap().iter();
-        let left = findings.filter(|it| {
-            let object = it["object"].as_str().unwrap_or_default();
-            APISERVICES
-                .iter()
-                .any(|name| object == format!("APIService {name}"))
-        });
-        left.map(|it| it["command"].clone()).collect()
-    };
-    assert_eq!(left(lab), [""; 0]);
-    lab.reconfigure(super::lab::CONFIG);
-    let commands = APISERVICES.map(|name| json!(format!("kubectl delete apiservice {name}")));
-    eventually("findings about both", PATIENCE, || {
-        let found = left(lab);
-        (found == commands)
-            .then_some(())
-            .ok_or(format!("{found:?}"))
-    });
-    let file = manifest("optional/resource-metrics.yaml");
-    lab.plane.kubectl(&["delete", "-f", &file]);
-    let all = lab.plane.kubectl(&["get", "apiservices", "-o", "name"]);
-    assert!(!all.contains(".io/v1.metrics.k8s.io"), "{all}");
-    assert!(!all.contains(".io/v1beta1.metrics.k8s.io"), "{all}");
-    assert_eq!(left(lab), [""; 0]);
 }

@@ -1,12 +1,11 @@
 //! A client that repeats its requests, also after errors, and records the answers.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
 use super::asking::{ApiClient, Reply};
 use super::lab::APISERVICES;
@@ -58,6 +57,7 @@ impl Trickle {
             let seen = Arc::clone(&seen);
             tokio::spawn(async move {
                 let mut turns = tokio::time::interval(subject.every);
+                turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     turns.tick().await;
                     let next = ask(&api_client, &subject, begun).await;
@@ -75,6 +75,11 @@ impl Trickle {
     /// The time since the start.
     pub(super) fn now(&self) -> Duration {
         self.begun.elapsed()
+    }
+
+    /// The number of requests so far.
+    pub(super) fn count(&self) -> usize {
+        self.seen.lock().unwrap().len()
     }
 
     /// The answers since a time, in order.
@@ -95,31 +100,6 @@ impl Trickle {
             None => Ok(last),
             Some(trouble) => Err(format!("{subject}: {trouble}")),
         }
-    }
-
-    /// The failures since a time, one line for each period without answers.
-    pub(super) fn account(&self, from: Duration, subjects: &[&'static str]) -> String {
-        let mut out = String::new();
-        for subject in subjects {
-            let seen = self.since(from, subject);
-            let good = seen.iter().filter(|seen| seen.trouble.is_none());
-            let slowest = good.clone().map(|seen| seen.took).max().unwrap_or_default();
-            let _ = writeln!(
-                out,
-                "  {subject}: {} of {} answered, the slowest in {slowest:.1?}",
-                good.count(),
-                seen.len(),
-            );
-            for (first, last, troubles) in runs(&seen) {
-                let from = first.saturating_sub(from);
-                let lasted = last.saturating_sub(first);
-                let _ = writeln!(out, "    after {from:.1?}, for {lasted:.1?}:");
-                for (trouble, times) in troubles {
-                    let _ = writeln!(out, "      {times} × {trouble}");
-                }
-            }
-        }
-        out
     }
 }
 
@@ -147,29 +127,6 @@ async fn ask(api_client: &ApiClient, subject: &Subject, begun: Instant) -> Seen 
         trouble: trouble.or_else(|| (subject.judge)(&body)),
         body,
     }
-}
-
-type Run = (Duration, Duration, BTreeMap<String, usize>);
-
-/// The periods without a good answer, each up to the next good one.
-fn runs(seen: &[Seen]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut open: Option<Run> = None;
-    for seen in seen {
-        if let Some((_, last, _)) = &mut open {
-            *last = seen.at;
-        }
-        match &seen.trouble {
-            None => runs.extend(open.take()),
-            Some(trouble) => {
-                let (_, _, troubles) =
-                    open.get_or_insert_with(|| (seen.at, seen.at, BTreeMap::new()));
-                *troubles.entry(trouble.clone()).or_default() += 1;
-            }
-        }
-    }
-    runs.extend(open);
-    runs
 }
 
 /// The error, unless the body is a list with items.

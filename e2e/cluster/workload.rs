@@ -1,5 +1,7 @@
 //! Deployments and their autoscalers, as objects.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 /// A Deployment of pods with these labels and limits.
@@ -52,6 +54,42 @@ pub(crate) fn on_pods(metric: &str, target: &str) -> Value {
         "pods": {
             "metric": {"name": metric},
             "target": {"type": "AverageValue", "averageValue": target},
+        },
+    })
+}
+
+/// An `Object` metric.
+pub(crate) fn on_object(metric: &str, described: &Value, target: &Value) -> Value {
+    json!({"type": "Object", "object": {
+        "metric": {"name": metric}, "describedObject": described, "target": target,
+    }})
+}
+
+/// An `External` metric.
+pub(crate) fn external(metric: &str, target: &Value) -> Value {
+    json!({"type": "External", "external": {"metric": {"name": metric}, "target": target}})
+}
+
+/// `Value` or `AverageValue`, with a quantity.
+pub(crate) fn target(kind: &str, number: &str) -> Value {
+    let mut key = kind.to_owned();
+    key[..1].make_ascii_lowercase();
+    json!({"type": kind, key: number})
+}
+
+/// A reference to a Deployment.
+pub(crate) fn of_deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name})
+}
+
+/// No limits, and this stabilisation.
+pub(crate) fn behavior(stable: Duration) -> Value {
+    json!({
+        "scaleDown": {"stabilizationWindowSeconds": stable.as_secs()},
+        "scaleUp": {
+            "stabilizationWindowSeconds": stable.as_secs(),
+            // A period of 15 s would count changes by an earlier autoscaler of the same name.
+            "policies": [{"type": "Percent", "value": 900, "periodSeconds": 1}],
         },
     })
 }

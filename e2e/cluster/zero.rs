@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::check::check;
+use super::explaining::explained;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::{autoscaler, on_pods};
-use crate::program::{Program, eventually};
+use super::workload::{autoscaler, external, of_deployment, on_object, on_pods, target};
+use crate::program::{eventually, ok_if};
 
 /// A Deployment that always has a pod. The load of its GPU counts as the length of a
 /// queue.
@@ -32,12 +33,6 @@ externalRules:
   metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>,exported_pod=~"queue-.*"}) by (<<.GroupBy>>)
 "#;
 
-fn object(metric: &str, described: &Value, target: &Value) -> Value {
-    json!({"type": "Object", "object": {
-        "metric": {"name": metric}, "describedObject": described, "target": target,
-    }})
-}
-
 /// The autoscaler of the service, from 0 to 2 replicas.
 fn from_zero(metrics: &Value) -> Value {
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
@@ -55,9 +50,7 @@ fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
             .into_iter()
             .flatten()
             .any(|it| it["type"] == type_ && it["status"] == status && it["reason"] == reason);
-        is_written
-            .then_some(())
-            .ok_or_else(|| hpa["status"].to_string())
+        ok_if(is_written, &hpa["status"])
     });
 }
 
@@ -69,15 +62,6 @@ fn gm509(lab: &Lab) -> Vec<Value> {
     of_zero.map(|it| it["severity"].clone()).collect()
 }
 
-fn explain(lab: &Lab) -> Value {
-    let mut command = Program::command(["explain", "hpa", "-o", "json", "--kubeconfig"]);
-    command
-        .arg(lab.plane.kubeconfig())
-        .arg(format!("{TEAM}/{APP}"));
-    let end = Program::run(command);
-    serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {end:?}"))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
     let mut lab = Lab::start().await;
@@ -85,7 +69,7 @@ async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
     let held = format!(
         "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{QUEUE}/gpu_held_count"
     );
-    lab.await_answer(&held, |said| said.contains(r#""value":"1""#));
+    lab.await_values(&held, 1, "1");
     lab.reconfigure(CONFIG);
     lab.plane.apply(&json!({
         "apiVersion": "v1", "kind": "Service",
@@ -94,15 +78,8 @@ async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
     }));
     lab.deploy(1);
     let service = json!({"apiVersion": "v1", "kind": "Service", "name": SERVICE});
-    let of_service = object(
-        "queue_length",
-        &service,
-        &json!({"type": "Value", "value": "20"}),
-    );
-    let external = json!({"type": "External", "external": {
-        "metric": {"name": "waiting_requests"},
-        "target": {"type": "AverageValue", "averageValue": "20"},
-    }});
+    let of_service = on_object("queue_length", &service, &target("Value", "20"));
+    let external = external("waiting_requests", &target("AverageValue", "20"));
     for metric in [&of_service, &external] {
         wakes_and_sleeps_again(&lab, metric);
     }
@@ -118,7 +95,7 @@ fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
     lab.await_replicas(0);
     await_condition(lab, "ScaledToZero", "True", "ScaledToZero");
     assert_eq!(gm509(lab), [""; 0]);
-    let decision = explain(lab);
+    let decision = explained(lab, APP).unwrap();
     assert_eq!(decision["desiredReplicas"], 0, "{decision}");
     assert_eq!(decision["trace"]["shortcut"], Value::Null, "{decision}");
     lab.gpus.work(40);
@@ -136,7 +113,7 @@ fn zero_by_hand_stays(lab: &Lab, metric: &Value) {
     lab.await_replicas(2);
     scale(lab, 0);
     await_condition(lab, "ScalingActive", "False", "ScalingDisabled");
-    let decision = explain(lab);
+    let decision = explained(lab, APP).unwrap();
     let shortcut = decision["trace"]["shortcut"].to_string();
     assert!(shortcut.contains("ScaledToZero"), "{decision}");
     assert_eq!(gm509(lab), ["warning"]);
@@ -152,9 +129,8 @@ fn gpus_of_its_own_pods_wake_nothing(lab: &Lab) {
     let refused = lab.plane.kubectl_as(lab.plane.kubeconfig(), &apply);
     let said = refused.unwrap_err();
     assert!(said.contains("at least one Object or External"), "{said}");
-    let own = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": APP});
-    let target = json!({"type": "Value", "value": "50"});
-    let of_own = object("gpu_memory_utilization", &own, &target);
+    let own = target("Value", "50");
+    let of_own = on_object("gpu_memory_utilization", &of_deployment(APP), &own);
     lab.gpus.work(0);
     lab.plane.apply(&from_zero(&json!([of_own])));
     lab.await_replicas(0);
@@ -167,7 +143,7 @@ fn gpus_of_its_own_pods_wake_nothing(lab: &Lab) {
 fn scale(lab: &Lab, replicas: u32) {
     let replicas = format!("--replicas={replicas}");
     lab.plane
-        .kubectl(&["scale", "deployment", APP, "-n", TEAM, &replicas]);
+        .run(&format!("scale deployment {APP} -n {TEAM} {replicas}"));
 }
 
 /// Deletes the autoscaler and returns to one replica.

@@ -1,94 +1,45 @@
 //! The authorities of a control plane, and their certificates.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
-};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued, Validity};
+use rcgen::KeyPair;
 
-/// Names of kube-apiserver's address. The last is the first address of the
-/// cluster's address range, which pods use.
-const APISERVER: &[&str] = &[
+/// Names and addresses of kube-apiserver. The last is the first address of the cluster's
+/// address range, which pods use.
+const APISERVER: [&str; 4] = [
     "localhost",
-    "127.0.0.1",
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",
-    "10.96.0.1",
+];
+const ADDRESSES: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1)),
 ];
 
 /// The name in `--requestheader-allowed-names`.
 pub(crate) const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 
-/// An authority that signs certificates of servers and clients.
-pub(crate) struct Authority {
-    certificate: Certificate,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl std::fmt::Debug for Authority {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Authority")
+/// Longer than any test.
+fn validity() -> Validity {
+    let now = SystemTime::now();
+    Validity {
+        not_before: now - Duration::from_secs(60),
+        not_after: now + Duration::from_secs(24 * 3600),
     }
 }
 
-/// A certificate with its key, as PEM.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+/// A new authority with a new key.
+pub(crate) fn authority(name: &str) -> CertificateAuthority {
+    CertificateAuthority::new(name, validity()).unwrap()
 }
 
-impl Authority {
-    /// A new authority with a new key.
-    pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        Self {
-            certificate,
-            issuer: Issuer::new(params, key),
-        }
-    }
-
-    /// Its certificate as PEM.
-    pub(crate) fn pem(&self) -> String {
-        self.certificate.pem()
-    }
-
-    /// A server's identity for host names and addresses.
-    pub(crate) fn server(&self, names: &[&str]) -> Identity {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "server");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.sign(&params)
-    }
-
-    /// A client's identity: Kubernetes reads the common name as the user and
-    /// the organization as a group. (A name made by rcgen has one of them.)
-    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Identity {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, user);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        if let Some(group) = group {
-            let name = &mut params.distinguished_name;
-            name.push(DnType::OrganizationName, group);
-        }
-        self.sign(&params)
-    }
-
-    fn sign(&self, params: &CertificateParams) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        Identity {
-            certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
-            key: key.serialize_pem(),
-        }
-    }
+/// A certificate for a server with these names.
+pub(crate) fn serving(authority: &CertificateAuthority, names: &[&str]) -> Issued {
+    authority.serving(names, &ADDRESSES, validity()).unwrap()
 }
 
 /// An authority of front proxies, and one front proxy.
@@ -96,14 +47,27 @@ impl Authority {
 pub(crate) struct FrontProxy {
     /// The authority's certificate as PEM.
     pub(crate) authority: String,
-    pub(crate) client: Identity,
+    pub(crate) client: Issued,
+}
+
+impl FrontProxy {
+    /// The authority is a separate one: the one that signs clients must not sign
+    /// certificates that can name any user.
+    fn new() -> Self {
+        let authority = authority("front-proxy-ca");
+        let client = authority.client(FRONT_PROXY_CLIENT, None, validity());
+        Self {
+            authority: authority.certificate_pem(),
+            client: client.unwrap(),
+        }
+    }
 }
 
 /// A control plane's authorities and its own identities, as files in a folder.
 #[derive(Debug)]
 pub(crate) struct Authorities {
     dir: PathBuf,
-    clients: Authority,
+    clients: CertificateAuthority,
 }
 
 impl Authorities {
@@ -112,37 +76,23 @@ impl Authorities {
         std::fs::create_dir(dir).unwrap();
         let made = Self {
             dir: dir.to_owned(),
-            clients: Authority::new("ca"),
+            clients: authority("ca"),
         };
-        made.put("ca.crt", &made.clients.pem());
-        made.put_identity("apiserver", &made.clients.server(APISERVER));
+        made.put("ca.crt", &made.clients.certificate_pem());
+        made.put_identity("apiserver", &serving(&made.clients, &APISERVER));
         let tokens = KeyPair::generate().unwrap();
         made.put("service-account.key", &tokens.serialize_pem());
         made.put("service-account.pub", &tokens.public_key_pem());
-        made.rotate_front_proxy();
+        made.show_front_proxy(&FrontProxy::new());
         made
-    }
-
-    /// Replaces the front proxy's authority and certificate.
-    pub(crate) fn rotate_front_proxy(&self) {
-        // A separate authority: the one that signs clients must not sign certificates
-        // that can name any user.
-        let authority = Authority::new("front-proxy-ca");
-        self.put("front-proxy-ca.crt", &authority.pem());
-        let client = authority.client(FRONT_PROXY_CLIENT, None);
-        self.put_identity(FRONT_PROXY_CLIENT, &client);
     }
 
     /// Adds a new authority of the front proxy beside the current one.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
-        let authority = Authority::new("front-proxy-ca");
         let known = std::fs::read_to_string(self.path("front-proxy-ca.crt")).unwrap();
-        let both = format!("{known}{}", authority.pem());
-        self.put("front-proxy-ca.crt", &both);
-        FrontProxy {
-            authority: authority.pem(),
-            client: authority.client(FRONT_PROXY_CLIENT, None),
-        }
+        let next = FrontProxy::new();
+        self.put("front-proxy-ca.crt", &format!("{known}{}", next.authority));
+        next
     }
 
     /// Uses this front proxy's certificate, and trusts only its authority.
@@ -152,8 +102,8 @@ impl Authorities {
     }
 
     /// An identity that kube-apiserver trusts.
-    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Identity {
-        self.clients.client(user, group)
+    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> Issued {
+        self.clients.client(user, group, validity()).unwrap()
     }
 
     /// The path of a file.
@@ -161,9 +111,9 @@ impl Authorities {
         self.dir.join(name)
     }
 
-    fn put_identity(&self, name: &str, identity: &Identity) {
-        self.put(&format!("{name}.crt"), &identity.certificate);
-        self.put(&format!("{name}.key"), &identity.key);
+    fn put_identity(&self, name: &str, identity: &Issued) {
+        self.put(&format!("{name}.crt"), &identity.certificate_pem);
+        self.put(&format!("{name}.key"), &identity.key_pem);
     }
 
     fn put(&self, name: &str, pem: &str) {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
+use aggregated_apiserver::certificates::authority::Issued;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, Identity, parts};
+use super::{ControlPlane, parts};
 
 /// The authorities that kube-apiserver publishes for the front proxy.
 pub(super) const PUBLISHED: &[&str] = &[
@@ -22,7 +23,7 @@ pub(super) const PUBLISHED: &[&str] = &[
 #[derive(Debug)]
 pub(super) enum Proof<'a> {
     /// By a client certificate.
-    Certificate(&'a Identity),
+    Certificate(&'a Issued),
     /// By a ServiceAccount's token.
     Token(&'a str),
 }
@@ -32,6 +33,11 @@ impl ControlPlane {
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         self.kubectl_as(&self.kubeconfig, arguments)
             .unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
+    }
+
+    /// Runs kubectl as the administrator, with words between blanks.
+    pub(crate) fn run(&self, words: &str) -> String {
+        self.kubectl(&words.split(' ').collect::<Vec<_>>())
     }
 
     /// Runs kubectl with a kubeconfig. Returns its output or its error.
@@ -47,6 +53,17 @@ impl ControlPlane {
     pub(crate) fn object(&self, what: &[&str]) -> Value {
         let said = self.kubectl(&[&["get", "--output=json"], what].concat());
         serde_json::from_str(&said).unwrap()
+    }
+
+    /// The names of the running pods in a namespace, sorted.
+    pub(crate) fn pods(&self, namespace: &str) -> Vec<String> {
+        let names = "--output=jsonpath={.items[*].metadata.name}";
+        let running = "--field-selector=status.phase=Running";
+        let said = self.run(&format!("get pods -n {namespace} {running} {names}"));
+        let mut names: Vec<String> = said.split(' ').map(str::to_owned).collect();
+        names.retain(|name| !name.is_empty());
+        names.sort();
+        names
     }
 
     /// Applies an object, or a list of them, as the administrator.
@@ -140,10 +157,10 @@ impl ControlPlane {
     /// Writes a self-contained kubeconfig, which can be copied elsewhere.
     pub(super) fn write_kubeconfig(&self, path: &Path, proof: &Proof<'_>) {
         let data = |pem: &str| json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()));
-        let certificate = |identity: &Identity| {
+        let certificate = |identity: &Issued| {
             json!({
-                "client-certificate-data": data(&identity.certificate),
-                "client-key-data": data(&identity.key),
+                "client-certificate-data": data(&identity.certificate_pem),
+                "client-key-data": data(&identity.key_pem),
             })
         };
         let user = match proof {

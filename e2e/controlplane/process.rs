@@ -2,12 +2,10 @@
 //! ends them when the test cannot.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// How much of a log's end is printed.
-const TAIL_BYTES: u64 = 16 << 10;
+/// How many lines of a log's end are printed.
 const TAIL_LINES: usize = 30;
 
 /// Writes its process id into a file and becomes the program, so that the watchman
@@ -89,14 +87,10 @@ impl Part {
 
     /// The last lines of its log, under its name.
     pub(crate) fn tail(&self) -> String {
-        let text = end_of(&self.log).unwrap_or_else(|error| error.to_string());
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.len().saturating_sub(TAIL_LINES);
         format!("--- {}\n{}\n", self.name, lines[last..].join("\n"))
-    }
-
-    pub(super) fn id(&self) -> u32 {
-        self.process.id()
     }
 }
 
@@ -104,15 +98,6 @@ impl Drop for Part {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-fn end_of(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Ends the programs of a folder and removes the folder once this process has ended

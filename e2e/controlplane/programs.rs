@@ -1,52 +1,40 @@
 //! The flags of each program.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::authority::{Authorities, FRONT_PROXY_CLIENT};
+use super::parts;
 use super::process::Part;
-use super::{PORT_TRIES, parts};
 use crate::prometheus::free_port;
 
-/// The folder of etcd's data.
-pub(crate) const ETCD_DATA: &str = "etcd";
-
-/// The time within which a program exits if its port is taken.
-const PORT_LOOK: Duration = Duration::from_millis(500);
-
-/// etcd and its client port: a given one, or a free one. It has no TLS, because it listens
-/// only on the loopback interface and its data are test objects.
-pub(crate) fn etcd(dir: &Path, port: Option<u16>) -> Result<(Part, u16), String> {
-    let start = |port| {
-        let clients = format!("http://127.0.0.1:{port}");
-        let peers = format!("http://127.0.0.1:{}", free_port());
-        let arguments = [
-            format!("--data-dir={}", dir.join(ETCD_DATA).display()),
-            format!("--listen-client-urls={clients}"),
-            format!("--advertise-client-urls={clients}"),
-            format!("--listen-peer-urls={peers}"),
-            format!("--initial-advertise-peer-urls={peers}"),
-            format!("--initial-cluster=default={peers}"),
-            "--unsafe-no-fsync".to_owned(),
-            "--log-level=warn".to_owned(),
-        ];
-        start(dir, "etcd", &arguments)
-    };
-    match port {
-        Some(port) => Ok((start(port)?, port)),
-        None => on_a_free_port(start),
-    }
+/// etcd with a client port. It has no TLS, because it listens only on the loopback interface
+/// and its data are test objects.
+pub(crate) fn etcd(dir: &Path, port: u16) -> Result<Part, String> {
+    let clients = format!("http://127.0.0.1:{port}");
+    let peers = format!("http://127.0.0.1:{}", free_port());
+    let arguments = [
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={clients}"),
+        format!("--advertise-client-urls={clients}"),
+        format!("--listen-peer-urls={peers}"),
+        format!("--initial-advertise-peer-urls={peers}"),
+        format!("--initial-cluster=default={peers}"),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ];
+    start(dir, "etcd", &arguments)
 }
 
-/// kube-apiserver and its port: a given one, or a free one.
+/// kube-apiserver on a port.
 pub(crate) fn apiserver(
     dir: &Path,
     authorities: &Authorities,
     etcd: u16,
-    port: Option<u16>,
-) -> Result<(Part, u16), String> {
+    port: u16,
+) -> Result<Part, String> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", authorities.path(name).display());
-    let fixed = [
+    let arguments = [
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
@@ -69,16 +57,9 @@ pub(crate) fn apiserver(
         "--endpoint-reconciler-type=none".to_owned(),
         // Pods need no token, because they run no program.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
+        format!("--secure-port={port}"),
     ];
-    let start = |port| {
-        let mut arguments = fixed.to_vec();
-        arguments.push(format!("--secure-port={port}"));
-        start(dir, "kube-apiserver", &arguments)
-    };
-    match port {
-        Some(port) => Ok((start(port)?, port)),
-        None => on_a_free_port(start),
-    }
+    start(dir, "kube-apiserver", &arguments)
 }
 
 /// kube-controller-manager.
@@ -134,30 +115,4 @@ pub(crate) fn kwok(dir: &Path, kubeconfig: &Path) -> Result<Part, String> {
 
 fn start(dir: &Path, name: &'static str, arguments: &[String]) -> Result<Part, String> {
     Part::start(dir, name, &parts::find(name)?, arguments)
-}
-
-/// Starts a program on a free port, or on another one if the port was taken
-/// meanwhile.
-fn on_a_free_port(start: impl Fn(u16) -> Result<Part, String>) -> Result<(Part, u16), String> {
-    let mut tries = 1;
-    loop {
-        let port = free_port();
-        let mut part = start(port)?;
-        let begun = Instant::now();
-        let ended = loop {
-            match part.ended() {
-                Some(ended) => break Some(ended),
-                None if begun.elapsed() > PORT_LOOK => break None,
-                None => std::thread::sleep(Duration::from_millis(20)),
-            }
-        };
-        let Some(ended) = ended else {
-            return Ok((part, port));
-        };
-        let log = part.tail();
-        if tries == PORT_TRIES || !log.contains("address already in use") {
-            return Err(format!("{ended}\n{log}"));
-        }
-        tries += 1;
-    }
 }

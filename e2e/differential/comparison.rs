@@ -366,30 +366,3 @@ impl<'a> Comparison<'a> {
         }
     }
 }
-
-/// All default values that may be served, by metric, kind and object.
-pub(crate) fn values_of_all(snapshot: &Snapshot) -> BTreeMap<(String, String), Value> {
-    let mut values = BTreeMap::new();
-    for (index, metric) in snapshot.metrics().iter().enumerate() {
-        // One value for the cluster, the same for every object.
-        let of_objects = metric.measure != Measure::OriginalAverage;
-        for (kind, table) in snapshot
-            .layout()
-            .tables()
-            .iter()
-            .enumerate()
-            .filter(|_| of_objects)
-        {
-            for (object, value) in table.objects.iter().zip(snapshot.values(kind, index)) {
-                let name = format!(
-                    "{} {:?}/{}",
-                    table.kind.resource, object.namespace, object.name
-                );
-                values.extend(value.map(|value| ((metric.name.clone(), name), value)));
-            }
-        }
-        let cluster = snapshot.cluster_value(index);
-        values.extend(cluster.map(|value| ((metric.name.clone(), "cluster".to_owned()), value)));
-    }
-    values
-}

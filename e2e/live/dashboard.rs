@@ -64,10 +64,10 @@ async fn monitoring(scene: &Scene) -> Engine {
     let state = storage.path("state.om");
     std::fs::write(&state, cluster_state()).unwrap();
     storage.add_blocks(&state);
-    let kubeconfig = std::fs::read_to_string(&scene.kubectl.kubeconfig).unwrap();
+    let kubeconfig = std::fs::read_to_string(&scene.server.kubectl.kubeconfig).unwrap();
     let (_, server) = kubeconfig.split_once("https://").unwrap();
     let address = server.lines().next().unwrap().trim_end_matches(['"', ',']);
-    let dir = scene.kubectl.kubeconfig.parent().unwrap().display();
+    let dir = scene.server.kubectl.kubeconfig.parent().unwrap().display();
     let config = format!(
         "{}- job_name: gpu-metrics-apiserver\n  \
            scheme: https\n  \

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::scene::{PATIENCE, PODS_A, Scene, WINDOW, ask, of_window, pair};
+use super::scene::{GPU, PATIENCE, PODS_A, Scene, WINDOW, await_window};
 use crate::program::eventually;
 use crate::prometheus::{Engine, Storage};
+use crate::stores::scene::Reader;
 
 /// Percentages, memory in use and power: whole GPUs need no profiling field.
 const NEEDED: [&str; 6] = [
@@ -45,15 +46,8 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
     let logged = format!("global: {{query_log_file: {}, ", log.display());
     let scrapes = scene.exporters.scrapes().replacen("global: {", &logged, 1);
     let store = Engine::start(storage, &scrapes).await;
-    let (server, kubectl) = scene.serve_of(&store, "one", &of_window(WINDOW));
-    eventually("the values of all pods", PATIENCE, || {
-        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
-        let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
-        let all = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
-        (found == all)
-            .then_some(())
-            .ok_or_else(|| format!("{served:?}"))
-    });
+    let server = Reader::start(store.url(), GPU);
+    await_window(&server, PODS_A, WINDOW);
     let polls = eventually("ten polls", PATIENCE, || {
         let polls = polls(&log);
         (polls.len() >= 11)
@@ -67,5 +61,4 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
     // A scrape may end during the first poll. Some fields are then read once from further
     // back than others.
     assert!(ones.len() >= 7, "{others:?}");
-    drop(server);
 }

@@ -1,44 +1,37 @@
-//! Servers that start while all else is running.
+//! Servers that start, and a Prometheus that ends, while all else is running.
 
 use std::time::Duration;
 
-use super::scene::{PATIENCE, PODS_A, PODS_B, Scene, WINDOW, ask, of_window, pair};
-use crate::kubectl::{Answer, Kubectl, Served};
-use crate::program::eventually;
+use super::scene::{
+    CLUSTER, GPU, PATIENCE, PODS_A, PODS_B, Scene, VALUES_A, WINDOW, ask, await_window, pair,
+};
+use crate::kubectl::{Answer, Kubectl, Served, milli};
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
+use crate::stores::scene::Reader;
 
 /// A window of this length shows that the server read history: it has not polled for that
 /// long itself.
-const LONG: &str = "?metricLabelSelector=window%3D30s";
 const LONG_SECS: u64 = 30;
 
-fn long(path: &str) -> String {
-    format!("{path}{LONG}")
+fn long() -> String {
+    format!("{PODS_A}?metricLabelSelector=window%3D30s")
 }
 
-/// The first answer of a new server with values.
-fn first_answer(kubectl: &Kubectl, path: &str) -> Vec<Served> {
-    eventually("the first answer", PATIENCE, || match ask(kubectl, path) {
-        Ok(served) => Ok(served),
-        Err(Answer::NotFound(message)) => panic!("no value at once: {message}"),
-        Err(Answer::Other(excuse)) => Err(excuse),
-        Err(Answer::Body(body)) => panic!("no values: {body}"),
-    })
-}
-
-/// Waits until the server has a long window. Returns its values.
-fn full_window(scene: &Scene) -> Vec<Served> {
-    eventually("a full long window", PATIENCE, || {
-        let served = scene
-            .ask(&long(PODS_A))
-            .map_err(|answer| format!("{answer:?}"))?;
-        let full = served.iter().all(|served| served.window == LONG_SECS);
-        if full {
-            Ok(served)
-        } else {
-            Err(format!("{served:?}"))
+/// Asserts that the first answer of a new server has the values over a long window.
+fn assert_history(kubectl: &Kubectl) {
+    let first = eventually("the first answer", PATIENCE, || {
+        match ask(kubectl, &long()) {
+            Ok(served) => Ok(served),
+            Err(Answer::Other(excuse)) => Err(excuse),
+            Err(answer) => panic!("no value at once: {answer:?}"),
         }
-    })
+    });
+    let is_long = |served: &Served| served.window == LONG_SECS;
+    assert!(
+        first.iter().map(pair).eq(VALUES_A) && first.iter().all(is_long),
+        "{first:?}"
+    );
 }
 
 /// The limit of one answer, a quarter of this size, has room for some seconds of this
@@ -46,60 +39,30 @@ fn full_window(scene: &Scene) -> Vec<Served> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let scene = Scene::start().await;
-    full_window(&scene);
-    let config = of_window(WINDOW) + "prometheus: {maxBodyBytes: 52000}\n";
-    let (server, kubectl) = scene.serve_configured("parts", &config);
-    let served = first_answer(&kubectl, &long(PODS_A));
-    println!("values {:?} after the start of the process", server.age());
-    let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
-    assert_eq!(found, [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")]);
-    let whole = served.iter().all(|served| served.window == LONG_SECS);
-    assert!(whole, "{served:?}");
-    server.await_stderr("larger than 13000 bytes");
-    server.await_stderr("it is queried in smaller parts");
+    await_window(&scene.server, &long(), LONG_SECS);
+    let config = format!("{GPU}\nprometheus: {{maxBodyBytes: 52000}}");
+    let server = Reader::start(scene.prometheus.url(), &config);
+    assert_history(&server.kubectl);
+    server.program.await_stderr("larger than 13000 bytes");
+    server
+        .program
+        .await_stderr("it is queried in smaller parts");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_serves_the_previous_values_at_once() {
     let mut scene = Scene::start().await;
-    let before = full_window(&scene);
-    let (server, kubectl) = {
-        scene.server.signal("TERM");
-        let again = scene.serve_again("again", WINDOW);
-        let end = std::mem::replace(&mut scene.server, again.0).await_end(PATIENCE);
-        assert_eq!(end.code, Some(0), "{end:?}");
-        end.assert_orderly();
-        (&scene.server, again.1)
-    };
-    let after = first_answer(&kubectl, &long(PODS_A));
-    let took = server.age();
+    await_window(&scene.server, &long(), LONG_SECS);
+    scene.server.program.signal("TERM");
+    let again = Reader::start(scene.prometheus.url(), GPU);
+    let former = std::mem::replace(&mut scene.server, again);
+    let end = former.program.await_end(PATIENCE);
+    assert_eq!(end.code, Some(0), "{end:?}");
+    end.assert_orderly();
+    assert_history(&scene.server.kubectl);
+    let took = scene.server.program.age();
     println!("values {took:?} after the start of the process");
     assert!(took < Duration::from_secs(LONG_SECS - 5), "{took:?}");
-    assert_eq!(
-        before.iter().map(pair).collect::<Vec<_>>(),
-        after.iter().map(pair).collect::<Vec<_>>()
-    );
-    assert!(
-        after.iter().all(|served| served.window == LONG_SECS),
-        "{after:?}"
-    );
-    eventually("the others' values", PATIENCE, || {
-        let others = ask(&kubectl, PODS_B).map_err(|answer| format!("{answer:?}"))?;
-        let found: Vec<(&str, &str)> = others.iter().map(pair).collect();
-        let whole = found == [("batch-0", "30"), ("serve-0", "20")];
-        whole.then_some(()).ok_or_else(|| format!("{found:?}"))
-    });
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_window_below_four_scrapes_is_extended() {
-    let scene = Scene::start().await;
-    let (_server, kubectl) = scene.serve_again("short", 3);
-    eventually("values of the stretched window", PATIENCE, || {
-        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
-        let stretched = served.iter().all(|served| served.window == 4);
-        stretched.then_some(()).ok_or_else(|| format!("{served:?}"))
-    });
 }
 
 /// This store rejects any query for the samples of all GPUs, also that of a poll.
@@ -108,16 +71,43 @@ async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
     let scene = Scene::start().await;
     let scrapes = scene.exporters.scrapes();
     let store = Engine::start(Storage::of_few_samples(), &scrapes).await;
-    let (server, kubectl) = scene.serve_of(&store, "shards", &of_window(WINDOW));
-    server.await_stderr("each field is queried by itself");
-    server.await_stderr("it is queried in smaller parts");
-    eventually("the values of all pods", PATIENCE, || {
-        let served = ask(&kubectl, PODS_A).map_err(|answer| format!("{answer:?}"))?;
-        let found: Vec<(&str, &str)> = served.iter().map(pair).collect();
-        let all = [("far-0", "80"), ("idle-0", "0"), ("train-0", "50")];
-        let is_full = served.iter().all(|served| served.window == WINDOW);
-        (found == all && is_full)
-            .then_some(())
-            .ok_or_else(|| format!("{served:?}"))
+    let server = Reader::start(store.url(), GPU);
+    server
+        .program
+        .await_stderr("each field is queried by itself");
+    server
+        .program
+        .await_stderr("it is queried in smaller parts");
+    await_window(&server, PODS_A, WINDOW);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_prometheus_ends_the_values_of_its_pods_only() {
+    let mut scene = Scene::start().await;
+    // Each node has a Prometheus of its own.
+    let near = scene.exporters.scrapes_of_node(0);
+    let near = Engine::start(Storage::new(), &near).await;
+    let far = scene.exporters.scrapes_of_node(1);
+    let mut far = Engine::start(Storage::new(), &far).await;
+    let both = format!(
+        "{GPU}\nprometheus: {{additional: [{{url: '{}'}}]}}",
+        far.url()
+    );
+    scene.server = Reader::start(near.url(), &both);
+    scene.await_values(PODS_A, &VALUES_A);
+    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
+    far.kill();
+    let right = |served: &Served| VALUES_A.contains(&pair(served));
+    scene.await_values_by_way_of(PODS_A, &[("idle-0", "0"), ("train-0", "50")], right);
+    scene.await_end(CLUSTER, |served| milli(served) == 46_000);
+    scene.await_values(PODS_B, &[("serve-0", "20")]);
+    let findings = "/apis/custom.metrics.k8s.io/v1beta2/findings";
+    eventually("the one that ended is named", PATIENCE, || {
+        let answer = format!("{:?}", scene.server.kubectl.get(findings));
+        let is_named = answer.contains("GM301") && answer.contains("prometheus.additional[0]");
+        ok_if(is_named, &answer)
     });
+    far.restart().await;
+    scene.await_values_by_way_of(PODS_A, &VALUES_A, right);
+    scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
 }

@@ -1,8 +1,8 @@
 //! A headless Chromium, controlled by WebDriver (W3C) and the additions of chromedriver.
-//! Only five commands of the protocol are needed, as JSON over HTTP; a client for the
-//! whole protocol would add some twenty crates.
+//! Only five commands of the protocol are needed; a client for the whole protocol would
+//! add some twenty crates.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::curl::curl;
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
@@ -64,30 +65,18 @@ impl Browser {
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let made = browser.call("POST", "/session", &wanted);
+        let made = browser.tell("/session", &wanted);
         browser.session = format!("/session/{}", made["sessionId"].as_str().unwrap());
         browser
     }
 
-    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
-        let body = body.to_string();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let body = answer(stream);
-        let mut body: Value = serde_json::from_slice(&body).unwrap();
-        let value = body["value"].take();
-        assert!(value["error"].is_null(), "{method} {path}: {value}");
-        value
-    }
-
     fn tell(&self, command: &str, body: &Value) -> Value {
-        self.call("POST", &format!("{}{command}", self.session), body)
+        let url = format!("http://127.0.0.1:{}{}{command}", self.port, self.session);
+        let said = curl(&url, &body.to_string());
+        let mut answer: Value = serde_json::from_str(&said).unwrap();
+        let value = answer["value"].take();
+        assert!(value["error"].is_null(), "{command}: {value}");
+        value
     }
 
     /// Opens an address, and waits for the whole page.
@@ -167,26 +156,6 @@ impl Browser {
         });
         urls.collect()
     }
-}
-
-/// The body of an answer on a connection that stays open.
-fn answer(stream: TcpStream) -> Vec<u8> {
-    let mut stream = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).unwrap();
-        let line = line.trim_end().to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).unwrap();
-    body
 }
 
 impl Drop for Browser {

@@ -1,16 +1,18 @@
 //! Names that contain markup, and very many names.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::time::Instant;
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
 use serde_json::Value;
 
 use super::browser::{Browser, PATIENCE};
 use super::{demo, origin};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
+use crate::stub::Stub;
 
 /// Pod names that an exporter may report.
 const NAMES: [&str; 5] = [
@@ -48,31 +50,18 @@ fn lines() -> String {
     lines
 }
 
-/// Starts an exporter and returns its address.
-fn exporter() -> String {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let body = lines();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            // A scraper sends one small request.
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-        }
-    });
-    address
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_hostile_names_are_shown_as_text() {
+    let body = Bytes::from(lines());
+    let answer = move |_| {
+        let response = Response::builder().header("content-type", "text/plain");
+        std::future::ready(response.body(Full::new(body.clone())).unwrap())
+    };
+    let exporter = Stub::start(answer).await;
     let config = format!(
         "global: {{scrape_interval: 2s, scrape_timeout: 2s}}\n\
          scrape_configs:\n- job_name: nvidia-dcgm-exporter\n  static_configs:\n  - targets: [\"{}\"]\n",
-        exporter()
+        exporter.address
     );
     let prometheus = Engine::start(Storage::new(), &config).await;
     let (_demo, url) = demo(&["--prometheus-url", prometheus.url()]);
@@ -82,7 +71,7 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
     eventually("all pods", PATIENCE, || {
         browser.open(&page);
         let rows = browser.run("return document.querySelectorAll('tbody tr').length");
-        (rows == PODS).then_some(()).ok_or(rows.to_string())
+        ok_if(rows == PODS, &rows)
     });
     let begun = Instant::now();
     browser.open(&page);
@@ -96,18 +85,13 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
         );
     }
     nothing_ran(&browser);
-    for script in
-        ["return [...document.querySelectorAll('tbody th a')].slice(0, 5).map((it) => it.href)"]
-    {
-        for link in browser.run(script).as_array().unwrap() {
-            browser.open(link.as_str().unwrap());
-            nothing_ran(&browser);
-            assert!(
-                browser.text("main").contains("<i>H100"),
-                "{}",
-                browser.text("main")
-            );
-        }
+    let links =
+        "return [...document.querySelectorAll('tbody th a')].slice(0, 5).map((it) => it.href)";
+    for link in browser.run(links).as_array().unwrap() {
+        browser.open(link.as_str().unwrap());
+        nothing_ran(&browser);
+        let said = browser.text("main");
+        assert!(said.contains("<i>H100"), "{said}");
     }
     // Names in the address of a page are also escaped.
     for page in [

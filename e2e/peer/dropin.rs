@@ -1,29 +1,27 @@
 //! prometheus-adapter's own installation with only the image changed: its manifests, which
-//! `make peer` takes from the module of the adapter that it builds, and the objects of its
-//! chart (`e2e/chart/adapter`).
+//! `make peer` takes from the module of the adapter that it builds.
 //!
 //! As in `cluster::install`, a process on this machine replaces the pods. It has the
 //! Deployment's arguments, except for paths of this machine, and the ServiceAccount's
 //! rights.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::objects::{self, holding};
+use super::compared;
+use super::objects::holding;
 use super::pair::{LOOKING, Scene, Side, adapter};
-use super::{compared, patterns, questions};
-use crate::chart;
 use crate::cluster::lab::listening;
 use crate::cluster::workload::deployment;
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
 
-pub(super) const NAMESPACE: &str = "monitoring";
+const NAMESPACE: &str = "monitoring";
 const NAME: &str = "prometheus-adapter";
 const IMAGE: &str = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12.0";
 
@@ -41,14 +39,14 @@ fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
 }
 
 /// The pod's process, with the Deployment's arguments and this machine's paths.
-pub(super) struct Pod {
+struct Pod {
     arguments: Vec<String>,
     config: String,
     account: String,
 }
 
 impl Pod {
-    pub(super) fn of(plane: &ControlPlane) -> Self {
+    fn of(plane: &ControlPlane) -> Self {
         let deployment = object(plane, "deployment", NAME);
         let spec = &deployment["spec"]["template"]["spec"];
         assert!(!image(plane).contains("prometheus-adapter"));
@@ -106,7 +104,7 @@ impl Pod {
 
     /// Starts both, the reference first. Like the reference, this server queries
     /// Prometheus for each request, because they are compared while values change.
-    pub(super) async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
+    async fn both(&self, scene: Scene<'_>) -> (Side, Side) {
         let theirs = Command::new(adapter());
         let theirs = self.start(scene, theirs, &LOOKING, Some(free_port()));
         let ours = Program::command::<&str>([]);
@@ -119,18 +117,11 @@ impl Pod {
 
 /// Directs the Service and these APIServices to a port of this machine, and waits
 /// until kube-apiserver reports them as available.
-pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
+fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
     let patch = |kind: &str, name: &str, change: Value| {
         let change = format!("--patch={change}");
-        plane.kubectl(&[
-            "patch",
-            "--type=merge",
-            &change,
-            kind,
-            name,
-            "-n",
-            NAMESPACE,
-        ]);
+        let place = [kind, name, "-n", NAMESPACE];
+        plane.kubectl(&[&["patch", "--type=merge", &change][..], &place].concat());
     };
     // The name of the port differs from that in the applied Service.
     let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
@@ -145,9 +136,7 @@ pub(super) fn lead(plane: &ControlPlane, port: u16, apiservices: &[&str]) {
         let available = r#"jsonpath={.status.conditions[?(@.type=="Available")]}"#;
         eventually(&format!("{name} available"), PATIENCE, || {
             let said = plane.kubectl(&["get", "apiservice", name, "-o", available]);
-            said.contains(r#""status":"True""#)
-                .then_some(())
-                .ok_or(said)
+            ok_if(said.contains(r#""status":"True""#), &said)
         });
     }
 }
@@ -175,41 +164,16 @@ async fn assert_quiet(ours: &mut Side) {
     assert!(!log.contains("panicked"), "{log}");
 }
 
-/// The number of warnings that name the rule for these resources.
-fn rules_for(log: &str, resource: &str) -> usize {
-    let rule = format!(r#"resources: ["{resource}"], verbs: ["list", "watch"]"#);
-    let said = warnings(log).into_iter();
-    said.filter(|line| line.contains(&rule)).count()
-}
-
-/// The differences between two servers' answers to the same requests.
-async fn all_compared(
-    theirs: &Side,
-    ours: &Side,
-    paths: impl IntoIterator<Item = String>,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    for path in paths {
-        let lines = compared(theirs, ours, &Method::GET, &path).await;
-        found.extend(lines.into_iter().map(|line| format!("dropin: {line}")));
-    }
-    found
-}
-
 /// A Deployment whose pods hold a GPU each. Returns their names.
 fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     plane.kubectl(&["create", "namespace", "team"]);
     let (labels, limits) = (json!({"app": "infer"}), json!({"nvidia.com/gpu": 1}));
     plane.apply(&deployment(("team", "infer"), 2, &labels, &limits));
     eventually("pods that run", PATIENCE, || {
-        let pods = plane.object(&["pods", "-n", "team"]);
-        let pods = pods["items"].as_array().unwrap().iter();
-        let running = pods.filter(|pod| pod["status"]["phase"] == "Running");
-        let names = running.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned());
-        let names: Vec<String> = names.collect();
-        (names.len() == 2)
-            .then(|| names.clone())
-            .ok_or_else(|| format!("{names:?}"))
+        let pods = plane.pods("team");
+        (pods.len() == 2)
+            .then(|| pods.clone())
+            .ok_or_else(|| format!("{pods:?}"))
     })
 }
 
@@ -240,12 +204,12 @@ fn series_of(pods: &[String]) -> String {
 }
 
 /// Runs a command of the migration page, in either direction.
-pub(super) fn follow(plane: &ControlPlane, words: &str) {
+fn follow(plane: &ControlPlane, words: &str) {
     let page = "docs/migrate/prometheus-adapter.md";
     let lines = crate::manual::commands(page, "Another image and nothing else");
     let line = lines.iter().find(|line| line.contains(words)).unwrap();
     let line = line.strip_prefix("kubectl ").unwrap();
-    plane.kubectl(&line.split(' ').collect::<Vec<_>>());
+    plane.run(line);
 }
 
 fn image(plane: &ControlPlane) -> String {
@@ -262,15 +226,15 @@ fn apply_manifests(plane: &ControlPlane) {
     plane.kubectl(&["apply", "-f", manifests.to_str().unwrap()]);
     assert_eq!(image(plane), IMAGE);
     follow(plane, "set image");
-    let rollout = ["rollout", "status", "deployment", NAME, "-n", NAMESPACE];
-    plane.kubectl(&[&rollout[..], &["--timeout=120s"]].concat());
-    plane.kubectl(&["scale", "deploy", NAME, "-n", NAMESPACE, "--replicas=0"]);
+    let place = format!("{NAME} -n {NAMESPACE}");
+    plane.run(&format!("rollout status deployment {place} --timeout=120s"));
+    plane.run(&format!("scale deploy {place} --replicas=0"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: make test-slow"]
 async fn the_adapters_manifests_need_another_image_and_nothing_else() {
-    let plane = ControlPlane::lend(Extent::CLUSTER);
+    let plane = ControlPlane::start(Extent::CLUSTER);
     let pods = gpu_pods(&plane);
     let prometheus = holding(&series_of(&pods)).await;
     let scene = Scene {
@@ -301,11 +265,11 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
         "/namespaces/team/pods?labelSelector=app%3Dinfer".to_owned(),
         format!("/namespaces/team/pods/{pod}"),
     ];
-    let paths = paths.into_iter().map(|path| format!("{USAGE}{path}"));
-    assert_eq!(
-        all_compared(&theirs, &ours, paths).await,
-        Vec::<String>::new()
-    );
+    for path in paths {
+        let path = format!("{USAGE}{path}");
+        let found = compared(&theirs, &ours, &Method::GET, &path).await;
+        assert_eq!(found, Vec::<String>::new());
+    }
     // Both answer 404, with different messages.
     let nobody = format!("{USAGE}/namespaces/team/pods/nobody");
     for side in [&theirs, &ours] {
@@ -325,60 +289,12 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
     let reply = ours.ask(&Method::GET, &of_deployment).await;
     assert_eq!(reply.code, 404, "{}", reply.body);
     assert_quiet(&mut ours).await;
-    assert_eq!(rules_for(&ours.log(), "replicasets"), 1, "{}", ours.log());
+    let rule = r#"resources: ["replicasets"], verbs: ["list", "watch"]"#;
+    let log = ours.log();
+    let named = warnings(&log)
+        .into_iter()
+        .filter(|line| line.contains(rule));
+    assert_eq!(named.count(), 1, "{log}");
     follow(&plane, "rollout undo");
     assert_eq!(image(&plane), IMAGE);
-}
-
-/// The adapter's chart grants no rights to nodes.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes: make test-slow"]
-async fn the_objects_of_the_adapters_chart_need_another_image_and_nothing_else() {
-    let plane = ControlPlane::lend(Extent::Api);
-    objects::create(&plane);
-    let prometheus = objects::prometheus().await;
-    let scene = Scene {
-        plane: &plane,
-        prometheus: &prometheus,
-    };
-    plane.kubectl(&["create", "namespace", NAMESPACE]);
-    let config = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/e2e/peer/configs/defaults.yaml"
-    );
-    chart::install_adapter(&plane, &["--set-file", &format!("config={config}")]);
-    assert_eq!(image(&plane), IMAGE);
-    follow(&plane, "set image");
-    let (theirs, mut ours) = Pod::of(&plane).both(scene).await;
-    let before = object(&plane, "apiservice", "v1beta1.custom.metrics.k8s.io");
-    assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
-    lead(&plane, ours.port(), &["v1beta1.custom.metrics.k8s.io"]);
-
-    let listed: BTreeMap<String, bool> = theirs.listed(CUSTOM).await.into_iter().collect();
-    let names: BTreeSet<String> = ours
-        .listed(CUSTOM)
-        .await
-        .into_iter()
-        .map(|it| it.0)
-        .collect();
-    let lost: Vec<&String> = listed
-        .keys()
-        .filter(|name| !names.contains(*name))
-        .collect();
-    assert!(lost.is_empty() && !listed.is_empty(), "{lost:?}");
-    let questions = questions::all(&listed, &BTreeMap::new()).into_iter();
-    let paths = questions.filter(|(method, path)| *method == Method::GET && path.contains(CUSTOM));
-    // Discovery also has the metrics of GPUs.
-    let paths = paths.filter(|(_, path)| path.len() > CUSTOM.len() + 1);
-    let paths: Vec<String> = paths.map(|(_, path)| path).collect();
-    let count = paths.len();
-    let patterns = patterns();
-    let mut unknown = all_compared(&theirs, &ours, paths).await;
-    unknown.retain(|line| !patterns.iter().any(|pattern| pattern.is_match(line)));
-    println!("{count} questions about {} metrics", listed.len());
-    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
-    drop(theirs);
-
-    assert_quiet(&mut ours).await;
-    assert_eq!(rules_for(&ours.log(), "nodes"), 1, "{}", ours.log());
 }

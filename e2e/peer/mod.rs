@@ -1,7 +1,6 @@
 //! prometheus-adapter and this server with the same file, Prometheus and cluster answer
 //! the same requests.
 
-mod checked;
 mod comparison;
 mod differences;
 mod dropin;
@@ -12,6 +11,7 @@ mod questions;
 mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt as _};
@@ -28,68 +28,23 @@ const SIDE_BY_SIDE: usize = 3;
 /// Concurrent requests to each server.
 const AT_A_TIME: usize = 4;
 
-/// The files, by name.
-macro_rules! configs {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("configs/", $name, ".yaml")))),*]
-    };
-}
-
-const CONFIGS: &[(&str, &str)] = configs![
-    "deployment",
-    "defaults",
-    "walkthrough",
-    "config-walkthrough",
-    "external-walkthrough",
-    "sample",
-    "recipes",
-    "gpu",
-    "values",
-    "templates",
-    "names",
-    "labels",
-    "overlap",
-    "twins",
-    "external",
-    "dead",
-    "nothing",
-    "bad-series-query",
-    "empty-rule",
-    "unknown-key",
-    "both-filters",
-    "two-captures",
-    "unknown-kind",
-    "bad-template",
-    "bad-regex",
-];
-
 /// The differences of one answer, a line for each.
 type Lines = Vec<String>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_equal_those_of_prometheus_adapter_except_for_the_table() {
-    let plane = ControlPlane::lend(Extent::Api);
+    let plane = ControlPlane::start(Extent::Api);
     objects::create(&plane);
     let prometheus = objects::prometheus().await;
     let scene = Scene {
         plane: &plane,
         prometheus: &prometheus,
     };
-    // PEER_FILES=values,labels prints the lines of some files without checking them.
-    let chosen = std::env::var("PEER_FILES").ok();
-    let is_chosen = |name: &str| {
-        let mut names = chosen.iter().flat_map(|chosen| chosen.split(','));
-        chosen.is_none() || names.any(|it| it == name)
-    };
-    let files = CONFIGS.iter().filter(|(name, _)| is_chosen(name));
-    let tried = files.map(|&(name, config)| tried(scene, name, config));
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/peer/configs");
+    let files = std::fs::read_dir(configs).unwrap();
+    let tried = files.map(|file| tried(scene, file.unwrap().path()));
     let answers: Vec<Vec<Lines>> = stream::iter(tried).buffered(SIDE_BY_SIDE).collect().await;
-    let answers = answers.concat();
-    if chosen.is_some() {
-        println!("{}", answers.concat().join("\n"));
-    } else {
-        judge(&answers);
-    }
+    judge(&answers.concat());
 }
 
 /// Every difference must have a row, and every row a difference.
@@ -137,8 +92,10 @@ fn judge(answers: &[Lines]) {
 }
 
 /// Starts both servers with a file and sends all requests.
-async fn tried(scene: Scene<'_>, name: &str, config: &str) -> Vec<Lines> {
+async fn tried(scene: Scene<'_>, file: PathBuf) -> Vec<Lines> {
     let begun = Instant::now();
+    let name = file.file_stem().unwrap().to_string_lossy();
+    let config = &std::fs::read_to_string(&file).unwrap();
     let (theirs, ours) = tokio::join!(scene.theirs(config), scene.ours(config));
     let mut answers = match (theirs, ours) {
         (Ok(theirs), Ok(ours)) => asked(&theirs, &ours).await,

@@ -18,17 +18,8 @@ const SPAN: i64 = 20 * 60;
 /// Seconds between two samples.
 const STEP: i64 = 15;
 
-/// An object: resource as in the names of metrics, version, kind, namespace
-/// (empty if cluster-scoped), name, value of the label `app`, and specification.
-type Object = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    fn() -> Value,
-);
+/// A kind: resource as in the names of metrics, version, kind and specification.
+type Kind = (&'static str, &'static str, &'static str, fn() -> Value);
 
 fn pod() -> Value {
     json!({"containers": [{"name": "app", "image": "nobody.invalid/app"}]})
@@ -81,111 +72,60 @@ fn nothing() -> Value {
     Value::Null
 }
 
-/// Objects of a kind are in the order of their names, as in lists.
-const OBJECTS: &[Object] = &[
-    ("pods", "v1", "Pod", "default", "done-1", "web", pod),
-    ("pods", "v1", "Pod", "default", "idle-1", "idle", pod),
+const KINDS: &[Kind] = &[
+    ("pods", "v1", "Pod", pod),
+    ("services", "v1", "Service", service),
+    ("deployments.apps", "apps/v1", "Deployment", scaled),
+    ("statefulsets.apps", "apps/v1", "StatefulSet", stateful),
+    ("jobs.batch", "batch/v1", "Job", job),
+    (INGRESSES, "networking.k8s.io/v1", "Ingress", ingress),
     (
-        "pods",
-        "v1",
-        "Pod",
-        "default",
-        "sample-app-1",
-        "sample-app",
-        pod,
-    ),
-    ("pods", "v1", "Pod", "default", "web-1", "web", pod),
-    ("pods", "v1", "Pod", "default", "web-2", "web", pod),
-    ("pods", "v1", "Pod", "default", "web.dot", "web", pod),
-    ("pods", "v1", "Pod", "default", "worker-1", "worker", pod),
-    ("pods", "v1", "Pod", "prod", "api-1", "api", pod),
-    ("pods", "v1", "Pod", "prod", "web-1", "web", pod),
-    (
-        "services",
-        "v1",
-        "Service",
-        "default",
-        "sample-app",
-        "sample-app",
-        service,
-    ),
-    (
-        "services", "v1", "Service", "default", "web", "web", service,
-    ),
-    ("services", "v1", "Service", "prod", "web", "web", service),
-    (
-        "deployments.apps",
-        "apps/v1",
-        "Deployment",
-        "default",
-        "web",
-        "web",
-        scaled,
-    ),
-    (
-        "statefulsets.apps",
-        "apps/v1",
-        "StatefulSet",
-        "default",
-        "db",
-        "db",
-        stateful,
-    ),
-    (
-        "jobs.batch",
-        "batch/v1",
-        "Job",
-        "default",
-        "nightly",
-        "web",
-        job,
-    ),
-    (
-        "ingresses.networking.k8s.io",
-        "networking.k8s.io/v1",
-        "Ingress",
-        "default",
-        "front",
-        "web",
-        ingress,
-    ),
-    (
-        "horizontalpodautoscalers.autoscaling",
+        HPAS,
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
-        "default",
-        "web",
-        "web",
         autoscaler,
     ),
-    ("nodes", "v1", "Node", "", "n1", "web", nothing),
-    ("nodes", "v1", "Node", "", "n2", "", nothing),
-    (
-        "persistentvolumes",
-        "v1",
-        "PersistentVolume",
-        "",
-        "pv-1",
-        "web",
-        volume,
-    ),
-    (
-        "storageclasses.storage.k8s.io",
-        "storage.k8s.io/v1",
-        "StorageClass",
-        "",
-        "fast",
-        "web",
-        nothing,
-    ),
+    ("nodes", "v1", "Node", nothing),
+    ("persistentvolumes", "v1", "PersistentVolume", volume),
+    (CLASSES, "storage.k8s.io/v1", "StorageClass", nothing),
+];
+
+const INGRESSES: &str = "ingresses.networking.k8s.io";
+const HPAS: &str = "horizontalpodautoscalers.autoscaling";
+const CLASSES: &str = "storageclasses.storage.k8s.io";
+
+/// Resource, namespace (empty if cluster-scoped), name, and value of the label `app`.
+/// Objects of a kind are in the order of their names, as in lists.
+const OBJECTS: &[(&str, &str, &str, &str)] = &[
+    ("pods", "default", "done-1", "web"),
+    ("pods", "default", "idle-1", "idle"),
+    ("pods", "default", "sample-app-1", "sample-app"),
+    ("pods", "default", "web-1", "web"),
+    ("pods", "default", "web-2", "web"),
+    ("pods", "default", "web.dot", "web"),
+    ("pods", "default", "worker-1", "worker"),
+    ("pods", "prod", "api-1", "api"),
+    ("pods", "prod", "web-1", "web"),
+    ("services", "default", "sample-app", "sample-app"),
+    ("services", "default", "web", "web"),
+    ("services", "prod", "web", "web"),
+    ("deployments.apps", "default", "web", "web"),
+    ("statefulsets.apps", "default", "db", "db"),
+    ("jobs.batch", "default", "nightly", "web"),
+    (INGRESSES, "default", "front", "web"),
+    (HPAS, "default", "web", "web"),
+    ("nodes", "", "n1", "web"),
+    ("nodes", "", "n2", ""),
+    ("persistentvolumes", "", "pv-1", "web"),
+    (CLASSES, "", "fast", "web"),
 ];
 
 /// The first names of a kind's objects in a namespace.
 pub(super) fn names(resource: &str, namespace: &str) -> impl Iterator<Item = &'static str> {
     let there = OBJECTS
         .iter()
-        .filter(move |object| object.0 == resource && object.3 == namespace);
-    there.map(|object| object.4).take(5)
+        .filter(move |object| object.0 == resource && object.1 == namespace);
+    there.map(|object| object.2).take(5)
 }
 
 /// Creates all objects.
@@ -195,23 +135,23 @@ pub(super) fn create(plane: &ControlPlane) {
         let labels = json!({"app": if *name == "default" { "web" } else { "" }});
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     });
-    let objects = OBJECTS
-        .iter()
-        .map(|&(_, version, kind, namespace, name, app, spec)| {
-            let mut object = json!({
-                "apiVersion": version, "kind": kind,
-                "metadata": {"name": name, "labels": {"app": app}},
-            });
-            if !namespace.is_empty() {
-                object["metadata"]["namespace"] = json!(namespace);
-            }
-            if kind == "StorageClass" {
-                object["provisioner"] = json!("nobody.invalid/disk");
-            } else if !spec().is_null() {
-                object["spec"] = spec();
-            }
-            object
+    let objects = OBJECTS.iter().map(|&(resource, namespace, name, app)| {
+        let of = KINDS.iter().find(|kind| kind.0 == resource);
+        let (_, version, kind, spec) = of.unwrap();
+        let mut object = json!({
+            "apiVersion": version, "kind": kind,
+            "metadata": {"name": name, "labels": {"app": app}},
         });
+        if !namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        if resource == CLASSES {
+            object["provisioner"] = json!("nobody.invalid/disk");
+        } else if !spec().is_null() {
+            object["spec"] = spec();
+        }
+        object
+    });
     let items: Vec<Value> = namespaces.chain(objects).collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     let finished = [

@@ -1,8 +1,7 @@
 //! prometheus-adapter and this server with the same file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 use crate::cluster::asking::identity_of;
 use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
-use crate::program::Program;
+use crate::program::{Program, built};
 use crate::prometheus::{Engine, free_port};
 
 /// How long each server may take to become ready.
@@ -68,15 +67,8 @@ pub(super) struct Scene<'a> {
 }
 
 /// The path of prometheus-adapter, from `make peer`.
-pub(super) fn adapter() -> &'static Path {
-    static FILE: OnceLock<PathBuf> = OnceLock::new();
-    FILE.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/peer/build.sh");
-        let said = Command::new("sh").args([script, "where"]).output().unwrap();
-        let file = Path::new(String::from_utf8_lossy(&said.stdout).trim_end()).join("adapter");
-        assert!(file.is_file(), "{} is missing: make peer", file.display());
-        file
-    })
+pub(super) fn adapter() -> PathBuf {
+    built("peer", "adapter", "make peer").unwrap()
 }
 
 impl Scene<'_> {

@@ -60,61 +60,54 @@ pub(super) fn all(
     custom: &BTreeMap<String, bool>,
     external: &BTreeMap<String, bool>,
 ) -> Vec<Question> {
-    let mut paths = documents();
-    let mut kinds = 0;
+    let of_pods = || custom.keys().filter_map(|name| name.strip_prefix("pods/"));
+    let pod = of_pods().next().map(encoded);
+    let first = external.keys().next().map(|metric| encoded(metric));
+    let mut paths = fixed(pod.as_deref(), first.as_deref());
     for (name, namespaced) in custom {
-        let Some((resource, metric)) = name.split_once('/') else {
-            continue;
-        };
-        let metric = encoded(metric);
-        custom_metric(&mut paths, resource, &metric, *namespaced);
-        if resource == "pods" && kinds < 4 {
-            kinds += 1;
-            let all = format!("{CUSTOM}/namespaces/default/pods/*/{metric}");
-            let some = SELECTORS
-                .iter()
-                .map(|it| format!("{all}?metricLabelSelector={}", encoded(it)));
-            paths.extend(some);
-        }
-        if kinds == 1 && resource == "pods" {
-            odd_custom(&mut paths, &metric);
+        if let Some((resource, metric)) = name.split_once('/') {
+            custom_metric(&mut paths, resource, &encoded(metric), *namespaced);
         }
     }
-    for (index, metric) in external.keys().enumerate() {
-        external_metric(&mut paths, metric, index == 0);
+    for metric in of_pods().take(4) {
+        let all = format!("{CUSTOM}/namespaces/default/pods/*/{}", encoded(metric));
+        let some = SELECTORS.iter();
+        paths.extend(some.map(|it| format!("{all}?metricLabelSelector={}", encoded(it))));
+    }
+    for metric in external.keys() {
+        external_metric(&mut paths, metric);
     }
     let mut questions: Vec<Question> = paths.into_iter().map(|path| (Method::GET, path)).collect();
-    questions.extend(other_methods(custom, external));
+    let pod = pod.map(|metric| format!("{CUSTOM}/namespaces/default/pods/web-1/{metric}"));
+    let first = first.map(|metric| format!("{EXTERNAL}/namespaces/default/{metric}"));
+    for path in pod.into_iter().chain(first) {
+        let others = [
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+        ];
+        questions.extend(others.map(|method| (method, path.clone())));
+    }
     questions
 }
 
-/// Discovery in every form, and invalid paths.
-fn documents() -> Vec<String> {
-    let groups = ["custom.metrics.k8s.io", "external.metrics.k8s.io"];
-    let of_group = groups.iter().flat_map(|group| {
-        [
-            "",
-            "/",
-            "/v1beta1",
-            "/v1beta1/",
-            "/v1beta2",
-            "/v1",
-            "/v1beta1?pretty=1",
-            "/v1beta1/x",
-        ]
-        .map(|rest| format!("/apis/{group}{rest}"))
+/// The requests of `questions.txt`, with the first metric of pods and the first external
+/// one. A section about a metric that is not listed is left out.
+fn fixed(pod: Option<&str>, external: Option<&str>) -> Vec<String> {
+    let sections = include_str!("questions.txt").split("\n\n");
+    let listed = sections.filter(|section| {
+        (pod.is_some() || !section.contains("METRIC"))
+            && (external.is_some() || !section.contains("EXTERNAL"))
     });
-    let others = [
-        "/apis",
-        "/apis/",
-        "/apis/nothing.metrics.k8s.io",
-        "/healthz",
-        "/livez",
-        "/readyz",
-        "/version",
-        "/nothing",
-    ];
-    of_group.chain(others.map(str::to_owned)).collect()
+    let lines = listed.flat_map(str::lines);
+    lines
+        .filter(|line| line.starts_with('/'))
+        .map(|line| line.replace("METRIC", pod.unwrap_or_default()))
+        .map(|line| line.replace("EXTERNAL", external.unwrap_or_default()))
+        .collect()
 }
 
 fn custom_metric(paths: &mut Vec<String>, resource: &str, metric: &str, namespaced: bool) {
@@ -170,105 +163,7 @@ fn of_objects(paths: &mut Vec<String>, place: &str, metric: &str, there: &[&str]
     }
 }
 
-/// Other spellings of a request for a pod's metric, and mistakes.
-fn odd_custom(paths: &mut Vec<String>, metric: &str) {
-    let pods = format!("{CUSTOM}/namespaces/default/pods");
-    for query in [
-        "labelSelector=%21%21",
-        "labelSelector=app+in+(web,idle)",
-        "labelSelector=app+in+(",
-        "labelSelector=%21app",
-        "labelSelector=app%3E5",
-        "labelSelector=",
-        "selector=app%3Dnone",
-        "watch=true",
-        "watch=1",
-        "fieldSelector=metadata.name%3Dweb-1",
-        "fieldSelector=%3D",
-        "limit=1",
-        "limit=x",
-        "pretty=true",
-        "unknown=1",
-        "resourceVersion=0",
-        "timeoutSeconds=1",
-        "labelSelector=app%3Dweb&labelSelector=app%3Didle",
-        "metricLabelSelector=zone%3Da&labelSelector=app%3Dweb",
-    ] {
-        paths.push(format!("{pods}/*/{metric}?{query}"));
-    }
-    for query in [
-        "labelSelector=app%3Dnone",
-        "labelSelector=%21%21",
-        "metricLabelSelector=zone%3Db",
-        "metricLabelSelector=%3D",
-    ] {
-        paths.push(format!("{pods}/web-1/{metric}?{query}"));
-    }
-    for rest in [
-        "pods/%2A/M",
-        "pod/*/M",
-        "po/*/M",
-        "Pods/*/M",
-        "pods./*/M",
-        "pods.v1/*/M",
-        "pods.apps/*/M",
-        "pods/*/M/",
-        "pods//M",
-        "pods/*/",
-        "pods/*",
-        "pods",
-        "",
-        "pods/*/M/x",
-        "pods/*/no_such_metric",
-        "nothings/*/M",
-        "nothings.nowhere/*/M",
-        "deployments/*/M",
-        "deployments.apps/*/M",
-        "deployments.app/*/M",
-        "deployment.apps/web/M",
-        "deployments.extensions/*/M",
-        "nodes/*/M",
-        "pods/we%22b/M",
-        "pods/we%7Cb/M",
-        "pods/we%2Fb/M",
-        "pods/WEB-1/M",
-        "pods/web-1%20/M",
-        "pods/web.1/M",
-        "pods/.*/M",
-        "pods/web-*/M",
-        "pods/*/%22",
-        "pods/*/%2A",
-        "metrics/no_such_metric",
-        "metrics/",
-        "metrics/M/x",
-        "pods/%FF/M",
-    ] {
-        paths.push(format!(
-            "{CUSTOM}/namespaces/default/{}",
-            rest.replace('M', metric)
-        ));
-    }
-    for path in [
-        "pods/*/M",
-        "pods/web-1/M",
-        "nodes/*/M",
-        "namespaces/*/M",
-        "namespaces//pods/*/M",
-        "namespaces/*/pods/*/M",
-        "namespaces/de%22f/pods/*/M",
-        "namespaces/DEFAULT/pods/*/M",
-        "*/*/M",
-        "namespaces/default/*/*/M",
-        "namespaces/metrics/M",
-    ] {
-        paths.push(format!("{CUSTOM}/{}", path.replace('M', metric)));
-    }
-    paths.push(format!(
-        "/apis/custom.metrics.k8s.io/v1/namespaces/default/pods/*/{metric}"
-    ));
-}
-
-fn external_metric(paths: &mut Vec<String>, metric: &str, is_first: bool) {
+fn external_metric(paths: &mut Vec<String>, metric: &str) {
     let name = encoded(metric);
     for namespace in NAMESPACES.iter().chain(&["*", "queue"]) {
         paths.push(format!("{EXTERNAL}/namespaces/{namespace}/{name}"));
@@ -280,56 +175,4 @@ fn external_metric(paths: &mut Vec<String>, metric: &str, is_first: bool) {
     paths.extend(selectors.map(|it| format!("{place}/{name}?labelSelector={}", encoded(it))));
     paths.push(format!("{place}/{}", name.to_lowercase()));
     paths.push(format!("{place}/{}", name.to_uppercase()));
-    if is_first {
-        for query in [
-            "fieldSelector=a%3Db",
-            "metricLabelSelector=name%3Dorders",
-            "watch=true",
-            "watch=1",
-            "limit=1",
-            "unknown=1",
-            "pretty=1",
-        ] {
-            paths.push(format!("{place}/{name}?{query}"));
-        }
-        for rest in ["no_such_metric", "", "M/", "M/x", "*", "%22"] {
-            paths.push(format!("{place}/{}", rest.replace('M', &name)));
-        }
-        for rest in [
-            "M",
-            "namespaces",
-            "namespaces/default",
-            "namespaces//M",
-            "namespaces/de%22f/M",
-            "namespaces/DEFAULT/M",
-        ] {
-            paths.push(format!("{EXTERNAL}/{}", rest.replace('M', &name)));
-        }
-        paths.push(format!(
-            "/apis/external.metrics.k8s.io/v1/namespaces/default/{name}"
-        ));
-    }
-}
-
-fn other_methods(
-    custom: &BTreeMap<String, bool>,
-    external: &BTreeMap<String, bool>,
-) -> Vec<Question> {
-    let methods = [
-        Method::HEAD,
-        Method::POST,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-        Method::OPTIONS,
-    ];
-    let pod = custom.keys().find_map(|name| name.strip_prefix("pods/"));
-    let pod =
-        pod.map(|metric| format!("{CUSTOM}/namespaces/default/pods/web-1/{}", encoded(metric)));
-    let external = external.keys().next();
-    let external =
-        external.map(|metric| format!("{EXTERNAL}/namespaces/default/{}", encoded(metric)));
-    let paths: Vec<String> = [pod, external].into_iter().flatten().collect();
-    let of = |path: &String| methods.clone().map(|method| (method, path.clone()));
-    paths.iter().flat_map(of).collect()
 }

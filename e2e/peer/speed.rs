@@ -55,26 +55,15 @@ fn series_of<'a>(namespace: &str, pods: impl Iterator<Item = &'a str>) -> String
     lines.collect()
 }
 
-/// The names of the running pods in a namespace.
-fn running(plane: &ControlPlane, namespace: &str) -> Vec<String> {
-    const NAMES: &str = r#"-o=jsonpath={.items[*].metadata.name}"#;
-    let running = "--field-selector=status.phase=Running";
-    let said = plane.kubectl(&["get", "pods", "-n", namespace, running, NAMES]);
-    said.split_whitespace().map(str::to_owned).collect()
-}
-
 /// A token of an administrator, for clients without a certificate.
 fn token(plane: &ControlPlane) -> String {
     plane.apply(&json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": "reader", "namespace": "default"},
     }));
-    let role = [
-        "--clusterrole=cluster-admin",
-        "--serviceaccount=default:reader",
-    ];
-    plane.kubectl(&[&["create", "clusterrolebinding", "reader"][..], &role].concat());
-    let token = plane.kubectl(&["create", "token", "reader", "--duration=1h"]);
+    let role = "--clusterrole=cluster-admin --serviceaccount=default:reader";
+    plane.run(&format!("create clusterrolebinding reader {role}"));
+    let token = plane.run("create token reader --duration=1h");
     token.trim().to_owned()
 }
 

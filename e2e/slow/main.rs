@@ -12,10 +12,10 @@
     reason = "what runs stores and programs is shared with the other tests"
 )]
 
+#[path = "../exporters.rs"]
+mod exporters;
 #[path = "../kubectl.rs"]
 mod kubectl;
-#[path = "../live/scene.rs"]
-mod live_scene;
 mod mimir;
 #[path = "../program.rs"]
 mod program;
@@ -28,16 +28,12 @@ mod store;
 mod table;
 mod thanos;
 
-/// The other tests have these modules under these names.
-mod live {
-    pub(crate) use crate::live_scene as scene;
-}
+/// The other tests have this module under this name.
 mod stores {
     pub(crate) use crate::store;
 }
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use kubectl::Served;
@@ -52,12 +48,7 @@ const ASKED: u32 = 40;
 
 /// A program built by `build.sh`.
 fn built(name: &str) -> PathBuf {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/slow/build.sh");
-    let output = Command::new(script).arg("where").output().unwrap();
-    let folder = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(folder.trim()).join(name);
-    assert!(path.exists(), "{} is missing: make stores", path.display());
-    path
+    program::built("slow", name, "make stores").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,10 +91,9 @@ async fn values_from_every_store_equal_those_of_its_promql() {
     for device in [0, 7] {
         nodes.controls.force_value(device, PERCENT[device]);
     }
-    for ((store, reader), row) in stores.iter().zip(&readers).zip(&mut rows) {
+    for (store, reader) in stores.iter().zip(&readers) {
         reader.await_values(&METRICS, |_| true);
         compare(store, reader).await;
-        row.agrees();
     }
     let mut rows = Vec::from(rows);
     rows.push(
@@ -142,6 +132,5 @@ async fn outage(what: &str, reader: &Reader, mut begin: impl FnMut()) -> Row {
         row.count(served.is_some(), 0.0);
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
-    row.agrees();
     row
 }

@@ -1,7 +1,7 @@
 //! Two Prometheus 3 that scrape the same exporters, and Thanos on top of them.
 
 use crate::built;
-use crate::live::scene::Exporters;
+use crate::exporters::Exporters;
 use crate::mimir;
 use crate::prometheus::free_port;
 use crate::store::{Place, Process, Store};

@@ -2,20 +2,16 @@
 //! values are compared with the store's own answer to PromQL, and with those from the
 //! other store.
 
-mod import;
-pub(crate) mod proxy;
 pub(crate) mod scene;
-mod signed;
 pub(crate) mod store;
 
 use std::path::Path;
 use std::time::Duration;
 
+use crate::exporters::Exporters;
 use crate::kubectl::Served;
-use crate::live::scene::Exporters;
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
-use proxy::Proxy;
 use scene::{METRICS, PATIENCE, Reader, agrees, compare, compare_with, exporters};
 use store::Store;
 
@@ -36,7 +32,7 @@ fn await_full(reader: &Reader) {
         eventually("a full window", PATIENCE, || {
             let served = reader.value(metric)?;
             let full = served.window == WINDOW;
-            full.then_some(()).ok_or_else(|| format!("{served:?}"))
+            ok_if(full, &served)
         });
     }
 }
@@ -124,80 +120,4 @@ async fn await_up(store: &Store, wanted: f64) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("{} does not see {wanted} targets up", store.name);
-}
-
-/// Waits until the store has a scrape of each device after that time.
-async fn await_scraped(store: &Store, after: f64) {
-    let begun = std::time::Instant::now();
-    loop {
-        let now = crate::kubectl::unix_seconds().to_string();
-        let oldest = "min(timestamp(DCGM_FI_DEV_MEM_COPY_UTIL))";
-        if store.number(oldest, &now).await > Some(after) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{} scrapes no more", store.name);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// While a store does not advance, values are unchanged or missing, and no value is new.
-/// After that, the delayed samples count as if they had always been visible.
-#[tokio::test(flavor = "multi_thread")]
-async fn delayed_samples_of_a_stopped_store_count_after_it_resumes() {
-    let nodes = exporters().await;
-    let [_, store] = stores(&nodes).await;
-    let proxy = Proxy::before(&store.url).await;
-    let reader = Reader::start(&proxy.url(), "{window: 1m}");
-    reader.await_values(&METRICS, |_| true);
-    proxy.stop();
-    // Samples from now on are scraped after the stop.
-    let stopped = crate::kubectl::unix_seconds();
-    await_scraped(&store, stopped).await;
-    nodes.controls.force_value(0, 80.0);
-    let rightly = |served: &Served| METRICS.contains(&(&served.name, &served.value));
-    for (metric, _) in METRICS {
-        eventually("the end of values", PATIENCE, || {
-            match reader.value(metric) {
-                Ok(served) => {
-                    assert!(rightly(&served), "{served:?} while the store stands still");
-                    Err(format!("{served:?}"))
-                }
-                Err(message) => Ok(message),
-            }
-        });
-    }
-    proxy.resume();
-    for (metric, _) in METRICS {
-        let begun = std::time::Instant::now();
-        let served = loop {
-            let served = eventually(metric, PATIENCE, || reader.value(metric));
-            match agrees(&store, &served).await {
-                Ok(()) => break served,
-                Err(other) => assert!(begun.elapsed() < PATIENCE, "{other}"),
-            }
-        };
-        assert!(
-            !rightly(&served),
-            "the window holds what came late: {served:?}"
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_answers_no_queries_is_reported_with_its_remedy() {
-    let agent = Store::agent().await;
-    let store = Store::victoria_metrics("").await;
-    for (url, words) in [
-        (
-            agent.url.clone(),
-            "point prometheus.url at the store it writes to",
-        ),
-        (
-            format!("{}/prom", store.url),
-            "check the path prefix in prometheus.url",
-        ),
-    ] {
-        let reader = Reader::start(&url, "{}");
-        reader.program.await_stderr(words);
-    }
 }

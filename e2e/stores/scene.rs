@@ -1,14 +1,13 @@
 //! Two nodes of four GPUs with readings set by the test, the program with a store,
 //! and the store's own results for the same samples.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::store::Store;
-use crate::kubectl::{Answer, Kubectl, Served, is_lost};
-use crate::live::scene::{Exporters, SCRAPED, milli};
+use crate::exporters::{Exporters, SCRAPED};
+use crate::kubectl::{Answer, Kubectl, Served, is_lost, milli};
 use crate::program::{Program, eventually};
 
 /// A generous limit: on an idle machine each wait takes seconds.
@@ -39,25 +38,20 @@ pub(crate) async fn exporters() -> Exporters {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) program: Program,
-    kubectl: Kubectl,
+    pub(crate) kubectl: Kubectl,
     _dir: TempDir,
 }
 
 impl Reader {
-    /// Starts it with `gpu:` settings, and waits until it listens.
+    /// Starts it with the settings of `gpu`, which further keys may follow on their own lines.
+    /// Waits until it listens.
     pub(crate) fn start(url: &str, gpu: &str) -> Self {
-        Self::start_with(url, gpu, |_| ())
-    }
-
-    /// The same, with environment variables.
-    pub(crate) fn start_with(url: &str, gpu: &str, more: impl Fn(&mut Command)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("own.yaml");
         std::fs::write(&config, format!("gpu: {gpu}\n")).unwrap();
         let mut command = Program::command(["demo", "--port", "0", "--prometheus-url", url]);
         command.arg("--dir").arg(dir.path());
         command.arg("--config").arg(&config);
-        more(&mut command);
         let program = Program::start(command);
         program.await_stdout("the address", PATIENCE, |said| {
             said.contains("serving ").then_some(())

@@ -173,21 +173,6 @@ impl Store {
         Self::ready(name, port, "/-/ready", process).await
     }
 
-    /// A Prometheus that only forwards samples.
-    pub(crate) async fn agent() -> Self {
-        let place = Place::new("Prometheus agent");
-        let config = place.write("prometheus.yml", "global: {}");
-        let port = free_port();
-        let arguments = [
-            "--enable-feature=agent".to_owned(),
-            format!("--config.file={}", config.display()),
-            format!("--storage.agent.path={}", place.path("data").display()),
-            format!("--web.listen-address=127.0.0.1:{port}"),
-        ];
-        let process = place.start(Path::new("prometheus"), arguments);
-        Self::ready("Prometheus agent", port, "/-/ready", process).await
-    }
-
     async fn ready(name: &str, port: u16, path: &str, mut process: Process) -> Self {
         let url = format!("http://127.0.0.1:{port}");
         process.await_ready(&format!("{url}{path}")).await;
@@ -200,22 +185,9 @@ impl Store {
 
     /// The store's own answer: labels and values at a time (seconds).
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
-        let (query, time) = (("query", expression), ("time", time));
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .extend_pairs([query, time, ("nocache", "1")])
-            .finish();
-        let (base, fixed) = self.url.split_once('?').unwrap_or((&self.url, ""));
-        let base = base.trim_end_matches('/');
-        let answer = reqwest::get(format!("{base}/api/v1/query?{form}&{fixed}"));
-        let text = answer.await.unwrap().text().await.unwrap();
-        let body: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
-        assert_eq!(body["status"], "success", "{text} for {expression}");
-        let result = body["data"]["result"].as_array().unwrap();
-        let item = |item: &Value| {
-            let value = item["value"][1].as_str().unwrap().parse().unwrap();
-            (item["metric"].clone(), value)
-        };
-        result.iter().map(item).collect()
+        let client = reqwest::Client::new();
+        let time = [("time", time)];
+        vector(ask(&client, &self.url, "query", expression, &time).await)
     }
 
     /// The single value of an expression, if it has one.
@@ -224,4 +196,44 @@ impl Store {
         assert!(found.len() < 2, "{found:?} for {expression}");
         found.first().map(|(_, value)| *value)
     }
+}
+
+/// The result of a query to a store with Prometheus' API; `more` are its times.
+pub(crate) async fn ask(
+    client: &reqwest::Client,
+    url: &str,
+    path: &str,
+    expression: &str,
+    more: &[(&str, &str)],
+) -> Vec<Value> {
+    let form = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("query", expression), ("nocache", "1")])
+        .extend_pairs(more)
+        .finish();
+    let (base, fixed) = url.split_once('?').unwrap_or((url, ""));
+    let base = base.trim_end_matches('/');
+    let answer = client
+        .post(format!("{base}/api/v1/{path}?{fixed}"))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(form)
+        .send()
+        .await
+        .unwrap();
+    let text = answer.text().await.unwrap();
+    let mut body: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
+    let error = &body["error"];
+    assert_eq!(body["status"], "success", "{error} in {expression}");
+    let Value::Array(result) = body["data"]["result"].take() else {
+        panic!("no list: {text}");
+    };
+    result
+}
+
+/// Labels and values of a vector.
+pub(crate) fn vector(result: Vec<Value>) -> Vec<(Value, f64)> {
+    let item = |mut item: Value| {
+        let value = item["value"][1].as_str().unwrap().parse().unwrap();
+        (item["metric"].take(), value)
+    };
+    result.into_iter().map(item).collect()
 }

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{
-    CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, running, series_of,
-};
-use crate::controlplane::authority::Authority;
+use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, process, row, series_of};
+use crate::cluster::workload::{autoscaler, deployment, on_pods};
+use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::Engine;
 
 const AUTOSCALERS: usize = 500;
@@ -33,46 +32,27 @@ fn name(number: usize) -> String {
 
 fn deploy(plane: &ControlPlane) {
     plane.kubectl(&["create", "namespace", NAMESPACE]);
-    let deployment = |number| {
+    let limits = json!({"nvidia.com/gpu": 1});
+    let items = (0..AUTOSCALERS).map(|number| {
         let labels = json!({"app": name(number)});
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": name(number), "namespace": NAMESPACE},
-            "spec": {
-                "replicas": 1, "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": super::pod()},
-            },
-        })
-    };
-    let items: Vec<Value> = (0..AUTOSCALERS).map(deployment).collect();
+        deployment((NAMESPACE, &name(number)), 1, &labels, &limits)
+    });
+    let items: Vec<Value> = items.collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
-        let count = running(plane, NAMESPACE).len();
-        (count == AUTOSCALERS)
-            .then_some(())
-            .ok_or(count.to_string())
+        let count = plane.pods(NAMESPACE).len();
+        ok_if(count == AUTOSCALERS, &count)
     });
 }
 
 /// The autoscalers never scale, so the load is constant.
 fn autoscale(plane: &ControlPlane, metric: &str) {
-    let autoscaler = |number| {
-        json!({
-            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": name(number), "namespace": NAMESPACE},
-            "spec": {
-                "scaleTargetRef": {
-                    "apiVersion": "apps/v1", "kind": "Deployment", "name": name(number),
-                },
-                "minReplicas": 1, "maxReplicas": 2,
-                "metrics": [{"type": "Pods", "pods": {
-                    "metric": {"name": metric},
-                    "target": {"type": "AverageValue", "averageValue": "1k"},
-                }}],
-            },
-        })
-    };
-    let items: Vec<Value> = (0..AUTOSCALERS).map(autoscaler).collect();
+    let metrics = json!([on_pods(metric, "1k")]);
+    let items = (0..AUTOSCALERS).map(|number| {
+        let name = name(number);
+        autoscaler((NAMESPACE, &name), &name, 2, &metrics, &Value::Null)
+    });
+    let items: Vec<Value> = items.collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
 }
 
@@ -224,7 +204,7 @@ async fn measured(case: &Case, scene: Scene<'_>, engine: &Engine) {
         let said = plane.kubectl_as(plane.kubeconfig(), &["get", "--raw", &path])?;
         let list: Value = serde_json::from_str(&said).unwrap();
         let count = list["items"].as_array().map_or(0, Vec::len);
-        (count == AUTOSCALERS).then_some(()).ok_or(said)
+        ok_if(count == AUTOSCALERS, &said)
     });
     let watch = Watch {
         scene,
@@ -250,19 +230,19 @@ async fn five_hundred_autoscalers() {
         autoscaler_sync: SYNC,
     });
     deploy(&plane);
-    let pods = running(&plane, NAMESPACE);
+    let pods = plane.pods(NAMESPACE);
     let prometheus = holding(&series_of(NAMESPACE, pods.iter().map(String::as_str))).await;
     let scene = Scene {
         plane: &plane,
         prometheus: &prometheus,
     };
-    let authority = Authority::new("bench");
-    let identity = authority.server(&["bench.bench.svc", "localhost"]);
+    let authority = authority("bench");
+    let identity = serving(&authority, &["bench.bench.svc", "localhost"]);
     // Both servers use a key pair of this name in --cert-dir.
     let dir = plane.dir().join("serving");
     std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("apiserver.crt"), &identity.certificate).unwrap();
-    std::fs::write(dir.join("apiserver.key"), &identity.key).unwrap();
+    std::fs::write(dir.join("apiserver.crt"), &identity.certificate_pem).unwrap();
+    std::fs::write(dir.join("apiserver.key"), &identity.key_pem).unwrap();
     let certificate = format!("--cert-dir={}", dir.display());
     let certificate = [certificate.as_str()];
     circumstances();
@@ -305,7 +285,7 @@ async fn five_hundred_autoscalers() {
             histogram,
             metric,
         };
-        register(&plane, case.side.port(), &authority.pem());
+        register(&plane, case.side.port(), &authority.certificate_pem());
         measured(&case, scene, &prometheus).await;
     }
 }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::nginx::Nginx;
 use super::wrk::{self, Load};
-use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, pod, process, row, running};
+use super::{CONFIG, THROTTLED, UNTHROTTLED, circumstances, head, pod, process, row};
 use super::{series_of, token};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 /// The number of all pods, and of those that the selector of short lists matches.
 const PODS: usize = 1_000;
@@ -45,8 +45,8 @@ fn create(plane: &ControlPlane) {
     let items: Vec<Value> = (0..PODS).map(pod).collect();
     plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
     eventually("pods that run", PATIENCE, || {
-        let count = running(plane, NAMESPACE).len();
-        (count == PODS).then_some(()).ok_or(count.to_string())
+        let count = plane.pods(NAMESPACE).len();
+        ok_if(count == PODS, &count)
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::controlplane::authority::Authority;
+use crate::controlplane::authority::{authority, serving};
 use crate::program::{Program, eventually};
 use crate::prometheus::free_port;
 
@@ -25,10 +25,10 @@ impl Nginx {
     pub(super) fn start(bodies: &[(String, String)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = free_port();
-        let identity = Authority::new("test").server(&["localhost"]);
+        let identity = serving(&authority("test"), &["localhost"]);
         for (name, text) in [
-            ("tls.crt", &identity.certificate),
-            ("tls.key", &identity.key),
+            ("tls.crt", &identity.certificate_pem),
+            ("tls.key", &identity.key_pem),
             ("nginx.conf", &configuration(dir.path(), port)),
         ]
         .into_iter()

@@ -22,10 +22,10 @@ use super::{circumstances, head, process, row};
 use crate::cluster::asking::{identity, identity_of};
 use crate::cluster::lab::listening;
 use crate::cluster::memory::{Api, Server, gpu_pod, populate};
-use crate::controlplane::authority::Authority;
+use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::live::scene::Exporters;
-use crate::program::eventually;
+use crate::exporters::Exporters;
+use crate::program::{eventually, ok_if};
 use crate::prometheus::{Engine, Storage};
 
 const AUTOSCALERS: usize = 50_000;
@@ -293,13 +293,8 @@ fn allow(plane: &ControlPlane) {
         "metadata": {"name": "metrics"},
         "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["*"]}],
     }));
-    plane.kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "metrics",
-        "--clusterrole=metrics",
-        &format!("--group={GROUP}"),
-    ]);
+    let binding = "create clusterrolebinding metrics --clusterrole=metrics";
+    plane.run(&format!("{binding} --group={GROUP}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -310,23 +305,24 @@ async fn fifty_thousand_autoscalers() {
     let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
     let devices = populate(&plane, &exporters.fleet, 0).await;
     allow(&plane);
-    let authority = Authority::new("soak");
-    let pair = authority.server(&["bench.bench.svc", "localhost"]);
+    let authority = authority("soak");
+    let pair = serving(&authority, &["bench.bench.svc", "localhost"]);
     let file = |name: &str, text: &str| {
         let path = plane.dir().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let certificate = format!("--tls-cert-file={}", file("soak.crt", &pair.certificate));
-    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key));
+    let certificate = format!(
+        "--tls-cert-file={}",
+        file("soak.crt", &pair.certificate_pem)
+    );
+    let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key_pem));
     let server = Server::start(&plane, prometheus.url(), &[&certificate, &key]);
     let port = listening(&server.program);
     eventually("every GPU", PATIENCE, || {
         let found = server.metric("devices{state=\"held\"}")?;
         let is_there = found >= devices as f64;
-        is_there
-            .then_some(())
-            .ok_or(format!("{found} of {devices}"))
+        ok_if(is_there, &format!("{found} of {devices}"))
     });
     let held = held(&exporters);
     let pods: Vec<(String, String)> = (held.keys())
@@ -355,7 +351,7 @@ async fn fifty_thousand_autoscalers() {
     minute("after them", &server, &questions).await;
     assert!(!replaced.is_finished(), "pods were replaced all the time");
     replaced.abort();
-    through_kube_apiserver(&plane, port, &authority.pem(), pods).await;
+    through_kube_apiserver(&plane, port, &authority.certificate_pem(), pods).await;
 }
 
 /// The same requests by an administrator through kube-apiserver, at rising rates.

@@ -1,65 +1,15 @@
-//! From prometheus-adapter to this chart with typical values and umbrella charts.
+//! From prometheus-adapter to this chart inside of an umbrella chart.
 
 use aggregated_apiserver::certificates::managed::APISERVICES;
 use serde_json::json;
 
-use super::migration::{PATIENCE, Scene};
+use super::migration::Scene;
 use super::*;
-use crate::program::eventually;
-
-/// Values files of typical forms.
-const SHAPES: [&str; 10] = [
-    "anti-affinity",
-    "behind-comments",
-    "condition",
-    "empty-shapes",
-    "go-durations",
-    "named-rules",
-    "network-policy",
-    "two-documents",
-    "unknown-keys",
-    "wrapped",
-];
 
 /// The labels of a Deployment's pods.
 fn pod_labels(scene: &Scene, deployment: &str) -> Value {
     let deployment = scene.object("deployment", deployment);
     deployment["spec"]["template"]["metadata"]["labels"].clone()
-}
-
-#[test]
-fn an_adapters_release_with_each_of_ten_values_files_becomes_ours() {
-    let scene = Scene::new();
-    let chart = chart();
-    for name in SHAPES {
-        let file = fixture(name);
-        let values = ["-f", file.to_str().unwrap()];
-        install_adapter(&scene.plane, &values);
-        let before = pod_labels(&scene, RELEASE);
-        let upgrade = ["upgrade", RELEASE, chart.to_str().unwrap()];
-        let notes = scene.helm(&[&upgrade[..], &values].concat());
-        assert_eq!(scene.names("deployment"), [DEPLOYMENT], "{name}");
-        let after = pod_labels(&scene, DEPLOYMENT);
-        for (label, value) in before.as_object().unwrap() {
-            assert_eq!(after[label], *value, "{name}: {label}");
-        }
-
-        let server = scene.serve(DEPLOYMENT);
-        eventually("what the server fills in", PATIENCE, || scene.filled());
-        let said = server.stderr();
-        for (of, sentence) in [
-            ("unknown-keys", "loglevel is not known"),
-            ("unknown-keys", "prometheus.scheme is not known"),
-            ("wrapped", "prometheus-adapter is not known"),
-        ] {
-            let both = [&notes, &said].map(|text| text.contains(sentence));
-            assert_eq!(both, [name == of; 2], "{name}: {sentence}: {notes} {said}");
-        }
-        let second = said.contains("more than one document");
-        assert_eq!(second, name == "two-documents", "{said}");
-        drop(server);
-        scene.helm(&["uninstall", RELEASE]);
-    }
 }
 
 /// A chart that contains one of the two charts, given by its folder and enabled by its

@@ -1,0 +1,60 @@
+//! HTTP servers that tests put in the place of a store, a proxy or an exporter.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// A server on the loopback interface. It ends with its connections, on drop.
+#[derive(Debug)]
+pub(crate) struct Stub {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Stub {
+    /// Starts a server that answers each request by a function.
+    pub(crate) async fn start<A, F, B>(answer: A) -> Self
+    where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = answer.clone();
+                let service = service_fn(move |request| {
+                    let answered = answer(request);
+                    async move { Ok::<_, Infallible>(answered.await) }
+                });
+                let server = hyper::server::conn::http1::Builder::new();
+                // An error here means that the client disconnected.
+                connections.spawn(async move {
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { address, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
