@@ -55,7 +55,6 @@ const CONFIGS: &[(&str, &str)] = configs![
     "nothing",
     "bad-series-query",
     "empty-rule",
-    "unknown-key",
     "both-filters",
     "two-captures",
     "unknown-kind",
