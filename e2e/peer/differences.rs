@@ -35,7 +35,7 @@ pub(super) const DIFFERENCES: &[Difference] = rows![
     Theirs r"^(bad-series-query|empty-rule): "
         "a selector that Prometheus refuses hides the metrics of all rules there";
     TheirsAtRandom r"^twins: GET .*/(pods?|po|pods\.|Pods)/.*twins"
-        "of two labels for one resource each start takes another; here the series decides, then the file's order";
+        "of two labels for one resource each start takes another; here the series decides, then the name";
     Theirs r"^labels: GET .*(\bgrouped\b|/grouped)"
         "a template with .Group, from its own documentation, never finds the core group or one with a dot";
     Theirs r"storageclasses\.storage\.k8s\.io/"

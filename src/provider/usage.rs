@@ -198,11 +198,10 @@ impl UsageAnswer {
     }
 
     fn label<'q>(&self, query: &'q ResourceRule) -> &'q str {
-        let label = match self.query.measured {
+        match self.query.measured {
             Measured::Pods => &query.pod,
             Measured::Nodes => &query.node,
-        };
-        label.as_deref().unwrap_or_default()
+        }
     }
 
     /// The usage of containers; a missing value is 0. As upstream, the first sample of a

@@ -15,7 +15,7 @@ use gotmpl::{Value, tmap};
 /// `resources.overrides` and `resources.template`, resolved.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceLabels {
-    /// In the file's order.
+    /// By label.
     overrides: Vec<Override>,
     template: Option<LabelTemplate>,
 }
@@ -75,7 +75,7 @@ impl ResourceLabels {
     }
 
     /// The label that names objects of a kind. If several overrides name the kind, the first
-    /// whose label is in `on`, the labels of the series, applies, or else the first.
+    /// whose label is in `on`, the labels of the series, applies, or else the first by name.
     pub(crate) fn label(
         &self,
         kind: &Kind,

@@ -1,13 +1,16 @@
 //! Parsed rules. Everything that does not depend on a request has been checked. A rule
 //! with a fault is left out; the others are kept.
 
+use std::time::Duration;
+
 use super::RuleFault;
 use super::labels::{Override, ResourceLabels, is_label};
 use super::naming::{Naming, regex};
 use super::query;
-use super::raw::{self, Checked, Text, without_alias};
+use super::raw::{self, Text, without_alias};
 use super::resource::{ResourceRule, ResourceRules};
 use super::template::Template;
+use apimachinery::duration::parse_duration;
 use regex::bytes::Regex;
 
 /// An entry of `rules` or `externalRules`.
@@ -56,7 +59,7 @@ pub struct Rules {
 impl Rules {
     /// Parses a list of rules, whose key is `list`: `rules` or `externalRules`.
     #[must_use]
-    pub fn resolve(list: &str, raw: &[Checked<raw::RuleEntry>]) -> Self {
+    pub fn resolve(list: &str, raw: &[raw::RuleEntry]) -> Self {
         let mut rules = Self::default();
         for (index, raw) in raw.iter().enumerate() {
             let mut reader = Reader::new(format!("{list}[{index}]"));
@@ -72,20 +75,15 @@ impl ResourceRules {
     ///
     /// # Errors
     /// All faults. None of the rules is used then.
-    pub fn resolve(raw: &Checked<raw::ResourceRulesEntry>) -> Result<Self, Vec<RuleFault>> {
+    pub fn resolve(raw: &raw::ResourceRulesEntry) -> Result<Self, Vec<RuleFault>> {
         let mut reader = Reader::new("resourceRules".to_owned());
-        reader.unknown("", &raw.unknown);
-        let cpu = reader.resource_rule("cpu", raw.known.cpu.as_ref());
-        let memory = reader.resource_rule("memory", raw.known.memory.as_ref());
-        let window = raw
-            .known
-            .window
-            .as_ref()
-            .map_or(Some(std::time::Duration::ZERO), |text| {
-                apimachinery::duration::parse_duration(&text.value)
-                    .map_err(|message| reader.fault("window", Some(text), message))
-                    .ok()
-            });
+        let cpu = reader.resource_rule("cpu", raw.cpu.as_ref());
+        let memory = reader.resource_rule("memory", raw.memory.as_ref());
+        let window = raw.window.as_ref().map_or(Some(Duration::ZERO), |text| {
+            parse_duration(&text.value)
+                .map_err(|message| reader.fault("window", Some(text), message))
+                .ok()
+        });
         match (cpu, memory, window) {
             (Some(cpu), Some(memory), Some(window)) if reader.faults.is_empty() => Ok(Self {
                 cpu,
@@ -116,25 +114,15 @@ impl Reader {
             None => message,
         };
         let at = at.map(|value| value.referenced);
-        let dot = if field.is_empty() { "" } else { "." };
         self.faults.push(RuleFault {
-            key: format!("{}{dot}{field}", self.place),
+            key: format!("{}.{field}", self.place),
             line: at.map_or(0, |at| at.line()),
             column: at.map_or(0, |at| at.column()),
             message,
         });
     }
 
-    fn unknown(&mut self, field: &str, keys: &[Text]) {
-        for key in keys {
-            let message = format!("{:?} is not known here: check its spelling", key.value);
-            self.fault(field, Some(key), message);
-        }
-    }
-
-    fn rule(&mut self, raw: &Checked<raw::RuleEntry>) -> Option<Rule> {
-        self.unknown("", &raw.unknown);
-        let raw = &raw.known;
+    fn rule(&mut self, raw: &raw::RuleEntry) -> Option<Rule> {
         let series_query = text(raw.series_query.as_ref())
             .unwrap_or_default()
             .to_owned();
@@ -163,39 +151,29 @@ impl Reader {
         })
     }
 
-    fn filters(&mut self, raw: &[Checked<raw::FilterEntry>]) -> Vec<(Regex, bool)> {
+    fn filters(&mut self, raw: &[raw::FilterEntry]) -> Vec<(Regex, bool)> {
         let mut filters = Vec::new();
         for (index, filter) in raw.iter().enumerate() {
             let field = format!("seriesFilters[{index}]");
-            self.unknown(&field, &filter.unknown);
-            let (is, is_not) = (filter.known.is.as_ref(), filter.known.is_not.as_ref());
-            let (value, wanted) = match (text(is), text(is_not)) {
-                (Some(_), None) => (is, true),
-                (None, Some(_)) => (is_not, false),
-                (Some(_), Some(_)) => {
-                    self.fault(&field, is, "has is and isNot: write two filters");
-                    continue;
-                }
-                (None, None) => {
-                    self.fault(&field, is.or(is_not), "has neither is nor isNot: write one");
+            let (value, wanted) = match (text(filter.is.as_ref()), text(filter.is_not.as_ref())) {
+                (Some(_), None) => (filter.is.as_ref(), true),
+                (None, Some(_)) => (filter.is_not.as_ref(), false),
+                _ => {
+                    self.fault(&field, None, "write either is or isNot");
                     continue;
                 }
             };
-            let regex = value.map(|value| regex(&value.value));
-            match regex {
-                Some(Ok(regex)) => filters.push((regex, wanted)),
-                Some(Err(message)) => self.fault(&field, value, message),
-                None => {}
+            match regex(text(value).unwrap_or_default()) {
+                Ok(regex) => filters.push((regex, wanted)),
+                Err(message) => self.fault(&field, value, message),
             }
         }
         filters
     }
 
-    fn naming(&mut self, raw: Option<&Checked<raw::Name>>) -> Option<Naming> {
-        let (matches, pattern) = raw.map_or((None, None), |raw| {
-            self.unknown("name", &raw.unknown);
-            (raw.known.matches.as_ref(), raw.known.pattern.as_ref())
-        });
+    fn naming(&mut self, raw: Option<&raw::Name>) -> Option<Naming> {
+        let matches = raw.and_then(|name| name.matches.as_ref());
+        let pattern = raw.and_then(|name| name.pattern.as_ref());
         let regex = match regex(text(matches).unwrap_or(".*")) {
             Ok(regex) => regex,
             Err(message) => {
@@ -214,42 +192,31 @@ impl Reader {
     fn resources(
         &mut self,
         field: &str,
-        raw: Option<&Checked<raw::Resources>>,
+        raw: Option<&raw::Resources>,
     ) -> Option<(ResourceLabels, bool)> {
         let Some(raw) = raw else {
             return Some((ResourceLabels::default(), true));
         };
-        self.unknown(field, &raw.unknown);
         let mut overrides = Vec::new();
-        for (label, entry) in raw
-            .known
-            .overrides
-            .iter()
-            .flat_map(|overrides| &overrides.0)
-        {
-            let field = format!("{field}.overrides.{}", label.value);
-            self.unknown(&field, &entry.unknown);
-            let Some(resource) = text(entry.known.resource.as_ref()) else {
-                self.fault(
-                    &field,
-                    Some(label),
-                    "has no resource: write one such as pod",
-                );
-                continue;
+        for (label, entry) in raw.overrides.iter().flatten() {
+            let resource = entry.resource.clone().unwrap_or_default();
+            let message = match (is_label(label), resource.is_empty()) {
+                (false, _) => "is no label of a series",
+                (true, true) => "has no resource: write one such as pod",
+                (true, false) => {
+                    overrides.push(Override {
+                        label: label.as_str().into(),
+                        group: entry.group.clone().unwrap_or_default(),
+                        resource,
+                    });
+                    continue;
+                }
             };
-            if !is_label(&label.value) {
-                self.fault(&field, Some(label), "is no label of a series");
-                continue;
-            }
-            overrides.push(Override {
-                label: label.value.as_str().into(),
-                group: entry.known.group.clone().unwrap_or_default(),
-                resource: resource.to_owned(),
-            });
+            self.fault(&format!("{field}.overrides.{label}"), None, message);
         }
-        let template = raw.known.template.as_ref();
+        let template = raw.template.as_ref();
         match ResourceLabels::new(overrides, text(template)) {
-            Ok(labels) => Some((labels, raw.known.namespaced.unwrap_or(true))),
+            Ok(labels) => Some((labels, raw.namespaced.unwrap_or(true))),
             Err(message) => {
                 self.fault(&format!("{field}.template"), template, message);
                 None
@@ -273,28 +240,26 @@ impl Reader {
     fn resource_rule(
         &mut self,
         field: &str,
-        raw: Option<&Checked<raw::ResourceRuleEntry>>,
+        raw: Option<&raw::ResourceRuleEntry>,
     ) -> Option<ResourceRule> {
         let Some(raw) = raw else {
             self.fault(field, None, "is missing: write cpu and memory");
             return None;
         };
-        self.unknown(field, &raw.unknown);
-        let raw = &raw.known;
-        let container_query = self.query(
-            &format!("{field}.containerQuery"),
-            raw.container_query.as_ref(),
-        );
+        let container_query = raw.container_query.as_ref();
+        let container_query = self.query(&format!("{field}.containerQuery"), container_query);
         let node_query = self.query(&format!("{field}.nodeQuery"), raw.node_query.as_ref());
         let (labels, _) = self.resources(&format!("{field}.resources"), raw.resources.as_ref())?;
-        Some(ResourceRule::new(
-            format!("{}.{field}", self.place),
-            [container_query?, node_query?],
-            &labels,
-            text(raw.container_label.as_ref())
-                .unwrap_or_default()
-                .to_owned(),
-        ))
+        let queries = [container_query?, node_query?];
+        let container = raw.container_label.clone().unwrap_or_default();
+        let place = format!("{}.{field}", self.place);
+        let rule = ResourceRule::new(place, queries, &labels, container);
+        if rule.is_none() {
+            let message = "names no label for a pod, a namespace or a node: write overrides such \
+                           as LABEL: {resource: node}";
+            self.fault(&format!("{field}.resources"), None, message);
+        }
+        rule
     }
 }
 

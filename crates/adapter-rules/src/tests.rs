@@ -7,7 +7,7 @@ mod series;
 
 use std::sync::Arc;
 
-use super::raw::{self, Checked};
+use super::raw::RuleEntry;
 use super::rule::Rules;
 use apimachinery::kinds::{Kind, Kinds};
 
@@ -61,7 +61,6 @@ fn kinds() -> Kinds {
 }
 
 fn rules(yaml: &str) -> Rules {
-    let raw: Vec<Checked<raw::RuleEntry>> =
-        serde_saphyr::from_str(yaml).expect("the rules are YAML");
+    let raw: Vec<RuleEntry> = serde_saphyr::from_str(yaml).expect("the rules are YAML");
     Rules::resolve("rules", &raw)
 }

@@ -37,7 +37,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use adapter_rules::raw::{self, Checked, RuleEntry};
+use adapter_rules::raw::{ResourceRulesEntry, RuleEntry};
 use adapter_rules::resource::ResourceRules;
 use adapter_rules::rule::Rules;
 use gpu_metrics::dcgm::fields;
@@ -70,9 +70,9 @@ struct File {
     prometheus: Option<Connection>,
     gpu: Option<Gpu>,
     presets: Option<Vec<Scalar<Preset>>>,
-    rules: Option<Vec<Checked<RuleEntry>>>,
-    external_rules: Option<Vec<Checked<RuleEntry>>>,
-    resource_rules: Option<Checked<raw::ResourceRulesEntry>>,
+    rules: Option<Vec<RuleEntry>>,
+    external_rules: Option<Vec<RuleEntry>>,
+    resource_rules: Option<ResourceRulesEntry>,
     #[serde(default)]
     warnings: Vec<String>,
 }
@@ -285,10 +285,7 @@ impl Config {
         faults.extend(self.external_rules.faults.clone());
         let resource = file.resource_rules.as_ref();
         match resource.map(ResourceRules::resolve) {
-            Some(Ok(rules)) => {
-                faults.extend(rules.unlabelled());
-                self.resource_rules = Some(rules);
-            }
+            Some(Ok(rules)) => self.resource_rules = Some(rules),
             Some(Err(more)) => faults.extend(more),
             None => {}
         }

@@ -2,7 +2,7 @@
 
 use limits::file::yaml;
 
-use adapter_rules::raw::{Checked, RuleEntry};
+use adapter_rules::raw::RuleEntry;
 use adapter_rules::rule::Rules;
 use apimachinery::promql::equals;
 
@@ -47,7 +47,7 @@ impl Preset {
     pub(super) fn rules(self, labels: &[(String, String)]) -> Result<Rules, Problem> {
         let matchers = labels.iter().map(|(label, value)| equals(label, value));
         let matchers: Vec<String> = matchers.collect();
-        let (entries, _) = yaml::first_document::<Vec<Checked<RuleEntry>>>(self.text())?;
+        let (entries, _) = yaml::first_document::<Vec<RuleEntry>>(self.text())?;
         let mut rules = Rules::resolve(&format!("presets.{}", self.word()), &entries);
         for rule in &mut rules.usable {
             rule.of_workloads = true;

@@ -13,7 +13,7 @@ use crate::provider::Provider;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use adapter_rules::answer::VectorSample;
-use adapter_rules::raw::{self, Checked};
+use adapter_rules::raw::RuleEntry;
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::{Rule, Rules};
 use apimachinery::kinds::Kinds;
@@ -132,7 +132,7 @@ const EXTERNAL: &str = "
 ";
 
 fn rules(list: &str, yaml: &str) -> Vec<Rule> {
-    let raw: Vec<Checked<raw::RuleEntry>> = serde_saphyr::from_str(yaml).unwrap();
+    let raw: Vec<RuleEntry> = serde_saphyr::from_str(yaml).unwrap();
     let rules = Rules::resolve(list, &raw);
     assert_eq!(rules.faults, []);
     rules.usable

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
-use adapter_rules::raw::{self, Checked};
+use adapter_rules::raw::ResourceRulesEntry;
 use adapter_rules::resource::ResourceRules;
 use apimachinery::selector::Selector;
 use gpu_metrics::inventory::{ClusterObject, Pod};
@@ -29,7 +29,7 @@ window: 1m
 "#;
 
 pub(crate) fn rules() -> ResourceRules {
-    let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(RULES).unwrap();
+    let raw: ResourceRulesEntry = serde_saphyr::from_str(RULES).unwrap();
     ResourceRules::resolve(&raw).unwrap()
 }
 
@@ -343,28 +343,4 @@ fn nodes_need_both_values_and_too_large_ones_are_missing() {
     assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
     let gone = scene.ask(Measured::Nodes, None, Which::Named("z".to_owned()));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
-}
-
-#[test]
-fn kinds_without_a_label_are_reported_and_have_no_answer() {
-    let text = RULES.replace("      instance: {resource: node}\n", "");
-    let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(&text).unwrap();
-    let rules = ResourceRules::resolve(&raw).unwrap();
-    let told: Vec<String> = rules.unlabelled().iter().map(ToString::to_string).collect();
-    let said = |rule| {
-        format!(
-            "resourceRules.{rule}.resources: names no label for a node: write overrides such as \
-             LABEL: {{resource: node}}"
-        )
-    };
-    assert_eq!(told, [said("cpu"), said("memory")]);
-    let query = UsageQuery {
-        measured: Measured::Nodes,
-        namespace: None,
-        which: Which::Named("n".to_owned()),
-        fields: FieldSelector::default(),
-        user: String::new(),
-    };
-    let answer = answer(rules, inventory(Vec::new(), &["n"]), query);
-    assert_eq!(answer.asks(), Err(ProviderError::Unavailable));
 }

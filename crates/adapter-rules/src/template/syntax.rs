@@ -16,7 +16,7 @@ pub(super) const CLOSE: &str = ">>";
 /// The deepest nesting: parsing and rendering are recursive.
 const MAX_DEPTH: usize = 50;
 
-pub(super) const FORM: &str = "this action is not supported: write spaces between the words, strings as \"a\" \
+const FORM: &str = "this action is not supported: write spaces between the words, strings as \"a\" \
                     and whole numbers";
 
 /// The white space of Go's templates.

@@ -2,7 +2,7 @@
 
 use super::{kinds, rules};
 use crate::labels::ResourceLabels;
-use crate::raw::{self, Checked};
+use crate::raw::ResourceRulesEntry;
 use crate::resource::ResourceRules;
 
 /// The faults of one rule, as text.
@@ -40,8 +40,6 @@ fn a_rule_with_all_keys_is_read() {
 
 /// A second rule, and the beginning of its fault.
 const FAULTS: &str = r#"
-{seriesQuery: up, metricsQuery: up, seriesQeury: up}
-    rules[1] (line 2, column 39): "seriesQeury" is not known here: check its spelling
 {metricsQuery: up}
     rules[1].seriesQuery: is missing: write a series selector such as '{__name__=~"^http_.+"}'
 {seriesQuery: up, metricsQuery: '<<.Series'}
@@ -49,9 +47,9 @@ const FAULTS: &str = r#"
 {seriesQuery: up, metricsQuery: "sum(\n  <<.Serie>>)"}
     rules[1].metricsQuery (line 2, column 35): is no template: at line 2, column 5 of it: .Serie is not known: write .GroupBy, .GroupBySlice, .LabelMatchers, .LabelValuesByName, .Series
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{is: a, isNot: b}]}
-    rules[1].seriesFilters[0] (line 2, column 60): has is and isNot: write two filters
+    rules[1].seriesFilters[0]: write either is or isNot
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{}]}
-    rules[1].seriesFilters[0]: has neither is nor isNot: write one
+    rules[1].seriesFilters[0]: write either is or isNot
 {seriesQuery: up, metricsQuery: up, seriesFilters: [{is: '(a'}]}
     rules[1].seriesFilters[0] (line 2, column 60): "(a" is no regular expression: unclosed group
 {seriesQuery: up, metricsQuery: up, name: {matches: '(a)(b)'}}
@@ -61,9 +59,7 @@ const FAULTS: &str = r#"
 {seriesQuery: up, metricsQuery: up, resources: {template: '<<.Group>>'}}
     rules[1].resources.template (line 2, column 61): "<<.Group>>" names no kind
 {seriesQuery: up, metricsQuery: up, resources: {overrides: {pod: {group: a}}}}
-    rules[1].resources.overrides.pod (line 2, column 63): has no resource: write one such as pod
-{seriesQuery: up, metricsQuery: up, resources: {overides: {}}}
-    rules[1].resources (line 2, column 51): "overides" is not known here
+    rules[1].resources.overrides.pod: has no resource: write one such as pod
 "#;
 
 #[test]
@@ -299,7 +295,7 @@ memory:
 window: 3m
 "#;
     let read = |yaml: &str| {
-        let raw: Checked<raw::ResourceRulesEntry> = serde_saphyr::from_str(yaml).expect("YAML");
+        let raw: ResourceRulesEntry = serde_saphyr::from_str(yaml).expect("YAML");
         ResourceRules::resolve(&raw)
             .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
@@ -307,12 +303,12 @@ window: 3m
     assert_eq!(rules.window.as_secs(), 180);
     assert_eq!(rules.cpu.container_label, "container");
     assert_eq!(
-        read(&yaml.replace("nodeQuery", "nodQuery")).expect_err("a missing query")[0],
-        "resourceRules.cpu (line 4, column 3): \"nodQuery\" is not known here: check its spelling"
-    );
-    assert_eq!(
         read("cpu: {containerQuery: a, nodeQuery: b}").expect_err("memory is missing"),
-        ["resourceRules.memory: is missing: write cpu and memory"]
+        [
+            "resourceRules.cpu.resources: names no label for a pod, a namespace or a node: write \
+             overrides such as LABEL: {resource: node}",
+            "resourceRules.memory: is missing: write cpu and memory"
+        ]
     );
     assert!(
         read(&yaml.replace("3m\n", "soon\n")).expect_err("no duration")[0]

@@ -72,7 +72,6 @@ fn an_error_at_an_alias_in_a_rule_does_not_show_its_value() {
         "rules: [{seriesQuery: up, metricsQuery: up, name: {matches: *a}}]",
         "rules: [{seriesQuery: up, metricsQuery: up, seriesFilters: [{is: *a}]}]",
         "rules: [{seriesQuery: up, metricsQuery: up, resources: {template: *a}}]",
-        "rules: [{seriesQuery: up, metricsQuery: up, *a : x}]",
         "resourceRules: {window: *a}",
     ] {
         let text =
