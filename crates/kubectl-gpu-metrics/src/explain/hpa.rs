@@ -33,12 +33,12 @@ pub struct Decision {
     /// When its input was read.
     at: String,
     /// What the controller's last sync wrote; `None`: it has never computed one.
-    written_desired_replicas: Option<i32>,
-    written_conditions: Vec<HorizontalPodAutoscalerCondition>,
+    pub(crate) written_desired_replicas: Option<i32>,
+    pub(crate) written_conditions: Vec<HorizontalPodAutoscalerCondition>,
     desired_replicas: Option<i32>,
     /// Flags of the controller, as given.
     given: Vec<String>,
-    assumed: Vec<String>,
+    pub(crate) assumed: Vec<String>,
     /// The steps of the computation.
     pub trace: Trace,
 }
@@ -135,7 +135,7 @@ impl Decision {
         )
     }
 
-    pub(crate) fn text(&self, with_time: bool, with_flags: bool) -> String {
+    fn text(&self, with_time: bool, with_flags: bool) -> String {
         let mut lines = Vec::new();
         lines.extend(with_time.then(|| format!("-- {}", self.at)));
         let (namespace, name) = (&self.namespace, &self.name);

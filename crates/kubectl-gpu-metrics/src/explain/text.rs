@@ -7,14 +7,17 @@ use crate::table;
 /// Up to this many devices are shown at each instant; of more, only the last reading.
 const IN_COLUMNS: usize = 3;
 
-pub(crate) fn of(explanation: &Explanation) -> String {
+pub(super) fn of(explanation: &Explanation) -> String {
     let mut lines = head(explanation);
     let mut section = |heading: String, texts: Vec<String>| {
         lines.extend([String::new(), heading]);
         lines.extend(texts.iter().map(|text| format!("  {text}")));
     };
     if !explanation.instants.is_empty() {
-        section("Instants:".to_owned(), table::lines(&rows(explanation)));
+        section(
+            "Instants:".to_owned(),
+            table::lines(&rows(explanation, IN_COLUMNS)),
+        );
     }
     for device in &explanation.devices {
         let mut about = about(device);
@@ -63,7 +66,7 @@ fn head(explanation: &Explanation) -> Vec<String> {
     lines
 }
 
-fn window(explanation: &Explanation) -> Vec<String> {
+pub(crate) fn window(explanation: &Explanation) -> Vec<String> {
     let Some(window) = &explanation.window else {
         return Vec::new();
     };
@@ -76,9 +79,10 @@ fn window(explanation: &Explanation) -> Vec<String> {
     ]
 }
 
-/// The instants as rows, their heading first, with a column for each of a few devices.
-fn rows(explanation: &Explanation) -> Vec<Vec<String>> {
-    let in_columns = explanation.devices.len() <= IN_COLUMNS;
+/// The instants as rows, their heading first, with a column for each device where there
+/// are at most `most`.
+pub(crate) fn rows(explanation: &Explanation, most: usize) -> Vec<Vec<String>> {
+    let in_columns = explanation.devices.len() <= most;
     let shown = explanation.devices.iter().filter(|_| in_columns);
     let shown: Vec<&ExplainedDevice> = shown.collect();
     let heading = ["INSTANT", "NUMBER", "ANSWERED", "COUNTED", "MISSING"];
@@ -100,7 +104,7 @@ fn rows(explanation: &Explanation) -> Vec<Vec<String>> {
     rows
 }
 
-fn named(device: &ExplainedDevice) -> String {
+pub(crate) fn named(device: &ExplainedDevice) -> String {
     let part = |before: &str, text: Option<&String>, after: &str| {
         text.map_or_else(String::new, |text| format!("{before}{text}{after}"))
     };
@@ -111,7 +115,7 @@ fn named(device: &ExplainedDevice) -> String {
 }
 
 /// The holder of a device, and how it is read: a sentence each.
-fn about(device: &ExplainedDevice) -> Vec<String> {
+pub(crate) fn about(device: &ExplainedDevice) -> Vec<String> {
     let last = device.readings.last();
     let mut told = vec![match last.and_then(|reading| reading.held) {
         Some(false) => "free: no pod holds it".to_owned(),
@@ -169,7 +173,7 @@ fn short(device: &ExplainedDevice) -> String {
     tail.into_iter().rev().collect()
 }
 
-fn cell(reading: &ExplainedReading) -> String {
+pub(crate) fn cell(reading: &ExplainedReading) -> String {
     let number = reading.number.map_or_else(String::new, number);
     match reading.state {
         ReadingOutcome::Counted if number.is_empty() => "held".to_owned(),

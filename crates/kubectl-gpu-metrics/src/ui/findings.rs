@@ -11,7 +11,7 @@ use crate::check::live::look_at;
 use crate::check::mark;
 
 use super::query::link;
-use super::{Ask, Content};
+use super::{Ask, Content, markdown};
 
 pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let report = look_at(&ask.cluster, ask.namespace.as_deref(), false).await?;
@@ -80,6 +80,6 @@ pub(super) async fn check(ask: Arc<Ask>) -> Result<Content, Failure> {
     Ok(Content {
         title: format!("{}: {}", code.id, code.title),
         status: String::new(),
-        body: html! { pre { (code.page) } },
+        body: html! { article { (markdown::shown(code.page)) } },
     })
 }

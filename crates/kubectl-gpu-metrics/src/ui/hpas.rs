@@ -137,10 +137,39 @@ fn row(((state, words), namespace, of, hpa): &Shown<'_>) -> Vec<Markup> {
 pub(super) async fn decision(ask: Arc<Ask>) -> Result<Content, Failure> {
     let (namespace, hpa) = (ask.need("namespace")?, ask.need("name")?);
     let decision = Decision::of(&ask.cluster, (namespace, hpa)).await?;
+    let [computed, written] =
+        [decision.trace.desired, decision.written_desired_replicas].map(count);
+    let by_computation = decision.trace.conditions.iter().map(|it| {
+        let status = if it.status { "True" } else { "False" };
+        [it.type_, status, it.reason, &it.message]
+            .map(cell)
+            .to_vec()
+    });
+    let by_controller = decision.written_conditions.iter().map(|it| {
+        let [reason, message] =
+            [&it.reason, &it.message].map(|it| it.as_deref().unwrap_or_default());
+        [&*it.type_, &*it.status, reason, message]
+            .map(cell)
+            .to_vec()
+    });
+    let conditions: [Vec<Vec<Markup>>; 2] = [by_computation.collect(), by_controller.collect()];
+    let columns = headings(&["TYPE", "STATUS", "REASON", "MESSAGE"]);
     Ok(Content {
         title: format!("Why these replicas: {namespace}/{hpa}"),
         status: decision.result(),
-        body: html! { pre { (decision.text(true, true)) } },
+        body: html! {
+            dl.tiles {
+                div { dt { "by this computation" } dd { (computed) } }
+                div { dt { "written by the controller" } dd { (written) } }
+            }
+            h2 { "What the controller computes" }
+            ol.steps { @for sentence in decision.trace.sentences() { li { (sentence) } } }
+            h2 { "Conditions" }
+            (table("Conditions by this computation", &columns, &conditions[0]))
+            (table("Conditions written by the controller", &columns, &conditions[1]))
+            h2 { "Assumed" }
+            ul.notes { @for assumed in &decision.assumed { li { (assumed) } } }
+        },
     })
 }
 

@@ -9,6 +9,7 @@ mod fleet;
 mod guard;
 mod hpas;
 mod html;
+mod markdown;
 mod objects;
 mod query;
 mod sources;

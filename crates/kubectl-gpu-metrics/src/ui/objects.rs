@@ -7,8 +7,9 @@ use maud::{Markup, html};
 
 use crate::Failure;
 use crate::chart::sparkline;
+use crate::cluster::Cluster;
 use crate::table::whole;
-use crate::top::fetch;
+use crate::top::fetch::{self, Found};
 use crate::top::rows::{COLUMNS, Row, meaning};
 use crate::top::{Column, TopArgs, What};
 
@@ -18,14 +19,13 @@ use super::{Ask, Content};
 
 pub(super) async fn view(ask: Arc<Ask>, what: What) -> Result<Content, Failure> {
     let page = format!("{}s", what.singular());
-    let everywhere = ask.namespace.is_none();
-    let mut found = fetch::rows(&TopArgs::all(what, everywhere), &ask.cluster).await?;
+    let (mut found, namespace) = rows(&ask, what).await?;
     if let Some(column) = ask.query.word("sort") {
         let column = Column::from_str(column, true).map_err(Failure::Usage)?;
         Row::sort(&mut found.rows, column);
     }
-    let namespaced = everywhere && what.is_namespaced();
-    let place = match (&ask.namespace, what.is_namespaced()) {
+    let namespaced = namespace.is_none() && what.is_namespaced();
+    let place = match (&namespace, what.is_namespaced()) {
         (Some(namespace), true) => format!(" of namespace {namespace}"),
         _ => String::new(),
     };
@@ -72,6 +72,27 @@ fn status(rows: &[Row], page: &str, place: &str) -> String {
             rows.len()
         ),
     }
+}
+
+/// The requested rows. A user without the right to all namespaces gets the rows of the
+/// kubeconfig's namespace, with a note.
+async fn rows(ask: &Ask, what: What) -> Result<(Found, Option<String>), Failure> {
+    let everywhere = ask.namespace.is_none();
+    let asked = fetch::rows(&TopArgs::all(what, everywhere), &ask.cluster).await;
+    let refused = match asked {
+        Ok(found) => return Ok((found, ask.namespace.clone())),
+        Err(failure) if !everywhere || !what.is_namespaced() => return Err(failure),
+        Err(failure) => failure,
+    };
+    let namespace = ask.cluster.client.namespace().to_owned();
+    let cluster = Cluster::of(ask.cluster.client.clone(), Some(&namespace));
+    let Ok(mut found) = fetch::rows(&TopArgs::all(what, false), &cluster).await else {
+        return Err(refused);
+    };
+    found.notes.insert(format!(
+        "not all namespaces could be read, only {namespace} is shown: {refused}"
+    ));
+    Ok((found, Some(namespace)))
 }
 
 /// A heading that sorts its column, if the column has an order.

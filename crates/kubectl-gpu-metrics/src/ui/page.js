@@ -12,7 +12,7 @@ if (every > 0) document.querySelector("#refresh").append(label, stale);
 
 // Typing, choosing or selecting suspends the refresh.
 const isBusy = () => document.hidden || !getSelection().isCollapsed
-  || (main.contains(document.activeElement) && document.activeElement.matches("input, select"));
+  || (main.contains(document.activeElement) && document.activeElement.matches("input, select, pre"));
 
 const reached = () => [...main.querySelectorAll("a, summary, button, [tabindex]")];
 
