@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use self::cache::{CacheLifetimes, ReviewCache};
@@ -51,6 +52,11 @@ type TokenDigest = Box<[u8]>;
 /// The user and the access: the key of a cached answer.
 type Question = (Arc<Identity>, Access);
 
+/// The size of a client's text, for the limits of the caches.
+fn size(text: &impl Serialize) -> usize {
+    serde_json::to_vec(text).map_or(0, |text| text.len())
+}
+
 pub(super) struct Reviews {
     reviewer: Arc<dyn Reviewer>,
     tokens: ReviewCache<TokenDigest, TokenVerdict>,
@@ -75,7 +81,7 @@ impl Reviews {
                     is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
                 },
                 |_, verdict| match verdict {
-                    TokenVerdict::Authenticated(identity) => identity.size(),
+                    TokenVerdict::Authenticated(identity) => size(identity),
                     TokenVerdict::Refused(reason) => reason.len(),
                 },
                 settings.token_budget,
@@ -87,7 +93,7 @@ impl Reviews {
                     denied: settings.denied_life,
                     is_allowed: |verdict| *verdict == AccessVerdict::Allowed,
                 },
-                |(who, what), _| who.size() + what.size(),
+                |(who, what), _| size(&**who) + size(what),
                 settings.access_budget,
                 counters.accesses.clone(),
             ),

@@ -9,46 +9,39 @@ use super::activity::InProgress;
 use super::limits::Limits;
 use crate::security::InFlightPermit;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestRejection {
-    /// The request is refused with this code, for this reason.
-    Refused(StatusCode, &'static str),
-    /// The client cancelled the request, or disconnected.
-    Cancelled,
-}
+/// Why a request is refused: the code of the response, and its message.
+pub(super) type Refusal = (StatusCode, &'static str);
+
+const TOO_LARGE: Refusal = (
+    StatusCode::PAYLOAD_TOO_LARGE,
+    "requests must not have a body",
+);
 
 /// Receives a request's body and discards it.
 pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
-) -> Result<Request<()>, RequestRejection> {
-    use RequestRejection::{Cancelled, Refused};
-    let too_large = Refused(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "requests must not have a body",
-    );
+) -> Result<Request<()>, Refusal> {
     // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
     // the start of the next request. hyper's parser drops one of the two headers. So every
     // chunked body is refused: no request needs one.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
-        return Err(Refused(
-            StatusCode::BAD_REQUEST,
-            "the request's framing is ambiguous",
-        ));
+        let message = "the request's framing is ambiguous";
+        return Err((StatusCode::BAD_REQUEST, message));
     }
     let (parts, body) = request.into_parts();
     if body.size_hint().lower() > limits.body as u64 {
-        return Err(too_large);
+        return Err(TOO_LARGE);
     }
     let body = Limited::new(body, limits.body).collect();
     match tokio::time::timeout(limits.read, body).await {
         Ok(Ok(_)) => Ok(Request::from_parts(parts, ())),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large),
-        Ok(Err(_)) => Err(Cancelled),
-        Err(_) => Err(Refused(
-            StatusCode::REQUEST_TIMEOUT,
-            "the request did not arrive in time",
-        )),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(TOO_LARGE),
+        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the request's body broke off")),
+        Err(_) => {
+            let message = "the request did not arrive in time";
+            Err((StatusCode::REQUEST_TIMEOUT, message))
+        }
     }
 }
 

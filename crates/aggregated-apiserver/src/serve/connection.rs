@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
 use super::activity::{End, InProgress};
-use super::body::{self, RequestRejection, Unwritten};
+use super::body::{self, Unwritten};
 use super::limits::Limits;
 use super::slots::Slot;
 use crate::api::response::refusal;
@@ -73,7 +72,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    pub(super) async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
         // Responses are written whole, so a delay of small packets has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
@@ -93,21 +92,9 @@ impl Connection {
     }
 
     /// `None`: the handshake failed, took too long, or its slot was needed.
-    async fn handshake(
-        &mut self,
-        stream: TcpStream,
-        tls: TlsAcceptor,
-    ) -> Option<TlsStream<TcpStream>> {
+    async fn handshake(&self, stream: TcpStream, tls: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
         let address = self.address;
-        let handshake = async {
-            // No TLS state is allocated before the first byte of the client.
-            tokio::select! {
-                ready = stream.readable() => ready?,
-                _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
-            }
-            tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))
-                .await
-        };
+        let handshake = tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)));
         tokio::select! {
             result = tokio::time::timeout(self.shared.limits.handshake, handshake) => match result {
                 Ok(Ok(stream)) => return Some(stream),
@@ -205,11 +192,7 @@ async fn respond(
             request.extensions_mut().insert(peer);
             shared.service.clone().oneshot(request).await?
         }
-        Err(RequestRejection::Cancelled) => {
-            // The client does not receive this response.
-            return Ok(Unwritten::answer(Response::default(), in_progress));
-        }
-        Err(RequestRejection::Refused(code, why)) => {
+        Err((code, why)) => {
             shared.log_refusal(why, peer.address);
             let mut response = refusal(RequestFailure::Rejected(code, why));
             // The server cannot find the next request on this connection.

@@ -6,7 +6,6 @@
 //! request until it is written.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,28 +134,16 @@ impl Listener {
     }
 
     /// Accepts the next connection. After an error, such as no free file descriptors, it
-    /// ends a connection and retries.
+    /// retries.
     async fn accept(&self) -> (TcpStream, SocketAddr) {
         loop {
             match self.tcp.accept().await {
                 Ok(accepted) => return accepted,
-                Err(error) if is_the_clients(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
-                    self.slots.end_one();
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
         }
     }
-}
-
-/// Whether an accept error concerns one connection only.
-fn is_the_clients(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-    )
 }

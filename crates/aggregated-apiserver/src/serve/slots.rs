@@ -52,14 +52,6 @@ impl Slots {
         }
     }
 
-    /// Ends one connection, even if its pool is not full.
-    pub(super) fn end_one(&self) {
-        let mut open = self.open.lock();
-        if !open.end_one(Pool::Handshakes) {
-            open.end_one(Pool::Others);
-        }
-    }
-
     pub(super) fn count(&self) -> usize {
         self.open.lock().0.len()
     }
@@ -76,22 +68,14 @@ impl Open {
         self.0.iter().filter(|it| it.pool() == pool).count()
     }
 
+    /// If a pool has no room, ends its connection that has had no request for the longest time.
     fn make_room(&mut self, pool: Pool, most: u32) {
-        if self.count(pool) >= most.max(1) as usize {
-            self.end_one(pool);
+        if self.count(pool) < most.max(1) as usize {
+            return;
         }
-    }
-
-    /// Ends the connection that has had no request for the longest time. Returns whether
-    /// there is one.
-    fn end_one(&mut self, pool: Pool) -> bool {
         let members = (0..self.0.len()).filter(|at| self.0[*at].pool() == pool);
-        match members.min_by_key(|at| self.0[*at].busy_since()) {
-            Some(longest) => {
-                self.0.remove(longest).cut();
-                true
-            }
-            None => false,
+        if let Some(longest) = members.min_by_key(|at| self.0[*at].busy_since()) {
+            self.0.remove(longest).cut();
         }
     }
 }
