@@ -27,7 +27,7 @@ pub struct Exporter {
     frozen_from: Option<Timestamp>,
 }
 
-/// Labels in the printed order.
+/// The labels of a line.
 pub(super) type Pairs<'a> = Vec<(Cow<'static, str>, Cow<'a, str>)>;
 
 impl Exporter {
@@ -74,7 +74,7 @@ impl Exporter {
     }
 }
 
-/// The labels of a line, in the order of its generation.
+/// The labels of a line.
 pub(super) fn labels<'a>(
     profile: Profile,
     node: &'a str,
@@ -132,9 +132,6 @@ pub(super) fn labels<'a>(
             }
         }
         None => {}
-    }
-    if profile == Profile::V4_8_3 {
-        pairs.sort_unstable();
     }
     pairs
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri, header};
+use http::{Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -24,7 +24,7 @@ use apimachinery::time::Timestamp;
 pub struct RunningExporter {
     /// Its index in [`Fleet::exporters`].
     pub index: usize,
-    /// Where it listens; the text is at `/metrics`.
+    /// Where it listens; the text is at every path.
     pub addr: SocketAddr,
     task: JoinHandle<()>,
 }
@@ -62,15 +62,10 @@ where
     for index in 0..fleet.exporters().len() {
         let (fleet, controls) = (Arc::clone(&fleet), Arc::clone(&controls));
         let clock = clock.clone();
-        let answer = move |method: &Method, uri: &Uri| {
+        let answer = move |_: &Uri| {
             let text = fleet.exposition_under(index, clock(), &controls.now())?;
-            let (status, body) = match (method, uri.path()) {
-                (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, text),
-                (&Method::GET, "/health") => (StatusCode::OK, "OK".to_owned()),
-                _ => (StatusCode::NOT_FOUND, String::new()),
-            };
             let kind = "text/plain; version=0.0.4; charset=utf-8";
-            Some(response(status, kind, body))
+            Some(response(StatusCode::OK, kind, text))
         };
         let (addr, task) = listen(answer).await?;
         running.push(RunningExporter { index, addr, task });
@@ -84,7 +79,7 @@ where
 /// # Errors
 /// When no port can be bound.
 pub async fn serve_prometheus(fleet: Arc<Fleet>) -> io::Result<SocketAddr> {
-    let answer = move |_: &Method, uri: &Uri| {
+    let answer = move |uri: &Uri| {
         let (status, body) = match range(&fleet, uri) {
             Some(body) => (StatusCode::OK, body),
             None => (StatusCode::BAD_REQUEST, "no range selector".to_owned()),
@@ -122,7 +117,7 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
 /// Serves the answers of `answer` on a free port; `None` closes the connection.
 async fn listen<A>(answer: A) -> io::Result<(SocketAddr, JoinHandle<()>)>
 where
-    A: Fn(&Method, &Uri) -> Option<Response<Full<Bytes>>> + Send + Sync + 'static,
+    A: Fn(&Uri) -> Option<Response<Full<Bytes>>> + Send + Sync + 'static,
 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -139,9 +134,9 @@ where
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
                     let answer = Arc::clone(&answer);
-                    let (method, uri) = (request.method().clone(), request.uri().clone());
+                    let uri = request.uri().clone();
                     // The text of a large fleet takes a second.
-                    let answered = tokio::task::spawn_blocking(move || answer(&method, &uri));
+                    let answered = tokio::task::spawn_blocking(move || answer(&uri));
                     let silent = || io::Error::other("silent");
                     async move { answered.await.ok().flatten().ok_or_else(silent) }
                 });

@@ -6,7 +6,7 @@
 pub enum Profile {
     /// 1.x with pod-gpu-metrics-exporter.
     V1Pod,
-    /// 2.0.13-2.1.1: spaces after the first commas, empty labels when idle.
+    /// 2.0.13-2.1.1: empty labels when idle.
     V2_1,
     /// 3.1.6-3.1.3: empty labels when idle.
     V3_1,
@@ -16,7 +16,7 @@ pub enum Profile {
     V4_1,
     /// 4.5.3-4.8.2: `FB_RESERVED`, lines per process in sharing mode.
     V4_5_3,
-    /// 4.6.0-4.8.3: `hostname`, sorted labels, Go's number format.
+    /// 4.6.0-4.8.3: `hostname`.
     V4_8_3,
 }
 
@@ -130,7 +130,7 @@ impl Field {
         Self::PowerUsage,
     ];
 
-    /// Whether it is an fp64 field, printed with six decimals.
+    /// Whether it is an fp64 field.
     pub(super) const fn is_float(self) -> bool {
         matches!(
             self,

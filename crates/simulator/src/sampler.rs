@@ -11,7 +11,7 @@ use super::profile::Field;
 use apimachinery::time::{Timestamp, millis};
 
 /// int64 `NOT_SUPPORTED` (docs/exporter.md, "Sentinels").
-pub(super) const SENTINEL_INT: i64 = 9_223_372_036_854_775_794;
+const SENTINEL_INT: f64 = 9_223_372_036_854_775_794.0;
 /// fp64 `NOT_SUPPORTED`.
 const SENTINEL_FLOAT: f64 = 140_737_488_355_330.0;
 
@@ -34,7 +34,7 @@ impl Fleet {
         if noise.at(1).chance(knobs.sentinel_rate) {
             return Some(match field.is_float() {
                 true => SENTINEL_FLOAT,
-                false => SENTINEL_INT as f64,
+                false => SENTINEL_INT,
             });
         }
         let nan_passes = self.exporters[device.node as usize].profile_at(&self.machines, tick);

@@ -28,100 +28,40 @@ fn lines(fleet: &Fleet, name: &str) -> Vec<String> {
     lines
 }
 
-#[test]
-fn uuids_have_the_form_of_nvml() {
-    let fleet = Fleet::new(Scenario::clean(1, 8, 1));
-    for device in fleet.devices() {
-        let lens: Vec<_> = device.uuid.split('-').map(str::len).collect();
-        assert_eq!(lens, [3, 8, 4, 4, 4, 12], "{}", device.uuid);
-        assert!(device.uuid.starts_with("GPU-"));
-    }
-}
+/// Generation, field | the labels of a held GPU and its value | those of a free GPU; MODEL and OWNER
+/// stand for labels that are repeated.
+const LINES: &str = r#"
+V1Pod dcgm_mem_copy_utilization | gpu="0",uuid="GPU",pod_name="P",pod_namespace="N",container_name="C"} 46 | gpu="1",uuid="GPU"} 0
+V2_1 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",container="",namespace="",pod=""} 0
+V3_1 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",MODEL="470.182.03",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",MODEL="470.182.03",container="",namespace="",pod=""} 0
+V3_3 DCGM_FI_DEV_MEM_COPY_UTIL | gpu="0",UUID="GPU",device="nvidia0",MODEL="535.86.10",OWNER} 46 | gpu="1",UUID="GPU",device="nvidia1",MODEL="535.86.10"} 0
+V4_1 DCGM_FI_PROF_DRAM_ACTIVE | gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",MODEL="570.133.20",OWNER} 0.46 |
+V4_5_3 DCGM_FI_PROF_DRAM_ACTIVE | gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",MODEL="570.133.20",OWNER} 0.46 | gpu="1",UUID="GPU",pci_bus_id="00000000:28:00.0",device="nvidia1",MODEL="570.133.20"} 0
+V4_8_3 DCGM_FI_PROF_DRAM_ACTIVE | gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="580.95.05",OWNER} 0.46 |
+"#;
 
 #[test]
-fn version_1_prints_pod_name_and_lower_case_names() {
-    assert_eq!(
-        lines(&held_and_free(Profile::V1Pod), "dcgm_mem_copy_utilization"),
-        [
-            r#"dcgm_mem_copy_utilization{gpu="0",uuid="GPU",pod_name="P",pod_namespace="N",container_name="C"} 46"#,
-            r#"dcgm_mem_copy_utilization{gpu="1",uuid="GPU"} 0"#,
-        ]
-    );
-}
-
-#[test]
-fn version_2_1_prints_spaces_and_empty_labels() {
-    let fleet = held_and_free(Profile::V2_1);
-    assert_eq!(
-        lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL"),
-        [
-            r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="0", UUID="GPU", device="nvidia0",container="C",namespace="N",pod="P"} 46"#,
-            r#"DCGM_FI_DEV_MEM_COPY_UTIL{gpu="1", UUID="GPU", device="nvidia1",container="",namespace="",pod=""} 0"#,
-        ]
-    );
-    let text = fleet.exposition(0, after(fleet.scenario(), 60)).unwrap();
-    let heads = text.lines().filter(|line| line.starts_with('#')).count();
-    let first_sample = text.lines().position(|line| !line.starts_with('#'));
-    assert!(Some(heads) == first_sample, "all heads come first");
-}
-
-#[test]
-fn version_3_1_prints_empty_labels_where_3_3_prints_none() {
-    let head =
+fn each_generation_prints_its_names_and_labels() {
+    let model =
         r#"modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION"#;
-    let name = "DCGM_FI_DEV_MEM_COPY_UTIL";
-    assert_eq!(
-        lines(&held_and_free(Profile::V3_1), name)[1],
-        format!(
-            r#"{name}{{gpu="1",UUID="GPU",device="nvidia1",{head}="470.182.03",container="",namespace="",pod=""}} 0"#
-        )
-    );
-    let newer = lines(&held_and_free(Profile::V3_3), name);
-    assert_eq!(
-        newer[0],
-        format!(
-            r#"{name}{{gpu="0",UUID="GPU",device="nvidia0",{head}="535.86.10",container="C",namespace="N",pod="P"}} 46"#
-        )
-    );
-    assert_eq!(
-        newer[1],
-        format!(r#"{name}{{gpu="1",UUID="GPU",device="nvidia1",{head}="535.86.10"}} 0"#)
-    );
-}
-
-#[test]
-fn versions_4_print_the_bus_and_ratios_with_six_decimals() {
-    for profile in [Profile::V4_1, Profile::V4_5_3] {
-        let fleet = held_and_free(profile);
-        let tail = r#"modelName="NVIDIA H100 80GB HBM3",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="570.133.20""#;
-        let held = lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE");
-        assert_eq!(
-            held[0],
-            format!(
-                r#"DCGM_FI_PROF_DRAM_ACTIVE{{gpu="0",UUID="GPU",pci_bus_id="00000000:18:00.0",device="nvidia0",{tail},container="C",namespace="N",pod="P"}} 0.460000"#
-            )
-        );
+    let owner = r#"container="C",namespace="N",pod="P""#;
+    for row in LINES.trim().lines() {
+        let row = row.replace("MODEL", model).replace("OWNER", owner);
+        let mut cells = row.split('|').map(str::trim);
+        let (generation, name) = cells.next().unwrap().split_once(' ').unwrap();
+        let mut all = Profile::ALL.into_iter();
+        let profile = all.find(|it| format!("{it:?}") == generation).unwrap();
+        let found = lines(&held_and_free(profile), name);
+        for (line, labels) in found.iter().zip(cells) {
+            assert!(
+                line.ends_with(&format!("{{{labels}")) || labels.is_empty(),
+                "{line}"
+            );
+        }
         // Sharing mode omitted free GPUs before 4.4.1-4.5.2.
-        let free = lines(&fleet, "DCGM_FI_DEV_MEM_COPY_UTIL");
-        assert_eq!(free.len(), if profile == Profile::V4_1 { 1 } else { 2 });
-        let reserved = lines(&fleet, "DCGM_FI_DEV_FB_RESERVED");
-        assert_eq!(reserved.is_empty(), profile == Profile::V4_1);
+        let expected = if profile == Profile::V4_1 { 1 } else { 2 };
+        assert_eq!(found.len(), expected, "{generation}");
     }
-}
-
-#[test]
-fn version_4_8_3_sorts_labels_and_writes_hostname() {
-    let fleet = held_and_free(Profile::V4_8_3);
-    assert_eq!(
-        lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE"),
-        [
-            r#"DCGM_FI_PROF_DRAM_ACTIVE{DCGM_FI_DRIVER_VERSION="580.95.05",UUID="GPU",container="C",device="nvidia0",gpu="0",hostname="gpu-node-00000",modelName="NVIDIA H100 80GB HBM3",namespace="N",pci_bus_id="00000000:18:00.0",pod="P"} 0.46"#,
-            r#"DCGM_FI_PROF_DRAM_ACTIVE{DCGM_FI_DRIVER_VERSION="580.95.05",UUID="GPU",device="nvidia1",gpu="1",hostname="gpu-node-00000",modelName="NVIDIA H100 80GB HBM3",pci_bus_id="00000000:28:00.0"} 0"#,
-        ]
-    );
-    let text = fleet.exposition(0, after(fleet.scenario(), 60)).unwrap();
-    let families: Vec<_> = text.lines().filter(|l| l.starts_with("# TYPE")).collect();
-    assert!(families.is_sorted(), "{families:?}");
 }
 
 fn shared(profile: Profile, sharing: SharingMode) -> Fleet {
@@ -188,11 +128,11 @@ fn mig_instances_have_no_memory_copy_and_no_gpu_utilisation() {
     let instances = lines(&fleet, "DCGM_FI_PROF_DRAM_ACTIVE");
     assert_eq!(
         instances[0],
-        r#"DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU",device="nvidia0",modelName="NVIDIA A30",GPU_I_PROFILE="2g.12gb",GPU_I_ID="1",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="535.86.10",container="C",namespace="N",pod="P"} 0.200000"#
+        r#"DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU",device="nvidia0",modelName="NVIDIA A30",GPU_I_PROFILE="2g.12gb",GPU_I_ID="1",Hostname="gpu-node-00000",DCGM_FI_DRIVER_VERSION="535.86.10",container="C",namespace="N",pod="P"} 0.2"#
     );
     assert_eq!(instances.len(), 2);
     scenario.exporters.mig_parent_lines = true;
     let both = lines(&Fleet::new(scenario), "DCGM_FI_PROF_DRAM_ACTIVE");
     assert_eq!(both.len(), 3);
-    assert!(!both[0].contains("GPU_I_ID") && both[0].ends_with(" 0.200000"));
+    assert!(!both[0].contains("GPU_I_ID") && both[0].ends_with(" 0.2"));
 }

@@ -92,7 +92,7 @@ fn empty_labels_of_old_exporters_hide_the_target_only_where_honoured() {
     );
 }
 
-/// The labels of the first series that has all of `words`.
+/// The labels of the first series.
 fn labels_of(scenario: Scenario) -> Labels {
     let at = after(&scenario, 60);
     let fleet = Fleet::new(scenario);

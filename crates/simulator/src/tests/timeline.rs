@@ -27,18 +27,6 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
-fn every_named_scenario_has_data() {
-    for number in [1, 3, 4, 5, 7, 12, 13] {
-        let scenario = Scenario::named(&format!("S{number}"), 3).unwrap();
-        let from = after(&scenario, 0);
-        let fleet = Fleet::new(scenario);
-        let count = fleet.scraped(from, from + Duration::from_secs(60)).count();
-        assert!(count > 40, "S{number}: {count}");
-    }
-    assert!(Scenario::named("S14", 3).is_none());
-}
-
-#[test]
 fn a_gpu_handed_over_has_one_owner_at_each_scrape() {
     let mut scenario = Scenario::clean(2, 8, 5);
     scenario.workloads.handover_every = 2;
@@ -244,21 +232,4 @@ fn an_upgrade_that_changes_no_label_keeps_the_series() {
         assert!(series.samples.is_sorted_by(|left, right| left.0 < right.0));
         assert!(seen.insert(series.labels), "a label set comes once");
     }
-}
-
-#[test]
-fn a_demo_has_a_mig_card_a_shared_card_and_old_labels() {
-    let fleet = Fleet::new(Scenario::demo());
-    let at = after(fleet.scenario(), 30);
-    assert_eq!(fleet.devices().iter().filter(|d| d.parent).count(), 1);
-    assert_eq!(fleet.devices().iter().filter(|d| d.replicas > 1).count(), 1);
-    assert!(fleet.exposition(1, at).unwrap().contains(", UUID="));
-    let inventory = fleet.inventory(at);
-    let deployments = inventory.workloads.iter();
-    assert!(
-        deployments
-            .filter(|w| &*w.kind.kind == "Deployment")
-            .count()
-            >= 3
-    );
 }
