@@ -101,7 +101,6 @@ async fn the_remedy_of_each_finding_corrects_the_fault() {
     no_certificate_and_no_server(&mut lab);
     pods_without_gpus(&lab);
     a_model_that_is_not_there(&lab);
-    a_policy_that_shuts_the_server_out(&mut lab);
     no_reviews(&lab).await;
     commands_of_findings(&lab);
 }
@@ -214,72 +213,6 @@ fn a_model_that_is_not_there(lab: &Lab) {
     println!("the model as told: {model}");
     autoscale(lab, APP, &of(model));
     await_gone(lab, "GM515", &object);
-}
-
-/// The relevant part of kube-prometheus' policy. The cluster does not enforce it: the
-/// server does not reach Prometheus because the Service does not resolve.
-fn a_policy_that_shuts_the_server_out(lab: &mut Lab) {
-    let url = "http://prometheus-k8s.monitoring.svc:9090";
-    let labels = json!({"app.kubernetes.io/name": "prometheus"});
-    let metadata = json!({"name": "prometheus-k8s", "namespace": "monitoring", "labels": labels});
-    lab.plane.kubectl(&["create", "namespace", "monitoring"]);
-    lab.plane.apply(
-        &json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata,
-        "spec": {"selector": labels, "ports": [{"port": 9090}]}}),
-    );
-    lab.plane.apply(
-        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-        "spec": {"containers": [{"name": "prometheus", "image": "none"}]}}),
-    );
-    let adapter =
-        json!({"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus-adapter"}}});
-    lab.plane.apply(&json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata,
-        "spec": {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress", "Ingress"],
-            "ingress": [{"from": [adapter], "ports": [{"port": 9090, "protocol": "TCP"}]}], "egress": [{}]},
-    }));
-    lead_to_prometheus(lab, url);
-    let _ = lab.end_server("TERM");
-    lab.stand_in = Some(url.to_owned());
-    lab.start_server();
-    lab.await_available();
-    let words =
-        "NetworkPolicy monitoring/prometheus-k8s does not allow ingress from the server's pods";
-    let remedy = await_found(lab, "GM301", "Prometheus", words);
-    run(lab.plane.kubeconfig(), &remedy);
-    eventually("a policy that lets the server in", PATIENCE, || {
-        let found = findings(lab.plane.kubeconfig(), "GM301", "Prometheus")?;
-        match found.message.contains("NetworkPolicy") {
-            true => Err(found.message),
-            false => Ok(()),
-        }
-    });
-    let _ = lab.end_server("TERM");
-    lab.stand_in = None;
-    lab.start_server();
-    lab.await_available();
-    await_gone(lab, "GM301", "Prometheus");
-}
-
-/// The Deployment's `--prometheus-url`, which `check` reads.
-fn lead_to_prometheus(lab: &Lab, url: &str) {
-    let said = lab.plane.object(&["deploy", NAME, "-n", HOME]);
-    let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
-    let args = args
-        .unwrap()
-        .iter()
-        .map(|arg| arg.as_str().unwrap().to_owned());
-    let flag = "--prometheus-url=";
-    let args: Vec<String> = args
-        .map(|arg| match arg.starts_with(flag) {
-            true => format!("{flag}{url}"),
-            false => arg,
-        })
-        .collect();
-    let container = json!({"name": NAME, "args": args});
-    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}}).to_string();
-    lab.plane
-        .kubectl(&["patch", "deploy", NAME, "-n", HOME, "-p", &patch]);
 }
 
 /// Each right of the server and of the HPA controller, and the registration.
