@@ -100,7 +100,6 @@ async fn the_remedy_of_each_finding_corrects_the_fault() {
     a_lost_secret(&lab);
     no_certificate_and_no_server(&mut lab);
     pods_without_gpus(&lab);
-    a_model_that_is_not_there(&lab);
     no_reviews(&lab).await;
     commands_of_findings(&lab);
 }
@@ -198,20 +197,6 @@ fn pods_without_gpus(lab: &Lab) {
         "{remedy}"
     );
     deploy_web(lab, true);
-    await_gone(lab, "GM515", &object);
-}
-
-fn a_model_that_is_not_there(lab: &Lab) {
-    let of = |model: &str| json!({"matchLabels": {"model": model}});
-    let object = autoscale(lab, APP, &of("A10"));
-    let words = "the model that the metric selector names: there are ";
-    let remedy = await_found(lab, "GM515", &object, words);
-    assert!(remedy.contains("one of these models"), "{remedy}");
-    let said =
-        findings(lab.plane.kubeconfig(), "GM515", &object).unwrap_or_else(|it| panic!("{it}"));
-    let (_, model) = said.message.split_once(words).unwrap();
-    println!("the model as told: {model}");
-    autoscale(lab, APP, &of(model));
     await_gone(lab, "GM515", &object);
 }
 

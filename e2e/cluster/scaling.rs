@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::{external, on_pods, target};
+use super::workload::on_pods;
 use crate::program::{eventually, ok_if};
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
@@ -131,20 +131,4 @@ async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     let kib = lab.server.as_ref().unwrap().resident_kib();
     println!("the server holds {kib} KiB");
     scaler.end();
-    more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(&lab);
-}
-
-/// 188 percent with a target of 50 need `ceil(188 / 50)` replicas, whatever the
-/// intermediate sizes.
-fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
-    lab.gpus.share(188);
-    let sum = external("gpu_memory_utilization_sum", &target("AverageValue", "50"));
-    let scaler = Autoscaler::start(lab, 8, &sum);
-    lab.await_replicas(4);
-    // The value with four replicas, which is stable.
-    scaler.await_seen("47");
-    assert_eq!(lab.replicas(), 4);
-    println!("sizes on the way to 188/50: {:?}", scaler.sizes());
-    scaler.end();
-    lab.gpus.work(0);
 }
