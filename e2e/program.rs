@@ -85,13 +85,9 @@ impl Program {
         self.stderr.so_far()
     }
 
-    /// Its resident memory (VmRSS), in KiB.
+    /// Its resident memory, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
-        let file = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(file).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        number.unwrap().parse().unwrap()
+        memory_kib(self.id(), "VmRSS:")
     }
 
     /// Waits until `find` finds something in its standard output.
@@ -247,4 +243,12 @@ pub(crate) fn built(script: &str, name: &str, remedy: &str) -> Result<PathBuf, S
         true => Ok(file),
         false => Err(format!("{} is missing: {remedy}", file.display())),
     }
+}
+
+/// A size of a process, from the kernel: `VmRSS:`, `VmHWM:`.
+pub(crate) fn memory_kib(id: u32, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.unwrap().parse().unwrap()
 }

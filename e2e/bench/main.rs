@@ -19,38 +19,22 @@ use std::time::{Duration, Instant};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Memory is measured in a separate process.
-    if let Some(gpus) = arguments
-        .iter()
-        .find_map(|argument| argument.strip_prefix("--resident="))
-    {
-        resident::child(gpus.parse().expect("a number of GPUs"));
-        return;
+    // Memory and instructions are measured in a separate process.
+    for argument in &arguments {
+        if let Some(gpus) = argument.strip_prefix("--resident=") {
+            return resident::child(gpus.parse().expect("a number of GPUs"));
+        }
+        if let Some(what) = argument.strip_prefix("--cluster=") {
+            return cluster::child(what);
+        }
+        if argument == "--instructions" {
+            return instructions::child();
+        }
     }
-    if let Some(argument) = arguments
-        .iter()
-        .find_map(|argument| argument.strip_prefix("--cluster="))
-    {
-        cluster::child(argument);
-        return;
-    }
-    if arguments
-        .iter()
-        .any(|argument| argument == "--instructions")
-    {
-        instructions::child();
-        return;
-    }
-    let wanted = |name: &str| {
-        let names: Vec<&String> = arguments
-            .iter()
-            .filter(|argument| !argument.starts_with('-'))
-            .collect();
-        names.is_empty()
-            || names
-                .iter()
-                .any(|argument| name.contains(argument.as_str()))
-    };
+    let names = arguments.iter().filter(|it| !it.starts_with('-'));
+    let names: Vec<&String> = names.collect();
+    let wanted =
+        |name: &str| names.is_empty() || names.iter().any(|part| name.contains(part.as_str()));
     // Tests only check the answers: `cargo bench` passes a flag to measure.
     let is_test = !arguments.iter().any(|argument| argument == "--bench");
     let most = if is_test { 10_000 } else { u32::MAX };

@@ -131,49 +131,37 @@ fn the_namespace_is_that_of_the_override() {
 }
 
 #[test]
-fn the_server_is_registered_for_the_groups_of_the_values() {
-    let role = format!("{FULL}:registration");
-    let registered = |name| {
-        let objects = render(name);
-        let mut made = names(&objects, "APIService");
-        let rules = &named(&objects, "ClusterRole", &role)["rules"];
-        let with = |verbs: Value| {
-            let mut rules = rules.as_array().unwrap().iter();
-            let rule = rules.find(|rule| rule["verbs"] == verbs);
-            let mut names: Vec<String> = rule.map_or(Vec::new(), |rule| {
-                serde_json::from_value(rule["resourceNames"].clone()).unwrap()
-            });
+fn the_server_is_registered_for_the_groups_of_the_values_and_may_write_its_authority() {
+    let [newer, older, _] = APISERVICES;
+    let with_resources = [&APISERVICES[..], &RESOURCE_APISERVICES].concat();
+    for (fixture, wanted) in [
+        ("default", &APISERVICES[..]),
+        ("keda", &[newer, older]),
+        ("beside", &[]),
+        ("resource-rules", &with_resources),
+    ] {
+        let objects = render(fixture);
+        let sorted = |names: &[&str]| {
+            let mut names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
             names.sort();
             names
         };
-        let own = with(json!(["get", "patch"]));
-        made.sort();
-        assert_eq!(own, made, "{name}");
+        assert_eq!(sorted(&names(&objects, "APIService")), sorted(wanted));
+        let role = named(&objects, "ClusterRole", &format!("{FULL}:registration"));
+        let of = |verbs: Value| -> Vec<&str> {
+            let mut rules = role["rules"].as_array().unwrap().iter();
+            let rule = rules.find(|rule| rule["verbs"] == verbs);
+            let names = rule.and_then(|rule| rule["resourceNames"].as_array());
+            let names = names.into_iter().flatten();
+            names.map(|name| name.as_str().unwrap()).collect()
+        };
+        let own = of(json!(["get", "patch"]));
+        assert_eq!(sorted(&own), sorted(wanted), "{fixture}");
         // The rotation waits for each APIService that the server cannot read.
-        let mut seen = [own.clone(), with(json!(["get"]))].concat();
-        seen.retain(|name| APISERVICES.contains(&name.as_str()));
-        assert_eq!(seen.len(), APISERVICES.len(), "{name}");
-        own
-    };
-    let mut all = APISERVICES.map(str::to_owned).to_vec();
-    all.sort();
-    assert_eq!(registered("default"), all);
-    all.retain(|name| !name.contains("external"));
-    assert_eq!(registered("keda"), all);
-    assert_eq!(registered("beside"), [""; 0]);
-    let with_resources = registered("resource-rules");
-    for name in RESOURCE_APISERVICES {
-        assert!(with_resources.contains(&name.to_owned()), "{name}");
+        let seen = [own, of(json!(["get"]))].concat();
+        let is_seen = |name: &&str| seen.contains(name);
+        assert!(APISERVICES.iter().all(is_seen), "{fixture}: {seen:?}");
     }
-    let objects = render("resource-rules");
-    let priority = |name| named(&objects, "APIService", name)["spec"]["versionPriority"].clone();
-    assert_eq!(RESOURCE_APISERVICES.map(priority), [json!(200), json!(100)]);
-    let objects = render("everything-set");
-    let service = &of(&objects, "APIService")[0]["spec"]["service"];
-    assert_eq!(
-        service["port"],
-        one(&objects, "Service")["spec"]["ports"][0]["port"]
-    );
 }
 
 #[test]
@@ -214,78 +202,57 @@ fn every_key_of_the_values_has_an_effect_on_the_objects() {
     let objects = render("everything-set");
     let text = std::fs::read_to_string(fixture("everything-set")).unwrap();
     let values: Value = serde_saphyr::from_str(&text).unwrap();
-    for (place, wanted) in [
-        ("Deployment /spec/replicas", json!(3)),
-        ("Deployment /spec/revisionHistoryLimit", json!(2)),
+    for (place, key) in [
+        ("/spec/revisionHistoryLimit", "/revisionHistoryLimit"),
         (
-            "Deployment /metadata/annotations/example.com~1deployment",
-            json!("1"),
+            "/metadata/annotations/example.com~1deployment",
+            "/deploymentAnnotations/example.com~1deployment",
         ),
+        ("TEMPLATE/metadata/labels/team", "/podLabels/team"),
         (
-            "Service /metadata/annotations/example.com~1note",
-            json!("1"),
+            "TEMPLATE/metadata/annotations/example.com~1pod",
+            "/podAnnotations/example.com~1pod",
         ),
-        ("Service /spec/clusterIP", json!("10.96.7.7")),
-        ("PodDisruptionBudget /spec/minAvailable", json!("50%")),
-        ("Deployment POD/metadata/labels/team", json!("metrics")),
+        ("POD/affinity", "/affinity"),
         (
-            "Deployment POD/metadata/annotations/example.com~1pod",
-            json!("1"),
+            "POD/topologySpreadConstraints",
+            "/topologySpreadConstraints",
         ),
+        ("POD/nodeSelector", "/nodeSelector"),
+        ("POD/priorityClassName", "/priorityClassName"),
+        ("POD/dnsPolicy", "/dnsPolicy"),
+        ("POD/dnsConfig", "/dnsConfig"),
+        ("POD/tolerations", "/tolerations"),
         (
-            "Deployment POD/spec/imagePullSecrets/0/name",
-            json!("registry"),
+            "POD/automountServiceAccountToken",
+            "/automountServiceAccountToken",
         ),
-        ("Deployment POD/spec/serviceAccountName", json!("metrics")),
-        ("Deployment CONTAINER/imagePullPolicy", json!("Always")),
+        ("POD/securityContext", "/podSecurityContext"),
+        ("POD/imagePullSecrets/0/name", "/image/pullSecrets/0"),
+        ("POD/serviceAccountName", "/serviceAccount/name"),
+        ("POD/containers/1", "/extraContainers/0"),
+        ("POD/volumes/0", "/extraVolumes/0"),
+        ("POD/containers/0/imagePullPolicy", "/image/pullPolicy"),
+        ("POD/containers/0/env", "/env"),
+        ("POD/containers/0/resources", "/resources"),
+        ("POD/containers/0/startupProbe", "/startupProbe"),
+        ("POD/containers/0/volumeMounts/0", "/extraVolumeMounts/0"),
         (
-            "Deployment CONTAINER/securityContext/runAsUser",
-            json!(2000),
-        ),
-        ("Deployment CONTAINER/env", values["env"].clone()),
-        (
-            "Deployment CONTAINER/resources",
-            values["resources"].clone(),
-        ),
-        (
-            "Deployment CONTAINER/startupProbe",
-            values["startupProbe"].clone(),
-        ),
-        (
-            "Deployment CONTAINER/volumeMounts/0",
-            values["extraVolumeMounts"][0].clone(),
-        ),
-        (
-            "Deployment POD/spec/containers/1",
-            values["extraContainers"][0].clone(),
-        ),
-        (
-            "Deployment POD/spec/volumes/0",
-            values["extraVolumes"][0].clone(),
-        ),
-        (
-            "Deployment POD/spec/securityContext",
-            values["podSecurityContext"].clone(),
+            "POD/containers/0/securityContext/runAsUser",
+            "/securityContext/runAsUser",
         ),
     ] {
-        let (kind, place) = place.split_once(' ').unwrap();
-        let place = place.replace("CONTAINER", "POD/spec/containers/0");
-        let place = place.replace("POD", "/spec/template");
-        let found = one(&objects, kind).pointer(&place);
-        assert_eq!(found, Some(&wanted), "{kind} {place}");
+        let place = place.replace("POD", "TEMPLATE/spec");
+        let place = place.replace("TEMPLATE", "/spec/template");
+        let found = one(&objects, "Deployment").pointer(&place);
+        assert_eq!(found, Some(values.pointer(key).unwrap()), "{key}");
     }
-    for key in [
-        "affinity",
-        "topologySpreadConstraints",
-        "nodeSelector",
-        "priorityClassName",
-        "dnsPolicy",
-        "dnsConfig",
-        "tolerations",
-        "automountServiceAccountToken",
-    ] {
-        assert_eq!(pod(&objects)[key], values[key], "{key}");
-    }
+    assert_eq!(one(&objects, "Deployment")["spec"]["replicas"], 3);
+    let service = one(&objects, "Service");
+    assert_eq!(service["metadata"]["annotations"]["example.com/note"], "1");
+    assert_eq!(service["spec"]["clusterIP"], "10.96.7.7");
+    let budget = &one(&objects, "PodDisruptionBudget")["spec"];
+    assert_eq!(budget["minAvailable"], "50%");
     for object in &objects {
         let metadata = &object["metadata"];
         if metadata["name"] == "extra" {

@@ -74,7 +74,6 @@ async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_need
     s109_every_form_of_path_is_answered(&lab);
     s109_kubectl_is_content(&lab);
     s114_rights_count_by_name_and_namespace(&lab);
-    viewers_read_once_they_may(&lab);
     the_server_asks_for_itself(&lab);
     let said = lab.server.as_ref().unwrap().stderr();
     // The server refused other clients as expected, and no request of the server was refused.
@@ -203,29 +202,11 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     }
 }
 
-/// `optional/metrics-reader.yaml`: users with the right to view a namespace.
-fn viewers_read_once_they_may(lab: &Lab) {
-    let viewer = lab.plane.user_kubeconfig("viewer", None);
-    let path = format!("{PODS}/gpu_memory_utilization");
-    let view = format!("create rolebinding viewer --clusterrole=view --user=viewer -n {TEAM}");
-    lab.plane.run(&view);
-    let said = refusal(lab, &viewer, &path).unwrap();
-    assert!(said.contains("(Forbidden)"), "{said}");
-    let reader = manifest("optional/metrics-reader.yaml");
-    lab.plane.kubectl(&["apply", "-f", &reader]);
-    let external = "/apis/external.metrics.k8s.io/v1beta1/namespaces/team/gpu_held_count";
-    for path in [path.as_str(), external] {
-        eventually("a viewer's values", PATIENCE, || {
-            refusal(lab, &viewer, path).map_or(Ok(()), Err)
-        });
-    }
-    let elsewhere = refusal(lab, &viewer, &path.replace("/team/", "/default/"));
-    assert!(elsewhere.unwrap().contains("(Forbidden)"));
-}
-
 /// The server's Service without kube-apiserver: by name, with a token, and with the
 /// authority in the APIServices.
 fn the_server_asks_for_itself(lab: &Lab) {
+    let reader = manifest("optional/metrics-reader.yaml");
+    lab.plane.kubectl(&["apply", "-f", &reader]);
     let said = lab.plane.object(&["apiservice", APISERVICES[0]]);
     let authority = lab.plane.dir().join("bundle.crt");
     std::fs::write(&authority, bundle(&said["spec"])).unwrap();

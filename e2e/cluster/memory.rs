@@ -16,7 +16,7 @@ use super::lab::PATIENCE;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::curl::curl;
 use crate::exporters::Exporters;
-use crate::program::{Program, eventually, ok_if};
+use crate::program::{Program, eventually, memory_kib, ok_if};
 use crate::prometheus::{Engine, Storage};
 
 /// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
@@ -126,11 +126,7 @@ impl Server {
 
     /// A size from the kernel, in MiB.
     pub(crate) fn status(&self, key: &str) -> u64 {
-        let text = format!("/proc/{}/status", self.program.id());
-        let text = std::fs::read_to_string(text).unwrap();
-        let line = text.lines().find(|line| line.starts_with(key)).unwrap();
-        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        kib / 1024
+        memory_kib(self.program.id(), key) / 1024
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::install::manifest;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
@@ -11,11 +11,8 @@ use super::workload::on_pods;
 use crate::page::browser::Browser;
 use crate::page::truth::rows;
 use crate::page::{PAGES, inspect, origin, printed};
-use crate::program::{End, Program, eventually, ok_if};
+use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
-
-/// The note that pods are not named.
-const UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods";
 
 /// The cluster's name in the tests' kubeconfigs.
 const CLUSTER: &str = "test";
@@ -85,30 +82,6 @@ fn everything(lab: &Lab, browser: &Browser) {
     assert!(browser.text("main").contains(others));
     browser.open(&origin);
     assert!(browser.text("#status").starts_with("GPUs: 2+, held: 2+"));
-    let pods = |gpus: &Value| -> BTreeSet<String> {
-        let gpus = gpus.as_array().unwrap().iter();
-        let pods = gpus.flat_map(|gpu| gpu["pods"].as_array().unwrap());
-        pods.map(|pod| pod.as_str().unwrap().to_owned()).collect()
-    };
-    let (gpus, said) = top_gpus(admin);
-    assert_eq!(pods(&gpus), holders, "{gpus}");
-    assert!(!said.contains(UNNAMED), "{said}");
-    // A user with the right to read the metrics of nodes, and without the right to list pods.
-    let role = "--clusterrole=gpu-metrics-apiserver:metrics-reader";
-    lab.plane
-        .run(&format!("create clusterrolebinding bob {role} --user=bob"));
-    let (gpus, said) = top_gpus(&lab.plane.user_kubeconfig("bob", None));
-    assert_eq!(pods(&gpus), BTreeSet::new(), "{gpus}");
-    assert_eq!(said.matches(UNNAMED).count(), 1, "{said}");
-}
-
-/// The output of `top gpus`, as JSON and on one line.
-fn top_gpus(kubeconfig: &Path) -> (Value, String) {
-    let mut command = Program::command(["top", "gpus", "-o", "json"]);
-    command.arg("--kubeconfig").arg(kubeconfig);
-    let End { stdout, stderr, .. } = Program::run(command);
-    let said: Vec<&str> = stderr.split_whitespace().collect();
-    (serde_json::from_str(&stdout).unwrap(), said.join(" "))
 }
 
 fn a_namespace(lab: &Lab, browser: &Browser) {

@@ -6,10 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
 use super::asking::ApiClient;
-use super::lab::{APISERVICES, APP, Lab, PATIENCE, TEAM};
+use super::install::lead;
+use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
 use super::trickle::{Subject, Trickle};
 use crate::program::{eventually, ok_if};
@@ -75,7 +74,7 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Trickle) {
     if first == First::Signal {
         ended.signal("TERM");
     }
-    switch(lab, new);
+    lead(&lab.plane, new);
     if first == First::Switch {
         ended.signal("TERM");
     }
@@ -89,13 +88,4 @@ async fn replace(lab: &mut Lab, first: First, flags: &[&str], load: &Trickle) {
     eventually("further answers", PATIENCE, || {
         ok_if(load.count() >= goal, &load.count())
     });
-}
-
-/// Directs kube-apiserver to another port.
-fn switch(lab: &Lab, port: u16) {
-    let patch = json!({"spec": {"service": {"port": port}}}).to_string();
-    for name in APISERVICES {
-        lab.plane
-            .kubectl(&["patch", "apiservice", name, "--type=merge", "-p", &patch]);
-    }
 }

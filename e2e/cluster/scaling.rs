@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::{external, on_pods, target};
+use super::workload::on_pods;
 use crate::program::{eventually, ok_if};
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
@@ -131,61 +131,4 @@ async fn s110_a_busy_service_scales_to_its_maximum_and_an_idle_one_to_one() {
     let kib = lab.server.as_ref().unwrap().resident_kib();
     println!("the server holds {kib} KiB");
     scaler.end();
-    the_window_of_the_selector_counts(&lab);
-    more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(&lab);
-}
-
-/// A long window still includes past load; the default one of 10 s does not.
-fn the_window_of_the_selector_counts(lab: &Lab) {
-    let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
-    let default = format!("{path}/gpu_memory_utilization");
-    let long = format!("{default}?metricLabelSelector=window%3D5m");
-    let mut metric = on_pods("gpu_memory_utilization", "1");
-    metric["pods"]["metric"]["selector"] = json!({"matchLabels": {"window": "5m"}});
-    let scaler = Autoscaler::start(lab, 4, &metric);
-    lab.gpus.work(80);
-    lab.await_replicas(4);
-    lab.await_values(&default, 4, "80");
-    // A window ends 15 s after the newest sample, so only windows of 30 s or more contain
-    // past instants.
-    lab.await_answer(&long, |said| {
-        let list: Value = serde_json::from_str(said).unwrap();
-        let items = list["items"].as_array().unwrap();
-        let is_long = |item: &Value| item["windowSeconds"].as_i64() >= Some(30);
-        items.len() == 4 && items.iter().all(is_long)
-    });
-    lab.gpus.work(0);
-    lab.await_values(&default, 4, "0");
-    // The window contains as much of five minutes as has passed.
-    lab.await_answer(&long, |said| {
-        said.matches(r#""value":"#).count() == 4 && !said.contains(r#""value":"0""#)
-    });
-    // The autoscaler reads the value twice more, and each value is less than the last.
-    let seen = || scaler.object()["status"]["currentMetrics"].to_string();
-    for _ in 0..2 {
-        let before = seen();
-        eventually("another look", PATIENCE, || {
-            let now = seen();
-            ok_if(now != before, &now)
-        });
-    }
-    assert_eq!(lab.replicas(), 4);
-    lab.autoscale(4, &json!([on_pods("gpu_memory_utilization", "1")]));
-    lab.await_replicas(1);
-    scaler.end();
-}
-
-/// 188 percent with a target of 50 need `ceil(188 / 50)` replicas, whatever the
-/// intermediate sizes.
-fn more_work_than_a_replica_can_do_is_shared_by_as_many_as_it_takes(lab: &Lab) {
-    lab.gpus.share(188);
-    let sum = external("gpu_memory_utilization_sum", &target("AverageValue", "50"));
-    let scaler = Autoscaler::start(lab, 8, &sum);
-    lab.await_replicas(4);
-    // The value with four replicas, which is stable.
-    scaler.await_seen("47");
-    assert_eq!(lab.replicas(), 4);
-    println!("sizes on the way to 188/50: {:?}", scaler.sizes());
-    scaler.end();
-    lab.gpus.work(0);
 }

@@ -1,7 +1,7 @@
 //! `kubectl top` and an autoscaler on CPU, through kube-apiserver: resource
 //! metrics by `resourceRules`, whose queries a real Prometheus answers.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
@@ -84,9 +84,6 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     assert_eq!(other.map(|node| &*node[1]), Some("<unknown>"), "{nodes:?}");
     let label = format!("kubernetes.io/hostname={NODE}");
     assert_eq!(top(&["nodes", "-l", &label]).unwrap().len(), 1);
-    for version in ["v1", "v1beta1"] {
-        raw(&lab, version, &name);
-    }
     autoscaler(&lab);
 }
 
@@ -96,26 +93,6 @@ fn lines(lab: &Lab, arguments: &[&str]) -> Result<Vec<Vec<String>>, String> {
     let said = lab.plane.kubectl_as(lab.plane.kubeconfig(), &arguments)?;
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     Ok(said.lines().map(words).collect())
-}
-
-fn raw(lab: &Lab, version: &str, name: &str) {
-    let get = |path: &str| -> Value {
-        let path = format!("/apis/metrics.k8s.io/{version}/{path}");
-        serde_json::from_str(&lab.plane.kubectl(&["get", "--raw", &path])).unwrap()
-    };
-    let list = get("namespaces/team/pods?labelSelector=app%3Dinfer");
-    assert_eq!(list["kind"], "PodMetricsList");
-    assert_eq!(list["items"].as_array().unwrap().len(), 2);
-    let pod = get(&format!("namespaces/team/pods/{name}"));
-    assert_eq!(pod["kind"], "PodMetrics");
-    assert_eq!(pod["window"], "1s");
-    assert_eq!(pod["metadata"]["labels"]["app"], "infer");
-    assert_eq!(pod["containers"][0]["usage"]["cpu"], "400m");
-    let memory = pod["containers"][0]["usage"]["memory"].as_str().unwrap();
-    assert!(memory.ends_with('i'), "{memory}");
-    let node = get(&format!("nodes/{NODE}"));
-    assert_eq!(node["kind"], "NodeMetrics");
-    assert_eq!(node["usage"]["cpu"], "400m");
 }
 
 /// Two pods at 400m with a target of 200m become four.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::check::check;
 use super::explaining::explained;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::{autoscaler, external, of_deployment, on_object, on_pods, target};
+use super::workload::{autoscaler, external, on_object, on_pods, target};
 use crate::program::{eventually, ok_if};
 
 /// A Deployment that always has a pod. The load of its GPU counts as the length of a
@@ -84,7 +84,6 @@ async fn a_target_at_zero_scales_up_by_metrics_that_need_no_pods() {
         wakes_and_sleeps_again(&lab, metric);
     }
     zero_by_hand_stays(&lab, &external);
-    gpus_of_its_own_pods_wake_nothing(&lab);
 }
 
 fn wakes_and_sleeps_again(lab: &Lab, metric: &Value) {
@@ -119,25 +118,6 @@ fn zero_by_hand_stays(lab: &Lab, metric: &Value) {
     assert_eq!(gm509(lab), ["warning"]);
     assert_eq!(lab.replicas(), 0);
     end(lab);
-}
-
-fn gpus_of_its_own_pods_wake_nothing(lab: &Lab) {
-    let of_pods = from_zero(&json!([on_pods("gpu_memory_utilization", "50")]));
-    let path = lab.config().with_file_name("of-pods.json");
-    std::fs::write(&path, of_pods.to_string()).unwrap();
-    let apply = ["apply", "-f", path.to_str().unwrap()];
-    let refused = lab.plane.kubectl_as(lab.plane.kubeconfig(), &apply);
-    let said = refused.unwrap_err();
-    assert!(said.contains("at least one Object or External"), "{said}");
-    let own = target("Value", "50");
-    let of_own = on_object("gpu_memory_utilization", &of_deployment(APP), &own);
-    lab.gpus.work(0);
-    lab.plane.apply(&from_zero(&json!([of_own])));
-    lab.await_replicas(0);
-    lab.gpus.work(90);
-    await_condition(lab, "ScalingActive", "False", "FailedGetObjectMetric");
-    assert_eq!(gm509(lab), ["error"]);
-    assert_eq!(lab.replicas(), 0);
 }
 
 fn scale(lab: &Lab, replicas: u32) {

@@ -88,15 +88,9 @@ impl ControlPlane {
             "metadata": {"name": name, "labels": labels},
             "status": {"allocatable": size, "capacity": size},
         });
-        self.create(&node)
-    }
-
-    /// Creates an object in its initial state.
-    fn create(&self, object: &Value) -> Result<(), String> {
         let arguments = ["create", "--filename=-"];
-        self.tell(&self.kubeconfig, &arguments, &object.to_string())
-            .map(drop)
-            .map_err(|said| format!("kubectl create {object}: {said}"))
+        let made = self.tell(&self.kubeconfig, &arguments, &node.to_string());
+        made.map(drop)
     }
 
     fn tell(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, String> {

@@ -22,37 +22,18 @@ const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A time, and the window to compare at that time.
-struct Look {
-    /// Milliseconds after the epoch. The scenarios' epoch is 5 s past a multiple of
-    /// the step.
-    after_ms: u64,
-    window: Duration,
-}
-
-/// On and off the grid of instants, with windows that are a multiple of the step and
-/// windows that are not.
-const LOOKS: [Look; 4] = [
-    Look {
-        after_ms: 340_000,
-        window: secs(60),
-    },
-    Look {
-        after_ms: 402_345,
-        window: secs(60),
-    },
-    Look {
-        after_ms: 465_000,
-        window: secs(127),
-    },
-    Look {
-        after_ms: 533_211,
-        window: secs(300),
-    },
+/// Milliseconds after the epoch, and the window to compare at that time. The scenarios'
+/// epoch is 5 s past a multiple of the step. Times are on and off the grid of instants, with
+/// windows that are a multiple of the step and windows that are not.
+const LOOKS: [(u64, Duration); 4] = [
+    (340_000, secs(60)),
+    (402_345, secs(60)),
+    (465_000, secs(127)),
+    (533_211, secs(300)),
 ];
 
 /// Compares values of a scenario at each look, `many` questions each time.
-async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Tally) {
+async fn compare(scenario: Scenario, looks: &[(u64, Duration)], many: usize, tally: &mut Tally) {
     let begun = Instant::now();
     let what = format!(
         "{} nodes × {} GPUs, seed {}",
@@ -62,24 +43,24 @@ async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Ta
     let is_clean =
         scenario == Scenario::clean(scenario.nodes, scenario.gpus_per_node, scenario.seed);
     // Data that the longest window of a look may include is not dropped.
-    let longest = looks.iter().map(|look| look.window).max().unwrap() + secs(60);
-    let from = epoch + Duration::from_millis(looks[0].after_ms) - longest - secs(120);
+    let longest = looks.iter().map(|look| look.1).max().unwrap() + secs(60);
+    let from = epoch + Duration::from_millis(looks[0].0) - longest - secs(120);
     let hasher = KeyHasher::new();
     let mut lived: Option<Pipeline> = None;
-    for (turn, look) in looks.iter().enumerate() {
-        let at = epoch + Duration::from_millis(look.after_ms);
+    for (turn, (after_ms, window)) in looks.iter().copied().enumerate() {
+        let at = epoch + Duration::from_millis(after_ms);
         let mut stage = Stage::new(
             scenario.clone(),
             (from, at),
-            (look.window, longest),
+            (window, longest),
             hasher.clone(),
         )
         .await;
-        let pipeline = lived.get_or_insert_with(|| stage.pipeline(looks[0].window));
+        let pipeline = lived.get_or_insert_with(|| stage.pipeline(looks[0].1));
         stage.polls(pipeline, at, turn).await;
         let snapshot = stage.publish(pipeline, at);
         let comparison = Comparison::new(&stage, &snapshot);
-        comparison.run(look.window, many, tally).await;
+        comparison.run(window, many, tally).await;
         // A pipeline that just started has not measured any delay yet.
         let mut fresh = stage.pipeline(snapshot.window());
         stage.poll(&mut fresh, at, turn + 3).await;
@@ -88,10 +69,10 @@ async fn compare(scenario: Scenario, looks: &[Look], many: usize, tally: &mut Ta
             explained::queries_agree(&stage, &fresh).await;
         }
         let comparison = Comparison::new(&stage, &fresh);
-        if is_clean && look.window >= secs(300) {
-            comparison.against_truth(look.window, tally);
+        if is_clean && window >= secs(300) {
+            comparison.against_truth(window, tally);
         }
-        comparison.run(look.window, many, tally).await;
+        comparison.run(window, many, tally).await;
     }
     if is_clean {
         assert_eq!(tally.beyond_promql, 0, "{what}: {tally}");

@@ -13,25 +13,20 @@ pub(crate) struct Tally {
     /// How many values were compared with PromQL, by question.
     pub(crate) compared: BTreeMap<String, usize>,
     pub(crate) to_promql: usize,
-    /// Objects that have no value, in the product as in PromQL.
-    pub(crate) without_value: usize,
     pub(crate) to_truth: usize,
     /// Values that PromQL cannot compute: a device was missing, or two lines of one
     /// device differed.
     pub(crate) beyond_promql: usize,
-    pub(crate) worst_to_promql: f64,
 }
 
 impl Tally {
     /// Compares a value with PromQL's.
     pub(crate) fn agrees(&mut self, value: Option<Value>, in_promql: Option<f64>) -> bool {
         let Some(value) = value else {
-            self.without_value += 1;
             return in_promql.is_none();
         };
         let off = difference(value.value, in_promql.unwrap_or(f64::NAN));
         self.to_promql += 1;
-        self.worst_to_promql = self.worst_to_promql.max(off);
         off <= TO_PROMQL
     }
 
@@ -52,13 +47,11 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} values of {} of {} questions equal PromQL (worst {:.1e}, {} beyond it, {} rightly absent), {} lie near the truth",
+            "{} values of {} of {} questions equal PromQL ({} beyond it), {} lie near the truth",
             self.to_promql,
             self.questions(),
             self.compared.len(),
-            self.worst_to_promql,
             self.beyond_promql,
-            self.without_value,
             self.to_truth
         )
     }

@@ -24,31 +24,16 @@ fn cluster_state() -> String {
             r#"kube_horizontalpodautoscaler_status_condition{{{hpa},condition="ScalingActive",status="false"}} 0"#
         ),
     ];
-    for (pod, kind, owner) in [
-        (
-            r#"namespace="team-a",pod="train-0""#,
-            "StatefulSet",
-            "train",
-        ),
-        (
-            r#"namespace="team-a",pod="idle-0""#,
-            "ReplicaSet",
-            "idle-5d4f",
-        ),
-        (r#"namespace="team-a",pod="far-0""#, "StatefulSet", "far"),
-        (
-            r#"namespace="team-b",pod="serve-0""#,
-            "StatefulSet",
-            "serve",
-        ),
-        (
-            r#"namespace="team-b",pod="batch-0""#,
-            "ReplicaSet",
-            "batch-7c9b",
-        ),
+    for (namespace, pod, kind, owner) in [
+        ("team-a", "train-0", "StatefulSet", "train"),
+        ("team-a", "idle-0", "ReplicaSet", "idle-5d4f"),
+        ("team-a", "far-0", "StatefulSet", "far"),
+        ("team-b", "serve-0", "StatefulSet", "serve"),
+        ("team-b", "batch-0", "ReplicaSet", "batch-7c9b"),
     ] {
+        let of = format!(r#"namespace="{namespace}",pod="{pod}""#);
         series.push(format!(
-            r#"kube_pod_owner{{{pod},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
+            r#"kube_pod_owner{{{of},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
         ));
     }
     // Older than the scraped samples: a Prometheus rejects samples that are older than its

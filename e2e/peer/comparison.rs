@@ -141,39 +141,27 @@ fn arrays(place: &str, theirs: &[Value], ours: &[Value], found: &mut Vec<String>
 fn keys(members: &[Value]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for (index, member) in members.iter().enumerate() {
+        let text = |key: &str| member[key].as_str().map(str::to_owned);
         let object = &member["describedObject"];
         let key = if object.is_object() {
-            format!(
-                "{}/{}",
-                object["namespace"].as_str().unwrap_or(""),
-                object["name"].as_str().unwrap_or("")
-            )
-        } else if let Some(name) = ["name", "groupVersion"]
-            .iter()
-            .find_map(|key| member[key].as_str())
-        {
-            name.to_owned()
+            let of = |key: &str| object[key].as_str().unwrap_or_default();
+            format!("{}/{}", of("namespace"), of("name"))
         } else if member["metricName"].is_string() {
-            let labels = &member["metricLabels"];
-            format!(
-                "{} {}",
-                member["metricName"],
-                if labels.is_null() {
-                    "{}".to_owned()
-                } else {
-                    labels.to_string()
-                }
-            )
-        } else if let Some(text) = member.as_str() {
-            text.to_owned()
+            // A server may leave out an empty map.
+            let labels = member["metricLabels"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            format!("{} {}", member["metricName"], Value::Object(labels))
         } else {
-            index.to_string()
+            let name = text("name").or(text("groupVersion"));
+            let name = name.or(member.as_str().map(str::to_owned));
+            name.unwrap_or_else(|| index.to_string())
         };
         let same = keys.iter().filter(|known| **known == key).count();
-        keys.push(if same == 0 {
-            key
-        } else {
-            format!("{key} {same}")
+        keys.push(match same {
+            0 => key,
+            _ => format!("{key} {same}"),
         });
     }
     keys

@@ -212,11 +212,6 @@ impl Side {
         self.port
     }
 
-    /// Whether it has ended.
-    pub(super) fn has_ended(&mut self) -> bool {
-        self.program.has_ended()
-    }
-
     /// Its log.
     pub(super) fn log(&self) -> String {
         self.program.stderr()

@@ -93,7 +93,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
     }
     for (store, reader) in stores.iter().zip(&readers) {
         reader.await_values(&METRICS, |_| true);
-        compare(store, reader).await;
+        compare(store, reader, FRESHNESS).await;
     }
     let mut rows = Vec::from(rows);
     rows.push(

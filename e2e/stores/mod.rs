@@ -12,7 +12,7 @@ use crate::exporters::Exporters;
 use crate::kubectl::Served;
 use crate::program::{eventually, ok_if};
 
-use scene::{METRICS, PATIENCE, Reader, agrees, compare, compare_with, exporters};
+use scene::{FRESHNESS, METRICS, PATIENCE, Reader, agrees, compare, exporters};
 use store::Store;
 
 /// The window of these tests in seconds: six instants.
@@ -46,7 +46,7 @@ async fn values_from_each_store_equal_those_of_its_promql() {
         .map(|store| Reader::start(&store.url, "{window: 30s}"));
     for (store, reader) in stores.iter().zip(&readers) {
         await_full(reader);
-        compare(store, reader).await;
+        compare(store, reader, FRESHNESS).await;
     }
     // Readings change: at each moment the stores have different samples, and each program
     // must serve the values of its own store.
@@ -59,7 +59,7 @@ async fn values_from_each_store_equal_those_of_its_promql() {
                 let begun = std::time::Instant::now();
                 while begun.elapsed() < PATIENCE {
                     let served = eventually(metric, PATIENCE, || reader.value(metric));
-                    match agrees(store, &served).await {
+                    match agrees(store, &served, FRESHNESS).await {
                         Ok(()) => break,
                         // A sample became visible after the query of this test.
                         Err(other) => last = other,
@@ -73,7 +73,7 @@ async fn values_from_each_store_equal_those_of_its_promql() {
     let last = [(METRICS[0].0, "45625m"), (METRICS[1].0, "365")];
     for (store, reader) in stores.iter().zip(&readers) {
         reader.await_values(&last, |_| true);
-        compare(store, reader).await;
+        compare(store, reader, FRESHNESS).await;
     }
 }
 
@@ -104,7 +104,7 @@ async fn a_failed_scrape_ends_no_reading() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     for (store, reader) in stores.iter().zip(&readers) {
-        compare_with(store, reader, 60).await;
+        compare(store, reader, 60).await;
     }
 }
 

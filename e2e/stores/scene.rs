@@ -139,12 +139,9 @@ pub(crate) async fn difference(store: &Store, served: &Served, freshness: u64) -
     least
 }
 
-/// Whether the store's own value equals the served one, to a thousandth.
-pub(crate) async fn agrees(store: &Store, served: &Served) -> Result<(), String> {
-    agrees_with(store, served, FRESHNESS).await
-}
-
-async fn agrees_with(store: &Store, served: &Served, freshness: u64) -> Result<(), String> {
+/// Whether the store's own value equals the served one, to a thousandth. `freshness` is F
+/// in seconds.
+pub(crate) async fn agrees(store: &Store, served: &Served, freshness: u64) -> Result<(), String> {
     match difference(store, served, freshness).await {
         Some(difference) if difference <= 0.001 => Ok(()),
         other => Err(format!("{served:?} is {other:?} off in {}", store.name)),
@@ -152,15 +149,10 @@ async fn agrees_with(store: &Store, served: &Served, freshness: u64) -> Result<(
 }
 
 /// Compares every metric several times, while readings are constant.
-pub(crate) async fn compare(store: &Store, reader: &Reader) {
-    compare_with(store, reader, FRESHNESS).await;
-}
-
-/// The same with another F, in seconds.
-pub(crate) async fn compare_with(store: &Store, reader: &Reader, freshness: u64) {
+pub(crate) async fn compare(store: &Store, reader: &Reader, freshness: u64) {
     for (metric, _) in METRICS.iter().cycle().take(3 * METRICS.len()) {
         let served = eventually(metric, PATIENCE, || reader.value(metric));
-        if let Err(other) = agrees_with(store, &served, freshness).await {
+        if let Err(other) = agrees(store, &served, freshness).await {
             panic!("{other}");
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::program::memory_kib;
+
 /// The kernel's clock ticks per second (`USER_HZ`, 100 on all relevant Linux
 /// architectures).
 const TICK: Duration = Duration::from_millis(10);
@@ -26,10 +28,7 @@ fn own(id: u32) -> Duration {
     TICK * (ticks(14) + ticks(15))
 }
 
-/// The peak memory of a process (VmHWM), in MiB.
+/// The peak memory of a process, in MiB.
 pub(super) fn peak_mib(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.unwrap().parse::<u64>().unwrap() >> 10
+    memory_kib(id, "VmHWM:") >> 10
 }
