@@ -45,7 +45,6 @@ const PURE: &[&str] = &[
     "crates/prometheus-source/src/decode",
     "crates/prometheus-source/src/failures.rs",
     "crates/prometheus-source/src/pace.rs",
-    "crates/prometheus-source/src/retries.rs",
 ];
 
 /// The sources of every crate.

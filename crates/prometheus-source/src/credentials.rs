@@ -109,18 +109,9 @@ pub(super) struct TlsMaterial {
 impl TlsMaterial {
     /// Reads the files without blocking the serving threads.
     pub(super) async fn read_again(tls: &Tls) -> Result<Self, Error> {
-        let client = tls.client.as_ref().map(|pair| &pair.cert);
-        let Some(pem) = tls.ca.as_ref().or(client) else {
-            return Self::read(tls);
-        };
         let from = tls.clone();
-        match file::run_blocking(move || Self::read(&from)).await {
-            Ok(read) => read,
-            Err(why) => {
-                let why = format!("cannot be read: {why}");
-                Err(broken(pem.place(), &why, TLS_REMEDY))
-            }
-        }
+        let read = file::run_blocking(move || Self::read(&from)).await;
+        read.unwrap_or_else(|why| Err(broken(Path::new("prometheus.tls"), &why, TLS_REMEDY)))
     }
 
     /// Reads the files. Blocks.

@@ -1,13 +1,10 @@
 //! Errors of queries: their messages, and the closed list of kinds by which they are
 //! counted.
 
-mod cause;
-
 use std::fmt;
 use std::time::Duration;
 
 use apimachinery::duration::format_duration;
-pub use cause::Cause;
 
 /// Why a query failed. Earlier samples stay in the store until they expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +15,8 @@ pub struct Error {
     cause: Cause,
     /// The fault, which may repeat an excerpt of the store's text.
     text: String,
-    /// Replaces the remedy of [`advice`]; empty if `text` contains the remedy.
-    remedy: Option<&'static str>,
+    /// Empty: the text contains it, or it is unknown.
+    remedy: &'static str,
 }
 
 impl Error {
@@ -30,20 +27,31 @@ impl Error {
             kind,
             cause: Cause::Other,
             text: text.into(),
-            remedy: None,
+            remedy: kind.remedy(),
         }
     }
 
     /// An HTTP status other than 200 with its whole text, of which an excerpt is shown.
     pub(crate) fn of_status(address: &str, status: u16, text: &str, excerpt: &str) -> Self {
         let kind = match status {
-            401 if text.to_ascii_lowercase().contains("no org id") => ErrorKind::Tenant,
             401 | 403 => ErrorKind::Denied,
             500.. => ErrorKind::ServerError,
             _ => ErrorKind::Rejected,
         };
+        let (cause, remedy) = refusal(status, text);
         Self::new(kind, address, format!("HTTP {status}: {excerpt}"))
-            .because(Cause::of(status, text))
+            .because(cause)
+            .with_remedy(remedy)
+    }
+
+    /// `status: error` in an answer with HTTP status 200: a refusal of the query.
+    pub(crate) fn of_query(address: &str, error_type: &str, error: &str, excerpt: &str) -> Self {
+        let status = if error_type == "timeout" { 408 } else { 422 };
+        let (cause, remedy) = refusal(status, error);
+        let text = format!("the query failed: {excerpt}");
+        Self::new(ErrorKind::Rejected, address, text)
+            .because(cause)
+            .with_remedy(remedy)
     }
 
     /// This error with its cause.
@@ -54,7 +62,7 @@ impl Error {
 
     /// This error with another remedy; empty if the text contains it.
     pub(crate) const fn with_remedy(mut self, remedy: &'static str) -> Self {
-        self.remedy = Some(remedy);
+        self.remedy = remedy;
         self
     }
 
@@ -79,18 +87,16 @@ impl Error {
     /// answered a part of it: it may answer a smaller one.
     #[must_use]
     pub const fn is_of_query(&self) -> bool {
-        matches!(
-            self.kind,
-            ErrorKind::Query | ErrorKind::Partial | ErrorKind::Truncated
-        ) || self.cause.is_of_query()
+        matches!(self.kind, ErrorKind::Partial | ErrorKind::Truncated)
+            || !matches!(self.cause, Cause::Other)
     }
 
     /// Whether another address may answer: false if the query, its size or a local file
     /// is the cause.
     pub(crate) const fn is_of_address(&self) -> bool {
         match self.kind {
-            ErrorKind::Query | ErrorKind::TooLarge | ErrorKind::Credentials => false,
-            ErrorKind::Rejected => !self.cause.is_of_query() && !matches!(self.cause, Cause::Verb),
+            ErrorKind::TooLarge | ErrorKind::Credentials => false,
+            ErrorKind::Rejected => matches!(self.cause, Cause::Other),
             _ => true,
         }
     }
@@ -98,18 +104,12 @@ impl Error {
     /// The fault and the remedy for a finding, without the address and the store's text.
     #[must_use]
     pub fn finding(&self) -> (String, &'static str) {
-        let (what, remedy) = advice(self.kind, self.cause);
-        let what = match self.kind {
-            ErrorKind::ClockSkew => self.text.as_str(),
-            _ => what,
-        };
         let label = self.kind.label();
-        let how = match what {
-            "" => label.to_owned(),
-            what => format!("{label}: {what}"),
+        let how = match self.kind {
+            ErrorKind::ClockSkew => format!("{label}: {}", self.text),
+            _ => label.to_owned(),
         };
-        let own = self.remedy.filter(|own| !own.is_empty());
-        match own.unwrap_or(remedy) {
+        match self.remedy {
             "" => (how, "see the server's log for the answer of Prometheus"),
             remedy => (how, remedy),
         }
@@ -120,8 +120,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.text)?;
-        let general = advice(self.kind, self.cause).1;
-        match self.remedy.unwrap_or(general) {
+        match self.remedy {
             "" => Ok(()),
             remedy => write!(f, ": {remedy}"),
         }
@@ -129,6 +128,90 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// The causes of failures that decide what is queried next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A limit on samples or bytes: the store will refuse the same query again, but may
+    /// answer a smaller one.
+    Size,
+    /// A limit on time: the store may answer a smaller query, or the same one later.
+    Time,
+    /// The store matches metric names only by equality.
+    NameMatching,
+    /// The query is invalid for the store, or arrived in a form that it refuses.
+    Content,
+    /// Anything else.
+    Other,
+}
+
+impl Cause {
+    /// Whether a smaller query may be answered. Rights, addresses and rates do not depend
+    /// on the size.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::Size | Self::Time)
+    }
+}
+
+/// Phrases of Prometheus, VictoriaMetrics, Thanos, Mimir and Cortex about limits of
+/// time, in lower case.
+const WORDS_OF_TIME: [&str; 3] = ["timed out", "timeout", "deadline exceeded"];
+
+/// Phrases about limits of size.
+const WORDS_OF_SIZE: [&str; 9] = [
+    "too many samples",
+    "too many chunks",
+    "too large",
+    "larger than",
+    "cannot select more than",
+    "maximum number of",
+    "limit",
+    "exceed",
+    "out of memory",
+];
+
+const RAISE_LIMITS: &str = "raise the store's limits, or narrow prometheus.matchers";
+const CHECK_AUTH: &str = "check prometheus.auth and the account's rights";
+const CHECK_PATH: &str = "check the path prefix in prometheus.url: it is that of --web.external-url or --web.route-prefix";
+
+/// The cause and the remedy of an HTTP status with the whole text of its answer.
+fn refusal(status: u16, text: &str) -> (Cause, &'static str) {
+    use Cause::{Content, NameMatching, Other, Size, Time};
+    let text = text.to_ascii_lowercase();
+    let says = |words: &str| text.contains(words);
+    match status {
+        300..=399 => (
+            Other,
+            "redirects are not followed: write the final address into prometheus.url",
+        ),
+        401 if says("no org id") => (
+            Other,
+            "name the tenant in prometheus.headers (X-Scope-OrgID)",
+        ),
+        401 | 403 => (Other, CHECK_AUTH),
+        400 if says("unsupported path requested") => (Other, CHECK_PATH),
+        400 if says("unsupported matchtype") => {
+            (NameMatching, "set prometheus.nameMatching: exact")
+        }
+        404 => (Other, CHECK_PATH),
+        405 => (
+            Content,
+            "set prometheus.verb to the other method, GET or POST",
+        ),
+        414 | 431 => (Content, "set prometheus.verb: POST"),
+        422 if says("unavailable with prometheus agent") => {
+            (Content, "point prometheus.url at the store it writes to")
+        }
+        429 => (Other, "raise gpu.poll or the limits of the server"),
+        408 | 504 => (Time, RAISE_LIMITS),
+        413 => (Size, RAISE_LIMITS),
+        422 | 500..=503 if WORDS_OF_TIME.into_iter().any(says) => (Time, RAISE_LIMITS),
+        422 | 500..=503 if WORDS_OF_SIZE.into_iter().any(says) => (Size, RAISE_LIMITS),
+        400 | 422 => (Content, ""),
+        _ => (Other, ""),
+    }
+}
 
 /// The kinds by which failures are counted: a closed list, which bounds the values of
 /// a metric's label.
@@ -144,22 +227,16 @@ pub enum ErrorKind {
     Credentials,
     /// 401 or 403.
     Denied,
-    /// 401: the tenant is missing.
-    Tenant,
-    /// Another status below 500.
+    /// Another status below 500, or `status: error`.
     Rejected,
     /// 500 and above.
     ServerError,
     /// The answer is incomplete.
     Truncated,
-    /// Not an answer of the query API.
+    /// Not an answer of the query API, or its data are null.
     NotAnAnswer,
-    /// `status: error`.
-    Query,
     /// The answer may be partial.
     Partial,
-    /// Null data.
-    NullData,
     /// Over the size limit.
     TooLarge,
     /// The clocks differ.
@@ -176,63 +253,41 @@ impl ErrorKind {
             Self::Tls => "tls",
             Self::Credentials => "credentials",
             Self::Denied => "denied",
-            Self::Tenant => "tenant",
             Self::Rejected => "rejected",
             Self::ServerError => "server_error",
             Self::Truncated => "truncated",
             Self::NotAnAnswer => "not_an_answer",
-            Self::Query => "query",
             Self::Partial => "partial",
-            Self::NullData => "null_data",
             Self::TooLarge => "too_large",
             Self::ClockSkew => "clock_skew",
         }
     }
-}
 
-/// A description that adds to the label of the kind, and the remedy; both may be empty.
-/// The cause is used only for failures of TLS and for refusals by the store.
-const fn advice(kind: ErrorKind, cause: Cause) -> (&'static str, &'static str) {
-    use ErrorKind::{Query, Rejected, ServerError, Tls};
-    match (kind, cause) {
-        (kind, Cause::Other) => of_kind(kind),
-        (Tls | Rejected | ServerError | Query, cause) => cause.advice(),
-        (kind, _) => of_kind(kind),
+    /// The remedy if nothing else is known; empty for refusals, whose text decides.
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Unreachable => {
+                "check prometheus.url or --prometheus-url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
+            }
+            Self::Timeout => {
+                "check the load of Prometheus and that a NetworkPolicy lets the server reach it, or raise prometheus.timeout"
+            }
+            Self::Tls => {
+                "check prometheus.tls, that the port serves TLS, and that its certificate is valid for the host in prometheus.url"
+            }
+            Self::Credentials => CHECK_AUTH,
+            Self::Denied | Self::Rejected | Self::ServerError => "",
+            Self::Truncated => {
+                "read the log of Prometheus or of a proxy in front of it, which closed the connection"
+            }
+            Self::NotAnAnswer => {
+                "check that prometheus.url is the address of Prometheus, with the path prefix of its --web.external-url or --web.route-prefix"
+            }
+            Self::Partial => "check the stores behind it",
+            Self::TooLarge => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
+            Self::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
+        }
     }
-}
-
-const fn of_kind(kind: ErrorKind) -> (&'static str, &'static str) {
-    let remedy = match kind {
-        ErrorKind::Unreachable => {
-            "check prometheus.url or --prometheus-url, that Prometheus runs, and that a NetworkPolicy lets the server reach it"
-        }
-        ErrorKind::Timeout => {
-            "check the load of Prometheus and that a NetworkPolicy lets the server reach it, or raise prometheus.timeout"
-        }
-        ErrorKind::Credentials | ErrorKind::Denied => {
-            "check prometheus.auth and the account's rights"
-        }
-        ErrorKind::Tenant => "name the tenant in prometheus.headers (X-Scope-OrgID)",
-        ErrorKind::Truncated => {
-            "read the log of Prometheus or of a proxy in front of it, which closed the connection"
-        }
-        ErrorKind::NotAnAnswer => {
-            let what = "the server at this path does not answer as the query API";
-            return (
-                what,
-                "check that prometheus.url is the address of Prometheus, with the path prefix of its --web.external-url or --web.route-prefix",
-            );
-        }
-        ErrorKind::Partial => "check the stores behind it",
-        ErrorKind::NullData => {
-            "check the proxy or engine in front of Prometheus, which lost the data"
-        }
-        ErrorKind::TooLarge => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
-        ErrorKind::ClockSkew => "set the clocks of Prometheus and of this server by NTP",
-        ErrorKind::Tls => "check prometheus.tls",
-        ErrorKind::Rejected | ErrorKind::ServerError | ErrorKind::Query => "",
-    };
-    ("", remedy)
 }
 
 /// Which clock is ahead, from Prometheus' clock minus this server's in milliseconds.

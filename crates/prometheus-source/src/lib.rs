@@ -26,10 +26,8 @@ pub mod decode;
 pub mod error;
 pub mod failures;
 pub mod pace;
-pub mod parts;
 pub mod prometheus;
 pub mod query;
-pub mod retries;
 pub mod settings;
 pub mod shard;
 #[cfg(any(test, feature = "testing"))]

@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::decode::{self, KeyHasher, Nan};
+use super::decode::{self, KeyHasher};
 use super::error::Error;
 use super::query::{self, SignalQuery};
 use super::{Answered, Fetched};
@@ -30,7 +30,7 @@ use crate::settings::PrometheusSettings;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 
-use endpoint::{Endpoint, Origin};
+use endpoint::{Clock, Endpoint, Head, Kind};
 use names::{Name, Names};
 use replicas::Replicas;
 
@@ -41,17 +41,11 @@ pub struct Prometheus {
     names: Names,
 }
 
-/// An answer to the query for one name: a range of the received text.
-struct Answer {
-    name: Name,
-    body: Range<usize>,
-    nan: Nan,
-    origin: Origin,
+/// The answers to all queries of a signal, and their text.
+struct Received {
+    text: Bytes,
+    answers: Vec<(Name, Range<usize>, Head)>,
 }
-
-/// The answers to all queries of a signal, and the clock skew: the store's clock minus
-/// this server's, in milliseconds.
-type Received = (Vec<Answer>, Option<i64>);
 
 impl fmt::Debug for Prometheus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,139 +107,86 @@ impl Prometheus {
         let _room = self.endpoint.budget().polls(queries.len()).await;
         let asked = queries.iter().zip(batches.iter_mut());
         let asked = asked.map(|(query, batch)| {
-            let mut text = reusable(batch.take_text());
-            let prometheus = &*self;
-            async move {
-                let received = prometheus.receive(query, now, &mut text).await;
-                (text, received)
-            }
+            let names = self.names.to_ask(query.spec, now);
+            self.receive(query, names, now, reusable(batch.take_text()))
         });
         let received = join_all(asked).await;
         let mut answers = Vec::with_capacity(queries.len());
-        for ((query, batch), (text, received)) in queries.iter().zip(batches).zip(received) {
-            let (took, received) = received;
-            let outcome = self
-                .decode_or_ask_exactly(query, now, (text, received), batch)
-                .await;
+        for ((query, batch), (took, received)) in queries.iter().zip(batches).zip(received) {
+            batch.reset(query.spec.id, Bytes::new());
+            let outcome = match received {
+                Ok(received) => self.decode(query, now, &received, batch),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = &outcome
+                && self.names.refused(error)
+            {
+                tracing::info!(
+                    source = self.address(),
+                    "the store matches metric names by equality only: each spelling is queried separately"
+                );
+            }
             answers.push(Answered { took, outcome });
         }
         answers
     }
 
-    /// Decodes the received answers. If the store refused the query because it matches
-    /// names only by equality, first sends a query for each spelling.
-    async fn decode_or_ask_exactly(
-        &mut self,
-        query: &SignalQuery<'_>,
-        now: Timestamp,
-        (mut text, mut received): (BytesMut, Result<Received, Error>),
-        batch: &mut Batch,
-    ) -> Result<Fetched, Error> {
-        let signal = query.spec.id;
-        batch.reset(signal, Bytes::new());
-        if received
-            .as_ref()
-            .is_err_and(|error| self.names.refused(error))
-        {
-            tracing::info!(
-                source = self.address(),
-                "the store matches metric names by equality only: each spelling is queried separately"
-            );
-            (_, received) = self.receive(query, now, &mut text).await;
-        }
-        let (answers, clock_skew) = received?;
-        let text = text.freeze();
-        batch.reset(signal, text.clone());
-        self.decode(query, now, (&text, &answers), batch)
-            .inspect_err(|error| {
-                self.endpoint.replicas.fail_over(error);
-                batch.reset(signal, text.clone());
-            })?;
-        Ok(Fetched {
-            series: batch.series_len(),
-            samples: batch.samples_len(),
-            bytes: text.len(),
-            clock_skew,
-        })
-    }
-
-    /// Sends the query for each name, and appends the answers to `text`. Returns how long
-    /// this took.
+    /// Sends a query for each name, one after the other, and receives the answers into
+    /// `text`. Returns how long this took.
     async fn receive(
         &self,
-        query: &SignalQuery<'_>,
+        question: &SignalQuery<'_>,
+        names: Vec<Name>,
         now: Timestamp,
-        text: &mut BytesMut,
+        mut text: BytesMut,
     ) -> (Duration, Result<Received, Error>) {
-        let begun = Instant::now();
-        let received = self.receive_all(query, (now, begun), text).await;
-        (begun.elapsed(), received)
-    }
-
-    async fn receive_all(
-        &self,
-        question: &SignalQuery<'_>,
-        (now, begun): (Timestamp, Instant),
-        text: &mut BytesMut,
-    ) -> Result<Received, Error> {
+        let began = Instant::now();
+        let kind = Kind::Poll(Clock { now, read: began });
         text.clear();
-        let (mut answers, mut clock_skew) = (Vec::new(), None);
-        for name in self.names.to_ask(question.spec, now) {
-            let name = (name.matcher(question.spec), name);
-            let now = now + begun.elapsed();
-            let (answer, skew) = self.receive_one(question, name, now, text).await?;
-            clock_skew = clock_skew.or(skew);
-            answers.push(answer);
+        let mut answers = Vec::with_capacity(names.len());
+        for name in names {
+            let selector = query::range_selector(&name.matcher, self.matchers(), question);
+            let form = self.endpoint.form(&selector, question.at);
+            let start = text.len();
+            match self.endpoint.ask(kind, &form, &mut text).await {
+                Ok(head) => answers.push((name, start..text.len(), head)),
+                Err(error) => return (began.elapsed(), Err(error)),
+            }
         }
-        Ok((answers, clock_skew))
+        let text = text.freeze();
+        (began.elapsed(), Ok(Received { text, answers }))
     }
 
-    /// Sends the query for one name, whose matcher is `name_is`, and appends the answer to
-    /// `text`. Returns the clock skew too.
-    async fn receive_one(
-        &self,
-        question: &SignalQuery<'_>,
-        (name_is, name): (String, Name),
-        now: Timestamp,
-        text: &mut BytesMut,
-    ) -> Result<(Answer, Option<i64>), Error> {
-        let selector = query::range_selector(&name_is, self.matchers(), question);
-        let start = text.len();
-        let head = self.endpoint.ask(&selector, question.at, now, text).await?;
-        let answer = Answer {
-            name,
-            body: start..text.len(),
-            nan: if head.victoria_metrics {
-                Nan::StaleMarker
-            } else {
-                Nan::Value
-            },
-            origin: head.origin,
-        };
-        Ok((answer, head.clock_skew))
-    }
-
-    /// Decodes the answers into the batch, whose text is `text`.
+    /// Decodes answers into the batch, which is empty after an error.
     fn decode(
         &mut self,
         question: &SignalQuery<'_>,
         now: Timestamp,
-        (text, answers): (&Bytes, &[Answer]),
+        Received { text, answers }: &Received,
         batch: &mut Batch,
-    ) -> Result<(), Error> {
-        for answer in answers {
+    ) -> Result<Fetched, Error> {
+        batch.reset(question.spec.id, text.clone());
+        let mut found = Vec::new();
+        for (name, body, head) in answers {
             let before = batch.series_len();
-            let body = answer.body.clone();
-            let nan = answer.nan;
             let room = self.endpoint.budget().quarter().saturating_sub(text.len());
-            let decoded = decode::append((text, body.clone()), nan, &self.hasher, batch, room);
-            let body = text.get(body).unwrap_or_default();
-            self.endpoint.whole(decoded, (body, &answer.origin))?;
-            let found = batch.series_len() > before;
-            self.names
-                .answered(&answer.name, found, question.is_of_all(), now);
+            let place = (text, body.clone());
+            let decoded = decode::append(place, head.nan, &self.hasher, batch, room);
+            let body = text.get(body.clone()).unwrap_or_default();
+            self.endpoint
+                .whole(decoded, (body, head))
+                .inspect_err(|_| batch.reset(question.spec.id, text.clone()))?;
+            if batch.series_len() > before {
+                found.extend(name.spelling.clone());
+            }
         }
-        Ok(())
+        self.names.answered(question, found, now);
+        Ok(Fetched {
+            series: batch.series_len(),
+            samples: batch.samples_len(),
+            bytes: text.len(),
+            clock_skew: answers.iter().find_map(|(_, _, head)| head.clock_skew),
+        })
     }
 }
 

@@ -112,38 +112,10 @@ pub(crate) fn endpoint(base: &Url, name: &str) -> Url {
     url
 }
 
-/// The parameters of a query at a time, encoded as a form. After `timeout` the store
-/// stops the query, because the client no longer waits.
-pub(crate) fn form(query: &str, at: Timestamp, timeout: Duration) -> String {
+/// Parameters, encoded as a form.
+pub(crate) fn form<const N: usize>(parameters: [(&str, &str); N]) -> String {
     url::form_urlencoded::Serializer::new(String::new())
-        .append_pair("query", query)
-        .append_pair("time", &at.to_string())
-        .append_pair("timeout", &format_duration(timeout))
-        .finish()
-}
-
-/// The parameters of a query over a time range with one sample per `step`, encoded as
-/// a form.
-pub(crate) fn range_form(
-    query: &str,
-    [start, end]: [Timestamp; 2],
-    step: Duration,
-    timeout: Duration,
-) -> String {
-    url::form_urlencoded::Serializer::new(String::new())
-        .append_pair("query", query)
-        .append_pair("start", &start.to_string())
-        .append_pair("end", &end.to_string())
-        .append_pair("step", &format_duration(step))
-        .append_pair("timeout", &format_duration(timeout))
-        .finish()
-}
-
-/// The parameters of a search for series, encoded as a form.
-pub(crate) fn series_form(selector: &str, start: Timestamp) -> String {
-    url::form_urlencoded::Serializer::new(String::new())
-        .append_pair("match[]", selector)
-        .append_pair("start", &start.to_string())
+        .extend_pairs(parameters)
         .finish()
 }
 
@@ -217,17 +189,5 @@ mod tests {
         ] {
             assert_eq!(endpoint(&base.parse().unwrap(), "query").as_str(), wanted);
         }
-    }
-
-    #[test]
-    fn a_form_is_encoded() {
-        assert_eq!(
-            form(
-                "{a=\"b\"}[1m]",
-                Timestamp::from_millis(1500),
-                Duration::from_secs(10)
-            ),
-            "query=%7Ba%3D%22b%22%7D%5B1m%5D&time=1.500&timeout=10s"
-        );
     }
 }

@@ -47,7 +47,7 @@ impl Shard {
 
     /// The part after this one.
     #[must_use]
-    pub(crate) fn next(self) -> Option<Self> {
+    pub fn next(self) -> Option<Self> {
         let index = self.index + 1;
         let last = if self.count == 1 { 0 } else { self.count };
         (index <= last).then_some(Self { index, ..self })
@@ -55,7 +55,7 @@ impl Shard {
 
     /// The first half, followed by the second; `None`: the part cannot be halved.
     #[must_use]
-    pub(crate) fn halved(self) -> Option<Self> {
+    pub fn halved(self) -> Option<Self> {
         let is_divisible = self.index < self.count && self.count < Self::MOST;
         is_divisible.then_some(Self {
             index: 2 * self.index,

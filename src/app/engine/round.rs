@@ -12,7 +12,8 @@ use cluster_state::clock;
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::intake::IntakeReport;
 use gpu_metrics::signal::{SignalId, SignalSpec};
-use prometheus_source::parts::Parts;
+use prometheus_source::pace::Pace;
+use prometheus_source::shard::Shard;
 use prometheus_source::{Answered, Cause, DeviceSelection, Error, ErrorKind, Fetched, SignalQuery};
 
 /// In a large fleet, signals that hardly change are queried in one of this many rounds. A
@@ -93,7 +94,9 @@ impl Engine {
                 true => DeviceSelection::Mig,
                 false => DeviceSelection::All,
             },
-            parts: Parts::whole(at, range, self.server(id).sharding(spec.id).count),
+            at,
+            range,
+            shard: Shard::first_of(self.server(id).sharding(spec.id).count),
             new_samples: 0,
             largest: 0,
             is_over: false,
@@ -133,10 +136,8 @@ impl Engine {
     /// change are not read in every round.
     fn is_due(&self, id: PrometheusId, spec: &SignalSpec, now: Timestamp) -> bool {
         let server = self.server(id);
-        if server
-            .retries
-            .is_in_backoff(spec.id, self.started.elapsed())
-        {
+        let retry = server.retries.get(&spec.id);
+        if retry.is_some_and(|pace| pace.due() > self.started.elapsed()) {
             return false;
         }
         let rarely = self.is_large() && spec.unit.hardly_changes();
@@ -158,8 +159,7 @@ impl Engine {
             self.end(client, round.outcome);
             return true;
         }
-        let of = |read: &SignalRead| (read.spec.clone(), read.devices, read.parts.clone());
-        let asked = round.reads.iter().map(of).collect();
+        let asked = round.reads.clone();
         self.running.spawn(fetch(client, asked, round.is_combined));
         self.server_mut(id).round = Some(round);
         false
@@ -237,15 +237,18 @@ impl Engine {
                 }
                 Round::Complete
             }
-            Err(error) if error.cause() == Cause::Size && read.parts.halve() => {
-                let signal = &spec.name;
-                tracing::info!(signal, "{error}; it is queried in smaller parts");
-                Round::Complete
-            }
-            Err(error) => {
-                read.is_over = true;
-                self.failed(client, spec, &error, (took, now))
-            }
+            Err(error) => match read.shard.halved() {
+                Some(half) if error.cause() == Cause::Size => {
+                    read.shard = half;
+                    let signal = &spec.name;
+                    tracing::info!(signal, "{error}; it is queried in smaller parts");
+                    Round::Complete
+                }
+                _ => {
+                    read.is_over = true;
+                    self.failed(client, spec, &error, (took, now))
+                }
+            },
         }
     }
 
@@ -259,17 +262,17 @@ impl Engine {
     ) {
         let report = self.pipeline.take_part(batch, at);
         read.new_samples += report.applied.new_samples();
-        if !read.parts.shard().is_rest() {
+        if !read.shard.is_rest() {
             read.largest = read.largest.max(fetched.bytes);
         }
-        read.is_over = read.parts.is_last();
         let server = &mut self.servers[usize::from(client.id.0)];
         server.set_skew(fetched.clock_skew);
         let metrics = &self.wiring.telemetry.metrics;
         measure::answered(metrics, (&server.key, &read.spec.name), took, &report);
         log_report(&read.spec, &report);
-        if !read.is_over {
-            read.parts.answered();
+        match read.shard.next() {
+            Some(next) => read.shard = next,
+            None => read.is_over = true,
         }
     }
 
@@ -285,11 +288,14 @@ impl Engine {
             .answered((client.id, spec.id), read.new_samples, at);
         let server = &mut self.servers[usize::from(client.id.0)];
         server.read(read, now);
-        server.retries.answered(spec.id);
+        if server.retries.remove(&spec.id).is_some() {
+            // The store has recovered.
+            server.retries.clear();
+        }
         let metrics = &self.wiring.telemetry.metrics;
         measure::read(metrics, (&server.key, &spec.name), at);
         let source = client.source.address();
-        for healed in server.failures.succeeded(spec.id, now) {
+        if let Some(healed) = server.failures.succeeded(spec.id, now) {
             tracing::info!(source, "{healed}");
         }
     }
@@ -312,11 +318,10 @@ impl Engine {
         }
         // If no address answers, all signals are retried together. A signal whose query
         // takes too long is retried separately.
-        if is_of_source(error) {
-            server.retries.no_address_answered();
-        } else {
-            let random = clock::jitter();
-            server.retries.failed(spec.id, interval, elapsed, random);
+        if !is_of_source(error) {
+            let retry = server.retries.entry(spec.id);
+            let retry = retry.or_insert_with(|| Pace::new(interval, elapsed, 0.0));
+            retry.failed(elapsed, clock::jitter());
         }
         let metrics = &self.wiring.telemetry.metrics;
         measure::ended(metrics, (&server.key, &spec.name), kind.label(), took);
@@ -335,17 +340,13 @@ impl Engine {
 }
 
 /// Queries the next parts of signals.
-async fn fetch(
-    mut client: Client,
-    asked: Vec<(SignalSpec, DeviceSelection, Parts)>,
-    is_combined: bool,
-) -> Step {
-    let queries = asked.iter().map(|(spec, devices, parts)| SignalQuery {
-        spec,
-        devices: *devices,
-        at: parts.next().0,
-        range: parts.next().1,
-        shard: parts.shard(),
+async fn fetch(mut client: Client, asked: Vec<SignalRead>, is_combined: bool) -> Step {
+    let queries = asked.iter().map(|read| SignalQuery {
+        spec: &read.spec,
+        devices: read.devices,
+        at: read.at,
+        range: read.range,
+        shard: read.shard,
     });
     let queries: Vec<SignalQuery<'_>> = queries.collect();
     let empty = || Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new());

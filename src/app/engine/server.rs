@@ -12,8 +12,6 @@ use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::signal::{SignalId, SignalSpec};
 use prometheus_source::failures::FailureLog;
 use prometheus_source::pace::Pace;
-use prometheus_source::parts::Parts;
-use prometheus_source::retries::Retries;
 use prometheus_source::shard::Shard;
 use prometheus_source::{Answered, DeviceSelection, Prometheus};
 
@@ -24,7 +22,7 @@ pub(super) struct Server {
     pub(super) key: String,
     pub(super) pace: Pace,
     /// When each failed signal is queried again.
-    pub(super) retries: Retries,
+    pub(super) retries: HashMap<SignalId, Pace>,
     pub(super) failures: FailureLog,
     /// Its clock minus the local clock, in milliseconds.
     pub(super) skew_ms: i64,
@@ -55,10 +53,16 @@ pub(super) struct Progress {
 }
 
 /// A signal's queries in a round.
+#[derive(Clone)]
 pub(super) struct SignalRead {
     pub(super) spec: SignalSpec,
     pub(super) devices: DeviceSelection,
-    pub(super) parts: Parts,
+    /// The end of the requested time range.
+    pub(super) at: Timestamp,
+    /// The length of the requested time range.
+    pub(super) range: Duration,
+    /// The devices of the next query.
+    pub(super) shard: Shard,
     /// The number of new samples so far.
     pub(super) new_samples: u64,
     /// The size of the largest answer, in bytes.
@@ -69,7 +73,8 @@ pub(super) struct SignalRead {
 impl SignalRead {
     /// Whether the queries of both signals differ only in the metric name.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        self.devices == other.devices && self.parts == other.parts
+        let of = |it: &Self| (it.devices, it.at, it.range, it.shard);
+        of(self) == of(other)
     }
 }
 
@@ -136,7 +141,7 @@ impl Server {
                 Some(additional) => format!("prometheus.additional[{additional}]"),
             },
             pace: Pace::new(interval, Duration::ZERO, 0.0),
-            retries: Retries::default(),
+            retries: HashMap::new(),
             failures: FailureLog::default(),
             skew_ms: 0,
             rounds: 0,
@@ -155,7 +160,7 @@ impl Server {
     /// Records that all parts of a signal were answered.
     pub(super) fn read(&mut self, read: &SignalRead, now: Timestamp) {
         let mut sharding = self.sharding(read.spec.id);
-        let count = read.parts.shard().count();
+        let count = read.shard.count();
         if count > sharding.count {
             sharding = Sharding::new(count, now);
         }

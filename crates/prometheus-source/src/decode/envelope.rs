@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::sample::Pair;
 use super::sink::Sink;
-use super::{DecodeError, fault};
+use super::{DecodeError, fault, missing};
 use gpu_metrics::batch::Sample;
 
 /// The outermost object.
@@ -50,11 +50,9 @@ pub(crate) struct QueryResult<'a> {
 impl<'a> QueryResult<'a> {
     /// The result's type and its text.
     pub(crate) fn parts(&self) -> Result<(&str, &'a RawValue), DecodeError> {
-        match (&self.result_type, self.result) {
-            (None, _) => Err(DecodeError::Shape("it has no resultType".to_owned())),
-            (Some(_), None) => Err(DecodeError::Null("data.result")),
-            (Some(kind), Some(result)) => Ok((kind, result)),
-        }
+        let kind = self.result_type.as_deref();
+        let kind = kind.ok_or_else(|| missing("resultType"))?;
+        Ok((kind, self.result.ok_or_else(|| missing("data.result"))?))
     }
 }
 
@@ -63,13 +61,8 @@ impl<'a> QueryResult<'a> {
 struct Series<'a> {
     #[serde(borrow)]
     metric: &'a RawValue,
-    #[serde(borrow, default, deserialize_with = "not_null")]
+    #[serde(borrow)]
     values: Option<&'a RawValue>,
-}
-
-/// The text of a value that may be absent. `null` is kept as text, and is no valid list.
-fn not_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(value).map(Some)
 }
 
 /// Reads the series of a matrix into the sink.
@@ -77,7 +70,8 @@ pub(super) fn matrix(result: &RawValue, sink: &mut Sink<'_>) -> Result<(), Decod
     each(result, |series: Series<'_>| {
         let labels = series.metric.get();
         if !labels.starts_with('{') {
-            return Err(DecodeError::Shape("metric is no object".to_owned()));
+            let text = "metric is no object".to_owned();
+            return Err(DecodeError::NotAnAnswer(text));
         }
         let Some(values) = series.values else {
             return Ok(());

@@ -74,19 +74,10 @@ pub enum DecodeError {
     /// The JSON text ends too early.
     #[error("the answer ends in the middle of its JSON text")]
     Truncated,
-    /// Not JSON, or not UTF-8.
-    #[error("the answer is no JSON: {0}")]
-    NotJson(String),
-    /// JSON of another form.
-    #[error("the answer is JSON but no answer of the Prometheus query API: {0}")]
-    Shape(String),
-    /// `data` or `data.result` is null or absent, as in answers of some proxies
-    /// (docs/stores.md, "Answers"). Whether there are series is then unknown.
-    #[error("the answer says success but its {0} is null or missing")]
-    Null(&'static str),
-    /// A result type that a range selector does not have.
-    #[error("resultType is {0:?} where a range selector is answered with \"matrix\"")]
-    ResultType(String),
+    /// Not JSON, or JSON of another form. Its data may be null, as in answers of some
+    /// proxies (docs/stores.md, "Answers"): whether there are series is then unknown.
+    #[error("this is no answer of the Prometheus query API: {0}")]
+    NotAnAnswer(String),
     /// The samples take more than the available memory.
     #[error("the samples of the answer take too much memory")]
     TooLarge,
@@ -165,7 +156,10 @@ pub(crate) fn append(
     match data.parts()? {
         ("matrix", series) if compact::result(series.get(), &mut sink)? => {}
         ("matrix", series) => envelope::matrix(series, &mut sink)?,
-        (other, _) => return Err(DecodeError::ResultType(other.to_owned())),
+        (other, _) => {
+            let text = format!("resultType is {other:?} and not \"matrix\"");
+            return Err(DecodeError::NotAnAnswer(text));
+        }
     }
     Ok(warnings)
 }
@@ -210,40 +204,35 @@ fn read<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<(D, Vec<String>), Deco
     // and includes what the parser skips.
     let text = std::str::from_utf8(body).map_err(|error| match error.error_len() {
         None => DecodeError::Truncated,
-        Some(_) => {
-            DecodeError::NotJson(format!("invalid UTF-8 after byte {}", error.valid_up_to()))
-        }
+        Some(_) => DecodeError::NotAnAnswer(error.to_string()),
     })?;
-    // The parser reports a truncated number as a syntax error.
-    let is_cut = |error: &serde_json::Error| {
-        let last = text.lines().last().unwrap_or_default();
-        let is_at_end = (error.line(), error.column()) >= (text.lines().count(), last.len());
-        error.is_syntax() && is_at_end && text.ends_with(['.', '-', '+', 'e', 'E'])
-    };
-    let mut envelope: Envelope<D> =
-        serde_json::from_str(text).map_err(|error| match is_cut(&error) {
-            true => DecodeError::Truncated,
-            false => fault(&error),
-        })?;
+    let mut envelope: Envelope<D> = serde_json::from_str(text).map_err(|error| fault(&error))?;
     match envelope.status.as_deref() {
         Some("success") => {
-            let data = envelope.data.take().ok_or(DecodeError::Null("data"))?;
+            let data = envelope.data.take().ok_or_else(|| missing("data"))?;
             Ok((data, envelope.all_warnings()))
         }
         Some("error") => Err(DecodeError::Status {
             error_type: envelope.error_type.unwrap_or_default(),
             error: envelope.error.unwrap_or_default(),
         }),
-        Some(other) => Err(DecodeError::Shape(format!("its status is {other:?}"))),
-        None => Err(DecodeError::Shape("it has no status".to_owned())),
+        status => Err(DecodeError::NotAnAnswer(format!(
+            "its status is {status:?}"
+        ))),
     }
+}
+
+/// The error of a part that is null or absent.
+fn missing(part: &str) -> DecodeError {
+    DecodeError::NotAnAnswer(format!("its {part} is null or missing"))
 }
 
 /// The kind of a parser's error.
 fn fault(error: &serde_json::Error) -> DecodeError {
     match error.classify() {
         Category::Eof => DecodeError::Truncated,
-        Category::Data => DecodeError::Shape(error.to_string()),
-        Category::Syntax | Category::Io => DecodeError::NotJson(error.to_string()),
+        Category::Data | Category::Syntax | Category::Io => {
+            DecodeError::NotAnAnswer(error.to_string())
+        }
     }
 }

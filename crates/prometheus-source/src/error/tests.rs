@@ -1,19 +1,12 @@
 //! The kinds of failures, and their remedies.
 
-use rustls::{CertificateError, InvalidMessage};
-
 use super::*;
 
 #[test]
 fn an_excerpt_is_one_short_line_without_markup() {
     let html = "<html>\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx\u{7}</body>";
     assert_eq!(excerpt(html), "502 Bad Gateway nginx");
-}
-
-#[test]
-fn a_long_text_keeps_its_beginning_and_its_end() {
-    let store = format!("error of {}: the cause", "é".repeat(5000));
-    let kept = excerpt(&store);
+    let kept = excerpt(&format!("error of {}: the cause", "é".repeat(5000)));
     assert!(
         kept.starts_with("error of éé") && kept.ends_with("éé: the cause"),
         "{kept}"
@@ -26,74 +19,51 @@ fn refused(status: u16, text: &str) -> Error {
     Error::of_status("http://p", status, text, &excerpt(text))
 }
 
+/// A status and a part of the store's text; the cause, and a part of the remedy.
+const REFUSALS: &str = r#"
+422 execution: query processing would load too many samples into memory in query execution => Size raise the store's limits
+503 timeout: query timed out in expression evaluation => Time raise the store's limits
+422 422: cannot fetch data for "x": cannot select more than -search.maxSamplesPerQuery=3 samples => Size
+422 execution: expanding series: context deadline exceeded => Time
+422 execution: the query exceeded the maximum number of chunks (limit: 2000000 chunks) => Size
+413 too_large_entry: response larger than the max message size (216832234 vs 104857600) => Size
+413 - => Size
+504 upstream => Time
+429 too many requests: rate limit exceeded => Other raise gpu.poll or the limits of the server
+404 page not found => Other check the path prefix in prometheus.url
+400 remoteAddr: "10.0.0.1:1"; unsupported path requested: "/x/api/v1/query" => Other check the path prefix in prometheus.url
+401 no org id => Other name the tenant in prometheus.headers (X-Scope-OrgID)
+403 limit => Other check prometheus.auth
+400 bad_data: parse error => Content
+400 bad_data: =~ is an unsupported matchtype for the __name__ label => NameMatching set prometheus.nameMatching: exact
+422 execution: unavailable with Prometheus Agent => Content point prometheus.url at the store it writes to
+500 internal: unexpected EOF => Other
+502 - => Other
+"#;
+
 #[test]
-fn each_refusal_has_its_cause_and_only_size_and_time_are_limits() {
-    for (status, text, wanted) in [
-        (
-            422,
-            "execution: query processing would load too many samples into memory in query execution",
-            Cause::Size,
-        ),
-        (
-            503,
-            "timeout: query timed out in expression evaluation",
-            Cause::Time,
-        ),
-        (
-            422,
-            "422: cannot fetch data for \"x\": cannot select more than -search.maxSamplesPerQuery=3 samples; possible solutions: …",
-            Cause::Size,
-        ),
-        (
-            422,
-            "execution: expanding series: context deadline exceeded",
-            Cause::Time,
-        ),
-        (
-            422,
-            "execution: the query exceeded the maximum number of chunks (limit: 2000000 chunks)",
-            Cause::Size,
-        ),
-        (
-            413,
-            "too_large_entry: response larger than the max message size (216832234 vs 104857600)",
-            Cause::Size,
-        ),
-        (413, "", Cause::Size),
-        (504, "upstream", Cause::Time),
-        (429, "too many requests: rate limit exceeded", Cause::Rate),
-        (404, "page not found", Cause::Path),
-        (401, "no org id", Cause::Other),
-        (403, "limit", Cause::Other),
-        (400, "bad_data: parse error", Cause::Content),
-        (
-            422,
-            "execution: unavailable with Prometheus Agent",
-            Cause::Agent,
-        ),
-        (500, "internal: unexpected EOF", Cause::Other),
-        (502, "", Cause::Other),
-        (503, "", Cause::Other),
-    ] {
-        let error = refused(status, text);
-        assert_eq!(error.cause(), wanted, "{error}");
-        let is_limit = matches!(wanted, Cause::Size | Cause::Time);
-        assert_eq!(wanted.is_limit(), is_limit, "{error}");
+fn each_refusal_has_its_cause_and_its_remedy() {
+    for row in REFUSALS.trim().lines() {
+        let (said, wanted) = row.split_once(" => ").unwrap();
+        let (status, text) = said.split_once(' ').unwrap();
+        let (cause, remedy) = wanted.split_once(' ').unwrap_or((wanted, ""));
+        let error = refused(status.parse().unwrap(), text);
+        assert_eq!(format!("{:?}", error.cause()), cause, "{row}");
+        assert!(error.to_string().contains(remedy), "{error}");
     }
-    assert_eq!(Cause::of_query("timeout", ""), Cause::Time);
-    let many = Cause::of_query("execution", "too many samples");
-    assert_eq!(many, Cause::Size);
-    assert!(!Cause::of_query("bad_data", "parse error").is_limit());
+    let failed = |error_type, error| Error::of_query("http://p", error_type, error, error).cause();
+    assert_eq!(failed("timeout", ""), Cause::Time);
+    assert_eq!(failed("execution", "too many samples"), Cause::Size);
+    assert_eq!(failed("bad_data", "parse error"), Cause::Content);
 }
 
 #[test]
 fn another_address_may_answer_unless_the_query_is_at_fault() {
     for status in 300..600 {
         let error = refused(status, "no");
-        let is_of_query = matches!(status, 400 | 408 | 413 | 414 | 422 | 431 | 504);
+        let is_of_query = matches!(status, 400 | 405 | 408 | 413 | 414 | 422 | 431 | 504);
         assert_eq!(error.is_of_query(), is_of_query, "{error}");
-        let is_final = matches!(status, 400 | 405 | 408 | 413 | 414 | 422 | 431);
-        assert_eq!(error.is_of_address(), !is_final, "{error}");
+        assert_eq!(error.is_of_address(), !is_of_query || status == 504);
     }
     let wrong_path = refused(400, "unsupported path requested");
     assert!(wrong_path.is_of_address() && !wrong_path.is_of_query());
@@ -102,104 +72,24 @@ fn another_address_may_answer_unless_the_query_is_at_fault() {
 }
 
 #[test]
-fn messages_of_stores_lead_to_a_remedy() {
-    for (status, text, remedy) in [
-        (
-            400,
-            "remoteAddr: \"10.0.0.1:1\"; requestURI: /x/api/v1/query; unsupported path requested: \"/x/api/v1/query\"",
-            "check the path prefix in prometheus.url",
-        ),
-        (
-            404,
-            "page not found",
-            "check the path prefix in prometheus.url",
-        ),
-        (
-            422,
-            "execution: unavailable with Prometheus Agent",
-            "point prometheus.url at the store it writes to",
-        ),
-        (
-            400,
-            "bad_data: =~ is an unsupported matchtype for the __name__ label",
-            "set prometheus.nameMatching: exact",
-        ),
-        (
-            401,
-            "no org id",
-            "name the tenant in prometheus.headers (X-Scope-OrgID)",
-        ),
-        (429, "", "raise gpu.poll or the limits of the server"),
-    ] {
-        let text = refused(status, text).to_string();
-        assert!(text.contains(&format!(": {remedy}")), "{text}");
-    }
-}
-
-/// The text of a failure in a finding.
-fn told(error: &Error) -> String {
-    let (how, remedy) = error.finding();
-    format!("{how}; {remedy}")
-}
-
-#[test]
-fn a_skew_says_which_clock_is_ahead_by_how_much() {
-    let error = |skew_ms| Error::new(ErrorKind::ClockSkew, "http://p", skew_text(skew_ms));
-    let remedy = "set the clocks of Prometheus and of this server by NTP";
-    assert_eq!(
-        error(90_500).to_string(),
-        format!("http://p: its clock is 1m30s ahead of this server's clock: {remedy}")
-    );
-    assert_eq!(
-        error(-3_600_000).to_string(),
-        format!("http://p: this server's clock is 1h ahead of its clock: {remedy}")
-    );
-    let told = told(&error(90_500));
-    assert!(
-        told.starts_with("clock_skew: its clock is 1m30s ahead"),
-        "{told}"
-    );
-}
-
-#[test]
-fn each_cause_has_its_description_without_the_address() {
-    let tls = |error: rustls::Error| {
-        let failed = Error::new(ErrorKind::Tls, "https://p", format!("TLS: {error}"));
-        failed.because(Cause::of_tls(&error))
-    };
-    let certificate = |error| tls(rustls::Error::InvalidCertificate(error));
-    let not_an_answer = Error::new(ErrorKind::NotAnAnswer, "http://p", "no JSON");
-    let plain = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
+fn a_finding_has_neither_the_address_nor_the_text_of_the_store() {
+    let skew = |skew_ms| Error::new(ErrorKind::ClockSkew, "http://p", skew_text(skew_ms));
+    let tls = Error::new(ErrorKind::Tls, "http://p", "TLS: UnknownIssuer");
     for (error, words) in [
-        (tls(plain), "tls: the port speaks plain HTTP; use http://"),
+        (tls, "tls; check prometheus.tls"),
+        (refused(404, "no"), "rejected; check the path prefix"),
+        (refused(500, "no"), "server_error; see the server's log"),
         (
-            certificate(CertificateError::Expired),
-            "tls: its certificate has expired; renew",
+            skew(90_500),
+            "clock_skew: its clock is 1m30s ahead of this server's clock; set the clocks",
         ),
         (
-            certificate(CertificateError::NotValidYet),
-            "not valid yet; set the clocks",
+            skew(-3_600_000),
+            "clock_skew: this server's clock is 1h ahead of its clock; set the clocks",
         ),
-        (
-            certificate(CertificateError::UnknownIssuer),
-            "prometheus.tls.caFile",
-        ),
-        (
-            certificate(CertificateError::NotValidForName),
-            "another name",
-        ),
-        (
-            certificate(CertificateError::BadSignature),
-            "tls; check prometheus.tls",
-        ),
-        (
-            refused(404, "404 page not found"),
-            "rejected: this path has no query API; check the path prefix",
-        ),
-        (refused(403, "no"), "denied; check prometheus.auth"),
-        (not_an_answer, "not_an_answer: the server at this path"),
     ] {
-        let told = told(&error);
-        assert!(told.contains(words) && !told.contains("://p"), "{told}");
+        let (how, remedy) = error.finding();
+        let told = format!("{how}; {remedy}");
+        assert!(told.starts_with(words) && !told.contains("://p"), "{told}");
     }
 }

@@ -2,9 +2,9 @@
 //! are divided among the signals by name.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 use super::{Name, Prometheus, query, reusable};
 use crate::decode;
@@ -13,10 +13,6 @@ use crate::query::SignalQuery;
 use crate::{Answered, Fetched};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
-
-/// The size of an answer in bytes, and the clock skew: the store's clock minus this
-/// server's, in milliseconds.
-type Whole = (usize, Option<i64>);
 
 impl Prometheus {
     /// Whether [`Self::fetch_combined`] may be called: the store matches names by pattern,
@@ -38,19 +34,16 @@ impl Prometheus {
     ) -> Option<Vec<Answered>> {
         self.endpoint.renew().await;
         let _room = self.endpoint.budget().polls(2).await;
-        let begun = Instant::now();
         let batches = batches.get_mut(..queries.len())?;
-        let asked = self.receive_combined(queries, now, batches).await;
-        let took = begun.elapsed();
+        let (took, asked) = self.receive_combined(queries, now, batches).await;
         let answered = |outcome| Answered { took, outcome };
         let refusal = match asked {
-            Ok(Some((bytes, clock_skew))) => {
-                self.names.answered_several();
+            Ok(Some(whole)) => {
+                self.names.answered_combined();
                 let fetched = batches.iter().map(|batch| Fetched {
                     series: batch.series_len(),
                     samples: batch.samples_len(),
-                    bytes,
-                    clock_skew,
+                    ..whole
                 });
                 return Some(fetched.map(Ok).map(answered).collect());
             }
@@ -69,39 +62,37 @@ impl Prometheus {
     }
 
     /// Fills the batches. `None`: a series has no such name, or two signals share a name.
+    /// Also returns how long it took to receive the answer.
     async fn receive_combined(
         &mut self,
         queries: &[SignalQuery<'_>],
         now: Timestamp,
         batches: &mut [Batch],
-    ) -> Result<Option<Whole>, Error> {
+    ) -> (Duration, Result<Option<Fetched>, Error>) {
         // The batches share one text; its memory is reusable once all have released it.
         let texts = batches.iter_mut().map(Batch::take_text);
-        let mut text = reusable(texts.reduce(|_, last| last).unwrap_or_default());
-        text.clear();
+        let text = reusable(texts.reduce(|_, last| last).unwrap_or_default());
         for (query, batch) in queries.iter().zip(&mut *batches) {
             batch.reset(query.spec.id, Bytes::new());
         }
-        let (Some(first), Some(names)) = (queries.first(), places(queries)) else {
-            return Ok(None);
+        let (Some(first), Some(places)) = (queries.first(), places(queries)) else {
+            return (Duration::ZERO, Ok(None));
         };
-        let specs = queries.iter().map(|query| query.spec);
-        let name = (query::any_name(specs), Name::AnyOf);
-        let (answer, clock_skew) = self.receive_one(first, name, now, &mut text).await?;
-        let text = text.freeze();
-        let mut whole = Batch::new(first.spec.id, text.clone());
-        self.decode(first, now, (&text, &[answer]), &mut whole)
-            .inspect_err(|error| {
-                if !error.is_of_query() {
-                    self.endpoint.replicas.fail_over(error);
-                }
-            })?;
-        for (query, batch) in queries.iter().zip(&mut *batches) {
-            batch.reset(query.spec.id, text.clone());
-        }
-        let place_of = |labels: &str| names.get(&*decode::name(labels)?).copied();
-        let is_divided = whole.divide(batches, place_of);
-        Ok(is_divided.then_some((text.len(), clock_skew)))
+        let name = Name {
+            matcher: query::any_name(queries.iter().map(|query| query.spec)),
+            spelling: None,
+        };
+        let (took, received) = self.receive(first, vec![name], now, text).await;
+        let divided = received.and_then(|received| {
+            let mut whole = Batch::new(first.spec.id, Bytes::new());
+            let fetched = self.decode(first, now, &received, &mut whole)?;
+            for (query, batch) in queries.iter().zip(&mut *batches) {
+                batch.reset(query.spec.id, received.text.clone());
+            }
+            let place_of = |labels: &str| places.get(&*decode::name(labels)?).copied();
+            Ok(whole.divide(batches, place_of).then_some(fetched))
+        });
+        (took, divided)
     }
 }
 

@@ -2,7 +2,6 @@
 //! size, and its error messages.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use http::{StatusCode, header};
@@ -11,11 +10,12 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, Nan};
 use crate::error::{Cause, Error, ErrorKind, skew_text};
 use crate::query;
 use crate::settings::{Compression, PrometheusSettings, Verb};
 use apimachinery::condition::Condition;
+use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 
 use super::budget::{Budget, Room};
@@ -38,51 +38,60 @@ pub(super) struct Endpoint {
     condition: Condition<Error, ()>,
 }
 
-/// Facts about an answer.
-pub(super) struct Head {
-    /// The store's clock minus this server's in milliseconds; `None`: no valid `Date`.
-    pub(super) clock_skew: Option<i64>,
-    /// Whether VictoriaMetrics answered.
-    pub(super) victoria_metrics: bool,
-    pub(super) origin: Origin,
+/// A reading of this server's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) now: Timestamp,
+    /// When it was read.
+    pub(super) read: Instant,
 }
 
-/// What a message about an answer needs.
-pub(super) struct Origin {
+/// The purpose of a query, which decides its path and the memory for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// The samples of a signal. The store's clock is compared with this one. The caller
+    /// holds the room of the answer.
+    Poll(Clock),
+    /// A rule's value at a time.
+    Rule,
+    /// Values over a time range.
+    Range,
+    /// The series that exist.
+    Series,
+}
+
+impl Kind {
+    const fn url(self, replica: &Replica) -> &Url {
+        match self {
+            Self::Poll(_) | Self::Rule => &replica.url,
+            Self::Range => &replica.range_url,
+            Self::Series => &replica.series_url,
+        }
+    }
+
+    /// The remedy for an answer that is too large.
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Poll(_) => "raise prometheus.maxBodyBytes, or narrow prometheus.matchers",
+            Self::Rule => "aggregate in the query, or select less",
+            Self::Range => "select a shorter period, or raise prometheus.maxBodyBytes",
+            Self::Series => "narrow the seriesQuery, or raise prometheus.maxBodyBytes",
+        }
+    }
+}
+
+/// Facts about an answer.
+pub(super) struct Head {
+    /// The store's clock minus this server's in milliseconds; `None`: no valid `Date`, or
+    /// not compared.
+    pub(super) clock_skew: Option<i64>,
+    pub(super) nan: Nan,
     /// The address that answered. Another one may be in use since.
     address: String,
     /// Secrets that messages must not repeat.
     pub(super) secrets: Secrets,
-}
-
-impl Origin {
-    fn new(replica: &Replica, secrets: Secrets) -> Self {
-        let address = replica.address.clone();
-        Self { address, secrets }
-    }
-}
-
-/// The purpose of a query that is not a poll.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// A rule's value at a time.
-    Rule,
-    /// The series that exist, or their values over a time range.
-    Search,
-}
-
-/// An answer, undecoded.
-pub(super) struct Body {
-    pub(super) text: BytesMut,
-    pub(super) origin: Origin,
-    /// Held until the body is decoded.
-    pub(super) room: Room,
-}
-
-impl Body {
-    pub(super) fn parts(&self) -> (&[u8], &Origin) {
-        (&self.text, &self.origin)
-    }
+    /// The memory of the answer, held until it is decoded.
+    _room: Room,
 }
 
 impl Endpoint {
@@ -108,23 +117,31 @@ impl Endpoint {
         &self.replicas.budget
     }
 
-    /// Sends one query as of `at`, and appends the answer's body to `text`. `now` is
-    /// the time of the call. The caller holds the room of a poll.
+    /// The parameters of a query at a time. After the timeout the store stops the query,
+    /// because the client no longer waits.
+    pub(super) fn form(&self, promql: &str, at: Timestamp) -> String {
+        let timeout = format_duration(self.settings.timeout);
+        query::form([
+            ("query", promql),
+            ("time", &at.to_string()),
+            ("timeout", &timeout),
+        ])
+    }
+
+    /// Sends a query with these parameters to one address after the other until one answers,
+    /// and appends the answer's body to `text`.
     pub(super) async fn ask(
         &self,
-        selector: &str,
-        at: Timestamp,
-        now: Timestamp,
+        kind: Kind,
+        form: &str,
         text: &mut BytesMut,
     ) -> Result<Head, Error> {
-        let (begun, before) = (Instant::now(), text.len());
-        let form = query::form(selector, at, self.settings.timeout);
+        let before = text.len();
         let mut attempts = self.replicas.attempts();
         loop {
             // Removes what another replica's answer left when it broke off.
             text.truncate(before);
-            let now = now + begun.elapsed();
-            let said = self.ask_one(attempts.replica(), &form, now, text).await;
+            let said = self.ask_one(attempts.replica(), kind, form, text).await;
             if let Some(said) = attempts.record(said) {
                 return said;
             }
@@ -134,137 +151,93 @@ impl Endpoint {
     async fn ask_one(
         &self,
         replica: &Replica,
+        kind: Kind,
         form: &str,
-        now: Timestamp,
         text: &mut BytesMut,
     ) -> Result<Head, Error> {
         let asked = Instant::now();
-        let (response, secrets) = self.send(replica, &replica.url, form).await?;
-        let clock_skew = clock_skew(response.headers(), now, asked.elapsed());
-        let is_ok = response.status() == StatusCode::OK;
-        // A store refuses a signature if its time is wrong: the skew explains this.
-        let may_tell = is_ok || self.replicas.authenticator.is_some();
-        if let Some(skew_ms) = clock_skew.filter(|skew| may_tell && skew.abs() > MAX_SKEW_MS) {
+        let (response, secrets) = self.send(replica, kind.url(replica), form).await?;
+        let clock_skew = match kind {
+            Kind::Poll(clock) => {
+                let now = clock.now + (asked - clock.read);
+                clock_skew(response.headers(), now, asked.elapsed())
+            }
+            Kind::Rule | Kind::Range | Kind::Series => None,
+        };
+        // A store refuses a signature if its time is wrong, so this comes before the status.
+        if let Some(skew_ms) = clock_skew.filter(|skew| skew.abs() > MAX_SKEW_MS) {
             let text = skew_text(skew_ms);
             return Err(Error::new(ErrorKind::ClockSkew, &replica.address, text));
         }
-        if !is_ok {
-            return Err(transport::refusal(&replica.address, response, &secrets).await);
-        }
-        let head = Head {
-            clock_skew,
-            victoria_metrics: response.headers().contains_key("x-server-hostname"),
-            origin: Origin::new(replica, secrets),
-        };
-        let (room, most) = (&mut Room::default(), self.budget().quarter());
-        self.receive(replica, response, (text, room), most).await?;
-        Ok(head)
-    }
-
-    /// The undecoded answer to any query as of `at`.
-    pub(super) async fn instant(&self, promql: &str, at: Timestamp) -> Result<Body, Error> {
-        let form = query::form(promql, at, self.settings.timeout);
-        let remedy = "aggregate in the query, or select less";
-        self.body(|replica| &replica.url, &form, (Kind::Rule, remedy))
-            .await
-    }
-
-    /// The undecoded answer to any query over a time, including both ends.
-    pub(super) async fn range(
-        &self,
-        promql: &str,
-        over: [Timestamp; 2],
-        step: Duration,
-    ) -> Result<Body, Error> {
-        let form = query::range_form(promql, over, step, self.settings.timeout);
-        let remedy = "select a shorter period, or raise prometheus.maxBodyBytes";
-        let kind = (Kind::Search, remedy);
-        self.body(|replica| &replica.range_url, &form, kind).await
-    }
-
-    /// The undecoded series that a selector matches from `start` on.
-    pub(super) async fn series(&self, selector: &str, start: Timestamp) -> Result<Body, Error> {
-        let form = query::series_form(selector, start);
-        let remedy = "narrow the seriesQuery, or raise prometheus.maxBodyBytes";
-        let kind = (Kind::Search, remedy);
-        self.body(|replica| &replica.series_url, &form, kind).await
-    }
-
-    async fn body(
-        &self,
-        url: fn(&Replica) -> &Url,
-        form: &str,
-        kind: (Kind, &'static str),
-    ) -> Result<Body, Error> {
-        let mut attempts = self.replicas.attempts();
-        loop {
-            let said = self.body_of(attempts.replica(), url, form, kind).await;
-            if let Some(said) = attempts.record(said) {
-                return said;
-            }
-        }
-    }
-
-    async fn body_of(
-        &self,
-        replica: &Replica,
-        url: fn(&Replica) -> &Url,
-        form: &str,
-        (kind, remedy): (Kind, &'static str),
-    ) -> Result<Body, Error> {
-        let (response, secrets) = self.send(replica, url(replica), form).await?;
         if response.status() != StatusCode::OK {
             return Err(transport::refusal(&replica.address, response, &secrets).await);
         }
+        // VictoriaMetrics names its host.
+        let nan = match response.headers().contains_key("x-server-hostname") {
+            true => Nan::StaleMarker,
+            false => Nan::Value,
+        };
         let budget = self.budget();
         // Prometheus has computed the answer; from here on it takes memory of this server.
         let (mut room, most) = match kind {
-            Kind::Search => (budget.search().await, budget.quarter()),
+            Kind::Poll(_) => (Room::default(), budget.quarter()),
             Kind::Rule => (budget.rule(), budget.most_of_rule()),
+            Kind::Range | Kind::Series => (budget.search().await, budget.quarter()),
         };
-        let mut text = BytesMut::new();
-        let into = (&mut text, &mut room);
-        let received = self.receive(replica, response, into, most).await;
-        received.map_err(|error| match error.cause() {
-            Cause::Size => error.with_remedy(remedy),
+        let received = self.receive(replica, response, (text, &mut room), most);
+        received.await.map_err(|error| match error.cause() {
+            Cause::Size => error.with_remedy(kind.remedy()),
             _ => error,
         })?;
-        Ok(Body {
-            text,
-            origin: Origin::new(replica, secrets),
-            room,
+        Ok(Head {
+            clock_skew,
+            nan,
+            address: replica.address.clone(),
+            secrets,
+            _room: room,
         })
     }
 
-    /// Refuses an answer that cannot be used, or that has the engine's warnings.
+    /// Refuses an answer that cannot be used, or that has the engine's warnings. The next
+    /// query then goes to another address.
     pub(super) fn whole(
         &self,
         decoded: Result<Vec<String>, DecodeError>,
-        (body, origin): (&[u8], &Origin),
+        (body, head): (&[u8], &Head),
     ) -> Result<(), Error> {
-        let warnings = decoded.map_err(|error| self.unusable(error, (body, origin)))?;
+        let warnings = self.usable(decoded, (body, head))?;
         if warnings.is_empty() {
             return Ok(());
         }
-        let warnings = origin.secrets.excerpt(&warnings.join("; "));
+        let warnings = head.secrets.excerpt(&warnings.join("; "));
         let text = format!("refused an answer that may be partial: {warnings}");
-        Err(Error::new(ErrorKind::Partial, &origin.address, text))
+        let error = Error::new(ErrorKind::Partial, &head.address, text);
+        self.replicas.fail_over(&error);
+        Err(error)
     }
 
-    /// The error for a body that is no usable answer.
-    pub(super) fn unusable(&self, error: DecodeError, (body, origin): (&[u8], &Origin)) -> Error {
-        let Origin { address, secrets } = origin;
+    /// The decoded answer. If it cannot be used, the next query goes to another address.
+    pub(super) fn usable<T>(
+        &self,
+        decoded: Result<T, DecodeError>,
+        (body, head): (&[u8], &Head),
+    ) -> Result<T, Error> {
+        decoded
+            .map_err(|error| self.unusable(error, (body, head)))
+            .inspect_err(|error| self.replicas.fail_over(error))
+    }
+
+    fn unusable(&self, error: DecodeError, (body, head): (&[u8], &Head)) -> Error {
+        let (address, secrets) = (&head.address, &head.secrets);
         let failed = |kind, text| Error::new(kind, address, text);
         let reason = secrets.excerpt(&error.to_string());
         match error {
             DecodeError::Truncated => {
-                let text = format!(
-                    "the answer was cut off: {reason}, after {} bytes",
-                    body.len()
-                );
+                let len = body.len();
+                let text = format!("the answer was cut off: {reason}, after {len} bytes");
                 failed(ErrorKind::Truncated, text)
             }
-            DecodeError::NotJson(_) | DecodeError::Shape(_) | DecodeError::ResultType(_) => {
+            DecodeError::NotAnAnswer(_) => {
                 let start = body.get(..transport::ERROR_BODY_BYTES).unwrap_or(body);
                 let start = secrets.excerpt(&String::from_utf8_lossy(start));
                 let text = format!("{reason}; the answer begins with {start:?}");
@@ -274,10 +247,8 @@ impl Endpoint {
             DecodeError::TooMany { remedy, .. } => {
                 failed(ErrorKind::TooLarge, reason).with_remedy(remedy)
             }
-            DecodeError::Null(_) => failed(ErrorKind::NullData, reason),
             DecodeError::Status { error_type, error } => {
-                failed(ErrorKind::Query, format!("the query failed: {reason}"))
-                    .because(Cause::of_query(&error_type, &error))
+                Error::of_query(address, &error_type, &error, &reason)
             }
         }
     }

@@ -1,55 +1,35 @@
 //! How queries match metric names: all spellings at once, or one query per spelling
 //! in stores that match names only by equality (Google's). Pure.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::error::{Cause, Error};
-use crate::query;
+use crate::query::{self, SignalQuery};
 use crate::settings::NameMatching;
 use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
-use gpu_metrics::signal::SignalSpec;
+use gpu_metrics::signal::{SignalId, SignalSpec};
 
-/// The interval of queries for spellings without series. A spelling that had series within
-/// this time is queried at every poll.
+/// The interval of queries for spellings without series, and of attempts to query several
+/// signals at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// How one query matches metric names.
+/// The metric names that one query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// All spellings of the signal's name.
-    AnyOf,
-    /// One spelling.
-    Exactly(String),
-}
-
-impl Name {
-    /// The matcher on `__name__` for a signal.
-    pub(super) fn matcher(&self, spec: &SignalSpec) -> String {
-        match self {
-            Self::AnyOf => query::any_name_of(spec),
-            Self::Exactly(spelling) => equals("__name__", spelling),
-        }
-    }
-}
-
-/// State of a spelling.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spelling {
-    /// When it last had series.
-    found: Option<Timestamp>,
-    /// When a query of all devices last returned no series of it, while the store had
-    /// series of another spelling.
-    asked: Option<Timestamp>,
+pub(super) struct Name {
+    /// The matcher on `__name__`.
+    pub(super) matcher: String,
+    /// The spelling, if it is only one.
+    pub(super) spelling: Option<String>,
 }
 
 /// The names that queries select.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     matching: NameMatching,
-    /// Used only when each spelling has its own query.
-    spellings: BTreeMap<String, Spelling>,
+    /// The spellings of a signal that had series when all were queried, and when that was.
+    found: HashMap<SignalId, (Timestamp, Vec<String>)>,
     /// When the store last refused the names of several signals in one query.
     apart: Option<Timestamp>,
 }
@@ -58,7 +38,7 @@ impl Names {
     pub(super) fn new(matching: NameMatching) -> Self {
         Self {
             matching,
-            spellings: BTreeMap::new(),
+            found: HashMap::new(),
             apart: None,
         }
     }
@@ -66,7 +46,8 @@ impl Names {
     /// Whether one query may have the names of several signals: the store matches
     /// patterns, and refused no such query in the last ten minutes.
     pub(super) fn accepts_combined(&self, now: Timestamp) -> bool {
-        self.matching == NameMatching::Auto && !recent(self.apart, now)
+        let is_apart = self.apart.is_some_and(|at| is_recent(at, now));
+        self.matching == NameMatching::Auto && !is_apart
     }
 
     /// The store refused a query with the names of several signals. Returns whether it is
@@ -76,29 +57,33 @@ impl Names {
     }
 
     /// The store answered a query with the names of several signals.
-    pub(super) const fn answered_several(&mut self) {
+    pub(super) const fn answered_combined(&mut self) {
         self.apart = None;
     }
 
-    /// The current queries for a signal.
+    /// The current queries for a signal: with equality, all spellings every ten minutes, and
+    /// in between those that had series then.
     pub(super) fn to_ask(&self, spec: &SignalSpec, now: Timestamp) -> Vec<Name> {
         if self.matching == NameMatching::Auto {
-            return vec![Name::AnyOf];
+            return vec![Name {
+                matcher: query::any_name_of(spec),
+                spelling: None,
+            }];
         }
-        let empty = self.is_empty(now);
-        let due = |spelling: &String| match self.spellings.get(spelling) {
-            Some(known) => empty || recent(known.found, now) || !recent(known.asked, now),
-            None => true,
+        let spellings = match self.known(spec.id, now) {
+            Some(found) => found.to_vec(),
+            None => query::spellings(spec).into_iter().collect(),
         };
-        let spellings = query::spellings(spec).into_iter();
-        spellings.filter(due).map(Name::Exactly).collect()
+        let name = |spelling: String| Name {
+            matcher: equals("__name__", &spelling),
+            spelling: Some(spelling),
+        };
+        spellings.into_iter().map(name).collect()
     }
 
-    /// Whether no spelling had series in the last ten minutes. Each poll then queries all
-    /// spellings, so that returning series are found at once.
-    fn is_empty(&self, now: Timestamp) -> bool {
-        let mut known = self.spellings.values();
-        !known.any(|spelling| recent(spelling.found, now))
+    fn known(&self, signal: SignalId, now: Timestamp) -> Option<&[String]> {
+        let (at, found) = self.found.get(&signal)?;
+        is_recent(*at, now).then_some(found)
     }
 
     /// Whether the store refused matchers other than equality. From then on, each
@@ -111,118 +96,71 @@ impl Names {
         by_equality
     }
 
-    /// Records whether a name had series. Only a query of all devices shows that it has none.
-    pub(super) fn answered(&mut self, name: &Name, found: bool, of_all: bool, now: Timestamp) {
-        let Name::Exactly(spelling) = name else {
+    /// Records the spellings that had series in the answers to a query. If none had, all are
+    /// queried next. Only a query of all devices shows that a spelling has none.
+    pub(super) fn answered(&mut self, query: &SignalQuery<'_>, found: Vec<String>, now: Timestamp) {
+        let signal = query.spec.id;
+        if !query.is_of_all() {
             return;
-        };
-        let empty = self.is_empty(now);
-        if found && empty {
-            // Other missing series may have appeared together with it.
-            self.spellings.clear();
         }
-        if found {
-            self.spellings.entry(spelling.clone()).or_default().found = Some(now);
-        } else if !empty && of_all {
-            self.spellings.entry(spelling.clone()).or_default().asked = Some(now);
+        if found.is_empty() {
+            self.found.remove(&signal);
+        } else if self.known(signal, now).is_none() {
+            self.found.insert(signal, (now, found));
         }
     }
 }
 
 /// Whether a time is within the last ten minutes. False for a time in the future, which
 /// shows that the wall clock was set back.
-fn recent(time: Option<Timestamp>, now: Timestamp) -> bool {
-    time.is_some_and(|time| time <= now && now.since(time) < LOOK_AGAIN)
+fn is_recent(time: Timestamp, now: Timestamp) -> bool {
+    time <= now && now.since(time) < LOOK_AGAIN
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeviceSelection;
+    use crate::shard::Shard;
     use gpu_metrics::dcgm::fields;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(secs)
     }
 
-    fn exact() -> Names {
-        Names::new(NameMatching::Exact)
+    fn asked(names: &Names, now: i64) -> Vec<String> {
+        let asked = names.to_ask(&fields::built_in()[4], at(now)).into_iter();
+        asked.filter_map(|name| name.spelling).collect()
     }
 
-    fn asked(names: &Names, signal: usize, now: i64) -> Vec<String> {
-        let name = |name| match name {
-            Name::Exactly(spelling) => spelling,
-            Name::AnyOf => "any".to_owned(),
+    /// Polls a store that has only these names. Returns how many are queried.
+    fn poll(names: &mut Names, now: i64, there: &[&str]) -> usize {
+        let asked = asked(names, now);
+        let found = asked.iter().filter(|it| there.contains(&it.as_str()));
+        let spec = &fields::built_in()[4];
+        let query = SignalQuery {
+            spec,
+            devices: DeviceSelection::All,
+            at: at(now),
+            range: Duration::from_secs(60),
+            shard: Shard::ALL,
         };
-        let asked = names.to_ask(&fields::built_in()[signal], at(now));
-        asked.into_iter().map(name).collect()
-    }
-
-    /// Polls a store that has only these names.
-    fn poll(names: &mut Names, signal: usize, now: i64, there: &[&str]) {
-        for name in names.to_ask(&fields::built_in()[signal], at(now)) {
-            let Name::Exactly(spelling) = &name else {
-                panic!("names are matched by equality")
-            };
-            let found = there.contains(&spelling.as_str());
-            names.answered(&name, found, true, at(now));
-        }
+        names.answered(&query, found.cloned().collect(), at(now));
+        asked.len()
     }
 
     #[test]
-    fn spellings_without_series_are_queried_every_ten_minutes() {
-        let mut names = exact();
+    fn spellings_without_series_are_queried_every_ten_minutes_or_if_there_are_no_series() {
+        let mut names = Names::new(NameMatching::Exact);
         let there = ["dcgm_fb_used"];
-        assert_eq!(asked(&names, 4, 0).len(), 3);
-        poll(&mut names, 4, 0, &there);
-        // The first poll records no absence of the spellings before the first one found.
-        poll(&mut names, 4, 5, &there);
-        assert_eq!(asked(&names, 4, 10), there);
-        poll(&mut names, 4, 590, &there);
-        assert_eq!(asked(&names, 4, 599), there);
-        assert_eq!(asked(&names, 4, 605).len(), 3);
-        poll(&mut names, 4, 605, &there);
-        assert_eq!(asked(&names, 4, 610), there);
-    }
-
-    #[test]
-    fn a_spelling_with_recent_series_is_queried_after_empty_answers() {
-        let mut names = exact();
-        poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
-        for now in [5, 10, 595] {
-            poll(&mut names, 4, now, &[]);
-            let asked = asked(&names, 4, now + 1);
-            assert!(
-                asked.contains(&"DCGM_FI_DEV_FB_USED".to_owned()),
-                "{asked:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn one_returning_spelling_makes_all_spellings_due() {
-        let mut names = exact();
-        poll(&mut names, 0, 0, &["DCGM_FI_DEV_MEM_COPY_UTIL"]);
-        poll(&mut names, 4, 0, &["DCGM_FI_DEV_FB_USED"]);
-        for now in [300, 595] {
-            poll(&mut names, 0, now, &[]);
-            poll(&mut names, 4, now, &[]);
-        }
-        assert_eq!(asked(&names, 0, 700).len(), 5, "nothing is there any more");
-        poll(&mut names, 0, 700, &["DCGM_FI_DEV_MEM_COPY_UTIL"]);
-        assert_eq!(
-            asked(&names, 4, 700).len(),
-            3,
-            "the rest has come back as well"
-        );
-    }
-
-    #[test]
-    fn while_no_spelling_has_series_all_are_queried() {
-        let mut names = exact();
-        for now in [0, 5, 10] {
-            poll(&mut names, 0, now, &[]);
-            assert_eq!(asked(&names, 0, now).len(), 5);
-        }
+        assert_eq!(poll(&mut names, 0, &[]), 3);
+        assert_eq!(poll(&mut names, 5, &there), 3);
+        assert_eq!(asked(&names, 10), there);
+        assert_eq!(poll(&mut names, 590, &there), 1);
+        assert_eq!(poll(&mut names, 605, &there), 3);
+        assert_eq!(poll(&mut names, 610, &[]), 1);
+        assert_eq!(poll(&mut names, 615, &there), 3);
+        assert_eq!(asked(&names, 600).len(), 3, "the clock was set back");
     }
 
     #[test]
@@ -233,17 +171,8 @@ mod tests {
         assert!(!names.accepts_combined(at(599)) && names.accepts_combined(at(600)));
         assert!(!names.refused_combined(at(600)));
         assert!(!names.accepts_combined(at(1000)));
-        names.answered_several();
+        names.answered_combined();
         assert!(names.accepts_combined(at(1000)) && names.refused_combined(at(1000)));
-        assert!(!exact().accepts_combined(at(0)));
-    }
-
-    #[test]
-    fn after_the_clock_is_set_back_all_spellings_are_due() {
-        let mut names = exact();
-        poll(&mut names, 4, 1000, &["dcgm_fb_used"]);
-        poll(&mut names, 4, 1001, &["dcgm_fb_used"]);
-        assert_eq!(asked(&names, 4, 1002).len(), 1);
-        assert_eq!(asked(&names, 4, 400).len(), 3);
+        assert!(!Names::new(NameMatching::Exact).accepts_combined(at(0)));
     }
 }

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::endpoint::{Body, Endpoint};
+use super::endpoint::{Endpoint, Head, Kind};
 use super::replicas::Replicas;
 use crate::decode::{self, DecodeError, KeyHasher, QueryResult};
 use crate::error::Error;
+use crate::query;
 use crate::settings::PrometheusSettings;
 use adapter_rules::answer::Answer;
 use adapter_rules::registry::Shape;
+use apimachinery::duration::format_duration;
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Batch;
 use gpu_metrics::signal::SignalId;
@@ -84,8 +86,10 @@ impl PromqlClient {
     /// When Prometheus does not answer, or its answer has no result.
     pub async fn query(&self, promql: &str, at: Timestamp) -> Result<Answer, Error> {
         let endpoint = self.endpoint.load_full();
-        let body = endpoint.instant(promql, at).await?;
-        self.usable(&endpoint, &body, answer(&body))
+        let mut text = BytesMut::new();
+        let form = endpoint.form(promql, at);
+        let head = endpoint.ask(Kind::Rule, &form, &mut text).await?;
+        endpoint.usable(answer(&text, &head), (&text, &head))
     }
 
     /// The results of a query over a time range, including both ends, with one sample per
@@ -96,19 +100,23 @@ impl PromqlClient {
     pub async fn range(
         &self,
         promql: &str,
-        over: [Timestamp; 2],
+        [start, end]: [Timestamp; 2],
         step: Duration,
     ) -> Result<Batch, Error> {
         let endpoint = self.endpoint.load_full();
-        let Body {
-            text,
-            origin,
-            room: _room,
-        } = endpoint.range(promql, over, step).await?;
+        let mut text = BytesMut::new();
+        let form = query::form([
+            ("query", promql),
+            ("start", &start.to_string()),
+            ("end", &end.to_string()),
+            ("step", &format_duration(step)),
+            ("timeout", &format_duration(endpoint.settings.timeout)),
+        ]);
+        let head = endpoint.ask(Kind::Range, &form, &mut text).await?;
         let text = text.freeze();
         let mut batch = Batch::new(SignalId(0), Bytes::new());
         let decoded = decode::decode(SignalId(0), &text, &KeyHasher::new(), &mut batch);
-        endpoint.whole(decoded, (&text, &origin))?;
+        endpoint.whole(decoded, (&text, &head))?;
         Ok(batch)
     }
 
@@ -119,31 +127,20 @@ impl PromqlClient {
     /// When Prometheus does not answer, or finds too many.
     pub async fn series(&self, selector: &str, start: Timestamp) -> Result<Arc<[Shape]>, Error> {
         let endpoint = self.endpoint.load_full();
-        let body = endpoint.series(selector, start).await?;
-        let shapes = decode::data(&body.text).and_then(bounded::shapes);
-        self.usable(&endpoint, &body, shapes)
-    }
-
-    /// The decoded answer. If it cannot be used, returns the error, and the next query
-    /// goes to another address.
-    fn usable<T>(
-        &self,
-        endpoint: &Endpoint,
-        body: &Body,
-        decoded: Result<T, DecodeError>,
-    ) -> Result<T, Error> {
-        decoded
-            .map_err(|error| endpoint.unusable(error, body.parts()))
-            .inspect_err(|error| self.replicas.fail_over(error))
+        let mut text = BytesMut::new();
+        let form = query::form([("match[]", selector), ("start", &start.to_string())]);
+        let head = endpoint.ask(Kind::Series, &form, &mut text).await?;
+        let shapes = decode::data(&text).and_then(bounded::shapes);
+        endpoint.usable(shapes, (&text, &head))
     }
 }
 
 /// The answer to a query at a time.
-fn answer(body: &Body) -> Result<Answer, DecodeError> {
-    let data: QueryResult<'_> = decode::data(&body.text)?;
+fn answer(text: &[u8], head: &Head) -> Result<Answer, DecodeError> {
+    let data: QueryResult<'_> = decode::data(text)?;
     match data.parts()? {
         ("vector", rows) => bounded::samples(rows).map(Answer::Vector),
         ("scalar", sample) => bounded::scalar(sample),
-        (other, _) => Ok(Answer::Other(body.origin.secrets.excerpt(other))),
+        (other, _) => Ok(Answer::Other(head.secrets.excerpt(other))),
     }
 }

@@ -34,8 +34,8 @@ pub(super) fn unauthenticated(address: &str, reason: &CloudAuthError) -> Error {
 /// authentication to its cloud, and the memory for answers.
 #[derive(Debug)]
 pub struct Replicas {
-    first: Replica,
-    others: Vec<Replica>,
+    /// At least one.
+    all: Vec<Replica>,
     current: AtomicUsize,
     pub(super) authenticator: Option<Authenticator>,
     pub(super) budget: Budget,
@@ -69,32 +69,23 @@ impl Replicas {
             }
             _ => None,
         };
+        let urls = std::iter::once(&settings.url).chain(&settings.others);
         Ok(Self {
-            first: Replica::new(&settings.url),
-            others: settings.others.iter().map(Replica::new).collect(),
+            all: urls.map(Replica::new).collect(),
             current: AtomicUsize::new(0),
             authenticator,
             budget: Budget::new(settings.max_body_bytes),
         })
     }
 
-    fn len(&self) -> usize {
-        1 + self.others.len()
-    }
-
-    fn at(&self, place: usize) -> &Replica {
-        let other = place.checked_sub(1).and_then(|at| self.others.get(at));
-        other.unwrap_or(&self.first)
-    }
-
     /// The address in use.
     pub(super) fn current(&self) -> &Replica {
-        self.at(self.current.load(Ordering::Relaxed))
+        &self.all[self.current.load(Ordering::Relaxed)]
     }
 
     /// Each address, in the order in which they are configured.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
-        (0..self.len()).map(|place| self.at(place).address.as_str())
+        self.all.iter().map(|replica| replica.address.as_str())
     }
 
     /// Whether the address at this place is in use.
@@ -107,27 +98,25 @@ impl Replicas {
     pub(super) fn attempts(&self) -> FailoverAttempts<'_> {
         FailoverAttempts {
             replicas: self,
-            start: self.current.load(Ordering::Relaxed),
-            step: 0,
-            first: None,
+            place: self.current.load(Ordering::Relaxed),
+            left: self.all.len(),
+            failed: None,
         }
     }
 
     /// Switches to the next address, because an answer of the current one is unusable. Does
     /// nothing if another query has switched already.
     pub(super) fn fail_over(&self, error: &Error) {
-        let is_current = error.place() == self.current().address;
-        if self.others.is_empty() || !error.is_of_address() || !is_current {
-            return;
+        if error.is_of_address() && error.place() == self.current().address {
+            let next = (self.current.load(Ordering::Relaxed) + 1) % self.all.len();
+            self.change_to(next, error);
         }
-        let next = (self.current.load(Ordering::Relaxed) + 1) % self.len();
-        self.change_to(next, error);
     }
 
     /// Switches to an address. Logs the change once, even if several queries cause it.
     fn change_to(&self, place: usize, why: &Error) {
         if self.current.swap(place, Ordering::Relaxed) != place {
-            tracing::warn!("{why}; queries now go to {}", self.at(place).address);
+            tracing::warn!("{why}; queries now go to {}", self.all[place].address);
         }
     }
 }
@@ -136,41 +125,37 @@ impl Replicas {
 #[derive(Debug)]
 pub(super) struct FailoverAttempts<'r> {
     replicas: &'r Replicas,
-    start: usize,
-    step: usize,
-    /// Why the first address did not answer.
-    first: Option<Error>,
+    place: usize,
+    /// The number of addresses that have not failed.
+    left: usize,
+    /// Why the address before this one did not answer.
+    failed: Option<Error>,
 }
 
 impl<'r> FailoverAttempts<'r> {
-    fn place(&self) -> usize {
-        (self.start + self.step) % self.replicas.len()
-    }
-
     /// The address to ask now.
     pub(super) fn replica(&self) -> &'r Replica {
-        self.replicas.at(self.place())
+        &self.replicas.all[self.place]
     }
 
     /// Takes the outcome of one address; `None`: the caller queries the next one. An
-    /// address that answers in place of the first stays in use. If none answers, the
-    /// result is the error of the first.
+    /// address that answers in place of another stays in use. If none answers, the
+    /// result is the error of the last.
     pub(super) fn record<T>(&mut self, outcome: Result<T, Error>) -> Option<Result<T, Error>> {
-        match (outcome, self.first.take()) {
-            (Err(error), first) if error.is_of_address() => {
-                let first = first.unwrap_or(error);
-                self.step += 1;
-                if self.step == self.replicas.len() {
-                    return Some(Err(first));
-                }
-                self.first = Some(first);
+        match outcome {
+            Err(error) if error.is_of_address() && self.left > 1 => {
+                self.left -= 1;
+                self.place = (self.place + 1) % self.replicas.all.len();
+                self.failed = Some(error);
                 None
             }
-            (answered, Some(why)) => {
-                self.replicas.change_to(self.place(), &why);
-                Some(answered)
+            Err(error) if error.is_of_address() => Some(Err(error)),
+            outcome => {
+                if let Some(why) = &self.failed {
+                    self.replicas.change_to(self.place, why);
+                }
+                Some(outcome)
             }
-            (answered, None) => Some(answered),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn build(
 pub(super) fn failure(address: &str, limit: Duration, error: &reqwest::Error) -> Error {
     let failed = |kind, text| Error::new(kind, address, text);
     if let Some(tls) = tls_error(error) {
-        return failed(ErrorKind::Tls, format!("TLS: {tls}")).because(Cause::of_tls(tls));
+        return failed(ErrorKind::Tls, format!("TLS: {tls}"));
     }
     if error.is_timeout() && error.is_connect() {
         let limit = format_duration(limit.min(CONNECT_TIMEOUT));

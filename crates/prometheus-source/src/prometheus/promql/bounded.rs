@@ -55,7 +55,7 @@ fn seconds(seconds: f64) -> Timestamp {
 pub(super) fn scalar(sample: &RawValue) -> Result<Answer, DecodeError> {
     let (at, text): (f64, String) = decode::part(sample)?;
     let value = number(&text);
-    let value = value.ok_or_else(|| DecodeError::Shape(format!("{text:?} is no number")))?;
+    let value = value.ok_or_else(|| DecodeError::NotAnAnswer(format!("{text:?} is no number")))?;
     Ok(Answer::Scalar(value, seconds(at)))
 }
 

@@ -153,18 +153,6 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() 
 }
 
 #[tokio::test]
-async fn a_port_without_tls_is_reported() {
-    let fake = FakePrometheus::start().await;
-    let url = fake.url().replace("http://", "https://");
-    let error = Probe::new(settings(&url)).fetch().await.unwrap_err();
-    assert_eq!(
-        error.finding().0,
-        "tls: the port speaks plain HTTP",
-        "{error}"
-    );
-}
-
-#[tokio::test]
 async fn a_store_accepts_only_client_certificates_of_its_authority() {
     let (servers, clients) = (authority("servers"), authority("clients"));
     let fake = FakePrometheus::start_tls(server_of(&servers, Some(&clients))).await;

@@ -19,6 +19,7 @@ fn labels(probe: &Probe) -> Vec<String> {
 async fn a_store_that_refuses_patterns_gets_a_query_for_each_spelling() {
     let (fake, mut probe) = probe().await;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer("b"))]);
+    probe.fails(ErrorKind::Rejected).await;
     let fetched = probe.fetch().await.unwrap();
     assert_eq!((fetched.series, fetched.samples), (2, 4));
     assert_eq!(labels(&probe), [r#"{"UUID":"a"}"#, r#"{"UUID":"b"}"#]);
@@ -51,7 +52,7 @@ async fn a_failure_of_one_spelling_is_a_failure_of_the_signal() {
     let mut probe = Probe::new(settings);
     let broken = r#"{"status":"success","data":null}"#;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, broken)]);
-    probe.fails(ErrorKind::NullData).await;
+    probe.fails(ErrorKind::NotAnAnswer).await;
     assert_eq!(fake.requests().len(), 5, "no pattern is tried");
     fake.match_names_exactly(&[(NAME, &answer("a"))]);
     assert_eq!(probe.fetch().await.unwrap().series, 1);
@@ -66,31 +67,4 @@ async fn the_limit_is_on_all_spellings_together() {
     let mut probe = Probe::new(settings);
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer(&"b".repeat(300)))]);
     probe.fails(ErrorKind::TooLarge).await;
-}
-
-#[tokio::test]
-async fn concurrent_queries_fill_their_own_batches() {
-    let (fake, mut probe) = probe().await;
-    let specs = fields::built_in();
-    fake.match_names_exactly(&[(NAME, &answer("a"))]);
-    let (now, range) = (now(), Duration::from_secs(60));
-    let queries = [0, 1].map(|index| query(&specs[index], DeviceSelection::All, now, range));
-    let mut batches = queries.map(|query| Batch::new(query.spec.id, Bytes::new()));
-    let answers = probe.source.fetch(&queries, now, &mut batches).await;
-    let series = answers
-        .iter()
-        .map(|answer| answer.outcome.as_ref().unwrap());
-    assert_eq!(
-        series.map(|fetched| fetched.series).collect::<Vec<_>>(),
-        [1, 0]
-    );
-    assert_eq!(
-        batches.map(|batch| batch.signal),
-        [specs[0].id, specs[1].id]
-    );
-    let patterns = fake.requests().into_iter().filter(|request| {
-        let query = request.param("query").unwrap();
-        query.contains("=~")
-    });
-    assert_eq!(patterns.count(), 2, "both were refused, and asked again");
 }

@@ -79,38 +79,21 @@ async fn scalars_and_other_result_types_are_distinguished() {
 #[tokio::test]
 async fn unusable_answers_have_a_kind_and_a_short_message() {
     let rules = Rules::new().await;
-    for (body, kind) in [
-        (
-            Bytes::from("<html><h1>Welcome</h1></html>"),
-            ErrorKind::NotAnAnswer,
-        ),
-        (Bytes::from(""), ErrorKind::Truncated),
-        (Bytes::from(data("vector", "{}")), ErrorKind::NotAnAnswer),
-        (Bytes::from(data("vector", "null")), ErrorKind::NullData),
-        (
-            Bytes::from(data("vector", r#"[{"metric":{"a":1},"value":[1,"2"]}]"#)),
-            ErrorKind::NotAnAnswer,
-        ),
-        (
-            Bytes::from(data(
-                "vector",
-                r#"[{"metric":{"a":"\ud800"},"value":[1,"2"]}]"#,
-            )),
-            ErrorKind::NotAnAnswer,
-        ),
-        (
-            Bytes::from(data("scalar", r#"[1,"many"]"#)),
-            ErrorKind::NotAnAnswer,
-        ),
-        (
-            Bytes::from(data("vector", &"[".repeat(100_000))),
-            ErrorKind::NotAnAnswer,
-        ),
-        (Bytes::from("x".repeat(1_000_000)), ErrorKind::NotAnAnswer),
+    let error = rules.query("").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
+    for body in [
+        "<html><h1>Welcome</h1></html>".to_owned(),
+        data("vector", "{}"),
+        data("vector", "null"),
+        data("vector", r#"[{"metric":{"a":1},"value":[1,"2"]}]"#),
+        data("vector", r#"[{"metric":{"a":"\ud800"},"value":[1,"2"]}]"#),
+        data("scalar", r#"[1,"many"]"#),
+        data("vector", &"[".repeat(100_000)),
+        "x".repeat(1_000_000),
     ] {
-        let start = String::from_utf8_lossy(&body[..body.len().min(90)]).into_owned();
+        let start: String = body.chars().take(90).collect();
         let error = rules.query(body).await.unwrap_err();
-        assert_eq!(error.kind(), kind, "{start}: {error}");
+        assert_eq!(error.kind(), ErrorKind::NotAnAnswer, "{start}: {error}");
         assert!(error.to_string().len() < 1500, "{start}");
     }
 }
@@ -226,7 +209,7 @@ async fn a_partial_answer_to_a_range_query_is_an_error() {
     let partial = r#"{"status":"success","warnings":["a store did not answer"],
                       "data":{"resultType":"matrix","result":[]}}"#;
     let error = range(refused).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Query, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     let error = range(partial).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Partial, "{error}");
     let error = range("<html>").await.unwrap_err();
