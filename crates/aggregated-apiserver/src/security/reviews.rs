@@ -13,7 +13,6 @@
 //! never more tasks than permits.
 
 mod cache;
-mod permits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +21,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::cache::{CacheLifetimes, ReviewCache};
-use self::permits::ReviewPermits;
+use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits};
 use super::counters::Counters;
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant as StdInstant};
 
 use moka::Expiry;
 use moka::future::Cache;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::NoAnswer;
-use super::permits::{ReviewPermit, ReviewPermits};
 use crate::security::counters::{ReviewCounts, add};
 use crate::security::reviewer::ReviewError;
 
@@ -18,6 +18,21 @@ const CACHE_BYTES: u64 = 32 << 20;
 
 /// The size in bytes that an answer counts for in addition to its text.
 const ENTRY_BYTES: usize = 2 << 10;
+
+/// Limits how many reviews run at a time, and how many begin per second.
+pub(super) struct ReviewPermits {
+    semaphore: Arc<Semaphore>,
+    least: Duration,
+}
+
+impl ReviewPermits {
+    /// Each review holds its permit for at least `least`, so that at most `count / least`
+    /// reviews begin per second.
+    pub(super) fn new(count: usize, least: Duration) -> Self {
+        let semaphore = Arc::new(Semaphore::new(count));
+        Self { semaphore, least }
+    }
+}
 
 pub(super) struct CacheLifetimes<V> {
     pub(super) allowed: Duration,
@@ -102,8 +117,10 @@ where
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
         // Half of the time is for the permit, the other half for the review.
         let time = self.budget.min(until.saturating_duration_since(now));
-        let permit = permits.acquire(now + time / 2).await;
-        let permit = permit.ok_or(NoAnswer::Busy)?;
+        let permit = permits.semaphore.clone().acquire_owned();
+        let permit = timeout_at(now + time / 2, permit).await.ok();
+        let permit = permit.and_then(Result::ok).ok_or(NoAnswer::Busy)?;
+        let permit = (permit, permits.least);
         let (cache, end) = (self.clone(), now + self.budget);
         let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
         match timeout_at(until, task).await {
@@ -117,15 +134,19 @@ where
     async fn review(
         &self,
         key: K,
-        permit: ReviewPermit,
+        (permit, least): (OwnedSemaphorePermit, Duration),
         end: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
     ) -> Result<V, ReviewError> {
         let review = async {
-            permit.begin();
+            let began = Instant::now();
             let in_time = timeout_at(end, review).await;
             let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
             self.count(&answer);
+            tokio::spawn(async move {
+                sleep_until(began + least).await;
+                drop(permit);
+            });
             answer
         };
         let shared = self.answers.try_get_with(key, review).await;

@@ -64,27 +64,6 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
 }
 
 #[test]
-fn valid_content_is_written_only_once() {
-    let (world, mut replica) = scene();
-    for hour in 0..48 {
-        replica.pass(start() + Duration::from_secs(3600) * hour);
-    }
-    assert_eq!(world.lock().secret_writes, 1);
-    assert_eq!(world.lock().bundle_writes, 1);
-}
-
-#[test]
-fn a_pair_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() {
-    let (world, mut replica) = scene();
-    let (leaf, bundle) = (replica.leaf(), world.entry(NAME).bundle);
-    replica.pass(start() + DAY * 59);
-    assert_eq!(replica.leaf(), leaf);
-    replica.pass(start() + DAY * 61);
-    assert_ne!(replica.leaf(), leaf);
-    assert_eq!(world.entry(NAME).bundle, bundle);
-}
-
-#[test]
 fn a_new_authority_is_in_the_bundles_before_its_certificate_is_served() {
     let (world, mut replica) = scene();
     for passes in 1..=3 {
@@ -276,17 +255,6 @@ fn a_renamed_service_gets_a_certificate_for_its_name() {
     let names = other.serving.pair().unwrap().names().to_vec();
     assert_eq!(names[0], "renamed.gpu-metrics.svc");
     assert_ne!(replica.leaf(), other.leaf());
-}
-
-#[test]
-fn an_expired_authority_is_replaced_at_once() {
-    let (world, mut replica) = scene();
-    let leaf = replica.leaf();
-    let late = start() + DAY * 400;
-    replica.pass(late);
-    assert_ne!(replica.leaf(), leaf);
-    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
-    assert_eq!(replica.serving.status.borrow().ready(late), Ok(()));
 }
 
 #[test]
