@@ -12,22 +12,19 @@ pub(super) enum Binding {
 impl Binding {
     /// The remedy for a 403 of kube-apiserver, whose message contains the account: `User
     /// "system:serviceaccount:NAMESPACE:NAME" cannot …`. In the manifests and in the chart,
-    /// the names of the binding and of the role begin with the account's name.
-    pub(super) fn remedy(self, refusal: &str) -> String {
-        let known = account(refusal);
-        let account = known.map_or("gpu-metrics-apiserver", |(_, account)| account);
-        let inventory = format!("{account}:inventory");
-        let (name, role) = match self {
-            Self::AuthDelegator => (format!("{account}:auth-delegator"), "system:auth-delegator"),
-            Self::Inventory => (inventory.clone(), &*inventory),
+    /// the names of the binding and of the role begin with the account's name. `None`: the
+    /// user is no service account.
+    pub(super) fn remedy(self, refusal: &str) -> Option<String> {
+        let (namespace, account) = account(refusal)?;
+        let (binding, role) = match self {
+            Self::AuthDelegator => ("auth-delegator", "system:auth-delegator".to_owned()),
+            Self::Inventory => ("inventory", format!("{account}:inventory")),
         };
-        match known {
-            Some((namespace, _)) => format!(
-                "the ClusterRoleBinding {name} is missing: kubectl create clusterrolebinding {name} \
-                 --clusterrole={role} --serviceaccount={namespace}:{account}"
-            ),
-            None => format!("bind the ClusterRole {role} to the server's account"),
-        }
+        let name = format!("{account}:{binding}");
+        Some(format!(
+            "the ClusterRoleBinding {name} is missing: kubectl create clusterrolebinding {name} \
+             --clusterrole={role} --serviceaccount={namespace}:{account}"
+        ))
     }
 }
 
@@ -44,14 +41,10 @@ mod tests {
     fn the_remedy_is_the_command_that_binds_the_refused_account() {
         let refusal = "pods is forbidden: User \"system:serviceaccount:gpu:server\" cannot list";
         assert_eq!(
-            Binding::Inventory.remedy(refusal),
+            Binding::Inventory.remedy(refusal).unwrap(),
             "the ClusterRoleBinding server:inventory is missing: kubectl create clusterrolebinding \
              server:inventory --clusterrole=server:inventory --serviceaccount=gpu:server"
         );
-        let of_user = Binding::AuthDelegator.remedy("User \"ada\" cannot create");
-        assert_eq!(
-            of_user,
-            "bind the ClusterRole system:auth-delegator to the server's account"
-        );
+        assert_eq!(Binding::AuthDelegator.remedy("User \"ada\" cannot"), None);
     }
 }

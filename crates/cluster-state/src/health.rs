@@ -1,9 +1,9 @@
 //! State of the watches, for readiness, metrics and the log.
 //!
-//! The log has one line when a failure begins and one when it ends. An outage of
-//! kube-apiserver is one failure, however many watches it breaks.
+//! The log has one line when a failure of a watch begins and one when it ends.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ pub struct WatchHealth {
     pub need: Need,
     /// Whether it has ever been complete. While it is broken its objects stay.
     pub complete: bool,
-    /// Whether it works now; at first it waits for kube-apiserver.
-    condition: Condition<(Trouble, String), Instant>,
+    /// The error of the last call, if it failed.
+    condition: Condition<CallError, Instant>,
     /// Time of the last message from the server: an object, a bookmark, a list, an
     /// accepted watch. `None`: never.
     pub last_contact: Option<Instant>,
@@ -50,24 +50,15 @@ pub struct WatchHealth {
     pub left_out: u64,
 }
 
-/// Why a watch does not work. The text beside it may vary between attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    /// No call has ended yet.
-    Waiting,
-    /// kube-apiserver is unreachable.
-    Outage,
-    /// kube-apiserver forbids the watch's own call.
-    Forbidden,
-    /// The watch's own call fails otherwise.
-    Own,
-}
-
 impl WatchHealth {
     /// Why it does not work, with the remedy if there is one; `None`: it works.
     #[must_use]
-    pub fn trouble(&self) -> Option<&str> {
-        self.condition.state().reason().map(|(_, text)| &**text)
+    pub fn trouble(&self) -> Option<String> {
+        match self.condition.state().reason() {
+            Some(error) => Some(error.to_string()),
+            None if self.complete => None,
+            None => Some("waiting for kube-apiserver".to_owned()),
+        }
     }
 
     /// Time since the last message from the server; `None`: never.
@@ -78,22 +69,15 @@ impl WatchHealth {
     }
 }
 
-#[derive(Debug, Default)]
-struct WatchStates {
-    watches: BTreeMap<Arc<str>, WatchHealth>,
-    /// Whether kube-apiserver answers.
-    outage: Condition<(), Instant>,
-}
-
-/// The states of all watches. Clones share one registry.
+/// The states of all watches, by name. Clones share one registry.
 #[derive(Clone, Debug, Default)]
-pub struct WatchRegistry(Arc<Mutex<WatchStates>>);
+pub struct WatchRegistry(Arc<Mutex<BTreeMap<Arc<str>, WatchHealth>>>);
 
 impl WatchRegistry {
     /// Every watch, by name.
     #[must_use]
     pub fn watches(&self) -> Vec<WatchHealth> {
-        self.0.lock().watches.values().cloned().collect()
+        self.0.lock().values().cloned().collect()
     }
 
     /// The required watches that were never complete, each with its reason: the
@@ -112,10 +96,9 @@ impl WatchRegistry {
 
     fn troubles(&self, wanted: fn(&WatchHealth) -> bool) -> Vec<(Arc<str>, String)> {
         let unbound = self.unbound();
-        let inner = self.0.lock();
-        let watches = inner.watches.values().filter(|watch| wanted(watch));
+        let watches = self.watches().into_iter().filter(wanted);
         let mut troubles: Vec<(Arc<str>, String)> = watches
-            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?.to_owned())))
+            .filter_map(|watch| Some((Arc::clone(&watch.name), watch.trouble()?)))
             .collect();
         // One missing ClusterRoleBinding breaks all these watches: report it once.
         if let Some(why) = unbound {
@@ -135,13 +118,11 @@ impl WatchRegistry {
         let inner = self.0.lock();
         let mut last = None;
         for name in INVENTORY {
-            let watch = inner.watches.get(name)?;
-            last = match watch.condition.state().reason() {
-                Some((Trouble::Forbidden, text)) => Some(text),
-                _ => return None,
-            };
+            let error = inner.get(name)?.condition.state().reason()?;
+            last = Some(error).filter(|error| error.is_forbidden());
+            last?;
         }
-        let remedy = Binding::Inventory.remedy(last?);
+        let remedy = Binding::Inventory.remedy(&last?.to_string())?;
         Some(format!(
             "the server may list none of {}: {remedy}",
             INVENTORY.join(", ")
@@ -151,31 +132,20 @@ impl WatchRegistry {
     /// Registers a watch; dropping the reporter removes it.
     pub(super) fn enter(&self, name: &str, need: Need) -> Reporter {
         let name: Arc<str> = name.into();
-        let mut condition = Condition::default();
-        let waiting = "waiting for kube-apiserver".to_owned();
-        condition.set(Some((Trouble::Waiting, waiting)), Instant::now());
         let health = WatchHealth {
             name: Arc::clone(&name),
             need,
             complete: false,
-            condition,
+            condition: Condition::default(),
             last_contact: None,
             objects: 0,
             failures: 0,
             left_out: 0,
         };
-        self.0.lock().watches.insert(Arc::clone(&name), health);
+        self.0.lock().insert(Arc::clone(&name), health);
         Reporter {
             registry: self.clone(),
             name,
-        }
-    }
-
-    fn answers(&self) {
-        let former = self.0.lock().outage.set(None, Instant::now());
-        if let Some(State::Failing { since, .. }) = former {
-            let secs = since.elapsed().as_secs();
-            tracing::info!("kube-apiserver answers after {secs} s");
         }
     }
 }
@@ -188,19 +158,14 @@ pub(super) struct Reporter {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.registry.0.lock().watches.remove(&self.name);
+        self.registry.0.lock().remove(&self.name);
     }
 }
 
 impl Reporter {
     /// Changes the watch's entry, which exists as long as the reporter.
     fn change<T>(&self, change: impl FnOnce(&mut WatchHealth) -> T) -> Option<T> {
-        self.registry
-            .0
-            .lock()
-            .watches
-            .get_mut(&self.name)
-            .map(change)
+        self.registry.0.lock().get_mut(&self.name).map(change)
     }
 
     pub(super) fn contact(&self, objects: usize) {
@@ -211,48 +176,33 @@ impl Reporter {
     }
 
     pub(super) fn well(&mut self) {
-        self.registry.answers();
         let former = self.change(|watch| {
             watch.complete = true;
             watch.condition.set(None, Instant::now())
         });
-        if let Some(Some(State::Failing { reason, since })) = former
-            && !matches!(reason.0, Trouble::Waiting | Trouble::Outage)
-        {
+        if let Some(Some(State::Failing { since, .. })) = former {
             let secs = since.elapsed().as_secs();
             tracing::info!(watch = &*self.name, "recovered after {secs} s");
         }
     }
 
     pub(super) fn failed(&mut self, error: &CallError) {
-        self.change(|watch| {
+        let former = self.change(|watch| {
             watch.failures += 1;
             if watch.need == Need::WhereAllowed && error.is_forbidden() {
                 watch.need = Need::Optional;
             }
+            watch.condition.set(Some(error.clone()), Instant::now())
         });
-        let trouble = match error {
-            _ if error.is_outage() => Trouble::Outage,
-            _ if error.is_forbidden() => Trouble::Forbidden,
-            _ => Trouble::Own,
+        let is_new = |former: State<CallError, _>| {
+            let known = former.reason();
+            known.is_none_or(|known| discriminant(known) != discriminant(error))
         };
-        self.trouble(trouble, &error.to_string());
-    }
-
-    fn trouble(&self, trouble: Trouble, reason: &str) {
-        let (told, now) = (Some((trouble, reason.to_owned())), Instant::now());
-        let former = self.change(|watch| watch.condition.set(told, now));
-        let is_known = |it: State<(Trouble, _), _>| it.reason().is_some_and(|it| it.0 == trouble);
-        if former.flatten().is_none_or(is_known) {
-            return;
-        }
-        if trouble != Trouble::Outage {
+        if former.flatten().is_some_and(is_new) {
             tracing::warn!(
                 watch = &*self.name,
-                "{reason}; retrying, the known objects are kept"
+                "{error}; retrying, the known objects are kept"
             );
-        } else if self.registry.0.lock().outage.set(Some(()), now).is_some() {
-            tracing::warn!("{reason}; waiting for it, the known objects are kept");
         }
     }
 
@@ -347,21 +297,6 @@ mod tests {
         watches[0].well();
         assert_eq!(registry.unbound(), None);
         assert_eq!(registry.unready().len(), 3);
-    }
-
-    #[test]
-    fn an_outage_begins_once_for_all_watches_and_ends_with_the_first_answer() {
-        let registry = WatchRegistry::default();
-        let mut pods = registry.enter("pods", Need::Required);
-        let mut nodes = registry.enter("nodes", Need::Required);
-        pods.failed(&away());
-        let outage = || registry.0.lock().outage.state().since();
-        let begun = outage();
-        nodes.failed(&away());
-        assert!(begun.is_some() && outage() == begun);
-        nodes.well();
-        assert_eq!(outage(), None);
-        assert_eq!(registry.watches()[1].failures, 1);
     }
 
     #[test]

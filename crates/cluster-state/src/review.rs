@@ -87,8 +87,6 @@ pub struct KubeReviewer {
     tokens: ReviewEndpoint,
     accesses: ReviewEndpoint,
     lines: LineLimit<()>,
-    /// Whether it runs with the server's account, which needs a binding for reviews.
-    is_server: bool,
 }
 
 impl KubeReviewer {
@@ -101,16 +99,6 @@ impl KubeReviewer {
             lines: LineLimit::new(1, SAY_EVERY, |(), left_out| {
                 tracing::error!(left_out, "more reviews failed within a minute");
             }),
-            is_server: true,
-        }
-    }
-
-    /// A reviewer with the rights of the user who runs `check`.
-    #[must_use]
-    pub fn for_check(client: Client) -> Self {
-        Self {
-            is_server: false,
-            ..Self::new(client.clone(), client)
         }
     }
 
@@ -152,12 +140,9 @@ impl KubeReviewer {
     ) -> Result<S, ReviewError> {
         let ReviewEndpoint { client, path, .. } = asked;
         let answer = attempts(client, path, &review.to_string().into()).await;
-        let answer = answer.map_err(|error| match &error {
-            CallError::Forbidden { text, .. } if self.is_server => {
-                let remedy = Binding::AuthDelegator.remedy(text);
-                error.with_remedy(&remedy)
-            }
-            _ => error,
+        let answer = answer.map_err(|error| {
+            let remedy = Binding::AuthDelegator.remedy(&error.to_string());
+            error.with_remedy(&remedy.unwrap_or_default())
         });
         asked.note(&answer);
         let decoded = answer.and_then(|answer| {
@@ -176,17 +161,16 @@ impl KubeReviewer {
 
 async fn attempts(client: &Client, path: &str, body: &Bytes) -> Result<Bytes, CallError> {
     let mut pause = PAUSE;
-    let mut attempt = 1;
-    loop {
+    for _ in 1..ATTEMPTS {
         match client.submit(Method::POST, path, body.clone()).await {
-            Err(error) if error.is_passing() && attempt < ATTEMPTS => {
+            Err(error) if error.is_passing() => {
                 tokio::time::sleep(pause.mul_f64(1.0 + 0.2 * jitter())).await;
                 pause = pause.mul_f64(1.5);
-                attempt += 1;
             }
             outcome => return outcome,
         }
     }
+    client.submit(Method::POST, path, body.clone()).await
 }
 
 fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
@@ -194,14 +178,7 @@ fn status<S: DeserializeOwned>(answer: &[u8]) -> Option<S> {
     struct Reviewed<S> {
         status: S,
     }
-    let mut answer: Value = serde_json::from_slice(answer).ok()?;
-    // Go writes an empty list as null, which the Rust type does not accept.
-    if let Some(Value::Object(extra)) = answer.pointer_mut("/status/user/extra") {
-        for values in extra.values_mut().filter(|values| values.is_null()) {
-            *values = Value::Array(Vec::new());
-        }
-    }
-    let reviewed: Reviewed<S> = serde_json::from_value(answer).ok()?;
+    let reviewed: Reviewed<S> = serde_json::from_slice(answer).ok()?;
     Some(reviewed.status)
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
@@ -133,23 +134,21 @@ impl<V: Departing> Writer<V> {
         self.with(|table, _| table.begin());
     }
 
-    /// An object was added or changed. If it cannot be read it is not kept, and the error
-    /// gives the reason.
+    /// An object was added or changed. If it cannot be read, the error gives the reason.
     pub(super) fn put(&self, object: &RawValue) -> Result<(), String> {
-        let outcome = self.write(object);
-        match &outcome {
-            Ok(true) => self.shared.changed.notify_one(),
-            Ok(false) => {}
-            // An object that has become invalid is removed.
-            Err(_) => self.remove(object),
-        }
-        outcome.map(|_| ())
-    }
-
-    pub(super) fn remove(&self, object: &RawValue) {
-        if wire::name_of(object).is_some_and(|name| self.replace(&name, |_| None)) {
+        if self.write(object)? {
             self.shared.changed.notify_one();
         }
+        Ok(())
+    }
+
+    /// An object was deleted.
+    pub(super) fn remove(&self, object: &RawValue) -> Result<(), String> {
+        let object: Object<IgnoredAny, IgnoredAny> = wire::decode(object)?;
+        if self.replace(&object.metadata.name()?, |_| None) {
+            self.shared.changed.notify_one();
+        }
+        Ok(())
     }
 
     pub(super) fn complete(&self) {

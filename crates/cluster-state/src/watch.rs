@@ -203,7 +203,8 @@ impl<V: Departing> Watcher<V> {
             let list: List<'_> =
                 serde_json::from_slice(&page).map_err(|error| self.client.garbled(error))?;
             for object in list.items.unwrap_or_default() {
-                self.put(object);
+                let read = self.writer.put(object);
+                self.note(read);
             }
             next = list.metadata.next.filter(|next| !next.is_empty());
             if next.is_none() {
@@ -223,8 +224,8 @@ impl<V: Departing> Watcher<V> {
         Ok(())
     }
 
-    fn put(&mut self, object: &RawValue) {
-        if let Err(why) = self.writer.put(object) {
+    fn note(&mut self, read: Result<(), String>) {
+        if let Err(why) = read {
             self.reporter.left_out(&why);
         }
     }
@@ -281,8 +282,8 @@ impl<V: Departing> Watcher<V> {
         let event: Event<'_> =
             serde_json::from_slice(line).map_err(|error| self.client.garbled(error))?;
         match event.kind.as_str() {
-            "ADDED" | "MODIFIED" => self.put(event.object),
-            "DELETED" => self.writer.remove(event.object),
+            "ADDED" | "MODIFIED" => self.note(self.writer.put(event.object)),
+            "DELETED" => self.note(self.writer.remove(event.object)),
             "ERROR" => {
                 let failure: Failure = serde_json::from_str(event.object.get())
                     .map_err(|error| self.client.garbled(error))?;

@@ -70,29 +70,7 @@ impl OwnerReference {
 }
 
 pub(super) fn decode<T: DeserializeOwned>(object: &RawValue) -> Result<T, String> {
-    serde_json::from_str(object.get()).map_err(|error| {
-        let name = name_of(object).map_or_else(
-            || "(without a name)".to_owned(),
-            |(namespace, name)| format!("{namespace}/{name}"),
-        );
-        excerpt(&format!("{name}: {error}"))
-    })
-}
-
-/// Namespace and name, even if the object is otherwise invalid.
-pub(super) fn name_of(object: &RawValue) -> Option<Name> {
-    #[derive(Deserialize)]
-    struct Names {
-        name: String,
-        #[serde(default)]
-        namespace: Option<String>,
-    }
-    #[derive(Deserialize)]
-    struct Named {
-        metadata: Names,
-    }
-    let Named { metadata } = serde_json::from_str(object.get()).ok()?;
-    Some((metadata.namespace.unwrap_or_default(), metadata.name))
+    serde_json::from_str(object.get()).map_err(|error| excerpt(&error.to_string()))
 }
 
 /// A fingerprint of a UID: it only has to distinguish an owner from an earlier one of

@@ -92,7 +92,7 @@ impl Connection {
         }?;
         let default = PrometheusSettings::at(addresses);
         let mut settings = PrometheusSettings {
-            auth: self.auth.map_or(default.auth, |Authentication(it)| it),
+            auth: self.auth.map_or(default.auth, Auth::from),
             tls: self.tls.map_or(default.tls, |Certificates(it)| it),
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
@@ -125,29 +125,24 @@ impl Connection {
     }
 }
 
-/// `prometheus.auth`, checked.
-#[derive(Deserialize)]
-#[serde(try_from = "AuthSection")]
-struct Authentication(Auth);
-
 /// Parses `prometheus.auth` from a flag.
 pub(super) fn auth(text: &str) -> Result<Auth, String> {
     let read = yaml::first_document::<Option<Authentication>>(text);
     let (auth, _) = read.map_err(|fault| yaml::message(&fault.error).into_owned())?;
-    auth.map(|Authentication(auth)| auth)
+    auth.map(Auth::from)
         .ok_or_else(|| "is empty: write '{sigv4: {}}'".to_owned())
 }
 
-/// `prometheus.auth`: one of these.
+/// `prometheus.auth`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct AuthSection {
-    bearer_token_file: Option<String>,
-    basic: Option<Basic>,
-    sigv4: Option<AwsSettings>,
-    google: Option<GoogleSettings>,
-    azure: Option<Azure>,
-    oauth2: Option<OAuth2>,
+#[serde(rename_all = "camelCase")]
+enum Authentication {
+    BearerTokenFile(PathBuf),
+    Basic(Basic),
+    Sigv4(AwsSettings),
+    Google(GoogleSettings),
+    Azure(Azure),
+    Oauth2(OAuth2),
 }
 
 /// `prometheus.auth.azure`: Azure Monitor.
@@ -195,60 +190,33 @@ impl Setting for TokenUrl {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Basic {
     username: String,
-    password_file: String,
+    password_file: PathBuf,
 }
 
-impl TryFrom<AuthSection> for Authentication {
-    type Error = &'static str;
-
-    fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
-        let azure = section.azure.map(|it| AzureSettings {
-            cloud: or(&it.cloud, AzureCloud::default()),
-            client_id: it.client_id,
-        });
-        let methods = [
-            section.sigv4.map(AuthMethod::SigV4),
-            section.google.map(AuthMethod::Google),
-            azure.map(AuthMethod::Azure),
-            section.oauth2.map(|it| AuthMethod::OAuth2(it.into())),
-        ];
-        let bearer_token = section
-            .bearer_token_file
-            .map(|it| Auth::BearerTokenFile(it.into()));
-        let mut ways = bearer_token
-            .into_iter()
-            .chain(section.basic.map(Into::into))
-            .chain(methods.into_iter().flatten().map(Auth::Cloud));
-        match (ways.next(), ways.next()) {
-            (Some(auth), None) => Ok(Self(auth)),
-            (None, _) => Err(
-                "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
-            ),
-            (Some(_), Some(_)) => Err(
-                "has more than one of bearerTokenFile, basic, sigv4, google, azure and oauth2: keep one of them",
-            ),
-        }
-    }
-}
-
-impl From<Basic> for Auth {
-    fn from(basic: Basic) -> Self {
-        Self::Basic {
-            username: basic.username,
-            password: Password::File(basic.password_file.into()),
-        }
-    }
-}
-
-impl From<OAuth2> for OAuth2Settings {
-    fn from(section: OAuth2) -> Self {
-        Self {
-            client_id: section.client_id,
-            client_secret_file: section.client_secret_file,
-            token_url: section.token_url.0.value,
-            scopes: section.scopes,
-            endpoint_params: section.endpoint_params.into_iter().collect(),
-        }
+impl From<Authentication> for Auth {
+    fn from(section: Authentication) -> Self {
+        Self::Cloud(match section {
+            Authentication::BearerTokenFile(file) => return Self::BearerTokenFile(file),
+            Authentication::Basic(basic) => {
+                return Self::Basic {
+                    username: basic.username,
+                    password: Password::File(basic.password_file),
+                };
+            }
+            Authentication::Sigv4(settings) => AuthMethod::SigV4(settings),
+            Authentication::Google(settings) => AuthMethod::Google(settings),
+            Authentication::Azure(section) => AuthMethod::Azure(AzureSettings {
+                cloud: or(&section.cloud, AzureCloud::default()),
+                client_id: section.client_id,
+            }),
+            Authentication::Oauth2(section) => AuthMethod::OAuth2(OAuth2Settings {
+                client_id: section.client_id,
+                client_secret_file: section.client_secret_file,
+                token_url: section.token_url.0.value,
+                scopes: section.scopes,
+                endpoint_params: section.endpoint_params.into_iter().collect(),
+            }),
+        })
     }
 }
 
@@ -276,12 +244,7 @@ impl TryFrom<TlsSection> for Certificates {
                 cert: Pem::File(cert),
                 key: Pem::File(key),
             }),
-            (Some(_), None) => {
-                return Err("has certFile without keyFile: name the certificate's private key too");
-            }
-            (None, Some(_)) => {
-                return Err("has keyFile without certFile: name the key's certificate too");
-            }
+            _ => return Err("has only one of certFile and keyFile: set both"),
         };
         Ok(Self(Tls {
             ca: section.ca_file.map(Pem::File),

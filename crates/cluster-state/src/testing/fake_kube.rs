@@ -312,7 +312,9 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
     match fault {
         Some(Fault::Stall) => std::future::pending().await,
         Some(Fault::Forbidden) => {
-            let text = format!("User \"test\" cannot list {path} at the cluster scope");
+            let text = format!(
+                "User \"system:serviceaccount:gpu:test\" cannot list {path} at the cluster scope"
+            );
             return refusal(403, &text);
         }
         Some(Fault::Status(code)) => return refusal(code, "so it is"),

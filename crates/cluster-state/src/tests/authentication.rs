@@ -53,9 +53,8 @@ impl Scene {
     /// Waits for a report that contains these words.
     async fn until_told(&self, words: &str) {
         let told = || {
-            let watches = self.registry.watches();
-            let trouble = watches[0].trouble();
-            trouble.is_some_and(|why| why.contains(words))
+            let mut unwell = self.registry.unwell().into_iter();
+            unwell.any(|(_, why)| why.contains(words))
         };
         eventually(words, told).await;
     }

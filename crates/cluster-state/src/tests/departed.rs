@@ -58,7 +58,7 @@ impl World {
     }
 
     fn remove(&self, pod: &Value) {
-        self.pods().remove(&raw(pod));
+        self.pods().remove(&raw(pod)).unwrap();
     }
 
     fn inventory_after(&self, seconds: u64) -> Inventory {
@@ -208,7 +208,10 @@ fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
 fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     let world = World::new();
     world.put(&replica("a", "1"));
-    world.of("ReplicaSet").remove(&raw(&object("web-1")));
+    world
+        .of("ReplicaSet")
+        .remove(&raw(&object("web-1")))
+        .unwrap();
     world.remove(&replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);

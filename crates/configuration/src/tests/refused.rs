@@ -56,17 +56,17 @@ prometheus: {url: 'http://h', timeout: 0s}
 prometheus: {url: 'http://h', maxBodyBytes: 512Mi}
     prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0
 prometheus: {url: 'http://h', auth: {}}
-    prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
+    prometheus.auth: expected
+prometheus: {url: 'http://h', auth: {sigv5: {}}}
+    prometheus.auth: expected one of bearerTokenFile, basic, sigv4, google, azure, oauth2
 prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}
-    prometheus.auth: has more than one of bearerTokenFile, basic, sigv4
+    prometheus.auth.bearerTokenFile: expected end of mapping
 prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
     prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
 prometheus: {url: 'http://h', tls: {certFile: a}}
-    prometheus.tls: has certFile without keyFile
-prometheus: {url: 'http://h', tls: {keyFile: a}}
-    prometheus.tls: has keyFile without certFile
+    prometheus.tls: has only one of certFile and keyFile
 prometheus: {url: 'http://h', headers: {'a b': c}}
     prometheus.headers: a key is no header name
 prometheus: {url: 'http://h', headers: {a: "b\n"}}
@@ -96,13 +96,13 @@ gpu: {resources: [gpu]}
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
-    gpu.active: 
+    gpu.active: expected
 gpu: {active: {any: []}}
     gpu.active: needs conditions: write at least one, such as any: [{
 gpu: {active: {any: [allocated], all: [allocated]}}
-    gpu.active: 
+    gpu.active.any: expected end of mapping
 gpu: {active: {any: [allocated, held]}}
-    is no condition: write allocated or {signal: memory_utilization, above: 0}
+    gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}
     is no condition: write allocated or {signal: memory_utilization, above: 0}; the signals are memory_utilization, gpu_utilization,
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
