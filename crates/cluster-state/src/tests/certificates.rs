@@ -1,6 +1,6 @@
 //! The shared Secret and the APIServices over HTTP.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -73,17 +73,13 @@ fn data(text: &str) -> Data {
 async fn a_secret_is_read_and_written_with_its_version() {
     let (kube, client) = applied().await;
     let objects = objects(&client);
-    let stored = objects.secret().await.unwrap();
-    assert!(stored.data.is_empty());
-    objects
-        .write_secret(&stored.version, &data("one"))
-        .await
-        .unwrap();
-    let again = objects.secret().await.unwrap();
-    assert_eq!(again.data, data("one"));
-    let late = objects.write_secret(&stored.version, &data("two")).await;
+    let (version, stored) = objects.secret().await.unwrap();
+    assert!(stored.is_empty());
+    objects.write_secret(&version, &data("one")).await.unwrap();
+    assert_eq!(objects.secret().await.unwrap().1, data("one"));
+    let late = objects.write_secret(&version, &data("two")).await;
     assert_eq!(late, Err(WriteError::Conflict));
-    assert_eq!(objects.secret().await.unwrap().data, data("one"));
+    assert_eq!(objects.secret().await.unwrap().1, data("one"));
     let queries = kube.queries(SECRET);
     let patches = queries
         .iter()
@@ -99,11 +95,8 @@ async fn foreign_keys_in_the_secret_stay() {
         json!({"metadata": {"labels": {"a": "b"}}, "data": {"theirs": "eA==", "ca.key": "eA=="}}),
     );
     let objects = objects(&client);
-    let stored = objects.secret().await.unwrap();
-    objects
-        .write_secret(&stored.version, &data("one"))
-        .await
-        .unwrap();
+    let (version, _) = objects.secret().await.unwrap();
+    objects.write_secret(&version, &data("one")).await.unwrap();
     let object = kube.read(SECRET);
     assert_eq!(object["data"], json!({"theirs": "eA==", "tls.key": "b25l"}));
     assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
@@ -229,11 +222,12 @@ async fn replicas_register_despite_other_writers_and_restore_emptied_objects() {
     let (stop, stopped) = watch::channel(false);
     let replicas = [(); 2].map(|()| {
         let (publisher, serving) = serving();
-        let settings = ManagedSettings {
-            every: Duration::from_millis(10),
-            ..ManagedSettings::new(service())
-        };
-        let run = managed::run(settings, objects(&client), publisher, stopped.clone());
+        let run = managed::run(
+            ManagedSettings::new(service()),
+            objects(&client),
+            publisher,
+            stopped.clone(),
+        );
         (serving.status, tokio::spawn(run))
     });
     for (status, _) in &replicas {
