@@ -8,7 +8,6 @@ use super::lookup::{AnsweredSnapshot, Lookup};
 use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
-use apimachinery::duration::format_duration;
 use gpu_metrics::aggregate::Group;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
@@ -245,33 +244,22 @@ impl ExplanationParts<'_> {
         lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
         let snapshot = lookup.snapshot;
         let formula = lookup.narrowed.formula;
-        let labels = group
-            .as_ref()
-            .map_or_else(|| Some(Vec::new()), |it| lookup.matchers(it));
         let question = Question {
             metric,
             measure: &lookup.spec.measure,
             formula: formula.unwrap_or(snapshot.policy().formula),
             of: &self.of,
             selected: self.selected,
-            labels: labels.as_deref(),
+            has_labels: lookup.narrowed.has_labels(),
             now: lookup.now,
         };
         let reasons = group.as_ref().and_then(|group| lookup.reasons(group));
         let group = group.unwrap_or_else(|| snapshot.cluster_group());
-        let mut explanation = Explanation::of_group(
+        Ok(Explanation::of_group(
             &question,
             snapshot,
             (&group, reasons.as_ref()),
             (self.value, self.no_value),
-        );
-        let wanted = lookup.narrowed.window.unwrap_or(snapshot.window());
-        if (explanation.window.as_ref()).is_some_and(|it| it.seconds > wanted.as_secs_f64()) {
-            explanation.notes.push(format!(
-                "a window of {} holds fewer than four scrapes of these GPUs, so it is extended",
-                format_duration(wanted)
-            ));
-        }
-        Ok(explanation)
+        ))
     }
 }

@@ -10,7 +10,6 @@ use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
 use apimachinery::time::{Timestamp, millis};
 use gpu_metrics::aggregate::{Absence, Group, Reasons};
-use gpu_metrics::explain::LabelMatcher;
 use gpu_metrics::grid::RowId;
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::{KindTable, Object};
@@ -250,13 +249,6 @@ impl<'a> Lookup<'a> {
         group.rows.iter().copied().filter(admits).collect()
     }
 
-    /// The requested labels as PromQL matchers; `None`: matchers cannot express them.
-    pub(super) fn matchers(&self, group: &Group<'_>) -> Option<Vec<LabelMatcher>> {
-        let layout = self.snapshot.layout();
-        let facts = group.rows.iter().filter_map(|row| layout.fact(*row));
-        self.narrowed.matchers(&facts)
-    }
-
     /// The explanation of the value of a group.
     pub(super) fn reasons(&self, group: &Group<'_>) -> Option<Reasons<'a>> {
         let (measure, narrowed) = (&self.spec.measure, &self.narrowed);
@@ -329,24 +321,13 @@ impl<'a> Lookup<'a> {
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
-    /// The error that objects have no value. Some reasons need a connected cluster.
+    /// The error that objects have no value.
     pub(super) fn no_object(
         &self,
         of: &str,
         group: Option<Group<'_>>,
         objects: &ObjectSelection,
     ) -> ProviderError {
-        let by_labels =
-            matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
-        let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
-        if alone && (by_labels || by_owner) {
-            return ProviderError::NoValue(
-                "no cluster is connected, so labels and owners of pods are not known: \
-                         ask for pods by name, for all pods, namespaces or nodes"
-                    .to_owned(),
-            );
-        }
         let rows = self.rows_of(objects);
         if rows.is_empty() && self.request_none(objects) {
             let (metric, gpus) = (&self.spec.name, self.gpus);

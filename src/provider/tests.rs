@@ -153,30 +153,6 @@ fn long() -> String {
 }
 
 #[test]
-fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
-    let site = Site::new();
-    let query = |selector: &str| site.explained(selector).promql.unwrap().query;
-    assert!(!query("").contains("gpu="));
-    let narrowed = query("gpu in (3,5),UUID!=GPU-x,Device,window=1m");
-    assert!(narrowed.contains(r#"gpu=~"3|5""#), "{narrowed}");
-    assert!(narrowed.contains(r#"device!="""#), "{narrowed}");
-    assert!(!narrowed.contains("UUID!"), "{narrowed}");
-    // Once for the value, and once for its time.
-    assert_eq!(
-        narrowed.matches("gpu=~").count(),
-        2 * query("").matches("timestamp").count()
-    );
-    let told = site.explained("gpu>2");
-    assert!(told.value.is_some() && told.promql.is_none());
-    let why = told.notes.iter().find(|note| note.contains("PromQL"));
-    assert!(
-        why.is_some_and(|why| why.contains("compares numbers")),
-        "{:?}",
-        told.notes
-    );
-}
-
-#[test]
 fn a_query_is_computed_once_per_snapshot() {
     let site = Site::new();
     let (at_hand, full) = (AT_HAND, ANY);

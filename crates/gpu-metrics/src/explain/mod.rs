@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::aggregate::{IdleSince, Instant, ReadingOutcome};
 pub use of_group::{fields_of, meaning};
-pub use question::{LabelMatcher, Question, Selected};
+pub use question::{Question, Selected};
 
 /// The note about devices without the names of their holders.
 pub const HOLDERS_UNNAMED: &str = "pods that hold GPUs are named to users with the right to list pods in all namespaces: kubectl auth \

@@ -11,9 +11,9 @@ use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
 use crate::snapshot::Snapshot;
 use apimachinery::duration::format_duration;
-use apimachinery::promql::{any_of, equals, quote};
+use apimachinery::promql::{any_of, equals};
 
-use super::question::{LabelMatcher, Question, Selected, field};
+use super::question::{Question, Selected, field};
 use super::{Promql, seconds};
 
 /// What no query can express.
@@ -25,8 +25,7 @@ const LEFT_OUT: &str = "devices that should have answered, failed scrapes, which
 const NOT_SHORT: &str =
     "its devices have MIG instances, parts of processes or several ways of naming pods";
 const TOO_MANY: &str = "it would have to list too many names";
-const NOT_SAID: &str = "the metric selector cannot be written as label matchers: it compares \
-                        numbers, or series spell a label in several ways";
+const NARROWED: &str = "the metric selector restricts its devices by labels";
 const MIXED: &str = "its devices are read from different fields";
 const NO_DEVICE: &str = "no device contributes to it";
 const NOT_BUILT_IN: &str = "the name of its field is not known here";
@@ -34,23 +33,6 @@ const ORIGINAL: &str = "see docs/numbers.md, \"The original's number\"";
 
 /// The most names in a query.
 const MOST_NAMES: usize = 64;
-
-impl LabelMatcher {
-    /// `GPU_I_ID!="2"`, `modelName=~"A|B"`.
-    fn text(&self) -> Result<String, &'static str> {
-        if self.values.len() > MOST_NAMES {
-            return Err(TOO_MANY);
-        }
-        let Self { label, negated, .. } = self;
-        let mut values = self.values.iter();
-        Ok(match (values.next(), values.next(), *negated) {
-            (Some(one), None, false) => equals(label, one),
-            (Some(one), None, true) => format!("{label}!={}", quote(one)),
-            (_, _, false) => format!("{label}=~{}", any_of(&self.values)),
-            (_, _, true) => format!("{label}!~{}", any_of(&self.values)),
-        })
-    }
-}
 
 impl<'a> Selected<'a> {
     /// The namespace of the request: pods of other namespaces are never named.
@@ -70,6 +52,9 @@ pub(super) fn same(
     reasons: &Reasons<'_>,
     snapshot: &Snapshot,
 ) -> Result<Promql, &'static str> {
+    if question.has_labels {
+        return Err(NARROWED);
+    }
     if !is_plain(reasons) {
         return Err(NOT_SHORT);
     }
@@ -234,7 +219,6 @@ const fn is_of_held(measure: &Measure) -> bool {
 
 /// `{exported_namespace="ml",exported_pod=~"a|b",modelName="H100"}`.
 fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'static str> {
-    let of_labels = question.labels.ok_or(NOT_SAID)?;
     let of_held = is_of_held(question.measure);
     let rows = || reasons.devices.iter().flat_map(|device| &device.rows);
     let mut held = rows().filter(|facts| facts.attribution.was_held());
@@ -260,9 +244,6 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>) -> Result<String, &'
     };
     if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
         matchers.push(format!("{pod_label}!=\"\""));
-    }
-    for matcher in of_labels {
-        matchers.push(matcher.text()?);
     }
     let matchers = matchers.join(",");
     Ok(match matchers.is_empty() {

@@ -1,7 +1,5 @@
 //! The value to explain, and how its series are selected.
 
-use std::collections::BTreeSet;
-
 use crate::dcgm::fields;
 use crate::policy::{Formula, Measure};
 use crate::signal::SignalId;
@@ -20,21 +18,10 @@ pub struct Question<'a> {
     pub of: &'a str,
     /// How the group's series are selected. This also decides which pods may be named.
     pub selected: Selected<'a>,
-    /// The label conditions of the metric selector; `None`: no query can express them.
-    pub labels: Option<&'a [LabelMatcher]>,
+    /// Whether labels of the metric selector restrict the devices.
+    pub has_labels: bool,
     /// The time of the request, by the source's clock.
     pub now: Timestamp,
-}
-
-/// A condition of a metric selector, by the label's name in the series.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelMatcher {
-    /// The label's name.
-    pub label: String,
-    /// Whether the label must have none of the values, instead of one of them.
-    pub negated: bool,
-    /// Values; the empty one matches an absent label.
-    pub values: BTreeSet<String>,
 }
 
 /// How the series of a group are selected.

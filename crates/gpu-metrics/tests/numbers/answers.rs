@@ -86,7 +86,7 @@ impl Answers {
             formula: self.snapshot.policy().formula,
             of: object,
             selected,
-            labels: Some(&[]),
+            has_labels: false,
             now: self.snapshot.at_source(self.now),
         };
         let reasons = self.snapshot.reasons(&group, &spec.measure, None, None);
