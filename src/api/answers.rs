@@ -16,7 +16,7 @@ use aggregated_apiserver::api::{negotiate, response};
 use aggregated_apiserver::security::counters::Counters;
 use apimachinery::time::Timestamp;
 
-use crate::provider::Provider;
+use crate::provider::{ListedMetrics, Provider};
 use crate::telemetry::Telemetry;
 
 use super::buffer::Pool;
@@ -75,6 +75,10 @@ impl Api {
 
     pub(super) fn telemetry(&self) -> &Telemetry {
         &self.inner.telemetry
+    }
+
+    pub(super) fn listed(&self) -> Arc<ListedMetrics> {
+        self.inner.provider.listed()
     }
 
     /// The documents about the provider's current metrics.

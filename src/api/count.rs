@@ -11,10 +11,10 @@ use http::Method;
 
 use aggregated_apiserver::api::context::RequestContext;
 
+use crate::provider::ListedMetrics;
 use crate::telemetry::metrics::Class;
 
 use super::answers::Api;
-use super::documents::Documents;
 use super::group::MetricsGroup;
 use super::path::{ApiTarget, DEVICES, FINDINGS};
 use super::request::ParsedRequest;
@@ -30,17 +30,13 @@ pub(super) async fn count(
     let under_way = api.telemetry().metrics.begin_request();
     let response = next.run(request).await;
     let is_custom = matches!(parsed.target, Ok(ApiTarget::Custom(_)));
-    let documents = is_custom.then(|| api.documents());
-    let class = class(documents.as_deref(), &context.method, &parsed);
+    let listed = is_custom.then(|| api.listed()).unwrap_or_default();
+    let class = class(&listed, &context.method, &parsed);
     under_way.answered(class, response.status().as_u16(), context.began.elapsed());
     response
 }
 
-fn class<'c>(
-    documents: Option<&'c Documents>,
-    method: &Method,
-    parsed: &'c ParsedRequest,
-) -> Class<'c> {
+fn class<'c>(listed: &'c ListedMetrics, method: &Method, parsed: &'c ParsedRequest) -> Class<'c> {
     let list = if parsed.watches() { "watch" } else { "list" };
     let custom = MetricsGroup::Custom.name();
     let (get, group, resource) = match &parsed.target {
@@ -55,8 +51,11 @@ fn class<'c>(
             ("get", "", "discovery")
         }
         Ok(ApiTarget::Custom(target)) => {
-            let known = documents.and_then(|it| it.resource(target.resource()));
-            ("get", custom, known.map_or("other", |name| name))
+            let resource = target.resource();
+            let first = listed.custom.partition_point(|it| *it.resource < *resource);
+            let known = listed.custom.get(first);
+            let known = known.filter(|it| *it.resource == *resource);
+            ("get", custom, known.map_or("other", |it| &it.resource))
         }
         Ok(ApiTarget::External { .. }) => (list, MetricsGroup::External.name(), "external"),
         Ok(ApiTarget::Findings(of)) => (list, of.group.name(), FINDINGS),

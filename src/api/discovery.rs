@@ -43,9 +43,10 @@ fn resources(provider: &dyn Provider, group: MetricsGroup) -> Vec<Resource> {
     };
     let mut resources: Vec<Resource> = match group {
         MetricsGroup::Custom => {
-            let metrics = provider.custom_metrics();
+            let listed = provider.listed();
             let mut scopes = std::collections::BTreeMap::new();
-            metrics
+            listed
+                .custom
                 .iter()
                 .filter(|metric| {
                     *scopes.entry(&metric.resource).or_insert(metric.namespaced)
@@ -58,8 +59,8 @@ fn resources(provider: &dyn Provider, group: MetricsGroup) -> Vec<Resource> {
                 .collect()
         }
         MetricsGroup::External => {
-            let metrics = provider.external_metrics();
-            let names = metrics.iter();
+            let listed = provider.listed();
+            let names = listed.external.iter();
             names.map(|name| value(name.to_string(), true)).collect()
         }
         MetricsGroup::Resource => [

@@ -5,7 +5,7 @@
 //! They depend only on the configuration, so they are the same on all replicas and
 //! available while the metrics backend is down.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, ResponseFor
 use aggregated_apiserver::api::response::{self, CachePolicy};
 use aggregated_apiserver::api::status::RequestFailure;
 
-use crate::provider::{CustomMetric, Provider};
+use crate::provider::{ListedMetrics, Provider};
 
 use super::group::GroupVersion;
 use super::params::Params;
@@ -30,11 +30,8 @@ use super::{discovery, openapi};
 /// All documents of a configuration, by target. Groups that are not served have no documents.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    custom: Arc<[CustomMetric]>,
-    external: Arc<[Arc<str>]>,
+    listed: Arc<ListedMetrics>,
     usage: bool,
-    /// The resources that have custom metrics.
-    resources: BTreeSet<Arc<str>>,
     discovery: HashMap<ApiTarget, Forms>,
     aggregated: [Tagged; 2],
     openapi: HashMap<ApiTarget, Tagged>,
@@ -44,7 +41,7 @@ type DocumentAnswer = Result<Response<Full<Bytes>>, RequestFailure>;
 
 impl Documents {
     pub(crate) fn of(provider: &dyn Provider) -> Self {
-        let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
+        let listed = provider.listed();
         let served = discovery::served(provider);
         let mut discovery = HashMap::new();
         let mut versions = Vec::new();
@@ -61,7 +58,7 @@ impl Documents {
         let served: Vec<_> = served.into_iter().map(|(_, described)| described).collect();
         let all = Forms::new(|format| groups(&served, format));
         discovery.insert(ApiTarget::Groups, all);
-        let of = |of: &GroupVersion| (*of, Tagged::new(openapi::v3(*of, &external)));
+        let of = |of: &GroupVersion| (*of, Tagged::new(openapi::v3(*of, &listed.external)));
         let v3: Vec<(GroupVersion, Tagged)> = versions.iter().map(of).collect();
         let roots = [
             (ApiTarget::OpenApiV2, Tagged::new(openapi::v2(&versions))),
@@ -70,29 +67,19 @@ impl Documents {
         let v3 = v3
             .into_iter()
             .map(|(of, it)| (ApiTarget::OpenApiV3Of(of), it));
-        let described = custom.iter().map(|metric| Arc::clone(&metric.resource));
         Self {
-            resources: described.collect(),
             discovery,
             aggregated: Aggregated::ALL
                 .map(|version| Tagged::new(aggregated_discovery(&served, version))),
             openapi: v3.chain(roots).collect(),
-            custom,
-            external,
+            listed,
             usage: provider.knows_usage(),
         }
     }
 
     /// Whether the documents describe the provider's current metrics.
     pub(crate) fn are_of(&self, provider: &dyn Provider) -> bool {
-        let (custom, external) = (provider.custom_metrics(), provider.external_metrics());
-        (Arc::ptr_eq(&self.custom, &custom) || self.custom == custom)
-            && (Arc::ptr_eq(&self.external, &external) || self.external == external)
-            && self.usage == provider.knows_usage()
-    }
-
-    pub(crate) fn resource(&self, name: &str) -> Option<&Arc<str>> {
-        self.resources.get(name)
+        Arc::ptr_eq(&self.listed, &provider.listed()) && self.usage == provider.knows_usage()
     }
 
     /// The list of groups. Clients that accept aggregated discovery receive it with all

@@ -9,7 +9,6 @@ mod reports;
 mod round;
 mod server;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, Weight};
 use crate::telemetry::metrics::Metrics;
 use apimachinery::condition::Condition;
-use apimachinery::promql::equals;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use configuration::Config;
@@ -36,7 +34,6 @@ use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
 use gpu_metrics::targets::JobId;
-use gpu_metrics::unit::Scale;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
 
@@ -60,20 +57,8 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(15);
 const SMALL_FLEET_SERIES: usize = 10_000;
 
 /// The message for a Prometheus without DCGM series.
-fn no_series(matchers: &[(String, String)]) -> String {
-    let matchers = matchers.iter();
-    let matchers = matchers.map(|(label, value)| equals(label, value));
-    let with = match matchers.reduce(|one, other| format!("{one},{other}")) {
-        Some(matchers) => {
-            format!(" with {{{matchers}}}: check these labels (prometheus.matchers), and")
-        }
-        None => ": check".to_owned(),
-    };
-    format!(
-        "no DCGM series found in Prometheus{with} that dcgm-exporter runs and is scraped; without GPUs, write \
-         gpu: {{enabled: false}}"
-    )
-}
+const NO_SERIES: &str = "no DCGM series found in Prometheus: check that dcgm-exporter runs and is \
+                         scraped, and prometheus.matchers; without GPUs, write gpu: {enabled: false}";
 
 /// The longest round: every query has a time limit. A loop that exceeds this hangs or has
 /// ended, and its values would age until none is left.
@@ -161,10 +146,8 @@ pub(super) struct Engine {
     ready: watch::Sender<bool>,
     said: FindingLog,
     heartbeat: Heartbeat,
-    /// The logged unit of each job's utilisation.
-    units: BTreeMap<JobId, Scale>,
     /// Whether rounds find no series, and why.
-    emptiness: Condition<String, Instant>,
+    emptiness: Condition<&'static str, Instant>,
     /// The start of the monotonic clock for waits.
     started: Instant,
 }
@@ -223,7 +206,6 @@ impl Engine {
             said: FindingLog::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
-            units: BTreeMap::new(),
             emptiness: Condition::default(),
             started: Instant::now(),
         }
@@ -358,18 +340,13 @@ impl Engine {
         let snapshot = self.pipeline.publish(&inventory, now);
         let snapshot = snapshot.with_skew(self.skew_ms());
         let took = began.elapsed();
-        self.log_units();
         let trouble = self.trouble();
         let is_ready = self.is_ready(now);
         let report = self.judge(&snapshot);
         if self.is_in_force() {
             self.tell(&snapshot, now, took, &report);
-            // If a start gave up waiting while no query succeeds, the log gets no success
-            // message.
-            match trouble {
-                None if is_ready => self.wiring.first_round.set(None),
-                Some(_) if is_ready => self.wiring.first_round.show(None),
-                _ => {}
+            if is_ready {
+                self.wiring.first_round.show(None);
             }
         }
         self.provider.publish_despite(Arc::new(snapshot), trouble);

@@ -128,7 +128,7 @@ mod tests {
             count(&metrics, &[&GM408, &GM409], found, |code| {
                 looked.iter().any(|it| it.id == code.id)
             });
-            let text = metrics.render(Exposition::Prometheus).unwrap();
+            let text = metrics.render(Exposition::Prometheus);
             let lines = text
                 .lines()
                 .filter(|line| line.starts_with("gpu_metrics_apiserver_findings{"));

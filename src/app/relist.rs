@@ -12,8 +12,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::measure;
 use super::reload::RuleSet;
-use super::{backing, measure};
 use crate::provider::rules::{InForce, RuleProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Weight};
@@ -25,7 +25,6 @@ use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use cluster_state::served;
-use limits::line_limit::LineLimit;
 
 /// The most concurrent searches; each may be expensive.
 const SIDE_BY_SIDE: usize = 4;
@@ -85,7 +84,6 @@ struct RelistReport {
     metrics: Metrics,
     /// Whether each rule or search fails.
     conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
-    lines: LineLimit<Arc<str>>,
 }
 
 impl RelistReport {
@@ -95,7 +93,6 @@ impl RelistReport {
             detail: health.register("rule-series", Weight::Detail, None),
             metrics: telemetry.metrics.clone(),
             conditions: BTreeMap::new(),
-            lines: backing::rule_lines(),
         };
         report.failed("series", 0);
         report.failed("kinds", 0);
@@ -118,7 +115,6 @@ impl RelistReport {
         self.conditions.retain(|of, condition| {
             let trouble = troubles.get(of);
             let former = condition.set(trouble.cloned(), Instant::now());
-            let former = former.filter(|_| self.lines.admit(Arc::clone(of)));
             match (former, trouble) {
                 (Some(_), Some(trouble)) => tracing::warn!("{trouble}"),
                 (Some(State::Failing { since, reason }), None) => {

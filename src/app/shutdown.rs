@@ -165,12 +165,4 @@ mod tests {
         assert!(!health.is_ok(Probe::Ready));
         assert!(*draining.borrow());
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_delay_draining_begins_at_once() {
-        let shutdown = Shutdown::new(&Health::new());
-        let began = Instant::now();
-        shutdown.run(Duration::ZERO, async {}, pending()).await;
-        assert!(began.elapsed() < seconds(1));
-    }
 }

@@ -12,7 +12,6 @@ use clap::Args;
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
-use aggregated_apiserver::x509::{self, Certificate};
 use kubectl_gpu_metrics::Failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -42,8 +41,7 @@ pub struct CertsArgs {
 }
 
 /// Makes a self-signed pair in a directory that has none: for the Service if there is one,
-/// and for this machine. A `ca.crt` that this program made is replaced. Any other is kept,
-/// with a warning.
+/// and for this machine. An existing `ca.crt` is kept.
 ///
 /// # Errors
 /// As [`run`].
@@ -63,15 +61,7 @@ pub(super) fn make_for(
         days: 365,
         force: false,
     };
-    let is_foreign = fs::read(dir.join(AUTHORITY)).is_ok_and(|text| !is_development(&text));
-    if is_foreign {
-        tracing::warn!(
-            dir = %dir.display(),
-            "{AUTHORITY} was not created by this program and is not changed: it is not the \
-             authority of the new certificate"
-        );
-    }
-    make(&args, is_foreign, now).map(|_| ())
+    make(&args, dir.join(AUTHORITY).exists(), now).map(|_| ())
 }
 
 const AUTHORITY: &str = "ca.crt";
@@ -80,12 +70,6 @@ const KEY: &str = "tls.key";
 
 /// The common name of the authorities that this command makes.
 const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
-
-fn is_development(pem: &[u8]) -> bool {
-    let certificates = x509::from_pem(pem).unwrap_or_default();
-    let read = certificates.first().map(Certificate::read);
-    read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
-}
 
 /// Makes an authority, a serving certificate and its key. The authority's key is not
 /// stored: it signs only this certificate.
@@ -267,32 +251,6 @@ mod tests {
         certs(dir.path(), &["--force"]).unwrap();
         assert_ne!(fs::read(dir.path().join("tls.key")).unwrap(), before);
         pair(dir.path());
-    }
-
-    #[test]
-    fn a_foreign_authority_is_kept_and_a_pair_is_made() {
-        let dir = tempfile::tempdir().unwrap();
-        let ca = dir.path().join("ca.crt");
-        certs(dir.path(), &[]).unwrap();
-        let left = fs::read(&ca).unwrap();
-        for name in ["tls.crt", "tls.key"] {
-            fs::remove_file(dir.path().join(name)).unwrap();
-        }
-        make_for(dir.path(), None, SystemTime::now()).unwrap();
-        pair(dir.path());
-        assert_ne!(fs::read(&ca).unwrap(), left, "of the pair before");
-        for name in ["tls.crt", "tls.key"] {
-            fs::remove_file(dir.path().join(name)).unwrap();
-        }
-        fs::write(&ca, "somebody else's").unwrap();
-        make_for(dir.path(), None, SystemTime::now()).unwrap();
-        pair(dir.path());
-        assert_eq!(fs::read(&ca).unwrap(), b"somebody else's");
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            3,
-            "nothing beside"
-        );
     }
 
     #[test]

@@ -11,12 +11,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio::net::TcpListener;
 
 use configuration::retired;
-use findings::names::nearest;
 use kubectl_gpu_metrics::terminal::shown;
 use kubectl_gpu_metrics::{Failure, backtest, check, explain, top, ui};
 
@@ -90,19 +89,8 @@ fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::
     if is_command || first.is_empty() || first.starts_with(['-', '/']) {
         return None;
     }
-    let usage = ContextValue::StyledStr(cli.render_usage());
-    let mut error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(&cli);
-    error.insert(
-        ContextKind::InvalidSubcommand,
-        ContextValue::String(first.to_owned()),
-    );
-    error.insert(ContextKind::Usage, usage);
-    let known = cli.get_subcommands().map(clap::Command::get_name);
-    if let Some(meant) = nearest(first, known, 2) {
-        let meant = ContextValue::Strings(vec![meant.to_owned()]);
-        error.insert(ContextKind::SuggestedSubcommand, meant);
-    }
-    Some(error)
+    let text = format!("unrecognized subcommand '{first}'");
+    Some(cli.error(ErrorKind::InvalidSubcommand, text))
 }
 
 /// Parses the arguments and runs the command. Returns the process' exit code.

@@ -22,7 +22,7 @@ use super::gpu::{GpuProvider, ServedProvider};
 use super::rules::RuleProvider;
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, ExternalItem, Item, Provider, ProviderError, Query, Sink, ValuesOf,
+    CustomItem, ExternalItem, Item, ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf,
 };
 
 /// The most looks of an answer that is computed on the thread of the request. A look takes
@@ -41,8 +41,7 @@ pub struct Composite {
     /// users.
     explanations: ComputeLimit,
     own: Vec<SelfFinding>,
-    custom: Mutex<Option<Merged<CustomMetric>>>,
-    external: Mutex<Option<Merged<Arc<str>>>>,
+    merged: Mutex<Option<Merged>>,
 }
 
 impl fmt::Debug for Composite {
@@ -52,11 +51,7 @@ impl fmt::Debug for Composite {
 }
 
 /// Two lists, and the list merged from them.
-#[derive(Debug)]
-struct Merged<T> {
-    of: [Arc<[T]>; 2],
-    all: Arc<[T]>,
-}
+type Merged = ([Arc<ListedMetrics>; 2], Arc<ListedMetrics>);
 
 impl From<Arc<GpuProvider>> for Composite {
     /// A provider of these GPU metrics only.
@@ -78,8 +73,7 @@ impl Composite {
             values: ComputeLimit::of_values(),
             explanations: ComputeLimit::beside_values(ProviderError::TooMuchWork),
             own,
-            custom: Mutex::default(),
-            external: Mutex::default(),
+            merged: Mutex::default(),
         }
     }
 
@@ -105,27 +99,6 @@ impl Composite {
         }
         Ok(())
     }
-}
-
-/// The merged list. It is merged again if one of the lists was replaced.
-fn merged<T: Clone + Ord>(known: &Mutex<Option<Merged<T>>>, of: [Arc<[T]>; 2]) -> Arc<[T]> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = &*known
-        && known
-            .of
-            .iter()
-            .zip(&of)
-            .all(|(known, now)| Arc::ptr_eq(known, now))
-    {
-        return Arc::clone(&known.all);
-    }
-    let all: BTreeSet<T> = of.iter().flat_map(|list| list.iter().cloned()).collect();
-    let all: Arc<[T]> = all.into_iter().collect();
-    *known = Some(Merged {
-        of,
-        all: Arc::clone(&all),
-    });
-    all
 }
 
 /// A value that outlives its snapshot.
@@ -167,20 +140,33 @@ impl Kept {
 }
 
 impl Provider for Composite {
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        let gpus = self.gpus.load().custom_metrics();
-        match &self.rules {
-            Some(rules) => merged(&self.custom, [rules.custom_metrics(), gpus]),
-            None => gpus,
+    /// The lists are merged again if one of them was replaced.
+    fn listed(&self) -> Arc<ListedMetrics> {
+        let gpus = self.gpus.load().listed();
+        let Some(rules) = &self.rules else {
+            return gpus;
+        };
+        let of = [rules.listed(), gpus];
+        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, all)) = &*merged
+            && known
+                .iter()
+                .zip(&of)
+                .all(|(one, now)| Arc::ptr_eq(one, now))
+        {
+            return Arc::clone(all);
         }
-    }
-
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        let gpus = self.gpus.load().external_metrics();
-        match &self.rules {
-            Some(rules) => merged(&self.external, [rules.external_metrics(), gpus]),
-            None => gpus,
-        }
+        let custom: BTreeSet<_> = of.iter().flat_map(|it| it.custom.iter().cloned()).collect();
+        let external: BTreeSet<_> = of
+            .iter()
+            .flat_map(|it| it.external.iter().cloned())
+            .collect();
+        let all = Arc::new(ListedMetrics {
+            custom: custom.into_iter().collect(),
+            external: external.into_iter().collect(),
+        });
+        *merged = Some((of, Arc::clone(&all)));
+        all
     }
 
     fn values<'a>(

@@ -85,7 +85,7 @@ impl GpuProvider {
     /// # Errors
     /// Before the first poll, and for more than [`MOST_OBJECTS`] objects.
     pub(crate) fn devices(&self, asked: &DevicesQuery) -> Result<DeviceList, ProviderError> {
-        if self.custom_metrics().is_empty() {
+        if self.listed().custom.is_empty() {
             return Ok(DeviceList::default());
         }
         let current = self.current.load();

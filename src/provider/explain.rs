@@ -8,7 +8,6 @@ use super::lookup::{AnsweredSnapshot, Lookup};
 use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
-use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
 use gpu_metrics::layout::Object;
@@ -251,19 +250,11 @@ impl ExplanationParts<'_> {
         };
         let reasons = group.and_then(|group| lookup.reasons(group));
         let group = group.unwrap_or_else(|| snapshot.layout().cluster());
-        let mut explanation = Explanation::of_group(
+        Ok(Explanation::of_group(
             &question,
             snapshot,
             (group, reasons.as_ref()),
             (self.value, self.no_value),
-        );
-        let wanted = lookup.narrowed.window.unwrap_or(snapshot.window());
-        if (explanation.window.as_ref()).is_some_and(|it| it.seconds > wanted.as_secs_f64()) {
-            explanation.notes.push(format!(
-                "a window of {} holds fewer than four scrapes of these GPUs, so it is extended",
-                format_duration(wanted)
-            ));
-        }
-        Ok(explanation)
+        ))
     }
 }

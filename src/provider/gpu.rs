@@ -10,7 +10,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::lookup::{AnsweredSnapshot, Lookup};
 use super::memo::Memo;
 use super::{
-    CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, ValuesOf, Which,
+    CustomItem, CustomMetric, Item, ListedMetrics, ObjectSelection, ProviderError, Query, ValuesOf,
+    Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::Selector;
@@ -65,8 +66,7 @@ pub type ServedProvider = Arc<ArcSwap<GpuProvider>>;
 #[derive(Debug)]
 pub struct GpuProvider {
     metrics: Arc<[MetricSpec]>,
-    custom: Arc<[CustomMetric]>,
-    external: Arc<[Arc<str>]>,
+    listed: Arc<ListedMetrics>,
     /// The external metrics by name.
     named: ExternalMetrics,
     kinds: Vec<ObjectKind>,
@@ -94,9 +94,9 @@ impl GpuProvider {
         custom.sort();
         let metrics: Arc<[MetricSpec]> = metrics.into();
         let named = ExternalMetrics::new(Arc::clone(&metrics));
+        let external = named.names().to_vec();
         Self {
-            custom: custom.into(),
-            external: named.names(),
+            listed: Arc::new(ListedMetrics { custom, external }),
             named,
             kinds,
             current: ArcSwapOption::empty(),
@@ -194,12 +194,8 @@ fn is_offered(measure: &Measure, kind: &ObjectKind) -> bool {
 }
 
 impl GpuProvider {
-    pub(crate) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        Arc::clone(&self.custom)
-    }
-
-    pub(crate) fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        Arc::clone(&self.external)
+    pub(crate) fn listed(&self) -> Arc<ListedMetrics> {
+        Arc::clone(&self.listed)
     }
 
     pub(crate) fn findings(&self) -> Arc<Report> {

@@ -324,24 +324,13 @@ impl<'a> Lookup<'a> {
         pods.clone().next().is_some() && pods.all(|pod| !pod.requests_gpu())
     }
 
-    /// The error that objects have no value. Some reasons need a connected cluster.
+    /// The error that objects have no value.
     pub(super) fn no_object(
         &self,
         of: &str,
         group: Option<&Object>,
         objects: &ObjectSelection,
     ) -> ProviderError {
-        let by_labels =
-            matches!(&objects.which, Which::Matching(selector) if !selector.is_everything());
-        let by_owner = !["pods", "namespaces", "nodes"].contains(&&*objects.resource);
-        let alone = self.snapshot.layout().inventory().authority == InventoryOrigin::Series;
-        if alone && (by_labels || by_owner) {
-            return ProviderError::NoValue(
-                "no cluster is connected, so labels and owners of pods are not known: \
-                         ask for pods by name, for all pods, namespaces or nodes"
-                    .to_owned(),
-            );
-        }
         let rows = self.rows_of(objects);
         if rows.is_empty() && self.request_none(objects) {
             let (metric, gpus) = (&self.spec.name, self.gpus);

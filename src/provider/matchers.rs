@@ -2,10 +2,6 @@
 
 use apimachinery::selector::{MAX_NAME, Operator, Requirement};
 
-/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
-pub(super) const MODEL: &str = "model";
-pub(super) const CONTAINER: &str = "container";
-
 /// Whether a label value satisfies a requirement. Selector values cannot contain spaces,
 /// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
 /// of node labels, with `-` or `_` for each character that is invalid in a selector.

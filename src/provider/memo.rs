@@ -55,9 +55,6 @@ impl Memo {
 
     /// Adds values to a query's answers. Drops all answers if there is no room.
     pub(super) fn keep(&self, answers: &KnownValues, values: Vec<(Subject, Option<Value>)>) {
-        if values.len() > MOST_VALUES {
-            return;
-        }
         let before = self.values.fetch_add(values.len(), Ordering::Relaxed);
         if before + values.len() > MOST_VALUES {
             lock(&self.queries).clear();

@@ -48,6 +48,15 @@ pub struct CustomMetric {
     pub namespaced: bool,
 }
 
+/// The metrics that discovery lists.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ListedMetrics {
+    /// Custom metrics, sorted by resource and metric, without duplicates.
+    pub custom: Vec<CustomMetric>,
+    /// The names of external metrics, sorted.
+    pub external: Vec<Arc<str>>,
+}
+
 /// The objects of a query for a custom metric.
 #[derive(Clone, Debug)]
 pub struct ObjectSelection {
@@ -205,12 +214,9 @@ pub enum ProviderError {
 
 /// Answers queries. Dropping a future cancels the query.
 pub trait Provider: Send + Sync + std::fmt::Debug {
-    /// All custom metrics, sorted by resource and metric, without duplicates. They do not
-    /// depend on the state of any backend.
-    fn custom_metrics(&self) -> Arc<[CustomMetric]>;
-
-    /// The names of all external metrics, sorted.
-    fn external_metrics(&self) -> Arc<[Arc<str>]>;
+    /// All metrics. They do not depend on the state of any backend. Another list is another
+    /// allocation.
+    fn listed(&self) -> Arc<ListedMetrics>;
 
     /// Passes every value to `sink`. Values of a custom metric are in the order of the
     /// objects' names. Objects without a value are left out. With [`Which::Named`] at most

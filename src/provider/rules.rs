@@ -16,8 +16,8 @@ use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, ProviderError, Query, Sink,
-    StoreQuery, ValuesOf, Which,
+    CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection, ProviderError,
+    Query, Sink, StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -105,6 +105,20 @@ impl InForce {
         }
     }
 
+    /// The metrics for discovery.
+    fn listed(&self) -> ListedMetrics {
+        let custom = self.registry.custom.iter();
+        let custom = custom.map(|((resource, metric), custom)| CustomMetric {
+            resource: Arc::clone(resource),
+            metric: Arc::clone(metric),
+            namespaced: custom.kind.namespaced,
+        });
+        ListedMetrics {
+            custom: custom.chain(self.workload_metrics()).collect(),
+            external: self.registry.external.keys().cloned().collect(),
+        }
+    }
+
     /// The external metric, with its configured name.
     fn external(&self, metric: &str) -> Option<(&Arc<str>, &External)> {
         let external = &self.registry.external;
@@ -116,37 +130,11 @@ impl InForce {
     }
 }
 
-/// The metrics in force, with the lists for discovery.
-#[derive(Debug)]
-struct ListedMetrics {
-    of: InForce,
-    custom: Arc<[CustomMetric]>,
-    external: Arc<[Arc<str>]>,
-}
-
-impl From<InForce> for ListedMetrics {
-    fn from(of: InForce) -> Self {
-        let custom = of
-            .registry
-            .custom
-            .iter()
-            .map(|((resource, metric), custom)| CustomMetric {
-                resource: Arc::clone(resource),
-                metric: Arc::clone(metric),
-                namespaced: custom.kind.namespaced,
-            });
-        Self {
-            custom: custom.chain(of.workload_metrics()).collect(),
-            external: of.registry.external.keys().cloned().collect(),
-            of,
-        }
-    }
-}
-
 /// The provider of the rules' metrics.
 #[derive(Debug)]
 pub struct RuleProvider {
-    current: ArcSwap<ListedMetrics>,
+    current: ArcSwap<InForce>,
+    listed: ArcSwap<ListedMetrics>,
     objects: Box<dyn ObjectNames>,
     answers: Box<dyn StoreAnswers>,
     resource_rules: ArcSwapOption<ResourceRules>,
@@ -160,11 +148,11 @@ type Answered = (StoreQuery, Arc<Answer>);
 impl RuleProvider {
     /// A provider without metrics before [`RuleProvider::publish`].
     pub(crate) fn new(objects: Box<dyn ObjectNames>, answers: Box<dyn StoreAnswers>) -> Self {
-        let current = ArcSwap::from_pointee(InForce::default().into());
         // The error has no Retry-After, which would block a worker of the HPA controller.
         let usage = ComputeLimit::beside_values(ProviderError::Saturated);
         Self {
-            current,
+            current: ArcSwap::default(),
+            listed: ArcSwap::default(),
             objects,
             answers,
             resource_rules: ArcSwapOption::empty(),
@@ -179,29 +167,21 @@ impl RuleProvider {
 
     /// Replaces the metrics in force.
     pub(crate) fn publish(&self, in_force: InForce) {
-        let mut next: ListedMetrics = in_force.into();
-        let before = self.current.load();
-        // A list for discovery is replaced only if it has changed.
-        if before.custom == next.custom {
-            next.custom = Arc::clone(&before.custom);
+        let listed = in_force.listed();
+        self.current.store(Arc::new(in_force));
+        // The documents of discovery are made again only for another list.
+        if **self.listed.load() != listed {
+            self.listed.store(Arc::new(listed));
         }
-        if before.external == next.external {
-            next.external = Arc::clone(&before.external);
-        }
-        self.current.store(Arc::new(next));
     }
 
-    pub(super) fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        Arc::clone(&self.current.load().custom)
-    }
-
-    pub(super) fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        Arc::clone(&self.current.load().external)
+    pub(super) fn listed(&self) -> Arc<ListedMetrics> {
+        self.listed.load_full()
     }
 
     /// Whether a rule gives the custom metric of this resource; `None`: the external metric.
     pub(super) fn has(&self, resource: Option<&str>, metric: &str) -> bool {
-        let in_force = &self.current.load().of;
+        let in_force = self.current.load();
         match resource {
             Some(resource) => {
                 in_force.custom(resource, metric).is_some()
@@ -253,11 +233,11 @@ impl RuleProvider {
         sink: &mut Sink<'_>,
     ) -> Result<Answered, ProviderError> {
         let current = self.current.load_full();
-        let custom = current.of.custom(&objects.resource, &query.metric);
+        let custom = current.custom(&objects.resource, &query.metric);
         let Some(custom) = custom else {
-            return self.workloads(&current.of, objects, query, sink).await;
+            return self.workloads(&current, objects, query, sink).await;
         };
-        let (rules, namespace) = (&current.of.rules, objects.namespace.as_deref());
+        let (rules, namespace) = (&current.rules, objects.namespace.as_deref());
         if custom.kind.namespaced != namespace.is_some() {
             return Err(ProviderError::WrongScope);
         }
@@ -281,9 +261,9 @@ impl RuleProvider {
         sink: &mut Sink<'_>,
     ) -> Result<Answered, ProviderError> {
         let current = self.current.load_full();
-        let found = current.of.external(&query.metric);
+        let found = current.external(&query.metric);
         let (metric, external) = found.ok_or(ProviderError::NoSuchMetric)?;
-        let rules = &current.of.external_rules;
+        let rules = &current.external_rules;
         let promql =
             external
                 .query(rules, namespace, &query.selector)
@@ -317,7 +297,7 @@ impl RuleProvider {
         let mut add = |item: Item<'_>| sum.add(item.value());
         let answered = self.answered(query, &mut add).await;
         let current = self.current.load();
-        explained_by_rule(query, current.of.rule(query), answered, sum)
+        explained_by_rule(query, current.rule(query), answered, sum)
     }
 
     pub(super) async fn used(&self, query: &UsageQuery) -> Result<UsageAnswer, ProviderError> {

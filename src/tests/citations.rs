@@ -233,28 +233,3 @@ fn every_written_version_is_that_of_the_program() {
     }
     assert!(count > 20, "{count}");
 }
-
-#[test]
-fn citations_are_read_over_lines_and_with_several_sections() {
-    let text = "//! So it is (docs/security.md, \"One\n//! two\", \"Three\"; `docs/numbers.md`).\n// See README.mdx.";
-    let read = citations(text);
-    let page = |page: &str, sections: &[&str]| {
-        let sections = sections.iter().map(|&section| section.to_owned());
-        (page.to_owned(), sections.collect::<Vec<_>>())
-    };
-    assert_eq!(
-        read,
-        [
-            page("docs/security.md", &["One two", "Three"]),
-            page("docs/numbers.md", &[])
-        ]
-    );
-    assert_eq!(
-        headings("# A\n```\n# no\n```\n## B c\n"),
-        ["A".to_owned(), "B c".to_owned()]
-    );
-    assert_eq!(
-        anchor("Client certificates, all"),
-        "client-certificates-all"
-    );
-}

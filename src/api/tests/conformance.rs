@@ -1,19 +1,10 @@
 //! The requests that NVIDIA's validator of AI clusters sends to a metrics adapter
 //! (NVIDIA/aicr `validators/conformance/pod_autoscaling_check.go` and
-//! `ai_service_metrics_check.go`), with and without the rules of its recipes.
+//! `ai_service_metrics_check.go`).
 
-use std::future::ready;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-
-use adapter_rules::answer::{Answer as Found, VectorSample};
-use adapter_rules::registry::{Registry, Shape};
-use apimachinery::kinds::Kinds;
-use apimachinery::labels::Labels;
-use apimachinery::time::Timestamp;
-use configuration::{Config, Flags};
 use gpu_metrics::batch::{Batch, PrometheusId};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, metrics};
@@ -25,52 +16,8 @@ use prometheus_source::decode::decode;
 
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
-use crate::provider::rules::tests::{FakeObjects, kind};
-use crate::provider::rules::{InForce, RuleProvider, StoreAnswers};
-use crate::provider::{Provider, ProviderError, StoreQuery};
 
 use super::*;
-
-/// `recipes/components/prometheus-adapter/values.yaml` of NVIDIA/aicr, as the
-/// chart writes it into the configuration.
-const RECIPE: &str = r#"
-rules:
-- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{namespace!="",pod!=""}'
-  metricsQuery: 'last_over_time(<<.Series>>[1m])'
-  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: gpu_utilization}
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-- seriesQuery: 'DCGM_FI_DEV_FB_USED{namespace!="",pod!=""}'
-  metricsQuery: 'last_over_time(<<.Series>>[1m])'
-  name: {matches: DCGM_FI_DEV_FB_USED, as: gpu_memory_used}
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-- seriesQuery: 'DCGM_FI_DEV_POWER_USAGE{namespace!="",pod!=""}'
-  metricsQuery: 'last_over_time(<<.Series>>[1m])'
-  name: {matches: DCGM_FI_DEV_POWER_USAGE, as: gpu_power_usage}
-  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}
-- seriesQuery: 'DCGM_FI_DEV_GPU_UTIL{exported_namespace!="",exported_pod!=""}'
-  metricsQuery: 'last_over_time(<<.Series>>{<<.LabelMatchers>>}[1m])'
-  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: workload_gpu_utilization}
-  resources:
-    overrides: {exported_namespace: {resource: namespace}, exported_pod: {resource: pod}}
-- seriesQuery: 'DCGM_FI_DEV_FB_USED{exported_namespace!="",exported_pod!=""}'
-  metricsQuery: 'last_over_time(<<.Series>>{<<.LabelMatchers>>}[1m])'
-  name: {matches: DCGM_FI_DEV_FB_USED, as: workload_gpu_memory_used}
-  resources:
-    overrides: {exported_namespace: {resource: namespace}, exported_pod: {resource: pod}}
-externalRules:
-- seriesQuery: DCGM_FI_DEV_GPU_UTIL
-  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_GPU_UTIL[2m]))'
-  name: {matches: DCGM_FI_DEV_GPU_UTIL, as: dcgm_gpu_utilization}
-  resources: {namespaced: false}
-- seriesQuery: DCGM_FI_DEV_FB_USED
-  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_FB_USED[2m]))'
-  name: {matches: DCGM_FI_DEV_FB_USED, as: dcgm_gpu_memory_used}
-  resources: {namespaced: false}
-- seriesQuery: DCGM_FI_DEV_POWER_USAGE
-  metricsQuery: 'avg(avg_over_time(DCGM_FI_DEV_POWER_USAGE[2m]))'
-  name: {matches: DCGM_FI_DEV_POWER_USAGE, as: dcgm_gpu_power_usage}
-  resources: {namespaced: false}
-"#;
 
 /// The metrics and namespaces that the check tries until one has items.
 const POD_METRICS: [&str; 3] = ["gpu_utilization", "gpu_memory_used", "gpu_power_usage"];
@@ -136,69 +83,8 @@ fn gpus() -> Arc<GpuProvider> {
     Arc::new(provider)
 }
 
-/// The series that the recipe's queries find.
-#[derive(Debug)]
-struct Prometheus;
-
-impl StoreAnswers for Prometheus {
-    fn fetch<'a>(
-        &'a self,
-        ask: &'a StoreQuery,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Found>, ProviderError>> {
-        let labels: &[(&str, &str)] = match ask.promql.starts_with("avg(avg_over_time(DCGM_FI_DEV_")
-        {
-            true => &[],
-            false => &[("namespace", "gpu-operator"), ("pod", EXPORTER)],
-        };
-        let sample = VectorSample {
-            labels: Labels::from_pairs(labels.iter().copied()),
-            value: 46.5,
-            at: Timestamp::from_secs(NOW.secs()),
-        };
-        Box::pin(ready(Ok(Arc::new(Found::Vector(vec![sample])))))
-    }
-}
-
-fn recipe() -> Arc<RuleProvider> {
-    let config = Config::from_yaml("config.yaml", RECIPE, &Flags::default()).unwrap();
-    assert_eq!(config.warnings, Vec::<String>::new());
-    let kinds = Kinds::new(vec![
-        kind("", "pods", "pod", true),
-        kind("", "namespaces", "namespace", false),
-    ]);
-    let series = |query: &str| -> Arc<[Shape]> {
-        let name = query.split('{').next().unwrap();
-        let labels = ["namespace", "pod", "exported_namespace", "exported_pod"];
-        [Shape {
-            name: name.into(),
-            labels: labels.map(Into::into).into(),
-        }]
-        .into()
-    };
-    let (rules, external_rules) = (config.rules.usable, config.external_rules.usable);
-    let found = |rules: &[adapter_rules::rule::Rule]| -> Vec<Arc<[Shape]>> {
-        let queries = rules.iter().map(|rule| series(&rule.series_query));
-        queries.collect()
-    };
-    let mut registry = Registry::default();
-    registry.add_custom(&rules, &found(&rules), &kinds);
-    registry.add_external(&external_rules, &found(&external_rules), &kinds);
-    let objects = FakeObjects {
-        names: vec![EXPORTER],
-        ..FakeObjects::default()
-    };
-    let provider = RuleProvider::new(Box::new(objects), Box::new(Prometheus));
-    provider.publish(InForce {
-        rules,
-        external_rules,
-        registry,
-        kinds,
-    });
-    Arc::new(provider)
-}
-
-async fn serving(provider: Arc<dyn Provider>) -> TestServer {
+async fn serving() -> TestServer {
+    let provider = Arc::new(Composite::from(gpus()));
     let api = Api::new(provider, || NOW, Telemetry::new());
     TestServer::start(open(&api)).await
 }
@@ -237,8 +123,8 @@ async fn validate(server: &TestServer) -> Vec<Json> {
 }
 
 #[tokio::test]
-async fn nvidias_validator_passes_without_rules() {
-    let server = serving(Arc::new(Composite::from(gpus()))).await;
+async fn nvidias_validator_passes() {
+    let server = serving().await;
     assert_eq!(validate(&server).await, ["230", "230"]);
     for (metric, wanted) in [
         ("dcgm_gpu_utilization", "50"),
@@ -257,21 +143,8 @@ async fn nvidias_validator_passes_without_rules() {
 }
 
 #[tokio::test]
-async fn nvidias_validator_passes_with_the_rules_of_its_recipe_which_take_precedence() {
-    let server = serving(Arc::new(Composite::new(
-        Some(recipe()),
-        Arc::new(arc_swap::ArcSwap::new(gpus())),
-        Vec::new(),
-    )))
-    .await;
-    assert_eq!(validate(&server).await, ["46500m", "46500m"]);
-    let path = format!("{V1}/namespaces/gpu-operator/pods/*/gpu_utilization");
-    assert_eq!(names(&server.get(&path).await), [EXPORTER]);
-}
-
-#[tokio::test]
 async fn means_of_the_fleet_accept_settings_and_labels_like_other_metrics() {
-    let server = serving(Arc::new(Composite::from(gpus()))).await;
+    let server = serving().await;
     let power = |selector: &str| {
         let path = format!("{EXT}/namespaces/default/DCGM_GPU_POWER_USAGE");
         format!("{path}?labelSelector={selector}")

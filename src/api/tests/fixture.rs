@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 
 use crate::provider::{
-    CustomItem, CustomMetric, ExternalItem, Item, ObjectSelection, Provider, ProviderError, Query,
-    Sink, ValuesOf, Which,
+    CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection, Provider,
+    ProviderError, Query, Sink, ValuesOf, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -279,12 +279,11 @@ impl Provider for Fixture {
         metric == "rule"
     }
 
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        self.custom.clone().into()
-    }
-
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        self.external_names.clone().into()
+    fn listed(&self) -> Arc<ListedMetrics> {
+        Arc::new(ListedMetrics {
+            custom: self.custom.clone(),
+            external: self.external_names.clone(),
+        })
     }
 
     fn findings(&self) -> Arc<Report> {

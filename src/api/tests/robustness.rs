@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 
 use super::*;
-use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink};
+use crate::provider::{ListedMetrics, Provider, ProviderError, Query, Sink};
 
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
@@ -208,10 +208,7 @@ async fn a_panic_gets_500_and_a_status() {
     #[derive(Debug)]
     struct Broken;
     impl Provider for Broken {
-        fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-            panic!("broken")
-        }
-        fn external_metrics(&self) -> Arc<[Arc<str>]> {
+        fn listed(&self) -> Arc<ListedMetrics> {
             panic!("broken")
         }
         fn values<'a>(

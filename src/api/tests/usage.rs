@@ -1,9 +1,6 @@
 //! Resource metrics over TLS: pods and nodes by `resourceRules`.
 
-mod changes;
-
 use std::future::ready;
-use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
 use prost::Message;
@@ -11,16 +8,15 @@ use serde_json::json;
 
 use super::messages::Unknown;
 use super::*;
+use crate::api::usage_messages::PodMetricsList;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::tests::FakeObjects;
-use crate::provider::rules::{ObjectNames, RuleProvider, StoreAnswers};
+use crate::provider::rules::{RuleProvider, StoreAnswers};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
 use crate::provider::{ProviderError, StoreQuery};
 use adapter_rules::answer::Answer as Found;
-use apimachinery::kinds::Kind;
-use apimachinery::selector::Selector;
-use gpu_metrics::inventory::{Inventory, Pod, PodPhase};
+use gpu_metrics::inventory::{Pod, PodPhase};
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1";
 const OLDER: &str = "/apis/metrics.k8s.io/v1beta1";
@@ -33,10 +29,9 @@ fn cluster(pods: Vec<Pod>, nodes: &[&str]) -> Box<FakeObjects> {
     })
 }
 
-/// Returns the same samples for every query, and records the query.
-#[derive(Clone, Debug, Default)]
+/// Returns the same samples for every query.
+#[derive(Debug, Default)]
 struct Prometheus {
-    asked: Arc<Mutex<Vec<String>>>,
     down: bool,
 }
 
@@ -46,10 +41,8 @@ impl StoreAnswers for Prometheus {
         ask: &'a StoreQuery,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Arc<Found>, ProviderError>> {
-        let promql = &ask.promql;
-        self.asked.lock().unwrap().push(promql.to_string());
         let at = 1_767_323_045_999;
-        let samples = if promql.contains("cpu") {
+        let samples = if ask.promql.contains("cpu") {
             vec![
                 sample("ns/a/main", 0.25, at),
                 sample("ns/a/side", 0.0005, at + 9000),
@@ -242,11 +235,7 @@ async fn s117_labels_and_fields_select() {
 
 #[tokio::test]
 async fn s118_a_failing_query_is_a_failure_and_no_empty_list() {
-    let server = metrics(Prometheus {
-        down: true,
-        ..Prometheus::default()
-    })
-    .await;
+    let server = metrics(Prometheus { down: true }).await;
     for target in ["pods", "nodes", "namespaces/ns/pods/a"] {
         let answer = server.get(&format!("{METRICS}/{target}")).await;
         assert_eq!(answer.status, 500);
@@ -299,81 +288,17 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
     assert_eq!(other.header("content-type"), Some(PROTOBUF));
 }
 
-/// Messages for the test's own decoder, with the field numbers of
-/// `k8s.io/metrics/pkg/apis/metrics/v1/generated.proto`.
-mod wire {
-    use std::collections::HashMap;
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct List {
-        #[prost(message, repeated, tag = "2")]
-        pub(super) items: Vec<Pod>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Pod {
-        #[prost(message, optional, tag = "1")]
-        pub(super) metadata: Option<Meta>,
-        #[prost(message, optional, tag = "2")]
-        pub(super) timestamp: Option<Number>,
-        #[prost(message, optional, tag = "3")]
-        pub(super) window: Option<Number>,
-        #[prost(message, repeated, tag = "4")]
-        pub(super) containers: Vec<Container>,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Meta {
-        #[prost(string, tag = "1")]
-        pub(super) name: String,
-        #[prost(string, tag = "3")]
-        pub(super) namespace: String,
-        #[prost(map = "string, string", tag = "11")]
-        pub(super) labels: HashMap<String, String>,
-    }
-
-    #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-    pub(super) struct Number {
-        #[prost(int64, tag = "1")]
-        pub(super) number: i64,
-    }
-
-    #[derive(Clone, PartialEq, prost::Message)]
-    pub(super) struct Container {
-        #[prost(string, tag = "1")]
-        pub(super) name: String,
-        #[prost(map = "string, message", tag = "2")]
-        pub(super) usage: HashMap<String, Text>,
-    }
-
-    #[derive(Clone, PartialEq, Eq, prost::Message)]
-    pub(super) struct Text {
-        #[prost(string, tag = "1")]
-        pub(super) text: String,
-    }
-}
-
 #[tokio::test]
 async fn protobuf_has_the_content_of_json_for_pods() {
     let server = metrics(Prometheus::default()).await;
     let answer = accept(&server, "pods", &format!("{PROTOBUF}, */*")).await;
     assert_eq!(answer.header("content-type"), Some(PROTOBUF));
-    assert_eq!(&answer.body[..4], b"k8s\0");
     let envelope = Unknown::decode(&answer.body[4..]).unwrap();
     let meta = envelope.type_meta.unwrap();
-    assert_eq!(meta.api_version.as_deref(), Some("metrics.k8s.io/v1"));
     assert_eq!(meta.kind.as_deref(), Some("PodMetricsList"));
-    let list = wire::List::decode(&envelope.raw.unwrap()[..]).unwrap();
-    assert_eq!(list.items.len(), 3);
-    let pod = &list.items[0];
-    let metadata = pod.metadata.as_ref().unwrap();
-    assert_eq!((&*metadata.name, &*metadata.namespace), ("a", "ns"));
-    assert_eq!(metadata.labels["app"], "x");
-    assert_eq!(pod.timestamp.unwrap().number, 1_767_323_045);
-    assert_eq!(pod.window.unwrap().number, 60_000_000_000);
-    assert_eq!(pod.containers[0].name, "main");
-    assert_eq!(pod.containers[0].usage["cpu"].text, "250m");
-    assert_eq!(pod.containers[1].usage["memory"].text, "0");
+    let list = PodMetricsList::decode(&envelope.raw.unwrap()[..]).unwrap();
+    let json = server.get(&format!("{METRICS}/pods")).await.json();
+    assert_eq!(serde_json::to_value(list.items).unwrap(), json["items"]);
 }
 
 #[tokio::test]
@@ -426,5 +351,22 @@ async fn the_openapi_documents_are_complete() {
         openapi::check_references(&v3, "/components/schemas");
         openapi::check_paths(&v3);
         assert_eq!(v3["paths"].as_object().unwrap().len(), 5, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_group_is_served_while_there_are_rules() {
+    let cluster = cluster(Vec::new(), &["n1"]);
+    let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
+    let provider = Arc::new(provider);
+    let server = serve(Arc::clone(&provider)).await;
+    for (rules, status) in [(None, 404), (Some(rules()), 200), (None, 404)] {
+        let is_served = rules.is_some();
+        provider.tell_usage(rules);
+        for path in [METRICS, &format!("{METRICS}/nodes")] {
+            assert_eq!(server.get(path).await.status, status, "{path}");
+        }
+        let groups = server.get("/apis").await.text();
+        assert_eq!(groups.contains("\"metrics.k8s.io"), is_served, "{groups}");
     }
 }

@@ -6,14 +6,12 @@ use tokio::time::Instant;
 
 use super::super::{finding_reports, measure};
 use super::server::Server;
-use super::{Engine, Round, no_series};
+use super::{Engine, NO_SERIES, Round};
 use crate::telemetry::metrics::catalog;
 use apimachinery::time::Timestamp;
 use findings::codes::OF_DATA;
 use findings::{Finding, Report, source};
-use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
-use prometheus_source::Prometheus;
 
 impl Engine {
     /// Findings about the data; `None` before the first round.
@@ -47,13 +45,8 @@ impl Engine {
         let fields = self.signals.iter().filter(|it| failing.contains(&it.id));
         let fields = fields.map(|it| it.name.as_str());
         let (how, remedy) = error.finding();
-        let remedy = server.remedy(remedy);
-        Some(source::unanswered(
-            server.name(),
-            fields,
-            since,
-            (&how, &remedy),
-        ))
+        let said = (&*how, remedy);
+        Some(source::unanswered(server.name(), fields, since, said))
     }
 
     /// Updates the metrics and checks of the engine in force.
@@ -80,23 +73,6 @@ impl Engine {
         }
     }
 
-    /// Logs the unit of a job's utilisation when it is detected, and when it changes.
-    pub(super) fn log_units(&mut self) {
-        let store = self.pipeline.store();
-        for (id, job) in (0..).zip(store.jobs()) {
-            let scale = store.targets().scale_of_job(id, SignalId::MEM_COPY_UTIL);
-            if let Some(scale) = scale
-                && self.units.insert(id, scale) != Some(scale)
-            {
-                let (job, range) = (&*job.name, scale.range());
-                tracing::info!(
-                    job,
-                    "the utilisation of this job's exporters runs from {range}"
-                );
-            }
-        }
-    }
-
     /// Why values may be missing, for clients: the newest reason of a failing source,
     /// without its address and message, or that it has no series.
     pub(super) fn trouble(&self) -> Option<String> {
@@ -110,22 +86,22 @@ impl Engine {
                 error.kind().label()
             ))
         });
-        trouble.or_else(|| self.emptiness.state().reason().cloned())
+        trouble.or_else(|| self.emptiness.state().reason().map(ToString::to_string))
     }
 
     /// Records whether there are series. They count as missing only after all servers have
-    /// answered for all signals. `source` is the last server that answered.
-    pub(super) fn note_emptiness(&mut self, source: &Prometheus) {
+    /// answered for all signals.
+    pub(super) fn note_emptiness(&mut self) {
         let is_empty = self.pipeline.store().series_len() == 0;
         let is_open =
             |it: &Server| it.last != Some(Round::Complete) || it.failures.trouble().is_some();
         if is_empty && self.servers.iter().any(is_open) {
             return;
         }
-        let none = is_empty.then(|| no_series(source.matchers()));
+        let none = is_empty.then_some(NO_SERIES);
         if self.emptiness.set(none, Instant::now()).is_some() {
-            match self.emptiness.state().reason() {
-                Some(none) => tracing::warn!(source = source.address(), "{none}"),
+            match none {
+                Some(none) => tracing::warn!("{none}"),
                 None => tracing::info!("DCGM series are found in Prometheus now"),
             }
         }

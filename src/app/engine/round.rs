@@ -206,7 +206,7 @@ impl Engine {
         let server = self.server_mut(client.id);
         server.last = Some(outcome);
         server.rounds += u64::from(outcome != Round::Aborted);
-        self.note_emptiness(&client.source);
+        self.note_emptiness();
         let interval = match outcome {
             Round::Complete | Round::Partial => self.until_next_round(client.id),
             Round::Aborted => self.interval(client.id),

@@ -182,17 +182,6 @@ impl Server {
         }
     }
 
-    /// A remedy with the configuration keys of this server.
-    pub(super) fn remedy(&self, of_first: &str) -> String {
-        match self.id {
-            PrometheusId(0) => of_first.to_owned(),
-            _ => {
-                let without_flag = of_first.replace(" or --prometheus-url", "");
-                without_flag.replace("prometheus.", &format!("{}.", self.key))
-            }
-        }
-    }
-
     /// Whether its round takes longer than [`LONGEST_ROUND`].
     pub(super) fn is_stuck(&self) -> bool {
         let round = self.round.as_ref();

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::ServedProvider;
-use crate::provider::{Item, ObjectSelection, Provider, Query, ValuesOf};
+use crate::provider::{Item, ListedMetrics, ObjectSelection, Provider, Query, ValuesOf};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::Probe;
 use crate::telemetry::metrics::Exposition;
@@ -209,7 +209,7 @@ impl World {
 
     fn metrics(&self) -> String {
         let metrics = &self.telemetry.metrics;
-        metrics.render(Exposition::Prometheus).unwrap()
+        metrics.render(Exposition::Prometheus)
     }
 }
 
@@ -272,8 +272,7 @@ async fn disabled_gpus_are_neither_listed_nor_queried() {
         world.telemetry.health.is_ok(Probe::Ready),
         "nothing is waited for"
     );
-    assert!(world.served.load().custom_metrics().is_empty());
-    assert!(world.served.load().external_metrics().is_empty());
+    assert_eq!(*world.served.load().listed(), ListedMetrics::default());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(store.fake.requests().len(), 0);
 
@@ -286,7 +285,7 @@ async fn disabled_gpus_are_neither_listed_nor_queried() {
     world.change(store.settings("{enabled: false}"));
     let served = &world.served;
     until("no metric is listed", async || {
-        served.load().custom_metrics().is_empty()
+        served.load().listed().custom.is_empty()
     })
     .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -344,19 +343,4 @@ async fn missing_series_are_searched_for_at_the_relist_interval() {
     tokio::time::sleep(relist).await;
     assert!(store.asked() >= asked + 4, "polled as always");
     assert_eq!(world.check("metrics-source"), "None");
-}
-
-#[tokio::test]
-async fn the_message_about_missing_series_has_the_matchers() {
-    let store = Store::empty().await;
-    let (config, _) = store.settings("{poll: 500ms}");
-    let mut prometheus = config.prometheus.clone().unwrap();
-    prometheus.matchers = vec![("cluster".to_owned(), "east".to_owned())];
-    let source = Prometheus::new(prometheus, KeyHasher::new()).unwrap();
-    let world = World::start((config, vec![source])).await;
-    let named = r#"no DCGM series found in Prometheus with {cluster="east"}: check these labels"#;
-    until("the matchers are named", async || {
-        world.ask(METRIC).unwrap_err().contains(named)
-    })
-    .await;
 }

@@ -80,7 +80,7 @@ impl Scene {
 
     fn number(&self, name: &str) -> Option<String> {
         let metrics = &self.telemetry.metrics;
-        let text = metrics.render(Exposition::Prometheus).unwrap();
+        let text = metrics.render(Exposition::Prometheus);
         let name = format!("gpu_metrics_apiserver_{name} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&name));
         line.map(str::to_owned)

@@ -76,9 +76,9 @@ async fn rules_do_not_wait_for_gpu_data() {
         let path = folder.path().join("config.yaml");
         std::fs::write(&path, rule(&fake, gpu)).unwrap();
         let scene = Scene::by(&path).await;
-        let metrics = || scene.provider.external_metrics();
+        let metrics = || scene.provider.listed();
         until("the metric is found", async || {
-            metrics().iter().any(|it| it.as_ref() == "up")
+            metrics().external.contains(&"up".into())
         })
         .await;
         let health = &scene.background.telemetry.health;
@@ -97,7 +97,7 @@ async fn a_corrected_address_of_prometheus_does_not_wait_for_a_search_at_the_for
     let scene = Scene::by(&path).await;
     until("it searches", async || !dead.requests().is_empty()).await;
     std::fs::write(&path, rule(&fine, "{enabled: false}")).unwrap();
-    let found = || !scene.provider.external_metrics().is_empty();
+    let found = || !scene.provider.listed().external.is_empty();
     until("the metric is found", async || found()).await;
 }
 

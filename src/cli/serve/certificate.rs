@@ -74,11 +74,9 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
         )
     };
     for files in [pair("tls"), pair("apiserver")] {
-        match (files.certificate.exists(), files.key.exists()) {
-            (false, false) => {}
-            (true, true) => return Ok(CertificateSource::Files(files)),
-            (true, false) => return Err(half(&files.certificate, &files.key)),
-            (false, true) => return Err(half(&files.key, &files.certificate)),
+        // If one of the two is missing, the server reports it and waits for it.
+        if files.certificate.exists() || files.key.exists() {
+            return Ok(CertificateSource::Files(files));
         }
     }
     certs::make_for(dir, service(args), SystemTime::now())?;
@@ -88,16 +86,6 @@ fn in_directory(dir: &Path, args: &Listening) -> Result<CertificateSource, Failu
          the server issues one that kube-apiserver can verify"
     );
     Ok(CertificateSource::Files(pair("tls")))
-}
-
-/// The error for a pair with a missing file, by mistake or after an interrupted start.
-fn half(there: &Path, missing: &Path) -> Failure {
-    Failure::Usage(format!(
-        "--cert-dir: {} exists and {} does not: add the missing file, or remove the existing one \
-         to create a new pair",
-        there.display(),
-        missing.display()
-    ))
 }
 
 /// The server's Service. A name without a namespace is in the pod's namespace.
@@ -142,12 +130,14 @@ mod tests {
     #[test]
     fn a_directory_with_only_an_authority_gets_a_pair() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("ca.crt"), "somebody's").unwrap();
+        std::fs::write(dir.path().join("ca.crt"), "another").unwrap();
         assert!(matches!(
             source(dir.path()),
             Ok(CertificateSource::Files(_))
         ));
         assert!(dir.path().join("tls.crt").exists());
+        let kept = std::fs::read(dir.path().join("ca.crt")).unwrap();
+        assert_eq!(kept, b"another");
         assert!(matches!(
             source(dir.path()),
             Ok(CertificateSource::Files(_))
@@ -170,19 +160,5 @@ mod tests {
         };
         assert_eq!(files.certificate, Path::new("/c"));
         assert!(dir.path().read_dir().unwrap().next().is_none());
-    }
-
-    #[test]
-    fn half_a_pair_is_rejected_with_the_remedy() {
-        for name in ["tls.crt", "tls.key", "apiserver.key"] {
-            let dir = tempfile::tempdir().unwrap();
-            std::fs::write(dir.path().join(name), "half").unwrap();
-            let Err(error) = source(dir.path()) else {
-                panic!("{name} alone is no pair");
-            };
-            let error = error.to_string();
-            assert!(error.contains(&format!("{name} exists")), "{error}");
-            assert!(error.contains("or remove the existing one"), "{error}");
-        }
     }
 }

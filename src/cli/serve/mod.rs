@@ -6,7 +6,7 @@ mod flags;
 mod tests;
 mod trust;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -96,15 +96,6 @@ fn ignored(args: &ServeArgs) -> Vec<String> {
     if matches!(oldest, MinVersion::Tls10 | MinVersion::Tls11) {
         let sentence = "--tls-min-version: the oldest supported version is TLS 1.2";
         sentences.push(sentence.to_owned());
-    }
-    for pair in &args.listening.tls_sni_cert_key {
-        let names = pair.names.iter();
-        for address in names.filter(|name| name.parse::<IpAddr>().is_ok()) {
-            sentences.push(format!(
-                "--tls-sni-cert-key: {address} is an address: a client that connects by address sends \
-                 no server name and gets the default certificate"
-            ));
-        }
     }
     sentences
 }

@@ -349,8 +349,9 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let gpus = GpuProvider::new(&gpu_metrics::dcgm::metrics::built_in());
     let gpus = Arc::new(ArcSwap::from_pointee(gpus));
     let both = Composite::new(Some(Arc::clone(&rules)), Arc::clone(&gpus), Vec::new());
-    let listed = both.custom_metrics();
-    assert!(Arc::ptr_eq(&listed, &both.custom_metrics()), "made once");
+    let listed = both.listed();
+    assert!(Arc::ptr_eq(&listed, &both.listed()), "made once");
+    let listed = &listed.custom;
     let has = |resource: &str, metric: &str| {
         listed
             .iter()
@@ -361,9 +362,9 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let list = custom(&both, "pods", everything(), "");
     assert_eq!(list, Err(ProviderError::Unavailable));
     rules.publish(InForce::default());
-    assert!(!both.custom_metrics().iter().any(|it| *it.metric == *"hits"));
+    assert!(!both.listed().custom.iter().any(|it| *it.metric == *"hits"));
     gpus.store(Arc::new(GpuProvider::new(&[])));
-    assert!(both.custom_metrics().is_empty(), "others are in force");
+    assert!(both.listed().custom.is_empty(), "others are in force");
 }
 
 #[test]

@@ -177,20 +177,6 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
 }
 
 #[test]
-fn a_window_that_is_extended_to_four_scrapes_has_a_note() {
-    for (seconds, is_extended) in [(60, false), (30, true)] {
-        let scene = Scene::new(policy(seconds)).cluster(&[("n/p", None)]);
-        let labels = "UUID=A exported_namespace=n exported_pod=p";
-        let explanation = asked(scene.mcu(labels, "50 50 50 50 50")).explain("pods n/p");
-        let notes = explanation.notes.iter();
-        let found = notes
-            .filter(|note| note.contains("a window of 30s"))
-            .count();
-        assert_eq!(found > 0, is_extended, "{explanation:#?}");
-    }
-}
-
-#[test]
 fn an_unknown_name_is_reported() {
     let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
     let labels = "UUID=A exported_namespace=n exported_pod=p";

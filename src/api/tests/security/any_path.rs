@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::provider::devices::DevicesQuery;
 use crate::provider::usage::{UsageAnswer, UsageQuery};
-use crate::provider::{CustomMetric, Provider, ProviderError, Query, Sink, ValuesOf, Which};
+use crate::provider::{ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf, Which};
 use findings::Report;
 use gpu_metrics::devices::DeviceList;
 
@@ -28,17 +28,8 @@ impl Noting {
 }
 
 impl Provider for Noting {
-    fn custom_metrics(&self) -> Arc<[CustomMetric]> {
-        let metric = CustomMetric {
-            resource: "pods".into(),
-            metric: "m".into(),
-            namespaced: true,
-        };
-        [metric].into()
-    }
-
-    fn external_metrics(&self) -> Arc<[Arc<str>]> {
-        ["m".into()].into()
+    fn listed(&self) -> Arc<ListedMetrics> {
+        Arc::default()
     }
 
     fn values<'a>(

@@ -85,8 +85,9 @@ fn the_value_of_a_workload_is_the_rules_answer_for_its_live_pods() {
     assert_eq!(told.promql.unwrap().query, DEP);
     assert!(told.meaning.contains("presets.x[0]"), "{}", told.meaning);
     let listed = |provider: &Composite| {
-        let all = provider.custom_metrics();
-        let resources: Vec<String> = all.iter().map(|it| it.resource.to_string()).collect();
+        let all = provider.listed();
+        let all = all.custom.iter();
+        let resources: Vec<String> = all.map(|it| it.resource.to_string()).collect();
         resources
     };
     assert!(listed(&provider).contains(&"statefulsets.apps".to_owned()));
