@@ -114,7 +114,7 @@ impl ControlPlane {
             watchman,
             dir,
         };
-        plane.write_kubeconfig(&plane.kubeconfig, &kubectl::Proof::Certificate(&admin));
+        plane.write_kubeconfig(&plane.kubeconfig, &kubectl::certificate(&admin));
         plane.await_api()?;
         if let Extent::Cluster { autoscaler_sync } = extent {
             plane.populate(autoscaler_sync)?;

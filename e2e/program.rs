@@ -129,9 +129,7 @@ impl Program {
 
     /// Sends a signal by its short name.
     pub(crate) fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.process.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        assert!(status.success(), "{kill}: {status}");
+        signal(self.id(), name);
     }
 
     /// Whether it has ended.
@@ -243,6 +241,13 @@ pub(crate) fn built(script: &str, name: &str, remedy: &str) -> Result<PathBuf, S
         true => Ok(file),
         false => Err(format!("{} is missing: {remedy}", file.display())),
     }
+}
+
+/// Sends a signal by its short name to a process.
+pub(crate) fn signal(id: u32, name: &str) {
+    let kill = format!("kill -{name} {id}");
+    let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+    assert!(status.success(), "{kill}: {status}");
 }
 
 /// A size of a process, from the kernel: `VmRSS:`, `VmHWM:`.

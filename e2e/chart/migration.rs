@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::lab::listening;
+use crate::cluster::workload;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually, ok_if};
 
@@ -105,12 +106,8 @@ impl Scene {
         let config = self.plane.dir().join("config.yaml");
         let text = self.object("configmap", map)["data"]["config.yaml"].clone();
         std::fs::write(&config, text.as_str().unwrap()).unwrap();
-        let arguments = pod["containers"][0]["args"].as_array().unwrap().iter();
-        let arguments = arguments.map(|it| it.as_str().unwrap()).filter(|it| {
-            // The file's path and the port are this machine's.
-            !it.starts_with("--config=") && !it.starts_with("--secure-port=")
-        });
-        let mut command = Program::command(arguments);
+        let here = ["--config=", "--secure-port="];
+        let mut command = Program::command(workload::arguments(&deployment, &here));
         command.args(["--secure-port=0", "--config"]).arg(config);
         command.args(Program::kubeconfig_flags(&account));
         Program::start(command)

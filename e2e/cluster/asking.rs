@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::ByteString;
-use reqwest::Identity;
 use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Identity, Method};
 use serde_json::Value;
 
 use super::lab::PATIENCE;
@@ -18,42 +18,31 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    /// 200 with this body.
-    Body(String),
-    /// Another status with this body.
-    Status(u16, String),
-    /// No answer.
-    Lost(String),
+pub(crate) struct Reply {
+    /// The status code; 0: there was no answer.
+    pub(crate) code: u16,
+    /// The body, or why there was no answer.
+    pub(crate) body: String,
 }
 
 impl Reply {
     /// Its error in one line; equal errors have equal lines.
     pub(super) fn trouble(&self) -> Option<String> {
-        match self {
-            Self::Body(_) => None,
-            Self::Status(code, body) => {
-                let said = serde_json::from_str::<Value>(body).ok();
-                let said = said.as_ref().and_then(|said| said["message"].as_str());
-                Some(format!("{code} {}", said.unwrap_or(body).trim()))
-            }
-            Self::Lost(why) => Some(why.clone()),
-        }
+        let said = serde_json::from_str::<Value>(&self.body).ok();
+        let said = said.as_ref().and_then(|said| said["message"].as_str());
+        let error = || format!("{} {}", self.code, said.unwrap_or(&self.body).trim());
+        (self.code != 200).then(error)
     }
 
-    /// Its status code.
-    pub(super) fn code(&self) -> Option<u16> {
-        match self {
-            Self::Body(_) => Some(200),
-            Self::Status(code, _) => Some(*code),
-            Self::Lost(_) => None,
-        }
+    /// Whether it is 200 with these words.
+    pub(super) fn has(&self, words: &str) -> bool {
+        self.code == 200 && self.body.contains(words)
     }
 }
 
 /// A server, and the client's identity.
 #[derive(Clone, Debug)]
-pub(super) struct ApiClient {
+pub(crate) struct ApiClient {
     client: reqwest::Client,
     base: String,
 }
@@ -76,7 +65,7 @@ impl ApiClient {
 
     /// Directly to a server on this machine, without verifying its certificate, and
     /// with or without a client certificate.
-    pub(super) fn direct(port: u16, identity: Option<Identity>) -> Self {
+    pub(crate) fn direct(port: u16, identity: Option<Identity>) -> Self {
         let mut client = builder().tls_danger_accept_invalid_certs(true);
         if let Some(identity) = identity {
             client = client.identity(identity);
@@ -102,13 +91,13 @@ impl ApiClient {
         }
     }
 
-    /// Repeats a request until `wanted` returns a value, and returns that value.
-    pub(super) async fn until<T>(&self, path: &str, wanted: impl Fn(&Reply) -> Option<T>) -> T {
+    /// Repeats a request until the answer is as wanted.
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Reply) -> bool) {
         let begun = Instant::now();
         loop {
             let reply = self.get(path).await;
-            if let Some(found) = wanted(&reply) {
-                return found;
+            if wanted(&reply) {
+                return;
             }
             assert!(begun.elapsed() < PATIENCE, "{path}: {reply:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -117,22 +106,23 @@ impl ApiClient {
 
     /// Repeats a request until the answer has this code.
     pub(super) async fn until_code(&self, path: &str, code: u16) {
-        self.until(path, |reply| (reply.code() == Some(code)).then_some(()))
-            .await;
+        self.until(path, |reply| reply.code == code).await;
     }
 
-    pub(super) async fn get(&self, path: &str) -> Reply {
-        let request = self.client.get(format!("{}{path}", self.base));
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(Method::GET, path).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str) -> Reply {
+        let request = self.client.request(method, format!("{}{path}", self.base));
         let read = async {
             let answer = request.send().await?;
             let code = answer.status().as_u16();
             Ok((code, answer.text().await?))
         };
-        match read.await {
-            Ok((200, body)) => Reply::Body(body),
-            Ok((code, body)) => Reply::Status(code, body),
-            Err(error) => Reply::Lost(chain(&error)),
-        }
+        let read = read.await;
+        let (code, body) = read.unwrap_or_else(|error| (0, chain(&error)));
+        Reply { code, body }
     }
 }
 

@@ -171,7 +171,6 @@ async fn explain_computes_the_replicas_that_the_controller_writes() {
     lab.deploy(1);
     explained_values_are_those_served(&lab);
     top_shows_who_holds_gpus(&lab);
-    a_rule_is_explained_by_its_query(&mut lab);
 }
 
 fn explained_values_are_those_served(lab: &Lab) {
@@ -221,32 +220,4 @@ fn top_shows_who_holds_gpus(lab: &Lab) {
     });
     let gpus = says(lab, &["top", "gpus"]);
     assert!(gpus.contains("active") && gpus.contains("GPU-"), "{gpus}");
-}
-
-const RULE: &str = r#"
-gpu: {window: 10s}
-rules:
-- seriesQuery: DCGM_FI_DEV_MEM_COPY_UTIL{exported_pod!=""}
-  resources: {overrides: {exported_namespace: {resource: namespace}, exported_pod: {resource: pod}}}
-  name: {as: busy}
-  metricsQuery: sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)
-"#;
-
-fn a_rule_is_explained_by_its_query(lab: &mut Lab) {
-    lab.reconfigure(RULE);
-    let name = format!("{TEAM}/{}", lab.gpus.holders()[0]);
-    let path = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*/busy");
-    lab.await_answer(&path, |said| said.contains(r#""value":"60""#));
-    let text = says(lab, &["explain", "po", &name, "busy"]);
-    for said in [
-        "Value 60",
-        "rules[0]",
-        "exported_pod!=\"\"",
-        "by (exported_pod)",
-        "1 samples",
-    ] {
-        assert!(text.contains(said), "{said}: {text}");
-    }
-    let text = says(lab, &["explain", "metric", "busy"]);
-    assert!(text.contains("namespaces, pods"), "{text}");
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use simulator::live::Controls;
 use tokio::task::JoinHandle;
 
-use super::asking::{ApiClient, Reply};
+use super::asking::ApiClient;
 use super::lab::{APP, TEAM};
 
 /// Whether pods with this name prefix hold a GPU depends on the end of their names.
@@ -152,10 +152,8 @@ fn share_out(work: Work, held: &BTreeMap<usize, String>, controls: &Controls, pl
 /// The service's running pods; `None` while kube-apiserver does not answer.
 async fn pods(api_client: &ApiClient) -> Option<Vec<String>> {
     let path = format!("/api/v1/namespaces/{TEAM}/pods?labelSelector=app%3D{APP}");
-    let Reply::Body(said) = api_client.get(&path).await else {
-        return None;
-    };
-    let list: Value = serde_json::from_str(&said).ok()?;
+    let reply = api_client.get(&path).await;
+    let list: Value = serde_json::from_str(&reply.body).ok()?;
     let running = |pod: &&Value| {
         pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
     };

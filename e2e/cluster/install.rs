@@ -50,18 +50,6 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
     patch(&named, json!({"spec": {"service": {"port": port}}}));
 }
 
-/// The container's arguments in the Deployment, except the configuration's path, the port
-/// and Prometheus, which depend on this machine.
-pub(super) fn arguments(plane: &ControlPlane) -> Vec<String> {
-    let said = plane.object(&["deploy", NAME, "-n", HOME]);
-    let args = said["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
-    let args = args.unwrap().iter().map(|arg| arg.as_str().unwrap());
-    let here = ["--config=", "--secure-port=", "--prometheus-url="];
-    args.filter(|arg| !here.iter().any(|flag| arg.starts_with(flag)))
-        .map(str::to_owned)
-        .collect()
-}
-
 const PODS: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*";
 
 #[tokio::test(flavor = "multi_thread")]

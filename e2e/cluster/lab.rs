@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::asking::ApiClient;
 use super::gpus::{Gpus, Places};
 use super::install;
-use super::workload::{autoscaler, behavior, deployment};
+use super::workload::{arguments, autoscaler, behavior, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, ok_if};
@@ -124,7 +124,9 @@ impl Lab {
     /// Another server with the same settings on another port (0: any). It has the
     /// arguments of the manifests, and the ServiceAccount's rights.
     pub(super) fn replica(&self, port: u16, flags: &[&str]) -> Program {
-        let mut command = Program::command(install::arguments(&self.plane));
+        let deployment = self.plane.object(&["deploy", NAME, "-n", HOME]);
+        let here = ["--config=", "--secure-port=", "--prometheus-url="];
+        let mut command = Program::command(arguments(&deployment, &here));
         command.arg(format!("--secure-port={port}"));
         command.arg("--config").arg(self.config());
         let prometheus = self

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, of_deployment, on_object, on_pods, target};
@@ -122,26 +122,6 @@ fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
     })
 }
 
-/// The upstream definition, without the schema.
-fn inference_pools() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "inferencepools.inference.networking.k8s.io",
-            "annotations": {"api-approved.kubernetes.io":
-                "https://github.com/kubernetes-sigs/gateway-api-inference-extension/pull/1173"},
-        },
-        "spec": {
-            "group": "inference.networking.k8s.io", "scope": "Namespaced",
-            "names": {"kind": "InferencePool", "listKind": "InferencePoolList",
-                "plural": "inferencepools", "singular": "inferencepool", "shortNames": ["infpool"]},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema":
-                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    })
-}
-
 /// The values of objects of a namespace: `pods/*/vllm_requests_waiting`.
 fn await_values(lab: &Lab, namespace: &str, path: &str, wanted: &[(&str, &str)]) {
     let kubectl = Kubectl {
@@ -218,7 +198,11 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by_them() {
     let mut lab = Lab::start().await;
-    lab.plane.apply(&inference_pools());
+    let pools = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/e2e/presets/inferencepools.yaml"
+    );
+    lab.plane.run(&format!("apply -f {pools}"));
     let (servers, targets) = deploy(&lab);
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url().to_owned());

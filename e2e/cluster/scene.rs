@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::asking::{ApiClient, Reply};
+use super::asking::ApiClient;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::trickle::{Seen, Subject, Trickle, all_available, some_values};
 use crate::kubectl::milli;
@@ -209,9 +209,5 @@ pub(super) fn reader(lab: &Lab) -> ApiClient {
 /// Waits until a path has this value.
 pub(super) async fn await_value(api_client: &ApiClient, path: &str, value: &str) {
     let wanted = format!("\"value\":\"{value}\"");
-    let has = |reply: &Reply| match reply {
-        Reply::Body(body) => body.contains(&wanted).then_some(()),
-        _ => None,
-    };
-    api_client.until(path, has).await;
+    api_client.until(path, |reply| reply.has(&wanted)).await;
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::asking::{ApiClient, Reply};
+use super::asking::ApiClient;
 use super::lab::APISERVICES;
 use crate::kubectl::{Served, read, unix_seconds};
 
@@ -114,18 +114,13 @@ impl Drop for Trickle {
 async fn ask(api_client: &ApiClient, subject: &Subject, begun: Instant) -> Seen {
     let (at, unix) = (begun.elapsed(), unix_seconds());
     let reply = api_client.get(&subject.path).await;
-    let trouble = reply.trouble();
-    let body = match reply {
-        Reply::Body(body) => body,
-        Reply::Status(..) | Reply::Lost(_) => String::new(),
-    };
     Seen {
         subject: subject.name,
         at,
         took: begun.elapsed().saturating_sub(at),
         unix,
-        trouble: trouble.or_else(|| (subject.judge)(&body)),
-        body,
+        trouble: reply.trouble().or_else(|| (subject.judge)(&reply.body)),
+        body: reply.body,
     }
 }
 

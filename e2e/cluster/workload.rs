@@ -93,3 +93,13 @@ pub(crate) fn behavior(stable: Duration) -> Value {
         },
     })
 }
+
+/// The arguments of a Deployment's container, except for flags of this machine: its paths,
+/// ports and addresses.
+pub(crate) fn arguments(deployment: &Value, here: &[&str]) -> Vec<String> {
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args = args.as_array().unwrap().iter();
+    args.map(|arg| arg.as_str().unwrap().to_owned())
+        .filter(|arg| !here.iter().any(|flag| arg.starts_with(flag)))
+        .collect()
+}

@@ -19,13 +19,16 @@ pub(super) const PUBLISHED: &[&str] = &[
     r"--output=jsonpath={.data.requestheader-client-ca-file}",
 ];
 
-/// How a user authenticates.
-#[derive(Debug)]
-pub(super) enum Proof<'a> {
-    /// By a client certificate.
-    Certificate(&'a Issued),
-    /// By a ServiceAccount's token.
-    Token(&'a str),
+fn data(pem: &str) -> Value {
+    json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()))
+}
+
+/// The credentials of a kubeconfig with a client certificate.
+pub(super) fn certificate(identity: &Issued) -> Value {
+    json!({
+        "client-certificate-data": data(&identity.certificate_pem),
+        "client-key-data": data(&identity.key_pem),
+    })
 }
 
 impl ControlPlane {
@@ -124,7 +127,7 @@ impl ControlPlane {
     pub(crate) fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> PathBuf {
         let path = self.next_kubeconfig();
         let identity = self.authorities.client(user, group);
-        self.write_kubeconfig(&path, &Proof::Certificate(&identity));
+        self.write_kubeconfig(&path, &certificate(&identity));
         path
     }
 
@@ -139,7 +142,7 @@ impl ControlPlane {
         let namespace = format!("--namespace={namespace}");
         let token = self.kubectl(&["create", "token", name, &namespace]);
         let path = self.next_kubeconfig();
-        self.write_kubeconfig(&path, &Proof::Token(token.trim()));
+        self.write_kubeconfig(&path, &json!({"token": token.trim()}));
         path
     }
 
@@ -149,18 +152,7 @@ impl ControlPlane {
     }
 
     /// Writes a self-contained kubeconfig, which can be copied elsewhere.
-    pub(super) fn write_kubeconfig(&self, path: &Path, proof: &Proof<'_>) {
-        let data = |pem: &str| json!(k8s_openapi::ByteString(pem.as_bytes().to_vec()));
-        let certificate = |identity: &Issued| {
-            json!({
-                "client-certificate-data": data(&identity.certificate_pem),
-                "client-key-data": data(&identity.key_pem),
-            })
-        };
-        let user = match proof {
-            Proof::Certificate(identity) => certificate(identity),
-            Proof::Token(token) => json!({"token": token}),
-        };
+    pub(super) fn write_kubeconfig(&self, path: &Path, user: &Value) {
         let authority = std::fs::read_to_string(self.ca()).unwrap();
         let cluster = json!({
             "server": format!("https://127.0.0.1:{}", self.port),

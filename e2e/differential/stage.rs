@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use apimachinery::time::{Timestamp, millis};
+use cluster_state::clock;
 use gpu_metrics::batch::{Batch, BatchSeries, PrometheusId};
 use gpu_metrics::dcgm::schemes::ExporterIdentity;
 use gpu_metrics::dcgm::{fields, intake, metrics};
@@ -104,7 +105,7 @@ impl Stage {
                 shard: Shard::ALL,
             };
             let mut batch = [Batch::new(SignalId::MEM_COPY_UTIL, bytes::Bytes::new())];
-            let answers = self.source.fetch(&[query], wall_clock(), &mut batch).await;
+            let answers = self.source.fetch(&[query], clock::now(), &mut batch).await;
             for (answer, batch) in answers.into_iter().zip(&batch) {
                 answer.outcome.unwrap();
                 match intake::PROFILING.contains(&spec.id) {
@@ -188,11 +189,6 @@ fn of_instances(batch: &Batch) -> Batch {
         series.samples.iter().for_each(|sample| of.push(*sample));
     }
     of
-}
-
-fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    Timestamp::from_millis(millis(since))
 }
 
 /// The pods at a time as series, so that expressions can join with them: start times

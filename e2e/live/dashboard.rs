@@ -9,37 +9,13 @@ use crate::prometheus::{Engine, Storage};
 
 const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
 
-/// An autoscaler, and the owners of the scene's pods.
+/// An autoscaler, and the owners of the scene's pods, as series of kube-state-metrics.
 fn cluster_state() -> String {
-    let hpa = r#"namespace="team-a",horizontalpodautoscaler="train""#;
-    let metric = format!(r#"{hpa},metric_name="gpu_memory_utilization""#);
-    let mut series = vec![
-        format!("kube_horizontalpodautoscaler_info{{{hpa}}} 1"),
-        format!("kube_horizontalpodautoscaler_status_target_metric{{{metric}}} 50"),
-        format!("kube_horizontalpodautoscaler_spec_target_metric{{{metric}}} 60"),
-        format!("kube_horizontalpodautoscaler_status_current_replicas{{{hpa}}} 1"),
-        format!("kube_horizontalpodautoscaler_status_desired_replicas{{{hpa}}} 1"),
-        format!("kube_horizontalpodautoscaler_spec_max_replicas{{{hpa}}} 4"),
-        format!(
-            r#"kube_horizontalpodautoscaler_status_condition{{{hpa},condition="ScalingActive",status="false"}} 0"#
-        ),
-    ];
-    for (namespace, pod, kind, owner) in [
-        ("team-a", "train-0", "StatefulSet", "train"),
-        ("team-a", "idle-0", "ReplicaSet", "idle-5d4f"),
-        ("team-a", "far-0", "StatefulSet", "far"),
-        ("team-b", "serve-0", "StatefulSet", "serve"),
-        ("team-b", "batch-0", "ReplicaSet", "batch-7c9b"),
-    ] {
-        let of = format!(r#"namespace="{namespace}",pod="{pod}""#);
-        series.push(format!(
-            r#"kube_pod_owner{{{of},owner_kind="{kind}",owner_name="{owner}",owner_is_controller="true"}} 1"#
-        ));
-    }
     // Older than the scraped samples: a Prometheus rejects samples that are older than its
     // blocks.
     let at = unix_seconds() - 5.0;
-    let lines = series.iter().map(|line| format!("{line} {at:.0}\n"));
+    let lines = include_str!("cluster_state.txt").lines();
+    let lines = lines.map(|line| format!("{line} {at:.0}\n"));
     lines.chain(["# EOF\n".to_owned()]).collect()
 }
 

@@ -15,7 +15,7 @@ use super::compared;
 use super::objects::holding;
 use super::pair::{LOOKING, Scene, Side, adapter};
 use crate::cluster::lab::listening;
-use crate::cluster::workload::deployment;
+use crate::cluster::workload::{arguments, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually, ok_if};
 use crate::prometheus::free_port;
@@ -51,15 +51,11 @@ impl Pod {
             "--prometheus-url=",
             "--secure-port=",
         ];
-        let arguments = spec["containers"][0]["args"].as_array().unwrap().iter();
-        let arguments = arguments.map(|it| it.as_str().unwrap().to_owned());
         let volumes = spec["volumes"].as_array().unwrap().iter();
         let mut maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
         let map = object(plane, "configmap", maps.next().unwrap());
         Self {
-            arguments: arguments
-                .filter(|it| !here.iter().any(|flag| it.starts_with(flag)))
-                .collect(),
+            arguments: arguments(&deployment, &here),
             config: map["data"]["config.yaml"].as_str().unwrap().to_owned(),
             account: spec["serviceAccountName"].as_str().unwrap().to_owned(),
         }

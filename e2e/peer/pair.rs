@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cluster::asking::identity_of;
+use crate::cluster::asking::{ApiClient, Reply, identity_of};
 use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
 use crate::program::{Program, built};
@@ -40,18 +40,11 @@ pub(super) const DOCUMENTS: &[&str] = &[
     "/apis/external.metrics.k8s.io/v1beta1",
 ];
 
-/// The result of a request: the status and the body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) code: u16,
-    pub(super) body: String,
-}
-
 /// A server, queried as a cluster's administrator.
 #[derive(Debug)]
 pub(super) struct Side {
     program: Program,
-    client: reqwest::Client,
+    client: ApiClient,
     port: u16,
     _dir: TempDir,
 }
@@ -133,20 +126,10 @@ impl Scene<'_> {
         port: u16,
         dir: TempDir,
     ) -> Result<Side, Ended> {
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .timeout(START)
-            .tls_danger_accept_invalid_certs(true)
-            .identity(identity_of(self.plane.kubeconfig()))
-            .build()
-            .unwrap();
+        let identity = identity_of(self.plane.kubeconfig());
+        let client = ApiClient::direct(port, Some(identity));
         let begun = Instant::now();
-        let base = format!("https://127.0.0.1:{port}");
-        loop {
-            let asked = client.get(format!("{base}/readyz")).send().await;
-            if asked.is_ok_and(|answer| answer.status().is_success()) {
-                break;
-            }
+        while client.get("/readyz").await.code != 200 {
             if program.has_ended() {
                 return Err(last_words(&program.stderr()));
             }
@@ -177,28 +160,15 @@ fn last_words(log: &str) -> String {
 
 impl Side {
     pub(super) async fn ask(&self, method: &Method, path: &str) -> Reply {
-        let url = format!("https://127.0.0.1:{}{path}", self.port);
-        let request = self.client.request(method.clone(), url);
-        match request.send().await {
-            Ok(answer) => Reply {
-                code: answer.status().as_u16(),
-                body: answer.text().await.unwrap(),
-            },
-            Err(error) => panic!("{path}: {error:?}\n{}", self.program.stderr()),
-        }
+        let reply = self.client.send(method.clone(), path).await;
+        assert_ne!(reply.code, 0, "{path}: {reply:?}\n{}", self.log());
+        reply
     }
 
     /// Waits until the answer at a path is as wanted.
     pub(super) async fn await_answer(&self, path: &str, wanted: impl Fn(&str) -> bool) {
-        let begun = Instant::now();
-        loop {
-            let reply = self.ask(&Method::GET, path).await;
-            if reply.code == 200 && wanted(&reply.body) {
-                return;
-            }
-            assert!(begun.elapsed() < START, "{path}: {reply:?}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let is_it = |reply: &Reply| reply.code == 200 && wanted(&reply.body);
+        self.client.until(path, is_it).await;
     }
 
     /// Its process id.

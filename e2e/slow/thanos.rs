@@ -3,6 +3,7 @@
 use crate::built;
 use crate::exporters::Exporters;
 use crate::mimir;
+use crate::program::signal;
 use crate::prometheus::free_port;
 use crate::store::{Place, Process, Store};
 
@@ -97,12 +98,12 @@ impl Replicas {
 
     /// Stops the second replica, so that it no longer answers.
     pub(crate) fn freeze(&mut self) {
-        self.replicas[1].processes[0].signal("STOP");
+        signal(self.replicas[1].processes[0].id(), "STOP");
     }
 
     /// Continues the second replica.
     pub(crate) fn thaw(&mut self) {
-        self.replicas[1].processes[0].signal("CONT");
+        signal(self.replicas[1].processes[0].id(), "CONT");
     }
 
     /// Kills the second replica.

@@ -87,7 +87,7 @@ impl Process {
     }
 
     /// The process id.
-    #[cfg(feature = "bench-peer")]
+    #[allow(dead_code, reason = "for the slow tests and the measurements")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -96,14 +96,6 @@ impl Process {
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-
-    /// Sends a signal by its short name.
-    #[allow(dead_code, reason = "replicas are frozen in the slow tests only")]
-    pub(crate) fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
-        assert!(status.success(), "{kill}: {status}");
     }
 
     /// Waits until an address answers with success.

@@ -29,8 +29,10 @@ pub(super) async fn count(
 ) -> Response {
     let under_way = api.telemetry().metrics.begin_request();
     let response = next.run(request).await;
-    let is_custom = matches!(parsed.target, Ok(ApiTarget::Custom(_)));
-    let listed = is_custom.then(|| api.listed()).unwrap_or_default();
+    let listed = match parsed.target {
+        Ok(ApiTarget::Custom(_)) => api.listed(),
+        _ => ListedMetrics::default(),
+    };
     let class = class(&listed, &context.method, &parsed);
     under_way.answered(class, response.status().as_u16(), context.began.elapsed());
     response
