@@ -31,7 +31,7 @@ pub(super) async fn count(
     let response = next.run(request).await;
     let listed = match parsed.target {
         Ok(ApiTarget::Custom(_)) => api.listed(),
-        _ => ListedMetrics::default(),
+        _ => Arc::default(),
     };
     let class = class(&listed, &context.method, &parsed);
     under_way.answered(class, response.status().as_u16(), context.began.elapsed());
