@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::gpu::GpuProvider;
-use super::gpu::external::Sought;
 use super::lookup::{AnsweredSnapshot, Lookup};
 use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
@@ -31,53 +30,38 @@ impl GpuProvider {
         let mut sum = Sum::default();
         let answer = self.values_at(current, (query, looks), &mut |item| sum.add(item.value()));
         let (_, value, no_value) = sum.after(answer)?;
-        let parts = ExplanationParts {
-            of: described(query),
-            selected: Selected::All,
-            value,
-            no_value,
-        };
-        match &query.of {
-            ValuesOf::Objects(objects) => self.explained(objects, (query, looks), current, parts),
-            ValuesOf::Namespace(namespace) => {
-                let Sought {
-                    lookup,
-                    name,
-                    in_namespace,
-                } = self.sought(current, query, looks)?;
-                let (of, group) = lookup.external_group(in_namespace, namespace);
-                let selected = match in_namespace {
-                    true => Selected::Namespace(namespace),
-                    false => Selected::All,
-                };
-                let parts = ExplanationParts {
-                    of,
-                    selected,
-                    ..parts
-                };
-                parts.by(&lookup, &name, group)
+        let namespace = match &query.of {
+            ValuesOf::Objects(objects) => {
+                return self.explained(objects, (query, looks), current, (value, no_value));
             }
-        }
+            ValuesOf::Namespace(namespace) => namespace,
+        };
+        let sought = self.sought(current, query, looks)?;
+        let (of, group) = sought.lookup.external_group(sought.in_namespace, namespace);
+        let selected = match sought.in_namespace {
+            true => Selected::Namespace(namespace),
+            false => Selected::All,
+        };
+        let named = (&*sought.name, &*of, selected);
+        sought.lookup.explained(named, group, (value, no_value))
     }
 
-    fn explained<'a>(
+    fn explained(
         &self,
-        objects: &'a ObjectSelection,
+        objects: &ObjectSelection,
         (query, looks): (&Query, u64),
         current: Option<&AnsweredSnapshot>,
-        mut parts: ExplanationParts<'a>,
+        (value, mut no_value): (Option<Value>, Option<String>),
     ) -> Result<Explanation, ProviderError> {
-        let Which::Named(name) = &objects.which else {
+        let metric = self.metric(|name| name == query.metric);
+        let (Which::Named(name), Some(metric), Some(current)) = (&objects.which, metric, current)
+        else {
             return Err(ProviderError::NoSuchMetric);
         };
-        let (metric, spec) = self
-            .metric(|name| name == query.metric)
-            .ok_or(ProviderError::NoSuchMetric)?;
         let (resource, namespace) = (&*objects.resource, objects.namespace.as_deref());
-        let current = current.ok_or_else(|| self.not_ready())?;
-        let lookup = current.lookup((metric, spec), query, looks)?;
+        let lookup = current.lookup(metric, query, looks)?;
         let group = current.snapshot.layout().object(resource, namespace, name);
-        parts.selected = match (resource, namespace) {
+        let selected = match (resource, namespace) {
             ("pods", Some(namespace)) => Selected::Pod(namespace, name),
             (_, Some(namespace)) => Selected::PodsOf(namespace),
             ("namespaces", None) => Selected::Namespace(name),
@@ -89,10 +73,11 @@ impl GpuProvider {
                 _ => None,
             };
             let why = why.or_else(|| not_listed(&current.snapshot, resource, (namespace, name)));
-            parts.no_value = why.or(parts.no_value);
+            no_value = why.or(no_value);
         }
-        let original = spec.measure == Measure::OriginalAverage;
-        parts.by(&lookup, &query.metric, group.filter(|_| !original))
+        let group = group.filter(|_| lookup.spec.measure != Measure::OriginalAverage);
+        let named = (&*query.metric, &*described(query), selected);
+        lookup.explained(named, group, (value, no_value))
     }
 }
 
@@ -218,43 +203,38 @@ impl Sum {
 /// The answer, the value, and why there is none.
 type Outcome<T> = (Option<T>, Option<Value>, Option<String>);
 
-/// The parts of an explanation except its reasons.
-struct ExplanationParts<'a> {
-    of: String,
-    selected: Selected<'a>,
-    value: Option<Value>,
-    no_value: Option<String>,
-}
-
-impl ExplanationParts<'_> {
-    fn by(
-        self,
-        lookup: &Lookup<'_>,
-        metric: &str,
+impl Lookup<'_> {
+    /// The explanation of the value of a metric, of an object whose devices are `group`.
+    fn explained(
+        &self,
+        (metric, of, selected): (&str, &str, Selected<'_>),
         group: Option<&Object>,
+        answer: (Option<Value>, Option<String>),
     ) -> Result<Explanation, ProviderError> {
         // Each sample is read twice, for the value and for its own explanation. Those of
         // the longest window are read once more, for the idle time.
         let rows = group.map_or(0, |group| group.members.len() as u64);
-        lookup.allow(rows * (2 * lookup.looks_per_row() + lookup.instants_held()))?;
-        let snapshot = lookup.snapshot;
-        let formula = lookup.narrowed.formula;
+        self.allow(rows * (2 * self.looks_per_row() + self.instants_held()))?;
         let question = Question {
             metric,
-            measure: &lookup.spec.measure,
-            formula: formula.unwrap_or(snapshot.policy().formula),
-            of: &self.of,
-            selected: self.selected,
-            is_narrowed: lookup.narrowed.has_labels(),
-            now: lookup.now,
+            measure: &self.spec.measure,
+            formula: self
+                .narrowed
+                .formula
+                .unwrap_or(self.snapshot.policy().formula),
+            of,
+            selected,
+            is_narrowed: self.narrowed.has_labels(),
+            now: self.now,
         };
-        let reasons = group.and_then(|group| lookup.reasons(group));
-        let group = group.unwrap_or_else(|| snapshot.layout().cluster());
+        let reasons = group.and_then(|group| self.reasons(group));
+        let group = group.unwrap_or_else(|| self.snapshot.layout().cluster());
+        let found = (group, reasons.as_ref());
         Ok(Explanation::of_group(
             &question,
-            snapshot,
-            (group, reasons.as_ref()),
-            (self.value, self.no_value),
+            self.snapshot,
+            found,
+            answer,
         ))
     }
 }

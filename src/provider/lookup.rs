@@ -36,16 +36,13 @@ pub(super) struct AnsweredSnapshot {
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     pub(super) snapshot: &'a Snapshot,
-    memo: &'a Memo,
+    current: &'a AnsweredSnapshot,
     metric: usize,
     pub(super) spec: &'a MetricSpec,
     pub(super) narrowed: Narrowed,
     pub(super) now: Timestamp,
     /// The most looks at rows; `u64::MAX`: no limit.
     looks: u64,
-    /// Why values may be missing, for the error about a missing value.
-    trouble: Option<&'a str>,
-    gpus: &'a str,
 }
 
 impl AnsweredSnapshot {
@@ -59,14 +56,12 @@ impl AnsweredSnapshot {
         let windows = SHORTEST_WINDOW..=longest_window(snapshot);
         Ok(Lookup {
             snapshot,
-            memo: &self.memo,
+            current: self,
             metric,
             spec,
             narrowed: Narrowed::read(&query.selector, &spec.measure, windows)?,
             now: snapshot.at_source(query.now),
             looks,
-            trouble: self.trouble.as_deref(),
-            gpus: &self.gpus,
         })
     }
 }
@@ -173,7 +168,7 @@ impl<'a> Lookup<'a> {
         subjects: &[Subject],
         groups: &[&Object],
     ) -> Result<Vec<Option<Value>>, ProviderError> {
-        let answers = self.memo.of(self.metric, &self.narrowed);
+        let answers = self.current.memo.of(self.metric, &self.narrowed);
         let mut known = answers.known(subjects);
         let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
             (0..known.len())
@@ -197,7 +192,9 @@ impl<'a> Lookup<'a> {
                 known[*place] = Some(*value);
             }
             let subjects = wanted.iter().map(|place| subjects[*place]);
-            self.memo.keep(&answers, subjects.zip(values).collect());
+            self.current
+                .memo
+                .keep(&answers, subjects.zip(values).collect());
             drop(turn);
         }
         let fresh = known.into_iter().map(|value| self.fresh(value.flatten()));
@@ -268,7 +265,7 @@ impl<'a> Lookup<'a> {
             return self.unmatched(of, group.map_or(&[], |group| &group.members));
         }
         let absence = group.map(|group| self.snapshot.absence(group));
-        let reason = match (absence.and_then(why), self.trouble) {
+        let reason = match (absence.and_then(why), &self.current.trouble) {
             (_, Some(trouble)) => {
                 format!("no GPU of {of} has enough fresh samples for {metric}: {trouble}")
             }
@@ -333,7 +330,7 @@ impl<'a> Lookup<'a> {
     ) -> ProviderError {
         let rows = self.rows_of(objects);
         if rows.is_empty() && self.request_none(objects) {
-            let (metric, gpus) = (&self.spec.name, self.gpus);
+            let (metric, gpus) = (&self.spec.name, &self.current.gpus);
             let reason = format!("no value of {metric} for {of}: the pods request no {gpus}");
             return ProviderError::NoValue(reason);
         }

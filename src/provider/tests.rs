@@ -213,19 +213,6 @@ fn one_pod_and_precomputed_values_need_no_other_thread() {
 }
 
 #[test]
-fn a_long_selector_for_objects_counts_as_work() {
-    let site = Site::new();
-    let selector = Selector::parse(&long()).unwrap();
-    let objects = || Which::Matching(selector.clone());
-    let few = site.pods(objects(), "", AT_HAND);
-    let all = site.all();
-    if all.len() * 63 > 16 * 1024 {
-        assert_eq!(few, Err(ProviderError::TooMuchWork));
-    }
-    assert_eq!(site.pods(objects(), "", ANY), Ok(all));
-}
-
-#[test]
 fn a_list_of_devices_has_every_device_and_the_values_that_are_served() {
     let site = Site::new();
     let listed = |by, namespace: Option<String>| {

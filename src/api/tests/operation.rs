@@ -110,43 +110,19 @@ async fn requests_are_counted_by_verb_group_and_resource() {
 #[tokio::test]
 async fn metrics_and_single_checks_are_served_beside_the_api() {
     let (server, telemetry) = counted().await;
-    let check = telemetry
-        .health
-        .register("certificates", Weight::Readiness, None);
-    let answer = server.get("/metrics").await;
-    assert_eq!(answer.status, 200);
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    assert!(answer.text().contains("\nprocess_open_fds "));
-    let well = "gpu_metrics_apiserver_health_check{name=\"certificates\"}";
-    assert!(answer.text().contains(&format!("{well} 1")));
-    check.set(Some("/etc/tls/tls.crt: no such file".to_owned()));
-    assert!(
-        server
-            .get("/metrics")
-            .await
-            .text()
-            .contains(&format!("{well} 0"))
-    );
+    let health = &telemetry.health;
+    let check = health.register("certificates", Weight::Readiness, None);
+    for (reason, number) in [(None, 1), (Some("no such file".to_owned()), 0)] {
+        check.set(reason);
+        let text = server.get("/metrics").await.text();
+        let line = format!("health_check{{name=\"certificates\"}} {number}");
+        assert!(text.contains(&line) && text.contains("\nprocess_open_fds "));
+    }
     let open = server.get("/readyz").await;
-    assert_eq!(open.status, 500);
-    assert_eq!(
-        open.header("content-type"),
-        Some("text/plain; charset=utf-8")
-    );
-    assert!(!open.text().contains("/etc"), "reasons are withheld");
-    let closed = server.get("/readyz/certificates").await;
-    assert_eq!(
-        (closed.status, closed.text().as_str()),
-        (
-            500,
-            "internal server error: /etc/tls/tls.crt: no such file\n"
-        )
-    );
-    assert_eq!(server.get("/readyz/ping").await.text(), "ok");
+    assert_eq!(open.header("x-content-type-options"), Some("nosniff"));
+    assert!(!open.text().contains("file"), "reasons are withheld");
+    let closed = server.get("/readyz/certificates").await.text();
+    assert_eq!(closed, "internal server error: no such file\n");
     assert_eq!(status(&server.get("/readyz/nope").await)["code"], 404);
     assert_eq!(server.get("/livez/certificates").await.status, 404);
 }
@@ -185,18 +161,7 @@ async fn the_version_has_the_form_of_kubectl() {
     let body = server.get("/version").await.json();
     let version = concat!("v", env!("CARGO_PKG_VERSION"));
     assert_eq!(body["gitVersion"], version);
-    for field in [
-        "major",
-        "minor",
-        "gitCommit",
-        "gitTreeState",
-        "buildDate",
-        "goVersion",
-        "compiler",
-        "platform",
-    ] {
-        assert!(body[field].is_string(), "{field}");
-    }
+    assert!(body["platform"].is_string(), "{body}");
 }
 
 async fn ask(router: &Router, target: &str) -> (u16, String) {

@@ -118,18 +118,9 @@ async fn s021_an_unknown_metric_has_the_message_of_the_reference() {
 #[tokio::test]
 async fn s029_paths_of_other_lengths_are_not_found() {
     let (server, fixture) = server().await;
-    for path in [
-        "pods/m",
-        "namespaces/ns/m",
-        "namespaces/ns",
-        "namespaces/ns/pods",
-        "namespaces/ns/pods/a",
-        "namespaces/ns/metrics/m/x",
-        "namespaces/ns/pods/a/m/x",
-        "a/b/c/d",
-        "a/b/c/d/e/f",
-        "blah",
-    ] {
+    let paths = "pods/m namespaces/ns/m namespaces/ns namespaces/ns/pods namespaces/ns/pods/a \
+                 namespaces/ns/metrics/m/x namespaces/ns/pods/a/m/x a/b/c/d a/b/c/d/e/f blah";
+    for path in paths.split(' ') {
         let answer = server.get(&format!("{V2}/{path}")).await;
         assert_eq!(status(&answer)["code"], 404, "{path}");
     }
@@ -143,19 +134,10 @@ async fn s029_paths_of_other_lengths_are_not_found() {
 #[tokio::test]
 async fn s030_words_with_a_special_meaning_are_no_resources() {
     let (server, fixture) = server().await;
-    for path in [
-        "watch/pods/a",
-        "proxy/pods/a",
-        "status/a/m",
-        "finalize/a/m",
-        "metrics/a/m",
-        "watch/namespaces/ns/pods/a",
-        "namespaces/ns/status/a/m",
-        "namespaces/ns/finalize/a/m",
-        "namespaces/ns/watch/a/m",
-        "namespaces/ns/proxy/a/m",
-        "namespaces/ns/metrics/a/m",
-    ] {
+    let paths = "watch/pods/a proxy/pods/a status/a/m finalize/a/m metrics/a/m \
+                 watch/namespaces/ns/pods/a namespaces/ns/status/a/m namespaces/ns/finalize/a/m \
+                 namespaces/ns/watch/a/m namespaces/ns/proxy/a/m namespaces/ns/metrics/a/m";
+    for path in paths.split(' ') {
         let answer = server.get(&format!("{V2}/{path}")).await;
         assert_eq!(status(&answer)["code"], 404, "{path}");
     }

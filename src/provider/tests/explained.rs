@@ -99,22 +99,6 @@ fn every_namespace_has_the_average_of_the_original_and_no_pod_has() {
 }
 
 #[test]
-fn the_model_is_that_of_the_newest_series() {
-    let labels = |model: &str| {
-        format!("UUID=A job=d instance=i modelName={model} exported_namespace=n exported_pod=p")
-    };
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None)])
-        .mcu(&labels("A100"), "40 40 40 40")
-        .mcu(&labels("NVIDIA-A100"), "· · · · 40");
-    let asked = asked(scene);
-    for (model, value) in [("A100", None), ("NVIDIA-A100", Some(40.0))] {
-        let found = asked.value(pod("p"), MEAN, &format!("modelName={model}"));
-        assert_eq!(found.ok(), value, "{model}");
-    }
-}
-
-#[test]
 fn a_value_that_ended_has_its_reason() {
     let labels = |gpu| format!("UUID={gpu} job=d instance=i{gpu} namespace=n pod=p{gpu}");
     let scene = Scene::new(policy(60))

@@ -81,32 +81,45 @@ pub(crate) fn sample(of: &str, value: f64, at: i64) -> VectorSample {
     }
 }
 
-/// Prometheus: samples that begin with `cpu ` or `memory `, by the subject of the
-/// query and the namespace that it names.
-struct Prometheus(Vec<(&'static str, Vec<VectorSample>)>);
-
-impl Prometheus {
-    fn answer(&self, promql: &str) -> Answer {
-        let found = self.0.iter().filter(|(words, _)| {
-            let mut words = words.split(' ');
-            words.all(|word| promql.contains(word))
-        });
-        Answer::Vector(found.flat_map(|(_, samples)| samples.clone()).collect())
-    }
+/// Samples, each written as `OF=VALUE@MILLISECONDS`.
+fn samples(text: &str) -> impl Iterator<Item = VectorSample> {
+    text.split_whitespace().map(|word| {
+        let (of, number) = word.split_once('=').unwrap();
+        let (value, at) = number.split_once('@').unwrap();
+        sample(of, value.parse().unwrap(), at.parse().unwrap())
+    })
 }
 
-fn answer(rules: ResourceRules, inventory: Inventory, query: UsageQuery) -> UsageAnswer {
+/// Samples by the words of the query that has them as its result.
+type Prometheus = &'static [(&'static str, &'static str)];
+
+fn result(prometheus: Prometheus, promql: &str) -> Answer {
+    let found = prometheus.iter().filter(|(words, _)| {
+        let mut words = words.split(' ');
+        words.all(|word| promql.contains(word))
+    });
+    Answer::Vector(found.flat_map(|(_, text)| samples(text)).collect())
+}
+
+fn answer(
+    rules: ResourceRules,
+    inventory: Inventory,
+    (measured, namespace, which): (Measured, Option<&str>, Which),
+) -> UsageAnswer {
     UsageAnswer {
         queries: Arc::new(rules),
         inventory: Arc::new(inventory),
-        query,
+        query: UsageQuery {
+            measured,
+            namespace: namespace.map(str::to_owned),
+            which,
+            fields: FieldSelector::default(),
+            user: String::new(),
+        },
         answers: Vec::new(),
         limit: Arc::new(ComputeLimit::beside_values(ProviderError::Saturated)),
     }
 }
-
-/// Object, time in milliseconds, and parts with CPU and memory in whole units.
-type Told = (String, i64, Vec<(String, i64, i64)>);
 
 struct Scene {
     inventory: Inventory,
@@ -114,233 +127,142 @@ struct Scene {
 }
 
 impl Scene {
-    fn list(
-        &self,
-        measured: Measured,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Told>, ProviderError> {
-        self.ask(measured, namespace, Which::Matching(Selector::everything()))
+    fn pods(pods: Vec<Pod>, prometheus: Prometheus) -> Self {
+        Self {
+            inventory: inventory(pods, &[]),
+            prometheus,
+        }
     }
 
-    fn ask(
-        &self,
-        measured: Measured,
-        namespace: Option<&str>,
-        which: Which,
-    ) -> Result<Vec<Told>, ProviderError> {
-        let query = UsageQuery {
-            measured,
-            namespace: namespace.map(str::to_owned),
-            which,
-            fields: FieldSelector::default(),
-            user: String::new(),
-        };
-        let mut answer = answer(rules(), self.inventory.clone(), query);
+    fn list(&self, measured: Measured, namespace: Option<&str>) -> Vec<String> {
+        let all = Which::Matching(Selector::everything());
+        self.ask((measured, namespace, all)).unwrap()
+    }
+
+    /// Each object with its time in milliseconds, and CPU and memory of its parts in whole
+    /// units: `ns/pod@10 container=1,2`.
+    fn ask(&self, asked: (Measured, Option<&str>, Which)) -> Result<Vec<String>, ProviderError> {
+        let mut answer = answer(rules(), self.inventory.clone(), asked);
         let answers = answer.asks()?.into_iter();
-        let answers = answers.map(|ask| Arc::new(self.prometheus.answer(&ask.promql)));
+        let answers = answers.map(|ask| Arc::new(result(self.prometheus, &ask.promql)));
         answer.answers = answers.collect();
         let mut told = Vec::new();
-        let mut sink = |usage: Usage<'_>| {
+        answer.pass(&mut |usage| {
             assert_eq!(usage.window, Duration::from_secs(60));
-            let part = |(name, amounts): &(&str, Amounts)| {
-                let whole = |milli: i64| {
-                    assert_eq!(milli % 1000, 0);
-                    milli / 1000
-                };
-                (
-                    (*name).to_owned(),
-                    whole(amounts.cpu),
-                    whole(amounts.memory),
-                )
-            };
-            let who = match usage.namespace {
-                Some(namespace) => format!("{namespace}/{}", usage.name),
-                None => usage.name.to_owned(),
-            };
-            told.push((
-                who,
-                usage.at.millis(),
-                usage.parts.iter().map(part).collect(),
-            ));
-        };
-        answer.pass(&mut sink)?;
+            let namespace = usage.namespace.map_or(String::new(), |it| format!("{it}/"));
+            let mut line = format!("{namespace}{}@{}", usage.name, usage.at.millis());
+            for (name, of) in usage.parts {
+                assert_eq!((of.cpu % 1000, of.memory % 1000), (0, 0));
+                line += &format!(" {name}={},{}", of.cpu / 1000, of.memory / 1000);
+            }
+            told.push(line);
+        })?;
         Ok(told)
     }
 }
 
-fn told(who: &str, at: i64, parts: &[(&str, i64, i64)]) -> Told {
-    let parts = parts.iter();
-    let parts = parts.map(|(name, cpu, memory)| ((*name).to_owned(), *cpu, *memory));
-    (who.to_owned(), at, parts.collect())
-}
-
-const CPU: &str = "cpu_usage";
-const MEMORY: &str = "memory_working_set";
-
 #[test]
 fn pods_of_several_namespaces_are_queried_by_namespace() {
-    let scene = Scene {
-        inventory: inventory(
-            vec![
-                pod("other", "c", &[]),
-                pod("some", "a", &[]),
-                pod("some", "b", &[]),
-            ],
-            &[],
-        ),
-        prometheus: Prometheus(vec![
+    let pods = [("other", "c"), ("some", "a"), ("some", "b")];
+    let scene = Scene::pods(
+        pods.map(|(namespace, name)| pod(namespace, name, &[]))
+            .into(),
+        &[
             (
                 r#"cpu_usage namespace="some",pod=~"a|b""#,
-                vec![
-                    sample("some/a/one", 1100.0, 10),
-                    sample("some/a/two", 1110.0, 20),
-                    sample("some/b/one", 1300.0, 10),
-                    sample("some/b/two", 1310.0, 20),
-                ],
+                "some/a/one=1100@10 some/a/two=1110@20 some/b/one=1300@10 some/b/two=1310@20",
             ),
             (
                 r#"cpu_usage namespace="other",pod="c""#,
-                vec![sample("other/c/one", 2200.0, 270)],
+                "other/c/one=2200@270",
             ),
             (
                 r#"memory_working_set namespace="some",pod=~"a|b" (pod,container)"#,
-                vec![
-                    sample("some/a/one", 3100.0, 11),
-                    sample("some/a/two", 3110.0, 21),
-                    sample("some/b/one", 3300.0, 11),
-                    sample("some/b/two", 3310.0, 21),
-                ],
+                "some/a/one=3100@11 some/a/two=3110@21 some/b/one=3300@11 some/b/two=3310@21",
             ),
             (
                 r#"memory_working_set namespace="other",pod="c""#,
-                vec![sample("other/c/one", 4200.0, 271)],
+                "other/c/one=4200@271",
             ),
-        ]),
-    };
-    let all = vec![
-        told("other/c", 270, &[("one", 2200, 4200)]),
-        told("some/a", 10, &[("one", 1100, 3100), ("two", 1110, 3110)]),
-        told("some/b", 10, &[("one", 1300, 3300), ("two", 1310, 3310)]),
-    ];
-    assert_eq!(scene.list(Measured::Pods, None), Ok(all.clone()));
-    assert_eq!(
-        scene.list(Measured::Pods, Some("some")),
-        Ok(all[1..].to_vec())
+        ],
     );
-    assert_eq!(scene.list(Measured::Pods, Some("none")), Ok(Vec::new()));
+    let all = [
+        "other/c@270 one=2200,4200",
+        "some/a@10 one=1100,3100 two=1110,3110",
+        "some/b@10 one=1300,3300 two=1310,3310",
+    ];
+    assert_eq!(scene.list(Measured::Pods, None), all);
+    assert_eq!(scene.list(Measured::Pods, Some("some")), all[1..]);
+    assert_eq!(scene.list(Measured::Pods, Some("none")), [""; 0]);
 }
 
 /// `a` has both values, `b` only CPU, `c` none; `d` does not run.
-fn partial() -> Scene {
-    let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
-    pods[3].phase = PodPhase::Pending;
-    Scene {
-        inventory: inventory(pods, &[]),
-        prometheus: Prometheus(vec![
-            (
-                CPU,
-                vec![
-                    sample("ns/a/one", 1.0, 10),
-                    sample("ns/b/one", 1.0, 10),
-                    sample("ns/d/one", 1.0, 10),
-                ],
-            ),
-            (
-                MEMORY,
-                vec![sample("ns/a/two", 2.0, 10), sample("ns/d/two", 2.0, 10)],
-            ),
-        ]),
-    }
-}
-
 #[test]
 fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
-    let scene = partial();
-    let only = told("ns/a", 10, &[("one", 1, 0), ("two", 0, 2)]);
-    assert_eq!(scene.list(Measured::Pods, None), Ok(vec![only.clone()]));
-    let one = |name: &str| scene.ask(Measured::Pods, Some("ns"), Which::Named(name.to_owned()));
-    assert_eq!(one("a"), Ok(vec![only]));
+    let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
+    pods[3].phase = PodPhase::Pending;
+    let scene = Scene::pods(
+        pods,
+        &[
+            ("cpu_usage", "ns/a/one=1@10 ns/b/one=1@10 ns/d/one=1@10"),
+            ("memory_working_set", "ns/a/two=2@10 ns/d/two=2@10"),
+        ],
+    );
+    let only = ["ns/a@10 one=1,0 two=0,2"];
+    assert_eq!(scene.list(Measured::Pods, None), only);
+    let one = |name: &str| scene.ask((Measured::Pods, Some("ns"), Which::Named(name.to_owned())));
+    assert_eq!(one("a").unwrap(), only);
     for (name, why) in [
-        ("b", "no CPU or no memory"),
-        ("c", "no CPU or no memory"),
+        ("b", "Prometheus has no CPU or no memory of it"),
+        ("c", "Prometheus has no CPU or no memory of it"),
         ("d", "no such pod is running"),
         ("e", "no such pod is running"),
     ] {
-        match one(name) {
-            Err(ProviderError::NoValue(reason)) => {
-                assert!(reason.contains(why), "{name}: {reason}");
-            }
-            other => panic!("{name}: {other:?}"),
-        }
+        let missing = Err(ProviderError::NoValue(why.to_owned()));
+        assert_eq!(one(name), missing, "{name}");
     }
 }
 
 #[test]
 fn nan_and_negative_values_of_pods_are_zero() {
-    let (nan, negative) = (f64::NAN, -1100.0);
-    let scene = Scene {
-        inventory: inventory(vec![pod("ns", "a", &[]), pod("ns", "b", &[])], &[]),
-        prometheus: Prometheus(vec![
+    let scene = Scene::pods(
+        vec![pod("ns", "a", &[]), pod("ns", "b", &[])],
+        &[
             (
-                CPU,
-                vec![
-                    sample("ns/a/one", negative, 10),
-                    sample("ns/a/two", nan, 20),
-                    sample("ns/b/one", negative, 10),
-                    sample("ns/b/two", 1310.0, 20),
-                ],
+                "cpu_usage",
+                "ns/a/one=-1100@10 ns/a/two=NaN@20 ns/b/one=-1100@10 ns/b/two=1310@20",
             ),
             (
-                MEMORY,
-                vec![
-                    sample("ns/a/one", 3100.0, 11),
-                    sample("ns/a/two", negative, 21),
-                    sample("ns/b/one", nan, 11),
-                    sample("ns/b/two", negative, 21),
-                ],
+                "memory_working_set",
+                "ns/a/one=3100@11 ns/a/two=-1100@21 ns/b/one=NaN@11 ns/b/two=-1100@21",
             ),
-        ]),
-    };
-    let pods = vec![
-        told("ns/a", 10, &[("one", 0, 3100), ("two", 0, 0)]),
-        told("ns/b", 10, &[("one", 0, 0), ("two", 1310, 0)]),
-    ];
-    assert_eq!(scene.list(Measured::Pods, None), Ok(pods));
+        ],
+    );
+    assert_eq!(
+        scene.list(Measured::Pods, None),
+        ["ns/a@10 one=0,3100 two=0,0", "ns/b@10 one=0,0 two=1310,0"]
+    );
 }
 
 #[test]
 fn nodes_need_both_values_and_too_large_ones_are_missing() {
     let scene = Scene {
         inventory: inventory(Vec::new(), &["k", "l", "m", "n", "o", "p"]),
-        prometheus: Prometheus(vec![
+        prometheus: &[
             (
                 r#"cpu_usage instance=~"k|l|m|n|o|p" (instance)"#,
-                vec![
-                    sample("k", f64::INFINITY, 1),
-                    sample("l", 1100.0, 10),
-                    sample("m", 1200.0, 14),
-                    sample("o", -1100.0, 10),
-                    sample("p", 1200.0, 14),
-                ],
+                "k=inf@1 l=1100@10 m=1200@14 o=-1100@10 p=1200@14",
             ),
             (
                 r#"memory_working_set instance=~"k|l|m|n|o|p" id='/'"#,
-                vec![
-                    sample("k", 1.0, 1),
-                    sample("l", 2100.0, 11),
-                    sample("n", 2300.0, 12),
-                    sample("o", 2100.0, 11),
-                    sample("p", f64::NAN, 12),
-                ],
+                "k=1@1 l=2100@11 n=2300@12 o=2100@11 p=NaN@12",
             ),
-        ]),
+        ],
     };
-    let both = vec![
-        told("l", 10, &[("", 1100, 2100)]),
-        told("o", 10, &[("", 0, 2100)]),
-        told("p", 12, &[("", 1200, 0)]),
-    ];
-    assert_eq!(scene.list(Measured::Nodes, None), Ok(both));
-    let gone = scene.ask(Measured::Nodes, None, Which::Named("z".to_owned()));
+    assert_eq!(
+        scene.list(Measured::Nodes, None),
+        ["l@10 =1100,2100", "o@10 =0,2100", "p@12 =1200,0"]
+    );
+    let gone = scene.ask((Measured::Nodes, None, Which::Named("z".to_owned())));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
 }

@@ -89,52 +89,21 @@ impl Provider for Noting {
 }
 
 fn segment() -> impl Strategy<Value = String> {
-    let known = proptest::sample::select(vec![
-        "namespaces",
-        "ns",
-        "other",
-        "metrics",
-        "findings",
-        "devices",
-        "pods",
-        "deployments.apps",
-        "nodes",
-        "*",
-        "%2A",
-        "m",
-        "a",
-        "..",
-        ".",
-        "",
-        "%2e%2e",
-        "a%2fb",
-        "a%5Cb",
-        "watch",
-        "proxy",
-        "status",
-        "%00",
-        "%6d",
-        "N%53",
-        "+",
-        "custom.metrics.k8s.io",
-        "v1beta2",
-        "apis",
-    ]);
+    let known = "namespaces ns other metrics findings devices pods deployments.apps nodes * %2A m a \
+                 .. . %2e%2e a%2fb a%5Cb watch proxy status %00 %6d N%53 + custom.metrics.k8s.io \
+                 v1beta2 apis";
+    let known: Vec<&str> = known.split(' ').chain([""]).collect();
+    let known = proptest::sample::select(known);
     prop_oneof![8 => known.prop_map(str::to_owned), 1 => "[!-~]{0,6}"]
 }
 
 fn path() -> impl Strategy<Value = String> {
-    let base = proptest::sample::select(vec![
-        "/apis/custom.metrics.k8s.io/v1beta2",
-        "/apis/custom.metrics.k8s.io/v1beta1",
-        "/apis/external.metrics.k8s.io/v1beta1",
-        "/apis/metrics.k8s.io/v1beta1",
-        "/apis/metrics.k8s.io/v1",
-        "/%61pis/custom.metrics.k8s.io/v1beta2",
-        "//apis/custom.metrics.k8s.io/v1beta2",
-        "/openapi/v3/apis",
-        "",
-    ]);
+    let base = "/apis/custom.metrics.k8s.io/v1beta2 /apis/custom.metrics.k8s.io/v1beta1 \
+                /apis/external.metrics.k8s.io/v1beta1 /apis/metrics.k8s.io/v1beta1 \
+                /apis/metrics.k8s.io/v1 /%61pis/custom.metrics.k8s.io/v1beta2 \
+                //apis/custom.metrics.k8s.io/v1beta2 /openapi/v3/apis";
+    let base: Vec<&str> = base.split(' ').chain([""]).collect();
+    let base = proptest::sample::select(base);
     let tail = proptest::sample::select(vec!["", "/", "?watch=1", "?labelSelector=x", "#f"]);
     let segments = proptest::collection::vec(segment(), 0..6);
     (base, segments, tail).prop_map(|(base, segments, tail)| {

@@ -1,9 +1,22 @@
 use super::super::EXT;
 use super::*;
 
-fn resource(pieces: [&str; 7]) -> Access {
-    let [verb, group, version, resource, subresource, namespace, name] = pieces.map(str::to_owned);
-    Access::Resource {
+fn path(path: &str) -> (String, Access) {
+    let access = Access::NonResource {
+        verb: "get".to_owned(),
+        path: path.to_owned(),
+    };
+    (path.to_owned(), access)
+}
+
+/// A target of a group, and its review: verb, resource, subresource, namespace and name,
+/// with `-` for none.
+fn resource(base: &str, (target, words): (&str, &str)) -> (String, Access) {
+    let mut base_parts = base.split('/').skip(2).map(str::to_owned);
+    let mut words = words.split(' ').map(|word| word.replace('-', ""));
+    let [group, version] = [(); 2].map(|()| base_parts.next().unwrap());
+    let [verb, resource, subresource, namespace, name] = [(); 5].map(|()| words.next().unwrap());
+    let access = Access::Resource {
         verb,
         group,
         version,
@@ -11,119 +24,69 @@ fn resource(pieces: [&str; 7]) -> Access {
         subresource,
         namespace,
         name,
-    }
-}
-
-fn path(verb: &str, path: &str) -> Access {
-    Access::NonResource {
-        verb: verb.to_owned(),
-        path: path.to_owned(),
-    }
+    };
+    (format!("{base}/{target}"), access)
 }
 
 /// Targets and their reviews: the table of docs/protocol.md, "What a review asks".
 fn table() -> Vec<(String, Access)> {
-    const CUSTOM: &str = "custom.metrics.k8s.io";
-    let own = |target: &str| format!("{V2}/{target}");
-    let ext = format!("{EXT}/namespaces/ns/queue_depth");
-    let custom =
-        |resource_, sub, ns, name| resource(["get", CUSTOM, "v1beta2", resource_, sub, ns, name]);
-    let external = |verb| {
-        let group = "external.metrics.k8s.io";
-        resource([verb, group, "v1beta1", "queue_depth", "", "ns", ""])
-    };
-    let usage = |target: &str| format!("/apis/metrics.k8s.io/v1beta1/{target}");
-    let used = |verb, resource_, ns, name| {
-        resource([verb, "metrics.k8s.io", "v1beta1", resource_, "", ns, name])
-    };
-    vec![
+    const USAGE: &str = "/apis/metrics.k8s.io/v1beta1";
+    let custom = [
+        ("namespaces/ns/pods/*/m", "get pods m ns *"),
+        ("namespaces/ns/pods/%2A/m", "get pods m ns *"),
+        ("namespaces/ns/pods/*/m?watch=1", "get pods m ns *"),
         (
-            own("namespaces/ns/pods/*/m"),
-            custom("pods", "m", "ns", "*"),
+            "namespaces/ns/deployments.apps/web/m",
+            "get deployments.apps m ns web",
         ),
+        ("nodes/n1/m", "get nodes m - n1"),
+        ("namespaces/ns/metrics/m", "get metrics - ns m"),
+        ("namespaces/*/metrics/m", "get metrics - * m"),
+        ("findings", "list findings - - -"),
+        ("devices?by=node", "list devices - - -"),
+        ("namespaces/ns/devices?watch=1", "watch devices - ns -"),
+    ];
+    let external = [
+        ("namespaces/ns/queue_depth", "list queue_depth - ns -"),
         (
-            own("namespaces/ns/pods/%2A/m"),
-            custom("pods", "m", "ns", "*"),
+            "namespaces/ns/queue_depth?watch=true",
+            "watch queue_depth - ns -",
         ),
-        (
-            own("namespaces/ns/pods/*/m?watch=1"),
-            custom("pods", "m", "ns", "*"),
-        ),
-        (
-            own("namespaces/ns/deployments.apps/web/m"),
-            custom("deployments.apps", "m", "ns", "web"),
-        ),
-        (own("nodes/n1/m"), custom("nodes", "m", "", "n1")),
-        (
-            own("namespaces/ns/metrics/m"),
-            custom("metrics", "", "ns", "m"),
-        ),
-        (
-            own("namespaces/*/metrics/m"),
-            custom("metrics", "", "*", "m"),
-        ),
-        (
-            VALUES.replace("v1beta2", "v1beta1"),
-            resource(["get", CUSTOM, "v1beta1", "pods", "m", "ns", "a"]),
-        ),
-        (ext.clone(), external("list")),
-        (format!("{ext}?watch=true"), external("watch")),
-        (
-            own("findings"),
-            resource(["list", CUSTOM, "v1beta2", "findings", "", "", ""]),
-        ),
-        (
-            own("devices?by=node"),
-            resource(["list", CUSTOM, "v1beta2", "devices", "", "", ""]),
-        ),
-        (
-            own("namespaces/ns/devices?watch=1"),
-            resource(["watch", CUSTOM, "v1beta2", "devices", "", "ns", ""]),
-        ),
-        (
-            format!("{EXT}/findings?watch=1"),
-            resource([
-                "watch",
-                "external.metrics.k8s.io",
-                "v1beta1",
-                "findings",
-                "",
-                "",
-                "",
-            ]),
-        ),
-        (usage("nodes"), used("list", "nodes", "", "")),
-        (usage("nodes?watch=1"), used("watch", "nodes", "", "")),
-        (usage("nodes/n1"), used("get", "nodes", "", "n1")),
-        (usage("pods"), used("list", "pods", "", "")),
-        (usage("namespaces/ns/pods"), used("list", "pods", "ns", "")),
-        (
-            usage("namespaces/ns/pods/a?watch=1"),
-            used("get", "pods", "ns", "a"),
-        ),
-        ("/apis".to_owned(), path("get", "/apis")),
-        ("/apis/".to_owned(), path("get", "/apis/")),
-        (
-            "/apis/custom.metrics.k8s.io".to_owned(),
-            path("get", "/apis/custom.metrics.k8s.io"),
-        ),
-        (V2.to_owned(), path("get", V2)),
-        ("/metrics".to_owned(), path("get", "/metrics")),
-        ("/readyz/ping".to_owned(), path("get", "/readyz/ping")),
-        ("/openapi/v3/x".to_owned(), path("get", "/openapi/v3/x")),
-        // These have no target, and are reviewed as non-resource paths.
-        (usage("pods/a"), path("get", &usage("pods/a"))),
-        (
-            usage("namespaces/ns/nodes"),
-            path("get", &usage("namespaces/ns/nodes")),
-        ),
-        (own("namespaces/ns/m"), path("get", &own("namespaces/ns/m"))),
-        (
-            own("namespaces/ns/metrics/m/x"),
-            path("get", &own("namespaces/ns/metrics/m/x")),
-        ),
-        (own("watch/pods/a"), path("get", &own("watch/pods/a"))),
-    ]
+        ("findings?watch=1", "watch findings - - -"),
+    ];
+    let usage = [
+        ("nodes", "list nodes - - -"),
+        ("nodes?watch=1", "watch nodes - - -"),
+        ("nodes/n1", "get nodes - - n1"),
+        ("pods", "list pods - - -"),
+        ("namespaces/ns/pods", "list pods - ns -"),
+        ("namespaces/ns/pods/a?watch=1", "get pods - ns a"),
+    ];
+    let documents = [
+        "/apis",
+        "/apis/",
+        "/apis/custom.metrics.k8s.io",
+        V2,
+        "/metrics",
+        "/readyz/ping",
+        "/openapi/v3/x",
+    ];
+    // These have no target, and are reviewed as non-resource paths.
+    let without_target = [
+        (USAGE, "pods/a"),
+        (USAGE, "namespaces/ns/nodes"),
+        (V2, "namespaces/ns/m"),
+        (V2, "namespaces/ns/metrics/m/x"),
+        (V2, "watch/pods/a"),
+    ];
+    let without_target = without_target.map(|(base, target)| path(&format!("{base}/{target}")));
+    let mut table = vec![resource(super::super::V1, custom[0])];
+    table.extend(custom.map(|row| resource(V2, row)));
+    table.extend(external.map(|row| resource(EXT, row)));
+    table.extend(usage.map(|row| resource(USAGE, row)));
+    table.extend(documents.map(path));
+    table.extend(without_target);
+    table
 }
 
 #[tokio::test]

@@ -80,21 +80,6 @@ async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
 }
 
 #[tokio::test]
-async fn the_error_of_an_unusable_kubeconfig_has_its_flag() {
-    let folder = tempfile::tempdir().unwrap();
-    let flag = kubeconfig(
-        folder.path(),
-        &json!({}),
-        &json!({"exec": {"command": "x"}}),
-    );
-    let (args, _) = parse(&["--prometheus-url=http://p".to_owned(), flag]).unwrap();
-    let error = args.prometheus.load().unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains("--prometheus-auth-config: "), "{error}");
-    assert!(error.contains("exec is not supported"), "{error}");
-}
-
-#[tokio::test]
 async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
     let servers = authority("cluster");
     let fake = FakePrometheus::start_tls(server_of(&servers, None)).await;
