@@ -52,15 +52,19 @@ impl Storage {
 
     /// Makes blocks from an OpenMetrics file, whose samples have timestamps.
     pub(crate) fn add_blocks(&self, openmetrics: &Path) {
-        let output = Command::new("promtool")
-            .args(["tsdb", "create-blocks-from", "openmetrics"])
-            .arg(openmetrics)
-            .arg(self.path("data"))
-            .output()
-            .unwrap_or_else(|error| panic!("promtool {REMEDY} ({error})"));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "promtool makes no blocks: {said}");
+        let create = ["tsdb", "create-blocks-from", "openmetrics"];
+        let data = self.path("data");
+        let paths = [openmetrics, &data].map(|it| it.to_str().unwrap());
+        promtool(&[&create[..], &paths].concat());
     }
+}
+
+/// Runs promtool, which must succeed.
+pub(crate) fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool").args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("promtool {REMEDY} ({error})"));
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "promtool {arguments:?}: {said:?}");
 }
 
 /// A running Prometheus, ended on drop.

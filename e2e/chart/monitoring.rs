@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::prometheus::promtool;
 
 fn metrics_of_the_server() -> String {
     std::fs::read_to_string(root().join("docs/metrics.md")).unwrap()
@@ -22,19 +23,6 @@ fn assert_known(text: &str) {
         count += 1;
     }
     assert!(count > 0, "{text}");
-}
-
-/// Runs promtool on a file with rules.
-fn promtool(arguments: &[&str]) {
-    let output = Command::new("promtool").args(arguments).output();
-    let output = output.unwrap_or_else(|error| {
-        panic!(
-            "promtool is not installed, and reads these rules: apt-get install prometheus ({error})"
-        )
-    });
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{complaint}");
 }
 
 #[test]

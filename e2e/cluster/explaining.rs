@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::gpus::SOME_WITHOUT;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{
-    autoscaler, behavior, deployment, external, of_deployment, on_object, on_pods, target,
+    autoscaler, behavior, condition, deployment, external, of_deployment, on_object, on_pods,
+    target,
 };
 use crate::program::{Program, eventually, ok_if};
 
@@ -82,8 +83,7 @@ struct Decision {
 fn written(lab: &Lab, name: &str) -> Option<Decision> {
     let hpa = lab.plane.object(&["hpa", name, "-n", TEAM]);
     let status = &hpa["status"];
-    let mut conditions = status["conditions"].as_array()?.iter();
-    let active = conditions.find(|it| it["type"] == "ScalingActive")?;
+    let active = condition(&hpa, "ScalingActive")?;
     let values = status["currentMetrics"].as_array().into_iter().flatten();
     let value = |metric: &Value| {
         let mut kinds = ["pods", "object", "external"].iter();

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::asking::ApiClient;
 use super::gpus::{Gpus, Places};
 use super::install;
-use super::workload::{arguments, autoscaler, behavior, deployment};
+use super::workload::{arguments, autoscaler, behavior, condition, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, ok_if};
@@ -166,12 +166,7 @@ impl Lab {
             Ok(said) => serde_json::from_str::<Value>(&said).unwrap(),
             Err(error) => return Some(error),
         };
-        let conditions = said["status"]["conditions"].as_array().cloned();
-        let available = conditions
-            .unwrap_or_default()
-            .into_iter()
-            .find(|condition| condition["type"] == "Available");
-        match available {
+        match condition(&said, "Available") {
             Some(condition) if condition["status"] == "True" => None,
             other => Some(format!("{name}: {other:?}")),
         }

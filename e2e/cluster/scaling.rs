@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::on_pods;
+use super::workload::{condition, on_pods};
 use crate::program::{eventually, ok_if};
 
 /// The sync period of autoscalers. It is below the default of 15 s, because the tests read
@@ -50,14 +50,10 @@ impl<'a> Autoscaler<'a> {
     /// message.
     pub(super) fn await_active(&self, active: &str) -> String {
         eventually(&format!("ScalingActive={active}"), PATIENCE, || {
-            let status = self.object()["status"].take();
-            let conditions = status["conditions"].as_array().cloned();
-            let found = conditions
-                .unwrap_or_default()
-                .into_iter()
-                .find(|it| it["type"] == "ScalingActive" && it["status"] == active);
+            let hpa = self.object();
+            let found = condition(&hpa, "ScalingActive").filter(|it| it["status"] == active);
             let message = found.and_then(|it| Some(it["message"].as_str()?.to_owned()));
-            message.ok_or_else(|| status.to_string())
+            message.ok_or_else(|| hpa["status"].to_string())
         })
     }
 

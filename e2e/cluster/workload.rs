@@ -103,3 +103,9 @@ pub(crate) fn arguments(deployment: &Value, here: &[&str]) -> Vec<String> {
         .filter(|arg| !here.iter().any(|flag| arg.starts_with(flag)))
         .collect()
 }
+
+/// The condition of a type in an object's status.
+pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
+    let mut conditions = object["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == kind)
+}

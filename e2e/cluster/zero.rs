@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::check::check;
 use super::explaining::explained;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
-use super::workload::{autoscaler, external, on_object, on_pods, target};
+use super::workload::{autoscaler, condition, external, on_object, on_pods, target};
 use crate::program::{eventually, ok_if};
 
 /// A Deployment that always has a pod. The load of its GPU counts as the length of a
@@ -45,11 +45,8 @@ fn from_zero(metrics: &Value) -> Value {
 fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
     eventually(&format!("{type_} {status} {reason}"), PATIENCE, || {
         let hpa = lab.plane.object(&["hpa", APP, "-n", TEAM]);
-        let conditions = hpa["status"]["conditions"].as_array().cloned();
-        let is_written = conditions
-            .into_iter()
-            .flatten()
-            .any(|it| it["type"] == type_ && it["status"] == status && it["reason"] == reason);
+        let found = condition(&hpa, type_);
+        let is_written = found.is_some_and(|it| it["status"] == status && it["reason"] == reason);
         ok_if(is_written, &hpa["status"])
     });
 }

@@ -131,18 +131,23 @@ impl ControlPlane {
         path
     }
 
-    /// The kubeconfig of a ServiceAccount, with a token of one hour. The
-    /// ServiceAccount is created if needed; the namespace must exist.
-    pub(crate) fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> PathBuf {
+    /// A token of a ServiceAccount for one hour. The ServiceAccount is created if needed;
+    /// the namespace must exist.
+    pub(crate) fn token(&self, namespace: &str, name: &str) -> String {
         self.apply(&json!({
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace},
         }));
-        let namespace = format!("--namespace={namespace}");
-        let token = self.kubectl(&["create", "token", name, &namespace]);
+        let token = self.run(&format!("create token {name} --namespace={namespace}"));
+        token.trim().to_owned()
+    }
+
+    /// The kubeconfig of a ServiceAccount, with its token.
+    pub(crate) fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> PathBuf {
         let path = self.next_kubeconfig();
-        self.write_kubeconfig(&path, &json!({"token": token.trim()}));
+        let token = self.token(namespace, name);
+        self.write_kubeconfig(&path, &json!({"token": token}));
         path
     }
 

@@ -57,14 +57,9 @@ fn series_of<'a>(namespace: &str, pods: impl Iterator<Item = &'a str>) -> String
 
 /// A token of an administrator, for clients without a certificate.
 fn token(plane: &ControlPlane) -> String {
-    plane.apply(&json!({
-        "apiVersion": "v1", "kind": "ServiceAccount",
-        "metadata": {"name": "reader", "namespace": "default"},
-    }));
     let role = "--clusterrole=cluster-admin --serviceaccount=default:reader";
     plane.run(&format!("create clusterrolebinding reader {role}"));
-    let token = plane.run("create token reader --duration=1h");
-    token.trim().to_owned()
+    plane.token("default", "reader")
 }
 
 /// A row of a table.
