@@ -263,7 +263,6 @@ impl Store<'_> {
                 Err(error) => matches!(
                     error.kind(),
                     ErrorKind::TooLarge
-                        | ErrorKind::Query
                         | ErrorKind::Timeout
                         | ErrorKind::Rejected
                         | ErrorKind::ServerError
