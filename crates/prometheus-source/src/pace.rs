@@ -105,35 +105,19 @@ mod tests {
     }
 
     #[test]
-    fn an_early_poll_keeps_the_schedule() {
-        let mut pace = Pace::new(INTERVAL, at(1000), 1.0);
-        pace.succeeded(at(1500));
-        assert_eq!(pace.due(), at(7000));
-    }
-
-    #[test]
     fn failures_double_the_wait_up_to_half_a_minute_and_success_resets_it() {
         let mut pace = Pace::new(INTERVAL, at(0), 0.0);
-        let waits: Vec<u128> = (0..7)
+        let waits: Vec<u128> = (0..40)
             .map(|_| {
                 pace.failed(at(0), 1.0);
                 pace.due().as_millis()
             })
             .collect();
-        assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
-        assert_eq!(pace.failures, 7);
+        assert_eq!(waits[..6], [1000, 2000, 4000, 8000, 16_000, 30_000]);
+        assert!(waits[6..].iter().all(|wait| *wait == 30_000));
         pace.succeeded(at(30_000));
         assert_eq!((pace.failures, pace.due()), (0, at(35_000)));
         pace.failed(at(40_000), 0.0);
         assert_eq!(pace.due(), at(40_500), "half of the wait is random");
-    }
-
-    #[test]
-    fn endless_failures_do_not_overflow() {
-        let mut pace = Pace::new(Duration::from_secs(3600), at(0), 0.0);
-        for _ in 0..100 {
-            pace.failed(at(0), 1.0);
-        }
-        assert_eq!(pace.due(), at(3_600_000), "never more often than asked for");
     }
 }

@@ -133,45 +133,31 @@ mod tests {
         }
     }
 
-    fn selector(
-        spec: &SignalSpec,
-        matchers: &[(String, String)],
-        devices: DeviceSelection,
-        range: Duration,
-        shard: Shard,
-    ) -> String {
-        let asked = SignalQuery {
-            spec,
-            devices,
+    #[test]
+    fn one_query_selects_all_spellings_and_escapes_names_and_matchers() {
+        let spec = spec(&["DCGM_A", "dcgm_a", "dcgm.b+"]);
+        let all = SignalQuery {
+            spec: &spec,
+            devices: DeviceSelection::All,
             at: Timestamp::from_secs(0),
-            range,
-            shard,
+            range: Duration::from_secs(90),
+            shard: Shard::ALL,
         };
-        range_selector(&any_name_of(spec), matchers, &asked)
-    }
-
-    #[test]
-    fn one_query_selects_all_spellings() {
-        let ninety = Duration::from_secs(90);
-        let spec = spec(&["DCGM_A", "dcgm_a", "DCGM_B"]);
+        let name = any_name_of(&spec);
         assert_eq!(
-            selector(&spec, &[], DeviceSelection::All, ninety, Shard::ALL),
-            r#"{__name__=~"DCGM_A|DCGM_B|dcgm_a|dcgm_b"}[1m30s]"#
+            range_selector(&name, &[], &all),
+            r#"{__name__=~"DCGM_A|dcgm\\.b\\+|dcgm_a"}[1m30s]"#
         );
-    }
-
-    #[test]
-    fn names_and_matchers_are_escaped() {
+        let some = SignalQuery {
+            devices: DeviceSelection::Mig,
+            range: Duration::ZERO,
+            shard: Shard::first_of(2),
+            ..all
+        };
         let matchers = [("cluster".to_owned(), "a\"b\\c\n".to_owned())];
         assert_eq!(
-            selector(
-                &spec(&["dcgm.a+"]),
-                &matchers,
-                DeviceSelection::Mig,
-                Duration::ZERO,
-                Shard::first_of(2),
-            ),
-            r#"{__name__=~"dcgm\\.a\\+",cluster="a\"b\\c\n",GPU_I_ID!="",UUID=~"GPU-[01234567].*"}[1ms]"#
+            range_selector("n", &matchers, &some),
+            r#"{n,cluster="a\"b\\c\n",GPU_I_ID!="",UUID=~"GPU-[01234567].*"}[1ms]"#
         );
     }
 

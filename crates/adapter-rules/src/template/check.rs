@@ -76,14 +76,12 @@ impl Checker<'_> {
         let declared = self.variables.len();
         for node in &list.nodes {
             match node {
-                Node::Text(_) | Node::Break(_) | Node::Continue(_) => {}
+                Node::Text(_) => {}
                 Node::Action(action) => drop(self.pipeline(&action.pipe, dot)?),
                 Node::If(branch) => self.branch(branch, dot, |_| dot)?,
                 Node::With(branch) => self.branch(branch, dot, |value| value)?,
                 Node::Range(branch) => self.range(branch, dot)?,
-                Node::List(_) | Node::Define(_) | Node::Template(_) => {
-                    return self.fault(list.pos, "it has a statement that is not supported");
-                }
+                _ => return self.fault(list.pos, "it has a statement that is not supported"),
             }
         }
         self.variables.truncate(declared);

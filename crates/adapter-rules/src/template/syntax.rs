@@ -33,10 +33,8 @@ static ACTION: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     let declared = format!(
         r"(?:(?:\${name}{space}*,{space}*)?\${name}{space}*:={space}*|\${name}{space}+={space}*)?"
     );
-    let with_pipeline =
-        format!(r"(if|else{space}+(?:if|with)|with|range|define|block|template){space}+");
-    let content =
-        format!(r"(?:(end|else|break|continue)|(?:{with_pipeline})?{declared}{pipeline})");
+    let with_pipeline = format!(r"(if|else{space}+(?:if|with)|with|range){space}+");
+    let content = format!(r"(?:(end|else)|(?:{with_pipeline})?{declared}{pipeline})");
     let comment = r"/\*(?:[^*]|\*+[^*/])*\*+/";
     Regex::new(&format!(
         r"^(?:<<{comment}(?:{space}-)?>>|<<-{space}{comment}{space}->>|<<(?:-{space})?{space}*{content}(?:{space}+-|{space}*)>>)"
@@ -89,9 +87,6 @@ pub(super) fn check(text: &str) -> Result<(), TemplateError> {
 
 /// Opens or closes a block, depending on the keyword.
 fn nest<'t>(open: &mut Vec<Block<'t>>, keyword: &'t str, at: usize) -> Result<(), &'static str> {
-    // `break` in the `else` of a range leaves this range in Go, the outer one in gotmpl.
-    let mut ranges = open.iter().filter(|block| block.keyword == "range");
-    let is_in_range = ranges.next_back().is_some_and(|block| !block.has_else);
     let is_else_if = match (keyword, open.last_mut()) {
         ("if" | "with" | "range", _) => false,
         ("end", Some(_)) => {
@@ -103,11 +98,6 @@ fn nest<'t>(open: &mut Vec<Block<'t>>, keyword: &'t str, at: usize) -> Result<()
             return Ok(());
         }
         ("end" | "else", _) => return Err("end or else without if, range or with"),
-        ("break" | "continue", _) if is_in_range => return Ok(()),
-        ("break" | "continue", _) => return Err("break or continue outside of range"),
-        ("define" | "block" | "template", _) => {
-            return Err("define, block and template are not supported: write the text itself");
-        }
         (_, Some(block)) if !block.has_else && keyword.ends_with(block.keyword) => true,
         _ => return Err("else if without if, or else with without with"),
     };

@@ -47,7 +47,7 @@ a <<- /* why */ ->> b => ab
 <<range $i, $g := .GroupBySlice>><<if $i>>,<<end>><<$g>><<end>> => pod,node
 << range $k, $v :=.LabelValuesByName >><< if ne $k "pod" >>,<< $k >>="<< $v >>"<< end >><<end >> => ,namespace="default"
 <<range $g := .GroupBySlice>><<$.Series>>.<<$g>> <<end>>. => http_requests_total.pod http_requests_total.node .
-<<range .GroupBySlice>><<if eq . "pod">><<continue>><<end>><<.>><<break>><<else>>none<<end>> => node
+<<range .GroupBySlice>><<.>>;<<else>>none<<end>> => pod;node;
 <<if eq .GroupBy "node" "pod,node">>yes<<else>>no<<end>> => yes
 <<if ne .GroupBy "pod,node">>1<<else if .LabelValuesByName.nope>>2<<else>>3<<end>> => 3
 <<with .LabelValuesByName.nope>>1<<else with .LabelValuesByName.pod>><<.>><<end>> => a|b
@@ -78,8 +78,7 @@ a<<end>>b => 2: end or else without if, range or with
 a<<else | print>>b => 1: it has an extra end or else
 <<if true>>a<<else>>b<<else>>c<<end>> => 22: end or else without if, range or with
 <<with .Series>><<else if .Series>><<end>> => 17: else if without if, or else with without with
-<<break>> => 1: break or continue outside of range
-<<range .GroupBySlice>><<range .GroupBySlice>><<else>><<break>><<end>><<end>> => 55: break or continue outside of range
+<<range .GroupBySlice>><<break>><<end>> => 26: it has a statement that is not supported
 <<$x := 1>><<range $x := .GroupBySlice>><<else>><<$x>><<end>> => 14: $x is declared already: write another name
 <<if true>><<$x := 1>><<end>><<$x>> => 32: $x is not declared
 <<$x := 1>><<$x = "a">> => 14: $x gets a value of another type
@@ -103,7 +102,7 @@ a<<else | print>>b => 1: it has an extra end or else
 <<printf "%5s" .Series>> => 3: printf does not accept these values
 <<.GroupBy | printf "%s-%v" .GroupBySlice>> => 14: printf does not accept these values
 <<len nil>> => 7: a value is missing
-<<define "m">>a<<end>> => 1: define, block and template are not supported
+<<define "m">>a<<end>> => 16: end or else without 
 <<html .Series>> => 3: "html" is not a supported function: use one of and, or,
 "#;
 

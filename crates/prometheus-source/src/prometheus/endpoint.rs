@@ -7,7 +7,6 @@ use bytes::BytesMut;
 use http::{StatusCode, header};
 use reqwest::{Client, Response};
 use tokio::time::Instant;
-use url::Url;
 
 use crate::credentials::{Secrets, TlsMaterial, authorize};
 use crate::decode::{DecodeError, Nan};
@@ -61,11 +60,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const fn url(self, replica: &Replica) -> &Url {
+    /// The name of its endpoint.
+    const fn endpoint(self) -> &'static str {
         match self {
-            Self::Poll(_) | Self::Rule => &replica.url,
-            Self::Range => &replica.range_url,
-            Self::Series => &replica.series_url,
+            Self::Poll(_) | Self::Rule => "query",
+            Self::Range => "query_range",
+            Self::Series => "series",
         }
     }
 
@@ -156,7 +156,7 @@ impl Endpoint {
         text: &mut BytesMut,
     ) -> Result<Head, Error> {
         let asked = Instant::now();
-        let (response, secrets) = self.send(replica, kind.url(replica), form).await?;
+        let (response, secrets) = self.send(replica, kind, form).await?;
         let clock_skew = match kind {
             Kind::Poll(clock) => {
                 let now = clock.now + (asked - clock.read);
@@ -275,10 +275,10 @@ impl Endpoint {
     async fn send(
         &self,
         replica: &Replica,
-        url: &Url,
+        kind: Kind,
         form: &str,
     ) -> Result<(Response, Secrets), Error> {
-        let mut url = url.clone();
+        let mut url = query::endpoint(&replica.url, kind.endpoint());
         let request = match self.settings.verb {
             Verb::Get => {
                 let params = match url.query() {

@@ -10,7 +10,6 @@ use url::Url;
 
 use super::budget::Budget;
 use crate::error::{Error, ErrorKind};
-use crate::query;
 use crate::settings::{Auth, PrometheusSettings};
 use cloud_auth::{Authenticator, CloudAuthError, Environment};
 
@@ -18,8 +17,6 @@ use cloud_auth::{Authenticator, CloudAuthError, Environment};
 #[derive(Debug)]
 pub(super) struct Replica {
     pub(super) url: Url,
-    pub(super) range_url: Url,
-    pub(super) series_url: Url,
     /// For messages, without credentials and parameters.
     pub(super) address: String,
 }
@@ -46,9 +43,7 @@ impl Replica {
         let mut shown = url.clone();
         shown.set_query(None);
         Self {
-            url: query::endpoint(url, "query"),
-            range_url: query::endpoint(url, "query_range"),
-            series_url: query::endpoint(url, "series"),
+            url: url.clone(),
             address: shown.as_str().trim_end_matches('/').to_owned(),
         }
     }

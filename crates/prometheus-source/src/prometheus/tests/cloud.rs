@@ -94,19 +94,6 @@ async fn no_query_is_sent_without_a_token() {
 }
 
 #[tokio::test]
-async fn with_cloud_authentication_the_store_needs_a_trusted_certificate() {
-    let authority = authority("store");
-    let store = FakePrometheus::start_tls(server_of(&authority, None)).await;
-    let tokens = Tokens::start().await;
-    let mut settings = tokens.settings(&store);
-    Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), authority.certificate_pem()).unwrap();
-    settings.tls.ca = Some(Pem::File(file.path().to_owned()));
-    Probe::new(settings).fetch().await.unwrap();
-}
-
-#[tokio::test]
 async fn a_refusal_for_a_wrong_clock_names_the_clock() {
     let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
     let date = [("date", "Mon, 01 Jan 2024 00:00:00 GMT")];

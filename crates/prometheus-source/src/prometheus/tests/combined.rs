@@ -1,7 +1,6 @@
 //! Several signals in one query.
 
 use super::*;
-use crate::settings::NameMatching;
 
 /// A series of memory utilisation under its lower-case name, and one of memory in use.
 const TWO: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
@@ -123,6 +122,16 @@ async fn a_refused_query_for_several_signals_is_not_repeated_for_ten_minutes() {
 }
 
 #[tokio::test]
+async fn after_a_partial_answer_or_series_without_a_name_each_signal_is_queried_separately() {
+    let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
+    for body in [ONE, &part] {
+        let mut poll = Poll::of(body).await;
+        assert!(poll.ask().await.is_none());
+        assert!(!poll.source.accepts_combined(now()));
+    }
+}
+
+#[tokio::test]
 async fn a_failure_of_the_store_fails_each_signal() {
     let mut poll = Poll::of(TWO).await;
     poll.ask().await.unwrap();
@@ -144,21 +153,6 @@ async fn a_failure_of_the_store_fails_each_signal() {
 }
 
 #[tokio::test]
-async fn after_series_without_a_name_each_signal_is_queried_separately() {
-    let mut poll = Poll::of(ONE).await;
-    assert!(poll.ask().await.is_none());
-    assert!(!poll.source.accepts_combined(now()));
-}
-
-#[tokio::test]
-async fn after_a_partial_answer_each_signal_is_queried_separately() {
-    let part = TWO.replace(r#""data""#, r#""warnings":["a limit was hit"],"data""#);
-    let mut poll = Poll::of(&part).await;
-    assert!(poll.ask().await.is_none());
-    assert!(!poll.source.accepts_combined(now()));
-}
-
-#[tokio::test]
 async fn signals_that_share_a_name_are_queried_separately() {
     let mut poll = Poll::of(TWO).await;
     let (mut specs, now) = (fields::built_in(), now());
@@ -173,12 +167,4 @@ async fn signals_that_share_a_name_are_queried_separately() {
         .fetch_combined(&queries, now, &mut poll.batches)
         .await;
     assert!(answers.is_none() && !poll.source.accepts_combined(now));
-}
-
-#[tokio::test]
-async fn names_that_are_matched_exactly_are_never_queried_together() {
-    let mut settings = settings("http://localhost:1");
-    settings.name_matching = NameMatching::Exact;
-    let source = Prometheus::new(settings, KeyHasher::new()).unwrap();
-    assert!(!source.accepts_combined(now()));
 }
