@@ -42,10 +42,6 @@ impl AuthMethod {
     }
 }
 
-/// Identifies the secret of a request, for [`Authenticator::refused`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp(u64);
-
 /// Authenticates requests to one store, for all its clients.
 pub struct Authenticator {
     method: AuthMethod,
@@ -91,7 +87,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// When there is no valid secret, and none can be issued.
-    pub async fn authorize(&self, request: &mut Request) -> Result<Stamp, CloudAuthError> {
+    pub async fn authorize(&self, request: &mut Request) -> Result<(), CloudAuthError> {
         let held = self.secret.get(SystemTime::now, || self.issue()).await?;
         match &held.secret {
             Secret::Token(value) => {
@@ -103,13 +99,13 @@ impl Authenticator {
                 sigv4::sign(request, keys, &scope);
             }
         }
-        Ok(Stamp(held.number))
+        Ok(())
     }
 
-    /// To be called when the store answered 401 or 403. Returns whether to send the request
-    /// again, with another secret.
-    pub fn refused(&self, stamp: Stamp) -> bool {
-        self.secret.refused(stamp.0, SystemTime::now())
+    /// To be called when the store answered 401 or 403. The next request has another secret,
+    /// unless the present one is new.
+    pub fn refused(&self) {
+        self.secret.refused(SystemTime::now());
     }
 
     async fn issue(&self) -> Result<Issued<Secret>, CloudAuthError> {

@@ -35,7 +35,7 @@ mod sigv4;
 #[cfg(test)]
 mod tests;
 
-pub use authenticator::{AuthMethod, Authenticator, Stamp};
+pub use authenticator::{AuthMethod, Authenticator};
 pub use aws::AwsSettings;
 pub use azure::{AzureCloud, AzureSettings};
 pub use environment::Environment;

@@ -16,9 +16,9 @@ const AHEAD: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// How long after a renewal that a refusal of the store caused another refusal causes none.
-/// A store refuses an account without permissions whatever its secret is.
-const FORCED: Duration = Duration::from_secs(300);
+/// How old a secret is that is renewed because the store refused it. A store refuses an
+/// account without permissions whatever its secret is.
+const REFUSED: Duration = Duration::from_secs(300);
 
 pub(crate) struct Issued<S> {
     pub(crate) secret: S,
@@ -26,10 +26,10 @@ pub(crate) struct Issued<S> {
     pub(crate) end: Option<SystemTime>,
 }
 
-/// A secret, and its number.
+/// A secret, and when it was issued and expires.
 pub(crate) struct Held<S> {
     pub(crate) secret: S,
-    pub(crate) number: u64,
+    issued: SystemTime,
     end: Option<SystemTime>,
 }
 
@@ -45,7 +45,6 @@ struct State<S> {
     next: Option<SystemTime>,
     /// Why the last attempt failed.
     failure: Option<CloudAuthError>,
-    forced: Option<SystemTime>,
 }
 
 impl<S> State<S> {
@@ -66,7 +65,6 @@ impl<S> Default for Renewed<S> {
             held: None,
             next: Some(SystemTime::UNIX_EPOCH),
             failure: None,
-            forced: None,
         };
         Self {
             state: Mutex::new(state),
@@ -127,7 +125,7 @@ impl<S> Renewed<S> {
                 state.next = end.map(|end| renewal(now, end));
                 let held = Held {
                     secret,
-                    number: state.held.as_ref().map_or(0, |held| held.number + 1),
+                    issued: now,
                     end,
                 };
                 Ok(Arc::clone(state.held.insert(Arc::new(held))))
@@ -148,19 +146,12 @@ impl<S> Renewed<S> {
         }
     }
 
-    /// Records that a store refused the secret with this number. Returns whether to send the
-    /// request again: there is another secret, or the next [`Self::get`] renews this one.
-    pub(crate) fn refused(&self, number: u64, now: SystemTime) -> bool {
+    /// Records that a store refused the secret: the next [`Self::get`] renews it if it is old.
+    pub(crate) fn refused(&self, now: SystemTime) {
         let mut state = self.state.lock();
-        let is_recent = state.forced.is_some_and(|at| now < at + FORCED);
-        match &state.held {
-            None => false,
-            Some(held) if held.number != number => true,
-            Some(_) if is_recent => false,
-            Some(_) => {
-                (state.next, state.forced) = (Some(now), Some(now));
-                true
-            }
+        let held = state.held.as_ref();
+        if held.is_some_and(|held| held.issued + REFUSED <= now) {
+            state.next = Some(now);
         }
     }
 }

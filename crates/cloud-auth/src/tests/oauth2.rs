@@ -82,20 +82,3 @@ async fn errors_about_refusals_and_garbage_do_not_contain_the_secret() {
         assert!(!error.contains("hunter2"), "{error}");
     }
 }
-
-#[tokio::test]
-async fn after_a_refusal_of_the_store_a_new_token_is_sent_once() {
-    let mut number = 0;
-    let issuer = FakeIssuer::start(move |_| {
-        number += 1;
-        (200, format!(r#"{{"access_token": "t{number}"}}"#))
-    })
-    .await;
-    let secret = file("hunter2");
-    let authenticator = authenticator(settings(&issuer, &secret), []);
-    let stamp = authenticator.authorize(&mut request()).await.unwrap();
-    assert!(authenticator.refused(stamp));
-    assert_eq!(authorization(&authenticator).await.unwrap(), "Bearer t2");
-    let stamp = authenticator.authorize(&mut request()).await.unwrap();
-    assert!(!authenticator.refused(stamp));
-}

@@ -88,28 +88,11 @@ async fn requests_at_the_same_time_share_one_renewal_and_its_failure() {
 }
 
 #[tokio::test]
-async fn a_refused_secret_is_renewed_once() {
+async fn a_refused_secret_is_renewed_if_it_is_old() {
     let renewed = Renewed::default();
-    let issue = |secret| {
-        move || async move {
-            Ok(Issued {
-                secret,
-                end: Some(at(3600)),
-            })
-        }
-    };
-    let first = renewed.get(|| at(0), issue(1)).await.unwrap().number;
-    assert!(renewed.refused(first, at(10)));
-    let held = renewed.get(|| at(10), issue(2)).await.unwrap();
-    let second = held.number;
-    assert_eq!(held.secret, 2);
-    assert!(
-        renewed.refused(first, at(11)),
-        "a request with the former one is worth another"
-    );
-    assert!(
-        !renewed.refused(second, at(11)),
-        "the account has no rights"
-    );
-    assert!(renewed.refused(second, at(400)));
+    assert_eq!(get(&renewed, 0, Ok((1, 3600))).await, Ok(1));
+    renewed.refused(at(299));
+    assert_eq!(get(&renewed, 299, Ok((2, 3600))).await, Ok(1));
+    renewed.refused(at(300));
+    assert_eq!(get(&renewed, 300, Ok((2, 3600))).await, Ok(2));
 }

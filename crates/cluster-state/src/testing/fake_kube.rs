@@ -49,8 +49,6 @@ struct State {
     groups: Vec<Value>,
     documents: BTreeMap<String, Value>,
     faults: BTreeMap<String, Fault>,
-    /// How many more patches are preceded by a write of another client.
-    rivals: usize,
     requests: Vec<(String, String)>,
     posts: Vec<Value>,
 }
@@ -119,11 +117,6 @@ impl FakeKube {
     /// A document as it is now.
     pub fn read(&self, path: &str) -> Value {
         self.lock().documents[path].clone()
-    }
-
-    /// Precedes each of the next `count` patches by a write of another client.
-    pub fn rivals(&self, count: usize) {
-        self.lock().rivals = count;
     }
 
     /// Writes an object, and sends it to watches.
@@ -225,10 +218,6 @@ impl State {
     }
 
     fn patch(&mut self, path: &str, patch: &Value) -> Response<Body> {
-        if self.rivals > 0 {
-            self.rivals -= 1;
-            self.write(path, self.documents[path].clone());
-        }
         let mut document = self.documents[path].clone();
         if patch["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"] {
             return refusal(409, "the object has been modified");

@@ -1,22 +1,16 @@
 //! The shared Secret and the APIServices over HTTP.
 
-use std::time::SystemTime;
-
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::super::certificates::CertificateObjects;
 use super::super::client::Client;
-use super::fixture::{connect, eventually};
+use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
 use aggregated_apiserver::certificates::managed::content::{self, Data};
 use aggregated_apiserver::certificates::managed::store::{
     CertificateStore, Change, ServiceName, WriteError,
 };
-use aggregated_apiserver::certificates::managed::{
-    self, APISERVICES, ManagedSettings, RESOURCE_APISERVICES,
-};
-use aggregated_apiserver::certificates::serving;
+use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVICES};
 
 const SECRET: &str = "/api/v1/namespaces/gpu-metrics/secrets/serving";
 const NAME: &str = APISERVICES[0];
@@ -211,44 +205,5 @@ async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
             text.contains("apply manifests/optional/resource-metrics.yaml"),
             "{text}"
         );
-    }
-}
-
-/// Two replicas run until both are ready and registered.
-#[tokio::test]
-async fn replicas_register_despite_other_writers_and_restore_emptied_objects() {
-    let (kube, client) = applied().await;
-    kube.rivals(3);
-    let (stop, stopped) = watch::channel(false);
-    let replicas = [(); 2].map(|()| {
-        let (publisher, serving) = serving();
-        let run = managed::run(
-            ManagedSettings::new(service()),
-            objects(&client),
-            publisher,
-            stopped.clone(),
-        );
-        (serving.status, tokio::spawn(run))
-    });
-    for (status, _) in &replicas {
-        let registered = || {
-            let status = status.borrow();
-            status.ready(SystemTime::now()).is_ok() && status.registered().is_ok()
-        };
-        eventually("registered", registered).await;
-    }
-    let bundle = kube.read(&path(NAME))["spec"]["caBundle"].clone();
-    for name in APISERVICES {
-        let object = kube.read(&path(name));
-        assert_eq!(object["spec"]["caBundle"], bundle);
-        assert!(object["spec"].get("insecureSkipTLSVerify").is_none());
-    }
-    let emptied = apiservice("gpu-metrics", "gpu-metrics-apiserver");
-    kube.write(&path(NAME), emptied);
-    let healed = || kube.read(&path(NAME))["spec"]["caBundle"] == bundle;
-    eventually("healed", healed).await;
-    stop.send(true).unwrap();
-    for (_, task) in replicas {
-        task.await.unwrap();
     }
 }

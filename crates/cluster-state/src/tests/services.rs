@@ -40,6 +40,30 @@ fn plain(name: &str) -> Value {
 }
 
 #[test]
+fn services_own_the_pods_that_they_select() {
+    let cluster = Cluster::default();
+    cluster.pod(&pod("a"));
+    let mut other = pod("b");
+    other["metadata"]["labels"] = json!({"app": "train", "tier": "x"});
+    cluster.pod(&other);
+    let mut elsewhere = pod("c");
+    elsewhere["metadata"]["namespace"] = "other".into();
+    cluster.pod(&elsewhere);
+    cluster.service("infer", &json!({"app": "infer"}));
+    cluster.service("both", &json!({"tier": "x", "app": "train"}));
+    cluster.service("neither", &json!({"tier": "x", "app": "infer"}));
+    cluster.service("none", &json!(null));
+    let inventory = cluster.inventory();
+    assert_eq!(owners_of(&inventory, "a"), ["services/infer"]);
+    assert_eq!(owners_of(&inventory, "b"), ["services/both"]);
+    assert_eq!(inventory.workloads.len(), 2);
+    cluster.service("infer", &json!({"app": "train"}));
+    let inventory = cluster.inventory();
+    assert!(owners_of(&inventory, "a").is_empty());
+    assert_eq!(owners_of(&inventory, "b").len(), 2);
+}
+
+#[test]
 fn an_unscheduled_pod_without_a_gpu_request_has_no_services() {
     let cluster = Cluster::default();
     cluster.service("infer", &json!({"app": "infer"}));

@@ -6,11 +6,11 @@ use serde_json::json;
 use super::super::client::{Client, ClusterAccess};
 use super::super::health::WatchRegistry;
 use super::super::inventory::{WatchSettings, Watches};
-use super::fixture::{PODS, SERVICES, Scene, eventually, owned, owners_of, pod};
+use super::fixture::{PODS, SERVICES, Scene, eventually, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use crate::testing::server::kubeconfig;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{ClusterObject, InventoryOrigin, Pod, PodPhase};
+use gpu_metrics::inventory::{InventoryOrigin, Pod, PodPhase};
 use gpu_metrics::resources::GpuResources;
 
 #[tokio::test]
@@ -59,44 +59,21 @@ async fn pods_are_read_again_when_other_resources_are_gpus() {
 
 #[tokio::test]
 async fn objects_have_their_creation_time_and_nodes_their_exporters() {
-    let born = "2026-11-21T10:00:00Z";
     let scene = Scene::start(|kube| {
-        let mut gpu = owned(pod("a"), "apps/v1", "StatefulSet", "set");
-        gpu["status"]["containerStatuses"] = json!([{"state": {"running": {"startedAt": born}}}]);
-        kube.put(PODS, gpu);
         let mut exporter = pod("dcgm-exporter-x");
         exporter["spec"]["containers"] = json!([{"name": "c"}]);
         exporter["status"] = json!({"phase": "Pending"});
         kube.put(PODS, exporter);
-        kube.serve("apps/v1", "statefulsets", "StatefulSet");
-        for (path, namespace, name) in [
-            ("/apis/apps/v1/statefulsets", "ml", "set"),
-            ("/api/v1/nodes", "", "n2"),
-            ("/api/v1/namespaces", "", "new"),
-        ] {
-            let metadata = json!({"namespace": namespace, "name": name, "uid": name,
-                                  "creationTimestamp": born});
-            kube.put(path, json!({"metadata": metadata}));
-        }
+        let born = "2026-11-21T10:00:00Z";
+        let node = json!({"metadata": {"name": "n0", "uid": "0", "creationTimestamp": born}});
+        kube.put("/api/v1/nodes", node);
     })
     .await;
-    let inventory = scene.until(|now| !now.workloads.is_empty()).await;
+    let inventory = scene.until_pods(&["dcgm-exporter-x"]).await;
+    let created = inventory.nodes.iter().map(|node| node.created);
     let birth = Some(Timestamp::from_secs(1_795_255_200));
-    assert_eq!(inventory.workloads[0].created, birth);
-    let of = |objects: &[ClusterObject], name: &str| {
-        let object = objects.iter().find(|object| &*object.name == name);
-        object.and_then(|object| object.created)
-    };
-    assert_eq!(of(&inventory.nodes, "n2"), birth);
-    assert_eq!(of(&inventory.nodes, "n1"), None);
-    assert_eq!(of(&inventory.namespaces, "new"), birth);
-    assert_eq!(inventory.pod("ml", "a").unwrap().running_since, birth);
-    let nodes: Vec<&str> = inventory
-        .exporter_nodes
-        .iter()
-        .map(|node| &**node)
-        .collect();
-    assert_eq!(nodes, ["n1"]);
+    assert_eq!(created.collect::<Vec<_>>(), [birth, None]);
+    assert_eq!(inventory.exporter_nodes, ["n1".into()]);
 }
 
 #[tokio::test]
@@ -372,45 +349,4 @@ async fn lists_become_rarer_if_a_server_discards_every_version() {
     assert!(asked <= 4, "asked {asked} times");
     scene.kube.heal(PODS);
     scene.until_pods(&["a"]).await;
-}
-
-#[tokio::test]
-async fn services_own_the_pods_that_they_select() {
-    let service = |name: &str, selector: serde_json::Value| {
-        json!({"metadata": {"name": name, "namespace": "ml", "labels": {"of": name}},
-               "spec": {"selector": selector}})
-    };
-    let scene = Scene::start(|kube| {
-        kube.put(PODS, pod("a"));
-        let mut other = pod("b");
-        other["metadata"]["labels"] = json!({"app": "train", "tier": "x"});
-        kube.put(PODS, other);
-        kube.put(SERVICES, service("infer", json!({"app": "infer"})));
-        kube.put(
-            SERVICES,
-            service("both", json!({"tier": "x", "app": "train"})),
-        );
-        kube.put(
-            SERVICES,
-            service("neither", json!({"tier": "x", "app": "infer"})),
-        );
-        kube.put(SERVICES, service("none", json!(null)));
-        let mut elsewhere = service("elsewhere", json!({"app": "infer"}));
-        elsewhere["metadata"]["namespace"] = "other".into();
-        kube.put(SERVICES, elsewhere);
-    })
-    .await;
-    let inventory = scene
-        .until(|now| owners_of(now, "a") == ["services/infer"])
-        .await;
-    assert_eq!(owners_of(&inventory, "b"), ["services/both"]);
-    assert_eq!(inventory.workloads.len(), 2);
-    scene
-        .kube
-        .put(SERVICES, service("infer", json!({"app": "train"})));
-    scene.until(|now| owners_of(now, "a").is_empty()).await;
-    scene.kube.delete(SERVICES, "ml", "both");
-    scene
-        .until(|now| owners_of(now, "b") == ["services/infer"])
-        .await;
 }

@@ -7,7 +7,7 @@ use adapter_rules::registry::{Registry, Shape};
 use apimachinery::kinds::{Kind, Kinds};
 use apimachinery::selector::Selector;
 
-use super::{error, load};
+use super::load;
 use crate::Config;
 
 fn kind(group: &str, plural: &str, singular: &str, namespaced: bool) -> Kind {
@@ -139,12 +139,4 @@ fn rules_of_presets_select_series_by_the_configured_matchers() {
     );
     let own = of_cluster.rules.usable.last().unwrap();
     assert!(own.matchers.is_empty() && !own.of_workloads, "as upstream");
-}
-
-#[test]
-fn an_unknown_preset_is_rejected_with_the_known_names() {
-    assert_eq!(
-        error("presets: [vllm, tgi]\n"),
-        "config.yaml:1:17: presets[1]: \"tgi\" is not known: write vllm or sglang or triton or endpoint-picker"
-    );
 }

@@ -312,18 +312,14 @@ impl Endpoint {
             let sent = self.client.execute(request).await;
             return Ok((sent.map_err(failed)?, secrets));
         };
-        loop {
-            let stamp = authenticator.authorize(&mut request).await;
-            let stamp = stamp.map_err(|reason| unauthenticated(&replica.address, &reason))?;
-            let secrets = Secrets::new(request.headers(), None);
-            let again = request.try_clone();
-            let response = self.client.execute(request).await.map_err(failed)?;
-            let is_refused = matches!(response.status().as_u16(), 401 | 403);
-            match again {
-                Some(again) if is_refused && authenticator.refused(stamp) => request = again,
-                _ => return Ok((response, secrets)),
-            }
+        let authorized = authenticator.authorize(&mut request).await;
+        authorized.map_err(|reason| unauthenticated(&replica.address, &reason))?;
+        let secrets = Secrets::new(request.headers(), None);
+        let response = self.client.execute(request).await.map_err(failed)?;
+        if matches!(response.status().as_u16(), 401 | 403) {
+            authenticator.refused();
         }
+        Ok((response, secrets))
     }
 
     /// Appends the whole body to `text`. The limit applies to the total.
