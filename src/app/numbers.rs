@@ -83,7 +83,7 @@ pub(super) fn of_certificates(
         Some(failures.sum::<u64>() as f64)
     });
     metrics.read(&catalog::CERTIFICATE_EXPIRY, &[used_as], move || {
-        let ends = statuses.iter().filter_map(|it| it.borrow().not_after);
+        let ends = statuses.iter().filter_map(|it| it.borrow().not_after());
         Some(ends.min()?.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
     });
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use aggregated_apiserver::certificates::authority::{CertError, CertificateAuthority, Validity};
+use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::x509::{self, Certificate};
@@ -124,7 +124,7 @@ fn make(args: &CertsArgs, keep_authority: bool, now: SystemTime) -> Result<Vec<S
         not_after: now + HOUR * 24 * u32::from(args.days),
     };
     let usage =
-        |error: CertError| Failure::Usage(format!("{error}: name others with --host or --service"));
+        |error: String| Failure::Usage(format!("{error}: name others with --host or --service"));
     let authority = CertificateAuthority::new(DEVELOPMENT, validity).map_err(usage)?;
     let dns: Vec<&str> = names.iter().map(String::as_str).collect();
     let pair = authority

@@ -19,7 +19,7 @@ use aggregated_apiserver::certificates::Trouble;
 use aggregated_apiserver::certificates::managed::RESOURCE_APISERVICES;
 use aggregated_apiserver::certificates::managed::content::{self, Data};
 use aggregated_apiserver::certificates::managed::store::{
-    CertificateStore, Change, Entry, ServiceName, Stored, WriteError,
+    CertificateStore, Change, Entry, ServiceName, WriteError,
 };
 
 /// The annotations that tell cert-manager to write the bundle.
@@ -144,7 +144,7 @@ impl CertificateStore for CertificateObjects {
         format!("Secret {}/{}", self.namespace, self.secret)
     }
 
-    async fn secret(&self) -> Result<Stored, Trouble> {
+    async fn secret(&self) -> Result<(String, Data), Trouble> {
         let path = self.secret_path();
         let answer = self
             .client
@@ -155,10 +155,10 @@ impl CertificateStore for CertificateObjects {
         let object: Secret = serde_json::from_slice(&body)
             .map_err(|_| self.secret_trouble(&self.client.garbled("this is no Secret")))?;
         let data = object.data.unwrap_or_default();
-        Ok(Stored {
-            version: object.metadata.resource_version.unwrap_or_default(),
-            data: data.into_iter().map(|(key, it)| (key, it.0)).collect(),
-        })
+        Ok((
+            object.metadata.resource_version.unwrap_or_default(),
+            data.into_iter().map(|(key, it)| (key, it.0)).collect(),
+        ))
     }
 
     async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {

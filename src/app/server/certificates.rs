@@ -26,9 +26,9 @@ impl Background {
         named: Vec<NamedFiles>,
         client: &Client,
     ) -> Arc<dyn ResolvesServerCert> {
-        let default = self.keep_certificate(source, client).in_force;
+        let default = self.keep_certificate(source, client);
         if named.is_empty() {
-            return default;
+            return Arc::new(default);
         }
         let named = self.follow_named(named);
         Arc::new(ByName::new(named, default))
@@ -82,11 +82,8 @@ impl Background {
             let (publisher, serving) = certificates::serving();
             let draining = self.draining.clone();
             self.tasks.spawn(files::run(files, publisher, draining));
-            statuses.push(serving.status);
-            followed.push(Named {
-                names,
-                in_force: serving.in_force,
-            });
+            statuses.push(serving.status.clone());
+            followed.push(Named { names, serving });
         }
         let asked = statuses.clone();
         let health = &self.telemetry.health;

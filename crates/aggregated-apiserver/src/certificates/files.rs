@@ -16,12 +16,6 @@ use limits::file;
 /// How often the files are read by default.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// The longest interval: a new pair is in force within a minute.
-const MOST: Duration = Duration::from_secs(60);
-
-/// How soon an invalid pair is read again: another process may still be writing it.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// The pair's files.
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -29,7 +23,7 @@ pub struct Files {
     pub certificate: PathBuf,
     /// The private key, PEM.
     pub key: PathBuf,
-    /// How often they are read; more than 60 s counts as 60 s.
+    /// How often they are read.
     pub every: Duration,
 }
 
@@ -38,20 +32,12 @@ type FileTexts = Result<(Vec<u8>, Vec<u8>), String>;
 /// Follows the files until `stop`. They need not exist at the start: they may be written later.
 pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let following = async {
-        // The last texts read, and whether they are a valid pair.
-        let (mut last, mut served) = (None, false);
+        let mut last = None;
         loop {
             let texts = files.read().await;
             let same = last.as_ref() == Some(&texts);
-            if served && same {
-                publisher.well();
-                tokio::time::sleep(files.every.min(MOST)).await;
-                continue;
-            }
-            let pair = files.pair(&texts, SystemTime::now());
-            served = pair.is_ok();
-            match pair {
-                Ok(pair) if !publisher.serves(&pair) => publisher.serve(&pair),
+            match files.pair(&texts, SystemTime::now()) {
+                Ok(pair) if !publisher.serves(&pair) => publisher.serve(pair),
                 Ok(_) => publisher.well(),
                 // A writer writes one file before the other. Once a pair is in force, a
                 // fault is therefore reported only if it stays until the next read.
@@ -61,8 +47,7 @@ pub async fn run(files: Files, publisher: Publisher, mut stop: watch::Receiver<b
                 Err(_) => {}
             }
             last = Some(texts);
-            let rest = if served { MOST } else { AGAIN };
-            tokio::time::sleep(files.every.min(rest)).await;
+            tokio::time::sleep(files.every).await;
         }
     };
     // Reading can be cancelled at any point.
@@ -169,10 +154,9 @@ mod tests {
         }
 
         async fn until_served(&mut self, issued: &Issued) {
-            let in_force = self.serving.in_force.clone();
             let wanted = issued.certificate.clone();
             self.until(move |status| {
-                let pair = in_force.pair();
+                let pair = status.pair.as_ref();
                 let shown = pair.is_some_and(|pair| pair.chain()[0] == wanted);
                 shown && status.condition.state().reason().is_none()
             })
@@ -183,7 +167,7 @@ mod tests {
             let text = text.to_owned();
             self.until(move |status| {
                 let why = status.condition.state().reason();
-                status.not_after.is_some() && why.is_some_and(|why| why.text.contains(&text))
+                status.pair.is_some() && why.is_some_and(|why| why.text.contains(&text))
             })
             .await;
         }
@@ -239,7 +223,7 @@ mod tests {
         scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
         fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
         scene.until_failing("tls.key: No such file").await;
-        let pair = scene.serving.in_force.pair().unwrap();
+        let pair = scene.serving.pair().unwrap();
         assert_eq!(pair.chain()[0], second.certificate);
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());

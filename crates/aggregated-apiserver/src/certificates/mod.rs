@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  files ──── by content, on a timer ──┐
-//!                                      ├─► Publisher ─► PairInForce (rustls) and CertificateStatus
+//!                                      ├─► Publisher ─► Serving (rustls) and CertificateStatus
 //!  managed ── Secret and APIServices ──┘                (readiness, metrics)
 //! ```
 //!
-//! The TLS configuration is built once, with [`PairInForce`] as its resolver, or with
+//! The TLS configuration is built once, with [`Serving`] as its resolver, or with
 //! several of them behind [`named::ByName`]. Only the pair in each changes. If a new pair
 //! is invalid, the old one stays in force.
 
@@ -20,7 +20,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use arc_swap::ArcSwapOption;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
@@ -28,24 +27,6 @@ use tokio::sync::watch;
 use crate::x509::moment;
 use apimachinery::condition::{Condition, State};
 use pair::Pair;
-
-/// The pair in force, which rustls requests at each handshake. Without a pair every
-/// handshake fails. The server name is ignored, because an aggregator may send none;
-/// [`named::ByName`] selects pairs by name.
-#[derive(Debug, Default)]
-pub struct PairInForce(ArcSwapOption<Pair>);
-
-impl PairInForce {
-    pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
-        self.0.load_full()
-    }
-}
-
-impl ResolvesServerCert for PairInForce {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.load().as_ref().map(|pair| pair.certified())
-    }
-}
 
 /// The state of an APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +75,8 @@ impl fmt::Display for Trouble {
 pub struct CertificateStatus {
     /// Whether the pair of the source is in force, and why not.
     pub condition: Condition<Trouble, Instant>,
-    /// The expiry of the pair in force; `None`: there is none yet.
-    pub not_after: Option<SystemTime>,
+    /// The pair in force; `None`: there is none yet.
+    pub pair: Option<Pair>,
     /// How often a new pair was unusable, so that the pair in force stayed.
     pub failures: u64,
     /// The server's APIServices by name; empty: another program manages them.
@@ -103,13 +84,18 @@ pub struct CertificateStatus {
 }
 
 impl CertificateStatus {
+    /// The expiry of the pair in force; `None`: there is none yet.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        self.pair.as_ref().map(|pair| pair.validity().not_after)
+    }
+
     /// Whether a handshake can succeed: the readiness check.
     ///
     /// # Errors
     /// When there is no pair or it has expired: the message.
     pub fn ready(&self, now: SystemTime) -> Result<(), String> {
         let why = self.condition.state().reason().map(Trouble::to_string);
-        match self.not_after {
+        match self.not_after() {
             None => Err(why.unwrap_or_else(|| "no certificate yet".to_owned())),
             Some(end) if end < now => Err(format!(
                 "the certificate in force expired at {}{}",
@@ -124,7 +110,7 @@ impl CertificateStatus {
     /// certificate. `None`: there is no such fault.
     pub fn lost(&self) -> Option<&Trouble> {
         let trouble = self.condition.state().reason();
-        trouble.filter(|trouble| !trouble.passes && self.not_after.is_some())
+        trouble.filter(|trouble| !trouble.passes && self.pair.is_some())
     }
 
     /// Checks that all APIServices refer to the server and trust it. Readiness does not
@@ -152,36 +138,40 @@ impl CertificateStatus {
     }
 }
 
-/// The reading end of the certificate's channel, for TLS, readiness and metrics.
+/// The reading end of the certificate's channel, which rustls asks for the pair in force at
+/// each handshake. Without a pair every handshake fails. The server name is ignored, because
+/// an aggregator may send none; [`named::ByName`] selects pairs by name.
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// For [`rustls::ServerConfig`]'s `with_cert_resolver`.
-    pub in_force: Arc<PairInForce>,
     /// For readiness and metrics.
     pub status: watch::Receiver<CertificateStatus>,
 }
 
+impl Serving {
+    pub(crate) fn pair(&self) -> Option<Pair> {
+        self.status.borrow().pair.clone()
+    }
+}
+
+impl ResolvesServerCert for Serving {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.pair().map(|pair| pair.certified())
+    }
+}
+
 /// The writing end of the certificate's channel, for the task that renews the certificate.
 #[derive(Debug)]
-pub struct Publisher {
-    in_force: Arc<PairInForce>,
-    status: watch::Sender<CertificateStatus>,
-}
+pub struct Publisher(watch::Sender<CertificateStatus>);
 
 /// Makes the certificate's channel, empty at first.
 pub fn serving() -> (Publisher, Serving) {
-    let in_force = Arc::new(PairInForce::default());
     let (sender, status) = watch::channel(CertificateStatus::default());
-    let publisher = Publisher {
-        in_force: Arc::clone(&in_force),
-        status: sender,
-    };
-    (publisher, Serving { in_force, status })
+    (Publisher(sender), Serving { status })
 }
 
 impl Publisher {
-    pub(crate) fn pair(&self) -> Option<Arc<Pair>> {
-        self.in_force.pair()
+    pub(crate) fn pair(&self) -> Option<Pair> {
+        self.0.borrow().pair.clone()
     }
 
     pub(crate) fn serves(&self, pair: &Pair) -> bool {
@@ -189,21 +179,18 @@ impl Publisher {
     }
 
     /// Puts a pair in force: new handshakes present it.
-    pub(crate) fn serve(&self, pair: &Pair) {
-        let not_after = pair.validity().not_after;
-        let which = self.pair().map_or("", |_| "new ");
-        self.in_force.0.store(Some(Arc::new(pair.clone())));
-        self.status.send_modify(|status| {
+    pub(crate) fn serve(&self, pair: Pair) {
+        let (names, until) = (pair.names().to_vec(), moment(pair.validity().not_after));
+        self.0.send_modify(|status| {
             status.condition.set(None, Instant::now());
-            status.not_after = Some(not_after);
+            status.pair = Some(pair);
         });
-        let (names, until) = (pair.names(), moment(not_after));
-        tracing::info!(?names, until, "{which}serving certificate in force");
+        tracing::info!(?names, until, "serving certificate in force");
     }
 
     pub(crate) fn well(&self) {
         let mut former = None;
-        self.status.send_if_modified(|status| {
+        self.0.send_if_modified(|status| {
             former = status.condition.set(None, Instant::now());
             former.is_some()
         });
@@ -215,10 +202,10 @@ impl Publisher {
 
     /// Records why the pair of the source is not in force. Logged once.
     pub(crate) fn failing(&self, why: &Trouble) {
-        let changed = self.status.send_if_modified(|status| {
+        let changed = self.0.send_if_modified(|status| {
             let former = status.condition.set(Some(why.clone()), Instant::now());
             let changed = former.is_some();
-            status.failures += u64::from(changed && status.not_after.is_some());
+            status.failures += u64::from(changed && status.pair.is_some());
             changed
         });
         match (changed, self.pair()) {
@@ -230,22 +217,23 @@ impl Publisher {
         }
     }
 
+    /// The states of the APIServices as last recorded.
+    pub(crate) fn registrations(&self) -> Vec<(String, Registration)> {
+        self.0.borrow().registrations.clone()
+    }
+
     /// Records the states of the APIServices; logs changes.
-    pub(crate) fn registrations(&self, now: &[(String, Registration)]) {
-        self.status.send_if_modified(|status| {
-            let before = std::mem::replace(&mut status.registrations, now.to_vec());
-            for changed in now.iter().filter(|entry| !before.contains(entry)) {
-                match changed {
-                    (_, Registration::Waiting) => {}
-                    (name, Registration::Registered) => {
-                        tracing::info!("APIService {name}: registered");
-                    }
-                    (_, Registration::Failing(why)) => {
-                        tracing::warn!("{why}");
-                    }
+    pub(crate) fn register(&self, now: Vec<(String, Registration)>) {
+        let before = self.registrations();
+        for changed in now.iter().filter(|entry| !before.contains(entry)) {
+            match changed {
+                (_, Registration::Waiting) => {}
+                (name, Registration::Registered) => {
+                    tracing::info!("APIService {name}: registered");
                 }
+                (_, Registration::Failing(why)) => tracing::warn!("{why}"),
             }
-            before != now
-        });
+        }
+        self.0.send_modify(|status| status.registrations = now);
     }
 }

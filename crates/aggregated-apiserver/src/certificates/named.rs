@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::PairInForce;
+use super::Serving;
 use super::files::Files;
 use super::pair::Pair;
 
@@ -30,24 +30,24 @@ pub struct Named {
     /// As in [`NamedFiles`].
     pub names: Vec<String>,
     /// The pair.
-    pub in_force: Arc<PairInForce>,
+    pub serving: Serving,
 }
 
 /// Named pairs, and the pair for all other names and for clients that send none.
 #[derive(Debug)]
 pub struct ByName {
     named: Vec<Named>,
-    default: Arc<PairInForce>,
+    default: Serving,
 }
 
 impl ByName {
     /// Named pairs before a default one.
-    pub const fn new(named: Vec<Named>, default: Arc<PairInForce>) -> Self {
+    pub const fn new(named: Vec<Named>, default: Serving) -> Self {
         Self { named, default }
     }
 
     /// The named pair for a name; `None`: the default one.
-    fn pair(&self, name: &str) -> Option<Arc<Pair>> {
+    fn pair(&self, name: &str) -> Option<Pair> {
         let name = name.to_ascii_lowercase();
         let pattern = match name.split_once('.') {
             Some((_, parent)) => format!("*.{parent}"),
@@ -56,12 +56,12 @@ impl ByName {
         self.exactly(&name).or_else(|| self.exactly(&pattern))
     }
 
-    fn exactly(&self, name: &str) -> Option<Arc<Pair>> {
+    fn exactly(&self, name: &str) -> Option<Pair> {
         let given = self.named.iter().filter(|it| has(&it.names, name));
-        let mut given = given.filter_map(|it| it.in_force.pair());
+        let mut given = given.filter_map(|it| it.serving.pair());
         given.next().or_else(|| {
             let nameless = self.named.iter().filter(|it| it.names.is_empty());
-            let mut pairs = nameless.filter_map(|it| it.in_force.pair());
+            let mut pairs = nameless.filter_map(|it| it.serving.pair());
             pairs.find(|pair| has(pair.names(), name))
         })
     }
@@ -88,20 +88,20 @@ mod tests {
     use crate::certificates::serving;
     use crate::testing::test_server::validity;
 
-    fn in_force(names: &[&str]) -> Arc<PairInForce> {
+    fn in_force(names: &[&str]) -> Serving {
         let authority = CertificateAuthority::new("test", validity()).unwrap();
         let issued = authority.serving(names, &[], validity()).unwrap();
         let texts = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
         let pair = Pair::read((texts.0, "a"), (texts.1, "b")).unwrap();
         let (publisher, serving) = serving();
-        publisher.serve(&pair);
-        serving.in_force
+        publisher.serve(pair);
+        serving
     }
 
     fn named(names: &[&str], of_certificate: &[&str]) -> Named {
         Named {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
-            in_force: in_force(of_certificate),
+            serving: in_force(of_certificate),
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
     fn names_of_a_pair_without_a_certificate_use_other_pairs() {
         let late = Named {
             names: vec!["a.test".to_owned()],
-            in_force: Arc::new(PairInForce::default()),
+            serving: serving().1,
         };
         let pairs = ByName::new(vec![late, named(&[], &["a.test"])], in_force(&["x"]));
         assert_eq!(pairs.pair("a.test").unwrap().names(), ["a.test"]);

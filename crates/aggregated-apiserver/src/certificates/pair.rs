@@ -195,17 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_pair_has_its_names_and_its_validity() {
-        let issued = issued();
-        let pair = read(&issued.certificate_pem, &issued.key_pem).unwrap();
-        assert_eq!(pair.names(), ["a.b.svc", "a.b"]);
-        assert_eq!(pair.validity().not_after, now() + Duration::from_secs(60));
-        assert_eq!(pair.chain(), std::slice::from_ref(&issued.certificate));
-        assert!(pair.check(now()).is_ok());
-        assert!(!format!("{pair:?}").contains("PRIVATE"));
-    }
-
-    #[test]
     fn the_key_of_another_certificate_is_refused_with_both_places() {
         let error = read(&issued().certificate_pem, &issued().key_pem).unwrap_err();
         assert_eq!(

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use super::content::{ALL, Authorities, Content, Data, pair, value};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
 use super::settings::{AUTHORITY_LIFE, LIFE, ManagedSettings, SKEW, service_names};
-use crate::certificates::authority::{Anchor, CertError, CertificateAuthority, Validity};
+use crate::certificates::authority::{Anchor, CertificateAuthority, Validity};
 use crate::x509::moment;
 
 /// The content that the Secret should have, and why to write it; `None`: it is stored already.
@@ -34,7 +34,7 @@ pub fn decide(
     data: &Data,
     settings: &ManagedSettings,
     now: SystemTime,
-) -> Result<SecretStep, CertError> {
+) -> Result<SecretStep, String> {
     let authorities = match Authorities::read(data) {
         Ok(known) if !known.current.anchor().validity.is_old(now) => known,
         Ok(old) => {
@@ -71,7 +71,7 @@ fn begin(
     retired: Vec<Anchor>,
     now: SystemTime,
     reason: Reason,
-) -> Result<SecretStep, CertError> {
+) -> Result<SecretStep, String> {
     let validity = Validity {
         not_before: now - SKEW,
         not_after: now + AUTHORITY_LIFE,
@@ -90,7 +90,7 @@ fn issue(
     authorities: Authorities,
     now: SystemTime,
     reason: Reason,
-) -> Result<SecretStep, CertError> {
+) -> Result<SecretStep, String> {
     let names = service_names(&settings.service);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let by = authorities.current.anchor().validity;
@@ -100,6 +100,6 @@ fn issue(
     };
     let issued = authorities.current.serving(&names, &[], validity)?;
     let (chain, key) = (issued.certificate_pem, issued.key_pem);
-    let pair = pair(chain.as_bytes(), key.as_bytes()).map_err(CertError::Unreadable)?;
+    let pair = pair(chain.as_bytes(), key.as_bytes())?;
     Ok((Content { authorities, pair }, Some(reason)))
 }

@@ -14,15 +14,15 @@ pub(super) struct Replica<S> {
     settings: ManagedSettings,
     store: S,
     publisher: Publisher,
-    registrations: Vec<(String, Registration)>,
 }
 
 type Read = Result<Option<Entry>, Trouble>;
 
 impl<S: CertificateStore> Replica<S> {
-    pub(super) const fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
+    pub(super) fn new(settings: ManagedSettings, store: S, publisher: Publisher) -> Self {
+        let waiting = |name| (name, Registration::Waiting);
+        publisher.register(settings.names().into_iter().map(waiting).collect());
         Self {
-            registrations: Vec::new(),
             settings,
             store,
             publisher,
@@ -35,11 +35,11 @@ impl<S: CertificateStore> Replica<S> {
     /// The APIServices are read before the Secret. A write therefore never replaces a
     /// bundle that is newer than the Secret from which the new one is made. An authority
     /// that was in all bundles stays in all of them.
-    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
-        self.look_after(self.settings.names());
-        let mut read: Vec<Read> = Vec::new();
-        for (name, _) in &self.registrations {
-            read.push(self.store.apiservice(name).await);
+    pub(super) async fn pass(&self, now: SystemTime) -> bool {
+        let mut read = Vec::new();
+        for name in self.settings.names() {
+            let entry = self.store.apiservice(&name).await;
+            read.push((name, entry));
         }
         let bundles = self.bundles(&read);
         let (content, wrote) = match self.keep_secret(now).await {
@@ -52,25 +52,15 @@ impl<S: CertificateStore> Replica<S> {
         };
         let soon = self.register(read, &content.authorities, now).await || wrote;
         if !soon {
-            self.adopt(&content.pair, &bundles, now);
+            self.adopt(content.pair, &bundles, now);
         }
         soon
     }
 
-    /// Sets the managed APIServices. Those managed before keep their state.
-    fn look_after(&mut self, names: Vec<String>) {
-        let before = std::mem::take(&mut self.registrations);
-        let of = |name: String| {
-            let known = before.iter().find(|(known, _)| *known == name);
-            known.cloned().unwrap_or((name, Registration::Waiting))
-        };
-        self.registrations = names.into_iter().map(of).collect();
-    }
-
     /// The bundles of the server's APIServices. An APIService that cannot be read counts as
     /// an empty bundle, because the content of its bundle is unknown.
-    fn bundles(&self, read: &[Read]) -> Vec<Vec<u8>> {
-        let ours = read.iter().filter_map(|read| match read {
+    fn bundles(&self, read: &[(String, Read)]) -> Vec<Vec<u8>> {
+        let ours = read.iter().filter_map(|(_, read)| match read {
             Err(_) => Some(Vec::new()),
             Ok(Some(entry)) if is_ours(&self.settings, entry) => Some(entry.bundle.clone()),
             Ok(_) => None,
@@ -81,14 +71,14 @@ impl<S: CertificateStore> Replica<S> {
     /// Reads the Secret and repairs it; returns its content, and whether it was written.
     async fn keep_secret(&self, now: SystemTime) -> Result<(Content, bool), WriteError> {
         let place = self.store.place();
-        let stored = self.store.secret().await.map_err(WriteError::Failed)?;
-        let (content, reason) = decide(&stored.data, &self.settings, now)
+        let (version, stored) = self.store.secret().await.map_err(WriteError::Failed)?;
+        let (content, reason) = decide(&stored, &self.settings, now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
         let Some(reason) = reason else {
             return Ok((content, false));
         };
         let data = content.data(now);
-        self.store.write_secret(&stored.version, &data).await?;
+        self.store.write_secret(&version, &data).await?;
         match reason {
             Reason::Usual(text) => tracing::info!("{place}: {text}"),
             Reason::Alarming(text) => tracing::warn!("{place}: {text}"),
@@ -97,26 +87,37 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Repairs the APIServices. Returns whether one was written, or a write conflicted.
-    async fn register(&mut self, read: Vec<Read>, known: &Authorities, now: SystemTime) -> bool {
-        let mut soon = false;
-        let mut registrations = self.registrations.clone();
-        for ((name, registration), read) in registrations.iter_mut().zip(read) {
-            match self.mend(name, read, known, now).await {
-                Ok((now, wrote)) => {
-                    *registration = now;
+    async fn register(
+        &self,
+        read: Vec<(String, Read)>,
+        known: &Authorities,
+        now: SystemTime,
+    ) -> bool {
+        let (mut soon, mut registrations) = (false, Vec::new());
+        let before = self.publisher.registrations();
+        for (name, read) in read {
+            let known_state = before.iter().find(|(known, _)| *known == name);
+            let before = known_state.map_or(Registration::Waiting, |(_, it)| it.clone());
+            let state = match self.mend(&name, read, known, now).await {
+                Ok((state, wrote)) => {
                     soon |= wrote;
+                    state
                 }
-                Err(WriteError::Conflict) => soon = true,
+                Err(WriteError::Conflict) => {
+                    soon = true;
+                    before
+                }
                 // During an outage of kube-apiserver the last known state stays.
                 Err(WriteError::Failed(trouble))
-                    if trouble.passes && *registration != Registration::Waiting => {}
-                Err(WriteError::Failed(trouble)) => {
-                    *registration = Registration::Failing(trouble.to_string());
+                    if trouble.passes && before != Registration::Waiting =>
+                {
+                    before
                 }
-            }
+                Err(WriteError::Failed(trouble)) => Registration::Failing(trouble.to_string()),
+            };
+            registrations.push((name, state));
         }
-        self.publisher.registrations(&registrations);
-        self.registrations = registrations;
+        self.publisher.register(registrations);
         soon
     }
 
@@ -140,18 +141,18 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Puts the Secret's pair into force, if kube-apiserver trusts it or there is no valid one.
-    fn adopt(&self, pair: &Pair, bundles: &[Vec<u8>], now: SystemTime) {
+    fn adopt(&self, pair: Pair, bundles: &[Vec<u8>], now: SystemTime) {
         if let Err(error) = pair.check(now) {
             let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
-        } else if self.publisher.serves(pair) {
+        } else if self.publisher.serves(&pair) {
             self.publisher.well();
         } else if self
             .publisher
             .pair()
             .is_none_or(|it| it.check(now).is_err())
-            || self.is_trusted(pair, bundles, now)
+            || self.is_trusted(&pair, bundles, now)
         {
             self.publisher.serve(pair);
         } else {

@@ -18,24 +18,6 @@ pub enum WriteError {
     Failed(Trouble),
 }
 
-/// A Secret's values and version.
-#[derive(Clone)]
-pub struct Stored {
-    /// The version, for a write.
-    pub version: String,
-    /// Its values.
-    pub data: Data,
-}
-
-impl fmt::Debug for Stored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stored")
-            .field("version", &self.version)
-            .field("keys", &self.data.keys())
-            .finish_non_exhaustive()
-    }
-}
-
 /// A Service by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceName {
@@ -84,8 +66,8 @@ pub trait CertificateStore: Send + Sync {
     /// The Secret, for messages: `Secret NAMESPACE/NAME`.
     fn place(&self) -> String;
 
-    /// Reads the Secret.
-    fn secret(&self) -> impl Future<Output = Result<Stored, Trouble>> + Send;
+    /// Reads the Secret: its version, for a write, and its values.
+    fn secret(&self) -> impl Future<Output = Result<(String, Data), Trouble>> + Send;
 
     /// Replaces all values that the server writes. A key that is missing in `data` is removed.
     fn write_secret(

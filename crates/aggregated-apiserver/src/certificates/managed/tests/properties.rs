@@ -145,7 +145,7 @@ fn replicas_that_pass_every_day_serve_a_fresh_pair_for_five_years() {
             verifier.check(&world, &replicas, now);
         }
         for replica in &replicas {
-            let pair = replica.serving.in_force.pair().unwrap();
+            let pair = replica.serving.pair().unwrap();
             assert!(pair.validity().not_after > now + DAY * 28, "day {day}");
             leaves.insert(replica.leaf());
         }

@@ -42,7 +42,7 @@ fn foreign_authority() -> String {
 fn the_first_pass_makes_registers_and_serves_a_pair() {
     let (world, replica) = scene();
     assert_eq!(replica.registration(NAME), Registration::Registered);
-    let pair = replica.serving.in_force.pair().unwrap();
+    let pair = replica.serving.pair().unwrap();
     let names = [
         "gpu-metrics-apiserver.gpu-metrics.svc",
         "gpu-metrics-apiserver.gpu-metrics.svc.cluster.local",
@@ -61,27 +61,6 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
     let (_, parsed) = x509_parser::parse_x509_certificate(&pair.chain()[0]).unwrap();
     let usage = parsed.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && !usage.client_auth && !usage.any);
-}
-
-#[test]
-fn valid_content_is_written_only_once() {
-    let (world, mut replica) = scene();
-    for hour in 0..48 {
-        replica.pass(start() + Duration::from_secs(3600) * hour);
-    }
-    assert_eq!(world.lock().secret_writes, 1);
-    assert_eq!(world.lock().bundle_writes, 1);
-}
-
-#[test]
-fn a_pair_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() {
-    let (world, mut replica) = scene();
-    let (leaf, bundle) = (replica.leaf(), world.entry(NAME).bundle);
-    replica.pass(start() + DAY * 59);
-    assert_eq!(replica.leaf(), leaf);
-    replica.pass(start() + DAY * 61);
-    assert_ne!(replica.leaf(), leaf);
-    assert_eq!(world.entry(NAME).bundle, bundle);
 }
 
 #[test]
@@ -108,34 +87,28 @@ fn a_new_authority_is_in_the_bundles_before_its_certificate_is_served() {
     assert_eq!(world.lock().secret_writes, 5, "one new authority");
 }
 
+/// Checks that an APIService with this change keeps its bundle, and is reported.
+fn is_only_reported(change: impl FnOnce(&World), words: &str, bundle: &[u8]) {
+    let (world, mut replica) = scene();
+    change(&world);
+    replica.pass(start());
+    assert_eq!(world.entry(NAME).bundle, bundle);
+    let status = replica.serving.status.borrow();
+    let why = status.registered().unwrap_err();
+    assert!(why.contains(words), "{why}");
+    assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
+}
+
 #[test]
-fn an_apiservice_that_the_server_does_not_write_is_reported() {
+fn an_apiservice_of_another_server_or_of_cert_manager_is_only_reported() {
+    let words = "refers to Service monitoring/prometheus-adapter and not";
+    is_only_reported(|world| world.apply(NAME, other()), words, b"");
     let injected = |entry: &mut Entry| {
         entry.injected = Some("cert-manager.io/inject-ca-from".to_owned());
         entry.bundle = b"theirs".to_vec();
     };
-    let changes: [(&dyn Fn(&World), &str, &[u8]); 2] = [
-        (
-            &|world| world.apply(NAME, other()),
-            "refers to Service monitoring/prometheus-adapter and not",
-            b"",
-        ),
-        (
-            &|world| world.change_entry(NAME, injected),
-            "annotation cert-manager.io/inject-ca-from",
-            b"theirs",
-        ),
-    ];
-    for (change, words, bundle) in changes {
-        let (world, mut replica) = scene();
-        change(&world);
-        replica.pass(start());
-        assert_eq!(world.entry(NAME).bundle, bundle);
-        let status = replica.serving.status.borrow();
-        let why = status.registered().unwrap_err();
-        assert!(why.contains(words), "{why}");
-        assert_eq!(status.ready(start()), Ok(()), "the other groups are served");
-    }
+    let words = "annotation cert-manager.io/inject-ca-from";
+    is_only_reported(|world| world.change_entry(NAME, injected), words, b"theirs");
 }
 
 #[test]
@@ -268,7 +241,7 @@ fn without_a_secret_from_the_start_nothing_is_served_and_readiness_has_the_reaso
     let status = replica.serving.status.borrow();
     assert_eq!(status.lost(), None, "there is none to lose");
     assert_eq!(status.ready(start()), Err("forbidden: allow it".to_owned()));
-    assert!(replica.serving.in_force.pair().is_none());
+    assert!(replica.serving.pair().is_none());
 }
 
 #[test]
@@ -279,20 +252,9 @@ fn a_renamed_service_gets_a_certificate_for_its_name() {
     world.apply(NAME, renamed.service.clone());
     let mut other = Stepped::new(&world, &renamed);
     other.pass(start());
-    let names = other.serving.in_force.pair().unwrap().names().to_vec();
+    let names = other.serving.pair().unwrap().names().to_vec();
     assert_eq!(names[0], "renamed.gpu-metrics.svc");
     assert_ne!(replica.leaf(), other.leaf());
-}
-
-#[test]
-fn an_expired_authority_is_replaced_at_once() {
-    let (world, mut replica) = scene();
-    let leaf = replica.leaf();
-    let late = start() + DAY * 400;
-    replica.pass(late);
-    assert_ne!(replica.leaf(), leaf);
-    assert_eq!(anchors(&world.entry(NAME).bundle).unwrap().len(), 1);
-    assert_eq!(replica.serving.status.borrow().ready(late), Ok(()));
 }
 
 #[test]

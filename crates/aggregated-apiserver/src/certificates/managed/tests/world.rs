@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use super::super::content::{Data, anchors};
-use super::super::store::{CertificateStore, Change, Entry, ServiceName, Stored, WriteError};
+use super::super::store::{CertificateStore, Change, Entry, ServiceName, WriteError};
 use super::super::{ManagedSettings, Replica};
 use crate::certificates::{Registration, Serving, Trouble, serving};
 
@@ -144,14 +144,13 @@ impl CertificateStore for World {
         "Secret gpu-metrics/test".to_owned()
     }
 
-    async fn secret(&self) -> Result<Stored, Trouble> {
+    async fn secret(&self) -> Result<(String, Data), Trouble> {
         turn().await;
         let inner = self.lock();
         if let Some(text) = &inner.secret_fails {
             return Err(trouble(text));
         }
-        let (version, data) = inner.secret.clone();
-        Ok(Stored { version, data })
+        Ok(inner.secret.clone())
     }
 
     async fn write_secret(&self, version: &str, data: &Data) -> Result<(), WriteError> {
@@ -232,7 +231,7 @@ impl Stepped {
     /// Makes the next call. If it ends the pass: whether the next one is due soon.
     pub(super) fn step(&mut self, now: SystemTime) -> Option<bool> {
         let now = now + self.ahead;
-        if let Some(mut replica) = self.idle.take() {
+        if let Some(replica) = self.idle.take() {
             self.pass = Some(Box::pin(async move {
                 let soon = replica.pass(now).await;
                 (replica, soon)
@@ -267,7 +266,7 @@ impl Stepped {
     }
 
     pub(super) fn leaf(&self) -> Vec<u8> {
-        self.serving.in_force.pair().unwrap().chain()[0].to_vec()
+        self.serving.pair().unwrap().chain()[0].to_vec()
     }
 }
 
@@ -283,7 +282,7 @@ impl Verifier {
     pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
         let bundles = world.bundles();
         for (number, replica) in replicas.iter().enumerate() {
-            let Some(pair) = replica.serving.in_force.pair() else {
+            let Some(pair) = replica.serving.pair() else {
                 continue;
             };
             if pair.validity().not_after < now {
