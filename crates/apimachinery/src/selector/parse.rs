@@ -1,9 +1,9 @@
 //! The parser of selector text: a lexer and a recursive descent, token for token as in
 //! apimachinery `pkg/labels/selector.go`.
 
-use super::{Operator, Requirement};
-
 use std::fmt::Display;
+
+use super::{Operator, Requirement};
 
 /// The longest text.
 const MAX_BYTES: usize = 8 * 1024;
@@ -16,39 +16,6 @@ pub(super) const MAX_NAME: usize = 63;
 /// The longest DNS prefix of a label's name.
 const MAX_PREFIX: usize = 253;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'t> {
-    Word(&'t str),
-    Equals,
-    NotEquals,
-    Not,
-    Open,
-    Close,
-    Comma,
-    Greater,
-    Less,
-    Unknown(&'t str),
-    End,
-}
-
-impl Token<'_> {
-    fn text(&self) -> String {
-        let text = match self {
-            Self::Word(text) | Self::Unknown(text) => text,
-            Self::Equals => "=",
-            Self::NotEquals => "!=",
-            Self::Not => "!",
-            Self::Open => "(",
-            Self::Close => ")",
-            Self::Comma => ",",
-            Self::Greater => ">",
-            Self::Less => "<",
-            Self::End => "",
-        };
-        shorten(text)
-    }
-}
-
 /// Quotes a client's text, cut to a length that still identifies it.
 fn shorten(text: &str) -> String {
     let mut cut: String = text.chars().take(64).collect();
@@ -58,26 +25,31 @@ fn shorten(text: &str) -> String {
     format!("{cut:?}")
 }
 
-fn is_special(byte: u8) -> bool {
-    matches!(byte, b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<')
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
-}
-
 fn invalid(reason: impl Display) -> String {
     format!("unable to parse label selector: {reason}")
 }
 
-fn expected(found: Token<'_>, wanted: &str) -> String {
-    invalid(format_args!("found {}, expected: {wanted}", found.text()))
+fn expected(found: &str, wanted: &str) -> String {
+    invalid(format_args!("found {}, expected: {wanted}", shorten(found)))
 }
 
+/// The text that is not parsed yet. A token is a part of it: a symbol, a word, or at the
+/// end the empty text.
 struct Parser<'t> {
-    text: &'t str,
-    at: usize,
+    rest: &'t str,
     values: usize,
+}
+
+/// All symbols; one that begins with another comes first.
+const SYMBOLS: [&str; 9] = ["==", "=", "!=", "!", "(", ")", ",", ">", "<"];
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
+fn is_special(letter: char) -> bool {
+    "=!(),><".contains(letter)
+}
+
+fn is_word(token: &str) -> bool {
+    !token.is_empty() && !token.starts_with(is_special)
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
@@ -87,19 +59,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
         )));
     }
     let mut parser = Parser {
-        text,
-        at: 0,
+        rest: text,
         values: 0,
     };
     let mut requirements = Vec::new();
-    if parser.peek() == Token::End {
+    if parser.peek().is_empty() {
         return Ok(requirements);
     }
     loop {
-        match parser.peek() {
-            Token::Word(_) | Token::Not => {}
-            other => return Err(expected(other, "!, identifier, or end of string")),
-        }
         if requirements.len() == MAX_REQUIREMENTS {
             return Err(invalid(format!(
                 "more than {MAX_REQUIREMENTS} requirements: ask with fewer"
@@ -107,8 +74,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
         }
         requirements.push(parser.requirement()?);
         match parser.next() {
-            Token::End => break,
-            Token::Comma => {}
+            "" => break,
+            "," => {}
             other => return Err(expected(other, "',' or end of string")),
         }
     }
@@ -118,72 +85,36 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
 }
 
 impl<'t> Parser<'t> {
-    fn next(&mut self) -> Token<'t> {
-        let bytes = self.text.as_bytes();
-        while bytes.get(self.at).copied().is_some_and(is_space) {
-            self.at += 1;
-        }
-        let start = self.at;
-        let Some(&first) = bytes.get(start) else {
-            return Token::End;
-        };
-        if !is_special(first) {
-            while bytes
-                .get(self.at)
-                .is_some_and(|&byte| !is_special(byte) && !is_space(byte))
-            {
-                self.at += 1;
-            }
-            return self
-                .text
-                .get(start..self.at)
-                .map_or(Token::End, Token::Word);
-        }
-        self.at += 1;
-        let doubled = bytes.get(self.at) == Some(&b'=');
-        match first {
-            b'=' | b'!' if doubled => {
-                self.at += 1;
-                if first == b'=' {
-                    Token::Equals
-                } else {
-                    Token::NotEquals
-                }
-            }
-            b'=' => Token::Equals,
-            b'!' => Token::Not,
-            b'(' => Token::Open,
-            b')' => Token::Close,
-            b',' => Token::Comma,
-            b'>' => Token::Greater,
-            b'<' => Token::Less,
-            _ => Token::Unknown(self.text.get(start..self.at).unwrap_or_default()),
-        }
+    fn peek(&mut self) -> &'t str {
+        self.rest = self.rest.trim_start_matches(SPACES);
+        let symbol = SYMBOLS.iter().find(|it| self.rest.starts_with(**it));
+        let length = symbol.map_or_else(
+            || self.rest.find(|c| is_special(c) || SPACES.contains(&c)),
+            |symbol| Some(symbol.len()),
+        );
+        &self.rest[..length.unwrap_or(self.rest.len())]
     }
 
-    fn peek(&mut self) -> Token<'t> {
-        let at = self.at;
-        let token = self.next();
-        self.at = at;
+    fn next(&mut self) -> &'t str {
+        let token = self.peek();
+        self.rest = &self.rest[token.len()..];
         token
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
-        let mut token = self.next();
-        let negated = token == Token::Not;
+        let mut key = self.next();
+        let negated = key == "!";
         if negated {
-            token = self.next();
+            key = self.next();
         }
-        let Token::Word(key) = token else {
-            return Err(expected(token, "identifier"));
-        };
+        if !is_word(key) {
+            return Err(expected(key, "!, identifier, or end of string"));
+        }
         check_key(key)?;
-        let operator = if negated {
-            Operator::DoesNotExist
-        } else if matches!(self.peek(), Token::End | Token::Comma) {
-            Operator::Exists
-        } else {
-            self.operator()?
+        let operator = match self.peek() {
+            _ if negated => Operator::DoesNotExist,
+            "" | "," => Operator::Exists,
+            _ => self.operator()?,
         };
         Ok(Requirement {
             key: key.to_owned(),
@@ -193,29 +124,18 @@ impl<'t> Parser<'t> {
 
     fn operator(&mut self) -> Result<Operator, String> {
         match self.next() {
-            Token::Equals => Ok(Operator::Equals(self.exact_value()?.to_owned())),
-            Token::NotEquals => Ok(Operator::NotEquals(self.exact_value()?.to_owned())),
-            Token::Greater => Ok(Operator::GreaterThan(self.bound()?)),
-            Token::Less => Ok(Operator::LessThan(self.bound()?)),
-            Token::Word("in") => Ok(Operator::In(self.value_list()?)),
-            Token::Word("notin") => Ok(Operator::NotIn(self.value_list()?)),
+            "=" | "==" => Ok(Operator::Equals(self.value()?.to_owned())),
+            "!=" => Ok(Operator::NotEquals(self.value()?.to_owned())),
+            ">" => Ok(Operator::GreaterThan(self.bound()?)),
+            "<" => Ok(Operator::LessThan(self.bound()?)),
+            "in" => Ok(Operator::In(self.value_list()?)),
+            "notin" => Ok(Operator::NotIn(self.value_list()?)),
             other => Err(expected(other, "in, notin, =, ==, !=, >, <")),
         }
     }
 
-    fn exact_value(&mut self) -> Result<&'t str, String> {
-        match self.peek() {
-            Token::End | Token::Comma => self.value(""),
-            Token::Word(word) => {
-                self.next();
-                self.value(word)
-            }
-            other => Err(expected(other, "identifier")),
-        }
-    }
-
     fn bound(&mut self) -> Result<i64, String> {
-        let text = self.exact_value()?;
+        let text = self.value()?;
         text.parse()
             .map_err(|_| invalid(format!("{} is not an integer", shorten(text))))
     }
@@ -224,22 +144,15 @@ impl<'t> Parser<'t> {
     /// `()`.
     fn value_list(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
-            Token::Open => {}
+            "(" => {}
             other => return Err(expected(other, "'('")),
         }
         let mut values = Vec::new();
         loop {
-            match self.peek() {
-                Token::Word(word) => {
-                    self.next();
-                    values.push(self.value(word)?.to_owned());
-                }
-                Token::Comma | Token::Close => values.push(self.value("")?.to_owned()),
-                other => return Err(expected(other, "',', ')' or identifier")),
-            }
+            values.push(self.value()?.to_owned());
             match self.next() {
-                Token::Comma => {}
-                Token::Close => break,
+                "," => {}
+                ")" => break,
                 other => return Err(expected(other, "',' or ')'")),
             }
         }
@@ -248,14 +161,19 @@ impl<'t> Parser<'t> {
         Ok(values)
     }
 
-    fn value(&mut self, value: &'t str) -> Result<&'t str, String> {
+    /// A word, or the empty value if there is none.
+    fn value(&mut self) -> Result<&'t str, String> {
         self.values += 1;
         if self.values > MAX_VALUES {
             return Err(invalid(format!(
                 "more than {MAX_VALUES} values: ask with fewer"
             )));
         }
-        if value.is_empty() || is_name(value) {
+        if !is_word(self.peek()) {
+            return Ok("");
+        }
+        let value = self.next();
+        if is_name(value) {
             Ok(value)
         } else {
             Err(invalid(format!(
