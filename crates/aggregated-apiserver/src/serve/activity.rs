@@ -2,19 +2,12 @@
 //! received yet. The activity determines when the connection must end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::limits::Limits;
-
-/// The most requests that a client may cancel within [`CANCEL_SPAN`]: before its first
-/// response, and after it. h2 counts only requests that are cancelled before the service
-/// sees them (CVE-2023-44487).
-const MOST_CANCELLED: (u32, u32) = (25, 100);
-const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -38,7 +31,7 @@ pub(super) enum Pool {
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<ActivityState>,
-    end: watch::Sender<Option<End>>,
+    cut: Notify,
 }
 
 #[derive(Debug)]
@@ -54,13 +47,9 @@ struct ActivityState {
     since: Instant,
     /// When the client last received a part of a response.
     taken: Instant,
-    cancelled: u32,
-    /// When the count of cancelled requests began.
-    cancelled_since: Instant,
 }
 
-/// A request, until its response is written. It counts as cancelled if it is dropped before
-/// it is answered.
+/// A request, until its response is written.
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: Arc<Activity>,
@@ -78,10 +67,8 @@ impl Activity {
                 answered: false,
                 since: now,
                 taken: now,
-                cancelled: 0,
-                cancelled_since: now,
             }),
-            end: watch::Sender::new(None),
+            cut: Notify::new(),
         }
     }
 
@@ -101,18 +88,14 @@ impl Activity {
         (state.requests > 0, state.since)
     }
 
-    pub(super) fn end(&self, end: End) {
-        self.end.send_replace(Some(end));
+    /// Makes the connection end at once.
+    pub(super) fn cut(&self) {
+        self.cut.notify_one();
     }
 
-    /// How the connection must end; `None`: it stays open.
-    pub(super) fn ending(&self) -> Option<End> {
-        *self.end.borrow()
-    }
-
-    /// A channel with the order to end; `None`: no order yet.
-    pub(super) fn told(&self) -> watch::Receiver<Option<End>> {
-        self.end.subscribe()
+    /// Waits for [`Self::cut`]. One task may wait at a time.
+    pub(super) async fn was_cut(&self) {
+        self.cut.notified().await;
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> InProgress {
@@ -162,18 +145,6 @@ impl ActivityState {
             Some((self.since + limits.read, End::Now))
         }
     }
-
-    /// Counts a cancelled request. Returns whether it exceeds the limit. A front proxy has
-    /// no limit, because it forwards the cancellations of its clients.
-    fn cancel(&mut self, now: Instant) -> bool {
-        if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
-            (self.cancelled, self.cancelled_since) = (0, now);
-        }
-        self.cancelled += 1;
-        let (before, after) = MOST_CANCELLED;
-        let most = if self.answered { after } else { before };
-        self.pool != Pool::FrontProxies && self.cancelled > most
-    }
 }
 
 impl InProgress {
@@ -196,19 +167,11 @@ impl InProgress {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        let now = Instant::now();
         let mut state = self.activity.state.lock();
         state.requests = state.requests.saturating_sub(1);
-        state.since = now;
-        let is_too_much = if self.answered {
+        state.since = Instant::now();
+        if self.answered {
             state.unwritten = state.unwritten.saturating_sub(1);
-            false
-        } else {
-            state.cancel(now)
-        };
-        drop(state);
-        if is_too_much {
-            self.activity.end(End::Now);
         }
     }
 }

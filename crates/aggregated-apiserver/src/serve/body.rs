@@ -2,71 +2,47 @@
 
 use bytes::{Buf, Bytes};
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 
 use super::activity::InProgress;
 use super::limits::Limits;
 use crate::security::InFlightPermit;
 
-/// The most bytes of a request's target. hyper rejects more than 65534 bytes itself, with a
-/// response without a body (hyper `src/proto/h1/role.rs`).
-const MAX_TARGET: usize = 32 * 1024;
+/// Why a request is refused: the code of the response, and its message.
+pub(super) type Refusal = (StatusCode, &'static str);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestRejection {
-    /// The request is refused with this code, for this reason.
-    Refused(StatusCode, &'static str),
-    /// The client cancelled the request, or disconnected.
-    Cancelled,
-}
+const TOO_LARGE: Refusal = (
+    StatusCode::PAYLOAD_TOO_LARGE,
+    "requests must not have a body",
+);
 
 /// Receives a request's body and discards it.
 pub(super) async fn receive(
     request: Request<Incoming>,
     limits: &Limits,
-) -> Result<Request<()>, RequestRejection> {
-    let refused = |code, why| Err(RequestRejection::Refused(code, why));
-    let too_large = RequestRejection::Refused(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "requests must not have a body",
-    );
-    let slow = RequestRejection::Refused(
-        StatusCode::REQUEST_TIMEOUT,
-        "the request did not arrive in time",
-    );
+) -> Result<Request<()>, Refusal> {
     // With both `Content-Length` and `Transfer-Encoding`, two programs may disagree about
     // the start of the next request. hyper's parser drops one of the two headers. So every
     // chunked body is refused: no request needs one.
     if request.headers().contains_key(header::TRANSFER_ENCODING) {
-        return refused(
-            StatusCode::BAD_REQUEST,
-            "the request's framing is ambiguous",
-        );
+        let message = "the request's framing is ambiguous";
+        return Err((StatusCode::BAD_REQUEST, message));
     }
-    let (parts, mut body) = request.into_parts();
-    let target = parts.uri.path_and_query();
-    if target.is_some_and(|target| target.as_str().len() > MAX_TARGET) {
-        return refused(
-            StatusCode::URI_TOO_LONG,
-            "the request's path and query are too long",
-        );
+    let (parts, body) = request.into_parts();
+    if body.size_hint().lower() > limits.body as u64 {
+        return Err(TOO_LARGE);
     }
-    if body.size_hint().lower() > limits.body {
-        return Err(too_large);
-    }
-    let read = async {
-        let mut left = limits.body;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| RequestRejection::Cancelled)?;
-            let len = frame.data_ref().map_or(0, Bytes::len) as u64;
-            left = left.checked_sub(len).ok_or(too_large)?;
+    let body = Limited::new(body, limits.body).collect();
+    match tokio::time::timeout(limits.read, body).await {
+        Ok(Ok(_)) => Ok(Request::from_parts(parts, ())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(TOO_LARGE),
+        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the request's body broke off")),
+        Err(_) => {
+            let message = "the request did not arrive in time";
+            Err((StatusCode::REQUEST_TIMEOUT, message))
         }
-        Ok(())
-    };
-    let read = tokio::time::timeout(limits.read, read);
-    read.await.map_err(|_| slow)??;
-    Ok(Request::from_parts(parts, ()))
+    }
 }
 
 /// The bytes of a response until they are written.

@@ -1,15 +1,14 @@
 //! One connection, from its handshake to its end.
 
 use std::convert::Infallible;
-use std::error::Error;
+use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Request, Response, Version, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -24,7 +23,7 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneSyncService;
 
 use super::activity::{End, InProgress};
-use super::body::{self, RequestRejection, Unwritten};
+use super::body::{self, Unwritten};
 use super::limits::Limits;
 use super::slots::Slot;
 use crate::api::response::refusal;
@@ -60,7 +59,7 @@ pub(super) type IsFrontProxy = Arc<dyn Fn(&Peer) -> bool + Send + Sync>;
 
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    pub(super) refusals: Refusals,
+    pub(super) lines: LineLimit<()>,
     pub(super) is_front_proxy: IsFrontProxy,
     pub(super) service: Service,
 }
@@ -73,7 +72,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    pub(super) async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let address = self.address;
         // Responses are written whole, so a delay of small packets has no benefit.
         if let Err(error) = stream.set_nodelay(true) {
@@ -93,29 +92,16 @@ impl Connection {
     }
 
     /// `None`: the handshake failed, took too long, or its slot was needed.
-    async fn handshake(
-        &mut self,
-        stream: TcpStream,
-        tls: TlsAcceptor,
-    ) -> Option<TlsStream<TcpStream>> {
+    async fn handshake(&self, stream: TcpStream, tls: TlsAcceptor) -> Option<TlsStream<TcpStream>> {
         let address = self.address;
-        let mut told = self.slot.activity.told();
-        let handshake = async {
-            // No TLS state is allocated before the first byte of the client.
-            tokio::select! {
-                ready = stream.readable() => ready?,
-                _ = self.stop.wait_for(|stop| *stop) => return Err(ErrorKind::ConnectionAborted.into()),
-            }
-            tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)))
-                .await
-        };
+        let handshake = tls.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BUFFER)));
         tokio::select! {
             result = tokio::time::timeout(self.shared.limits.handshake, handshake) => match result {
                 Ok(Ok(stream)) => return Some(stream),
                 Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
                 Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
             },
-            _ = told.wait_for(Option::is_some) => {
+            () = self.slot.activity.was_cut() => {
                 tracing::debug!(%address, "TLS handshake cut: its slot was needed");
             }
         }
@@ -141,7 +127,11 @@ impl Connection {
         let end = tokio::select! {
             result = connection.as_mut() => {
                 if let Err(error) = result {
-                    self.shared.refusals.ended(&*error, address);
+                    // Such an input was no request. hyper answered it with 400, 414 or 431.
+                    let error = error.downcast_ref::<hyper::Error>();
+                    if let Some(error) = error.filter(|error| error.is_parse()) {
+                        self.shared.log_refusal(error, address);
+                    }
                 }
                 return;
             }
@@ -152,39 +142,42 @@ impl Connection {
         }
         // HTTP/2: GOAWAY; HTTP/1.1: no further request.
         connection.as_mut().graceful_shutdown();
-        let mut told = self.slot.activity.told();
         tokio::select! {
-            result = tokio::time::timeout(limits.drain, connection) => {
-                if result.is_err() {
-                    tracing::debug!(%address, "connection cut: a request took too long to end");
-                }
-            }
-            _ = told.wait_for(|end| *end == Some(End::Now)) => {}
+            _ = tokio::time::timeout(limits.drain, connection) => {}
+            () = self.slot.activity.was_cut() => {}
         }
     }
 
     /// Waits until the connection must end. Returns how it ends.
     async fn end(&mut self, peer: &Peer) -> End {
-        let (address, limits) = (self.address, &self.shared.limits);
-        let activity = &self.slot.activity;
-        let mut told = activity.told();
+        let (limits, activity) = (&self.shared.limits, &self.slot.activity);
         tokio::select! {
-            end = activity.timed_out(limits) => {
-                tracing::debug!(%address, "no request arrived in time, or no answer was read");
-                if end == End::Now {
-                    return end;
-                }
-            }
-            end = told.wait_for(Option::is_some) => {
-                tracing::debug!(%address, "connection ends: its slot was needed, or it cancelled too many requests");
-                return end.ok().and_then(|end| *end).unwrap_or(End::Now);
-            }
-            () = tokio::time::sleep(jittered(limits.age)) => {}
-            () = peer.hung_up() => {}
-            _ = self.stop.wait_for(|stop| *stop) => {}
+            end = activity.timed_out(limits) => end,
+            () = activity.was_cut() => End::Now,
+            () = tokio::time::sleep(jittered(limits.age)) => End::Graceful,
+            () = peer.hung_up() => End::Graceful,
+            _ = self.stop.wait_for(|stop| *stop) => End::Graceful,
         }
-        End::Graceful
     }
+}
+
+impl Shared {
+    /// Logs a request that the listener refuses before it reaches the service, which logs
+    /// its own refusals. Clients can cause such lines easily, so their rate is limited; further
+    /// ones are counted. Refusals by the HTTP/2 library have no line, because it does not
+    /// report them (h2 `src/proto/streams/recv.rs`).
+    fn log_refusal(&self, detail: impl Display, from: SocketAddr) {
+        if self.lines.admit(()) {
+            tracing::info!(verdict = "malformed", %from, %detail, "request refused");
+        }
+    }
+}
+
+/// The limit of the lines about refused requests.
+pub(super) fn lines() -> LineLimit<()> {
+    LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
+        tracing::info!(left_out, "more requests refused for the same reasons");
+    })
 }
 
 async fn respond(
@@ -199,12 +192,8 @@ async fn respond(
             request.extensions_mut().insert(peer);
             shared.service.clone().oneshot(request).await?
         }
-        Err(RequestRejection::Cancelled) => {
-            // The client does not receive this response.
-            return Ok(Unwritten::answer(Response::default(), in_progress));
-        }
-        Err(RequestRejection::Refused(code, why)) => {
-            shared.refusals.answered(code, why, peer.address);
+        Err((code, why)) => {
+            shared.log_refusal(why, peer.address);
             let mut response = refusal(RequestFailure::Rejected(code, why));
             // The server cannot find the next request on this connection.
             if version < Version::HTTP_2 {
@@ -256,42 +245,4 @@ fn builder(
 fn jittered(age: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) % 1000;
     age * 9 / 10 + age * u32::try_from(random).unwrap_or(0) / 5000
-}
-
-/// Logs each request that the listener refuses before it reaches the service, which logs
-/// its own refusals. Clients can cause such lines easily, so their rate is limited; further
-/// ones are counted.
-///
-/// Some refusals have no line, because the HTTP/2 library makes them and does not report
-/// them (h2 `src/proto/streams/recv.rs`): 431 for a header that is too large, and resets of
-/// streams with a malformed header. Those of HTTP/1.1 (400, 414, 431) end their connection
-/// with an error, which is logged.
-#[derive(Clone, Debug)]
-pub(super) struct Refusals(LineLimit<()>);
-
-impl Default for Refusals {
-    fn default() -> Self {
-        Self(LineLimit::new(MOST_LINES, SECOND, |(), left_out| {
-            tracing::info!(left_out, "more requests refused for the same reasons");
-        }))
-    }
-}
-
-impl Refusals {
-    fn answered(&self, code: StatusCode, why: &str, from: SocketAddr) {
-        if self.0.admit(()) {
-            let code = code.as_u16();
-            tracing::info!(code, verdict = "malformed", %from, detail = why, "request refused");
-        }
-    }
-
-    /// Logs a connection that ended with an error. A parse error of HTTP/1.1 means that the
-    /// input was no request and was answered with 400, 414 or 431.
-    fn ended(&self, error: &(dyn Error + 'static), from: SocketAddr) {
-        let parsing = error.downcast_ref::<hyper::Error>();
-        if parsing.is_some_and(hyper::Error::is_parse) && self.0.admit(()) {
-            tracing::info!(verdict = "malformed", %from, detail = %error, "request refused");
-        }
-        tracing::debug!(%from, %error, "connection ended");
-    }
 }

@@ -27,7 +27,7 @@ pub struct Limits {
     /// The time limit of requests in progress when a connection or the server ends.
     pub drain: Duration,
     /// The most bytes of a request's body, which is read and dropped.
-    pub body: u64,
+    pub body: usize,
     /// The time limit of a client that receives no part of its responses.
     pub stall: Duration,
 }

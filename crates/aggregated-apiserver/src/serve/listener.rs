@@ -6,7 +6,6 @@
 //! request until it is written.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::connection::{Connection, IsFrontProxy, Refusals, Shared};
+use super::connection::{Connection, IsFrontProxy, Shared, lines};
 use super::slots::Slots;
 
 pub use super::connection::Service;
@@ -70,8 +69,8 @@ impl Listener {
         move || slots.count()
     }
 
-    /// Sets how to recognize front proxies after the handshake. They have their own slots, more
-    /// concurrent requests, and no limit of cancellations. By default no client is a front proxy.
+    /// Sets how to recognize front proxies after the handshake. They have their own slots and more
+    /// concurrent requests. By default no client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -96,7 +95,7 @@ impl Listener {
     pub async fn run(self, service: Service, stop: watch::Receiver<bool>) {
         let shared = Arc::new(Shared {
             limits: self.limits,
-            refusals: Refusals::default(),
+            lines: lines(),
             is_front_proxy: Arc::clone(&self.is_front_proxy),
             service,
         });
@@ -135,32 +134,16 @@ impl Listener {
     }
 
     /// Accepts the next connection. After an error, such as no free file descriptors, it
-    /// ends a connection and retries.
+    /// retries.
     async fn accept(&self) -> (TcpStream, SocketAddr) {
-        let mut failures = 0_u32;
         loop {
             match self.tcp.accept().await {
                 Ok(accepted) => return accepted,
-                Err(error) if is_the_clients(&error) => {}
                 Err(error) => {
-                    if failures.is_multiple_of(50) {
-                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
-                    }
-                    failures = failures.wrapping_add(1);
-                    self.slots.end_one();
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
         }
     }
-}
-
-/// Whether an accept error concerns one connection only.
-fn is_the_clients(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-    )
 }

@@ -9,11 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::activity::{Activity, End, Pool};
+use super::activity::{Activity, Pool};
 use super::limits::Limits;
-
-/// The most connections beyond the pools that may finish their requests.
-const MOST_FINISHING: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -22,7 +19,7 @@ pub(super) struct Slots {
     freed: Notify,
 }
 
-/// The open connections, the oldest first.
+/// The open connections, the oldest first, without those that were told to end.
 #[derive(Debug, Default)]
 struct Open(Vec<Arc<Activity>>);
 
@@ -55,14 +52,6 @@ impl Slots {
         }
     }
 
-    /// Ends one connection, even if its pool is not full.
-    pub(super) fn end_one(&self) {
-        let open = self.open.lock();
-        if !open.end_one(Pool::Handshakes) {
-            open.end_one(Pool::Others);
-        }
-    }
-
     pub(super) fn count(&self) -> usize {
         self.open.lock().0.len()
     }
@@ -75,35 +64,19 @@ impl Slots {
 }
 
 impl Open {
-    /// The connections of a pool that have no order to end yet.
-    fn of(&self, pool: Pool) -> impl Iterator<Item = &Arc<Activity>> {
-        let all = self.0.iter();
-        all.filter(move |activity| activity.pool() == pool && activity.ending().is_none())
+    fn count(&self, pool: Pool) -> usize {
+        self.0.iter().filter(|it| it.pool() == pool).count()
     }
 
-    fn make_room(&self, pool: Pool, most: u32) {
-        if self.of(pool).count() >= most.max(1) as usize {
-            self.end_one(pool);
+    /// If a pool has no room, ends its connection that has had no request for the longest time.
+    fn make_room(&mut self, pool: Pool, most: u32) {
+        if self.count(pool) < most.max(1) as usize {
+            return;
         }
-    }
-
-    /// Ends the connection that has had no request for the longest time. Returns whether
-    /// there is one.
-    fn end_one(&self, pool: Pool) -> bool {
-        let longest = self.of(pool).min_by_key(|activity| activity.busy_since());
-        let Some(activity) = longest else {
-            return false;
-        };
-        let (is_busy, _) = activity.busy_since();
-        let all = self.0.iter();
-        let finishing = all.filter(|other| other.ending() == Some(End::Graceful));
-        // A graceful end tells the client to reconnect: it may be about to send a request.
-        if pool == Pool::Others && !is_busy && finishing.count() < MOST_FINISHING {
-            activity.end(End::Graceful);
-        } else {
-            activity.end(End::Now);
+        let members = (0..self.0.len()).filter(|at| self.0[*at].pool() == pool);
+        if let Some(longest) = members.min_by_key(|at| self.0[*at].busy_since()) {
+            self.0.remove(longest).cut();
         }
-        true
     }
 }
 
@@ -112,16 +85,15 @@ impl Slot {
     /// and the pool has room, else into that of others. If the latter is full, its longest
     /// idle connection ends. Returns whether the connection counts as a front proxy.
     pub(super) fn handshake_done(&self, is_front_proxy: bool) -> bool {
-        let (open, limits) = (self.slots.open.lock(), &self.slots.limits);
-        let taken = open.of(Pool::FrontProxies).count();
-        let front_proxy = is_front_proxy && taken < limits.front_proxies as usize;
-        if front_proxy {
+        let (mut open, limits) = (self.slots.open.lock(), &self.slots.limits);
+        let has_room = open.count(Pool::FrontProxies) < limits.front_proxies as usize;
+        if is_front_proxy && has_room {
             self.activity.handshake_done(Pool::FrontProxies);
         } else {
             open.make_room(Pool::Others, limits.connections);
             self.activity.handshake_done(Pool::Others);
         }
-        front_proxy
+        is_front_proxy && has_room
     }
 }
 

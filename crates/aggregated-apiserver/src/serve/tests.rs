@@ -21,7 +21,7 @@ mod rounds;
 mod unread;
 
 use super::listener::{Limits, Listener, Peer, Service};
-use super::tls::{self, ClientAuth};
+use super::tls::ClientAuth;
 use crate::certificates::authority::CertificateAuthority;
 use crate::testing::test_server::{TestServer, read_answer, until, validity};
 
@@ -50,7 +50,7 @@ async fn start(limits: Limits, delay: Duration) -> (TestServer, Arc<AtomicUsize>
     let count = Arc::new(AtomicUsize::new(0));
     let authority = CertificateAuthority::new("test", validity()).unwrap();
     let service = service(delay, &count);
-    let server = TestServer::with(service, authority, &ClientAuth::None, limits).await;
+    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
     (server, count)
 }
 
@@ -134,20 +134,6 @@ async fn a_large_body_over_http2_is_refused_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn a_user_with_500_groups_is_accepted() {
-    let (server, _) = quick().await;
-    let client = server.http2();
-    let mut request = client.get(server.url("/"));
-    for index in 0..500 {
-        request = request.header(
-            "X-Remote-Group",
-            format!("oidc:some-long-group-name-{index}"),
-        );
-    }
-    assert_eq!(request.send().await.unwrap().status(), 200);
-}
-
-#[tokio::test]
 async fn slow_handshakes_slow_heads_and_slow_bodies_are_cut() {
     let limits = Limits {
         handshake: Duration::from_millis(200),
@@ -197,9 +183,11 @@ async fn stopping_finishes_requests_in_progress_in_time() {
     let idle = server.connect().await;
     let mut busy = server.connect().await;
     busy.write_all(GET).await.unwrap();
-    until("a request", async || count.load(Ordering::SeqCst) > 0).await;
+    let http2 = tokio::spawn(server.http2().get(server.url("/")).send());
+    until("requests", async || count.load(Ordering::SeqCst) > 1).await;
     server.stop.send(true).unwrap();
     assert_eq!(read_answer(&mut busy).await.status, 200);
+    assert_eq!(http2.await.unwrap().unwrap().status(), 200);
     tokio::time::timeout(Duration::from_secs(7), server.task)
         .await
         .unwrap()
@@ -220,16 +208,6 @@ async fn stopping_cuts_requests_that_take_too_long() {
     until("a request", async || count.load(Ordering::SeqCst) > 0).await;
     server.stop.send(true).unwrap();
     assert_eq!(read_answer(&mut busy).await.status, 0);
-    server.task.await.unwrap();
-}
-
-#[tokio::test]
-async fn stopping_sends_goaway_on_http2() {
-    let (server, count) = start(Limits::default(), Duration::from_millis(300)).await;
-    let request = tokio::spawn(server.http2().get(server.url("/")).send());
-    until("a request", async || count.load(Ordering::SeqCst) > 0).await;
-    server.stop.send(true).unwrap();
-    assert_eq!(request.await.unwrap().unwrap().status(), 200);
     server.task.await.unwrap();
 }
 
@@ -284,14 +262,6 @@ async fn both_versions_of_tls_and_of_http_are_negotiated() {
 }
 
 #[tokio::test]
-async fn garbage_in_place_of_a_handshake_affects_no_other_client() {
-    let (server, _) = quick().await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-    assert_eq!(server.raw(GET).await.status, 200);
-}
-
-#[tokio::test]
 async fn a_port_without_tls_serves_http1_until_it_stops() {
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
@@ -310,12 +280,4 @@ async fn a_port_without_tls_serves_http1_until_it_stops() {
     task.await.unwrap();
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).await.unwrap();
-}
-
-#[test]
-fn a_certificate_with_a_foreign_key_is_rejected() {
-    let authority = CertificateAuthority::new("test", validity()).unwrap();
-    let issued = || authority.serving(&["localhost"], &[], validity()).unwrap();
-    let chain = vec![issued().certificate];
-    assert!(tls::server_config(chain, issued().key(), &ClientAuth::None).is_err());
 }

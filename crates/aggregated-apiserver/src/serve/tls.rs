@@ -25,8 +25,6 @@ pub enum TlsError {
 /// Which clients may connect.
 #[derive(Clone, Debug)]
 pub enum ClientAuth {
-    /// All; no client certificate is requested.
-    None,
     /// All; a client certificate is requested, and verified for each request.
     Asked,
     /// Clients with a certificate of one of these authorities.
@@ -62,7 +60,6 @@ pub fn resolving(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(offer.versions)?;
     let builder = match clients {
-        ClientAuth::None => builder.with_no_client_auth(),
         ClientAuth::Asked => builder.with_client_cert_verifier(Arc::new(AskForCertificate)),
         ClientAuth::Required(roots) => builder.with_client_cert_verifier(
             WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?,

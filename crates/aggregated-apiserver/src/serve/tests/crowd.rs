@@ -160,17 +160,3 @@ async fn the_longest_idle_connection_ends_when_slots_run_out() {
     assert!(ask(&mut streams[1]).await);
     assert!(ask(&mut streams[2]).await);
 }
-
-#[tokio::test]
-async fn an_http2_client_that_loses_its_slot_reconnects() {
-    let limits = Limits {
-        connections: 1,
-        ..patient()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
-    let (one, other) = (server.http2(), server.http2());
-    for client in [&one, &other, &one, &other] {
-        let answer = client.get(server.url("/")).send().await.unwrap();
-        assert_eq!(answer.status(), 200);
-    }
-}

@@ -19,37 +19,21 @@ async fn requests_refused_before_the_service_are_logged() {
     let (server, _) = start(limits, Duration::ZERO).await;
     assert_eq!(server.raw(GET).await.status, 200);
     assert_eq!(refusals(&log), [""; 0]);
-    let long = |length| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(length));
-    let (long, too_long) = (long(40_000), long(70_000));
+    let too_long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(2000));
+    let get = |header| format!("GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\nabc");
     let cases = [
-        (
-            "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-            400,
-            "code=400",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n",
-            413,
-            "code=413",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc",
-            408,
-            "code=408",
-        ),
-        (&long, 414, "code=414"),
+        (get("Transfer-Encoding: chunked"), 400, "ambiguous"),
+        (get("Content-Length: 65537"), 413, "must not have a body"),
+        (get("Content-Length: 9"), 408, "did not arrive"),
         // Refused by hyper.
-        ("nonsense\r\n\r\n", 400, "invalid"),
-        (&too_long, 414, "URI"),
-        (&many, 431, "too large"),
+        ("nonsense\r\n\r\n".to_owned(), 400, "invalid"),
+        (too_long, 414, "URI"),
+        (many, 431, "too large"),
     ];
     for (count, (request, status, words)) in cases.into_iter().enumerate() {
         let answer = server.raw(request.as_bytes()).await;
         assert_eq!(answer.status, status);
-        if words.starts_with("code") {
-            assert_eq!(answer.json()["code"], status);
-        }
         until("a line", async || refusals(&log).len() > count).await;
         let lines = refusals(&log);
         assert_eq!(lines.len(), count + 1, "{lines:?}");
