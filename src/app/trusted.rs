@@ -107,7 +107,7 @@ fn load(texts: &BTreeMap<String, String>, trust: &TrustStore, check: &Check) {
 fn trouble(trust: Option<&Trust>, problems: &[TrustError]) -> Option<String> {
     let problem = match trust {
         None => problems.first(),
-        Some(trust) if trust.proxy.is_none() => {
+        Some(trust) if trust.proxy.is_none() || trust.overlap => {
             problems.iter().find(|problem| problem.is_of_front_proxy())
         }
         Some(_) => None,

@@ -68,21 +68,13 @@ impl Audit {
     }
 }
 
+/// The beginning of a client's text. Words separate a line's fields, so a text with other
+/// characters than those of names and paths is quoted.
 fn shown(text: &str) -> String {
-    let mut chars = text.chars();
-    let mut out: String = chars
-        .by_ref()
-        .take(MAX_SHOWN)
-        .flat_map(char::escape_debug)
-        .collect();
-    if chars.next().is_some() {
-        out.push('…');
-    }
-    // Words separate a line's fields, so text with spaces is quoted.
-    if out.contains(' ') {
-        format!("\"{out}\"")
-    } else {
-        out
+    let cut: String = text.chars().take(MAX_SHOWN).collect();
+    match cut.contains(|c: char| !c.is_ascii_graphic()) {
+        true => format!("{cut:?}"),
+        false => cut,
     }
 }
 
@@ -93,10 +85,10 @@ mod tests {
     #[test]
     fn text_of_a_client_cannot_add_lines_or_colours_or_fill_the_log() {
         assert_eq!(shown("bob"), "bob");
-        assert_eq!(shown("a\r\nb\u{1b}[31m"), r"a\r\nb\u{1b}[31m");
-        assert_eq!(shown("\u{202e}x"), r"\u{202e}x");
+        assert_eq!(shown("a\r\nb\u{1b}[31m"), r#""a\r\nb\u{1b}[31m""#);
+        assert_eq!(shown("\u{202e}x"), r#""\u{202e}x""#);
         assert_eq!(shown("a b=\"c\""), r#""a b=\"c\"""#);
-        assert!(shown(&"é".repeat(100_000)).chars().count() <= 257);
+        assert!(shown(&"é".repeat(100_000)).chars().count() <= 258);
         assert!(shown(&"\u{1b}".repeat(100_000)).len() < 2000);
     }
 }

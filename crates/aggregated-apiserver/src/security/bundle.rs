@@ -14,7 +14,7 @@ pub(super) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
 /// The authorities of client certificates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bundle(Arc<[CertificateDer<'static>]>);
 
 impl Bundle {

@@ -48,37 +48,3 @@ impl Counters {
 pub(super) fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::security::reviewer::Access;
-
-    #[test]
-    fn every_reason_of_refusal_has_its_own_counter() {
-        let why = String::new;
-        let all = [
-            Denied::Unauthenticated { why: why() },
-            Denied::Impersonation,
-            Denied::Forbidden {
-                user: String::new(),
-                what: Box::new(Access::all_pods()),
-                reason: String::new(),
-            },
-            Denied::ReviewFailed { why: why() },
-            Denied::Busy,
-            Denied::Saturated,
-            Denied::HeadersTooLarge,
-            Denied::TimedOut,
-            Denied::Panicked,
-        ];
-        let counters = Counters::default();
-        for denied in &all {
-            counters.refused(denied);
-        }
-        assert_eq!(all.each_ref().map(Denied::label), Denied::LABELS);
-        for word in Denied::LABELS {
-            assert_eq!(counters.refusals(word), 1, "{word}");
-        }
-    }
-}

@@ -89,7 +89,7 @@ fn extra(proxy: &FrontProxy, headers: &HeaderMap) -> Result<BTreeMap<String, Vec
 
 fn extra_key<'n>(proxy: &FrontProxy, name: &'n HeaderName) -> Option<&'n str> {
     let mut prefixes = proxy.extra_prefixes.iter();
-    prefixes.find_map(|prefix| name.as_str().strip_prefix(prefix))
+    prefixes.find_map(|prefix| name.as_str().strip_prefix(prefix.as_str()))
 }
 
 /// A percent-encoded key, decoded. An invalid one is returned unchanged.

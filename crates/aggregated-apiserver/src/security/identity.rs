@@ -75,13 +75,6 @@ impl Identity {
         }
         self
     }
-
-    /// Approximate size in bytes, for the limits of caches.
-    pub(crate) fn size(&self) -> usize {
-        let texts = self.groups.iter().chain(self.extra.values().flatten());
-        let texts = texts.chain(self.extra.keys()).chain(&self.uid);
-        texts.fold(self.user.len(), |sum, text| sum + text.len() + 32)
-    }
 }
 
 #[cfg(test)]

@@ -76,25 +76,6 @@ impl Access {
             name: String::new(),
         }
     }
-
-    /// Size in bytes of its text, which the client controls.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::Resource {
-                verb,
-                group,
-                version,
-                resource,
-                subresource,
-                namespace,
-                name,
-            } => {
-                let texts = [verb, group, version, resource, subresource, namespace, name];
-                texts.into_iter().map(String::len).sum()
-            }
-            Self::NonResource { verb, path } => verb.len() + path.len(),
-        }
-    }
 }
 
 /// The result of a SubjectAccessReview.

@@ -13,29 +13,19 @@
 //! never more tasks than permits.
 
 mod cache;
-mod permits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use serde::Serialize;
 use tokio::time::Instant;
 
-use self::cache::{CacheLifetimes, ReviewCache};
-use self::permits::ReviewPermits;
+use self::cache::{CacheLifetimes, ReviewCache, ReviewPermits};
 use super::counters::Counters;
 use super::identity::{Identity, Via};
 use super::reviewer::{Access, AccessVerdict, ReviewError, Reviewer, Token, TokenVerdict};
 use super::settings::SecuritySettings;
-
-/// The least size in bytes that a cached answer counts for. The caches thus hold at most 32
-/// 768 tokens and 8192 accesses.
-const TOKEN_BYTES: usize = 1 << 10;
-const ACCESS_BYTES: usize = 4 << 10;
-
-/// An answer to a question with this many bytes of a client's text is not cached (apiserver
-/// `plugin/pkg/authorizer/webhook/webhook.go`).
-const MAX_REMEMBERED: usize = 10_000;
 
 /// Concurrent SubjectAccessReviews of users behind the front proxy. Further ones wait.
 const PROXIED_REVIEWS: usize = 64;
@@ -58,10 +48,11 @@ pub(super) enum NoAnswer {
 type TokenDigest = Box<[u8]>;
 
 /// The user and the access: the key of a cached answer.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Question {
-    who: Arc<Identity>,
-    what: Access,
+type Question = (Arc<Identity>, Access);
+
+/// The size of a client's text, for the limits of the caches.
+fn size(text: &impl Serialize) -> usize {
+    serde_json::to_vec(text).map_or(0, |text| text.len())
 }
 
 pub(super) struct Reviews {
@@ -88,8 +79,8 @@ impl Reviews {
                     is_allowed: |verdict| matches!(verdict, TokenVerdict::Authenticated(_)),
                 },
                 |_, verdict| match verdict {
-                    TokenVerdict::Authenticated(identity) => identity.size().max(TOKEN_BYTES),
-                    TokenVerdict::Refused(reason) => reason.len().max(TOKEN_BYTES),
+                    TokenVerdict::Authenticated(identity) => size(identity),
+                    TokenVerdict::Refused(reason) => reason.len(),
                 },
                 settings.token_budget,
                 counters.tokens.clone(),
@@ -100,7 +91,7 @@ impl Reviews {
                     denied: settings.denied_life,
                     is_allowed: |verdict| *verdict == AccessVerdict::Allowed,
                 },
-                |question, _| (question.who.size() + question.what.size()).max(ACCESS_BYTES),
+                |(who, what), _| size(&**who) + size(what),
                 settings.access_budget,
                 counters.accesses.clone(),
             ),
@@ -120,7 +111,7 @@ impl Reviews {
         let (reviewer, token) = (self.reviewer.clone(), token.clone());
         let review = async move { reviewer.token(&token).await };
         let permits = &self.token_permits;
-        self.tokens.get(Some(key), permits, until, review).await
+        self.tokens.get(key, permits, until, review).await
     }
 
     /// Whether the user has the access. Waits at most until `until`.
@@ -131,17 +122,13 @@ impl Reviews {
         via: Via,
         until: Instant,
     ) -> Result<AccessVerdict, NoAnswer> {
-        let question = Question {
-            who: who.clone(),
-            what: what.clone(),
-        };
+        let question = (who.clone(), what.clone());
         let permits = match via {
             Via::FrontProxy => &self.proxied_permits,
             Via::Direct => &self.direct_permits,
         };
-        let (reviewer, asked) = (self.reviewer.clone(), question.clone());
-        let review = async move { reviewer.access(&asked.who, &asked.what).await };
-        let key = (what.size() < MAX_REMEMBERED).then_some(question);
-        self.accesses.get(key, permits, until, review).await
+        let (reviewer, (who, what)) = (self.reviewer.clone(), question.clone());
+        let review = async move { reviewer.access(&who, &what).await };
+        self.accesses.get(question, permits, until, review).await
     }
 }

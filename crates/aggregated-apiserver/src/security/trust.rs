@@ -63,16 +63,14 @@ impl TrustError {
 pub struct Trust {
     /// The authorities of client certificates; `None`: none is trusted.
     pub clients: Option<Bundle>,
-    /// The trusted front proxy; `None`: none is trusted.
+    /// The front proxy, trusted unless `overlap`; `None`: none is known.
     pub proxy: Option<FrontProxy>,
     /// Whether the front proxy is not trusted because of [`TrustError::Overlap`].
     pub overlap: bool,
-    /// The front proxy as read, even if `overlap` forbids its use.
-    read: Option<FrontProxy>,
 }
 
 /// How to verify a front proxy, and which of its headers identify users.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FrontProxy {
     /// The authorities that sign its certificate.
     pub authorities: Bundle,
@@ -85,8 +83,8 @@ pub struct FrontProxy {
     pub uid_headers: Vec<HeaderName>,
     /// Headers that each name a group.
     pub group_headers: Vec<HeaderName>,
-    /// Prefixes of headers with further attributes, in lower case.
-    pub extra_prefixes: Vec<String>,
+    /// Prefixes of headers with further attributes.
+    pub extra_prefixes: Vec<HeaderName>,
 }
 
 /// Holds the current [`Trust`]; empty at first. A change applies to all further requests,
@@ -108,14 +106,15 @@ impl TrustStore {
         let mut problems = Vec::new();
         let last = self.current();
         let last = last.as_deref();
-        let clients = bundle(data, CLIENT_CA, &mut problems)
-            .or_else(|| last.and_then(|last| last.clients.clone()));
-        let known = last.and_then(|last| last.read.as_ref());
-        let read = proxy(data, known, &mut problems);
-        if clients.is_none() && read.is_none() {
+        let mut clients = last.and_then(|last| last.clients.clone());
+        let read = bundle(data, CLIENT_CA).map(Some);
+        replace(&mut clients, read, &mut problems);
+        let known = last.and_then(|last| last.proxy.clone());
+        let proxy = proxy(data, known, &mut problems);
+        if clients.is_none() && proxy.is_none() {
             return problems;
         }
-        let overlap = match (&clients, &read) {
+        let overlap = match (&clients, &proxy) {
             (Some(clients), Some(proxy)) => {
                 proxy.allowed_names.is_empty() && proxy.authorities.shares_a_key_with(clients)
             }
@@ -126,71 +125,55 @@ impl TrustStore {
         }
         self.current.store(Some(Arc::new(Trust {
             clients,
-            proxy: read.clone().filter(|_| !overlap),
+            proxy,
             overlap,
-            read,
         })));
         problems
     }
 }
 
-fn bundle(
-    data: &BTreeMap<String, String>,
-    key: &'static str,
-    problems: &mut Vec<TrustError>,
-) -> Option<Bundle> {
-    let Some(pem) = data.get(key) else {
-        problems.push(TrustError::Missing(key));
-        return None;
-    };
-    let bundle = Bundle::parse(pem)
-        .map_err(|what| TrustError::Unusable(key, format!("{what}; write PEM certificates")));
-    keep(bundle, None, problems)
+fn bundle(data: &BTreeMap<String, String>, key: &'static str) -> Result<Bundle, TrustError> {
+    let pem = data.get(key).ok_or(TrustError::Missing(key))?;
+    Bundle::parse(pem)
+        .map_err(|what| TrustError::Unusable(key, format!("{what}; write PEM certificates")))
 }
 
 /// The front proxy's keys. If its authority is missing, all former values stay. Any other
-/// missing key gives an empty list.
+/// missing key gives an empty list. Without former values an invalid key trusts no proxy.
 fn proxy(
     data: &BTreeMap<String, String>,
-    last: Option<&FrontProxy>,
+    known: Option<FrontProxy>,
     problems: &mut Vec<TrustError>,
 ) -> Option<FrontProxy> {
-    let authorities = match bundle(data, PROXY_CA, problems) {
-        Some(bundle) => bundle,
-        None if data.contains_key(PROXY_CA) => last?.authorities.clone(),
-        None => return last.cloned(),
-    };
-    let prefixes = headers(data, EXTRA_PREFIXES)
-        .map(|names| names.iter().map(|name| name.as_str().to_owned()).collect());
-    let mut names = |key, known: fn(&FrontProxy) -> &Vec<HeaderName>| {
-        keep(headers(data, key), last.map(known), problems)
-    };
-    let user_headers = names(USER_HEADERS, |last| &last.user_headers);
-    let uid_headers = names(UID_HEADERS, |last| &last.uid_headers);
-    let group_headers = names(GROUP_HEADERS, |last| &last.group_headers);
-    let mut texts =
-        |read, known: fn(&FrontProxy) -> &Vec<String>| keep(read, last.map(known), problems);
-    let allowed_names = texts(list(data, ALLOWED_NAMES), |last| &last.allowed_names);
-    let extra_prefixes = texts(prefixes, |last| &last.extra_prefixes);
-    Some(FrontProxy {
-        authorities,
-        allowed_names: allowed_names?,
-        user_headers: user_headers?,
-        uid_headers: uid_headers?,
-        group_headers: group_headers?,
-        extra_prefixes: extra_prefixes?,
-    })
+    if !data.contains_key(PROXY_CA) {
+        problems.push(TrustError::Missing(PROXY_CA));
+        return known;
+    }
+    let is_known = known.is_some();
+    let mut proxy = known.unwrap_or_default();
+    let mut faults = Vec::new();
+    replace(&mut proxy.authorities, bundle(data, PROXY_CA), &mut faults);
+    for (names, key) in [
+        (&mut proxy.user_headers, USER_HEADERS),
+        (&mut proxy.uid_headers, UID_HEADERS),
+        (&mut proxy.group_headers, GROUP_HEADERS),
+        (&mut proxy.extra_prefixes, EXTRA_PREFIXES),
+    ] {
+        replace(names, headers(data, key), &mut faults);
+    }
+    let names = list(data, ALLOWED_NAMES);
+    replace(&mut proxy.allowed_names, names, &mut faults);
+    let is_whole = is_known || faults.is_empty();
+    problems.append(&mut faults);
+    is_whole.then_some(proxy)
 }
 
-/// The value read. If it is invalid: the former value.
-fn keep<T: Clone>(
-    read: Result<T, TrustError>,
-    known: Option<&T>,
-    problems: &mut Vec<TrustError>,
-) -> Option<T> {
-    read.map_err(|problem| problems.push(problem))
-        .ok()
-        .or_else(|| known.cloned())
+/// Replaces a value by the one read, unless that is invalid.
+fn replace<T>(value: &mut T, read: Result<T, TrustError>, faults: &mut Vec<TrustError>) {
+    match read {
+        Ok(read) => *value = read,
+        Err(fault) => faults.push(fault),
+    }
 }
 
 fn list(data: &BTreeMap<String, String>, key: &'static str) -> Result<Vec<String>, TrustError> {

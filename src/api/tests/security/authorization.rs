@@ -186,12 +186,6 @@ async fn s082_no_two_questions_share_an_answer() {
     let counts = &scene.counters.accesses;
     assert_eq!(count(&counts.misses), wanted as u64);
     assert_eq!(count(&counts.hits), wanted as u64);
-    // A question that contains more of a client's text than the limit is not cached.
-    let long = format!("/apis/{}", "x".repeat(10_000));
-    for more in 1..=2 {
-        scene.by_user("bob", &long).await;
-        assert_eq!(scene.reviewer.asked().len(), wanted + more);
-    }
 }
 
 #[tokio::test]

@@ -7,14 +7,32 @@ use std::time::{Duration, Instant as StdInstant};
 
 use moka::Expiry;
 use moka::future::Cache;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::NoAnswer;
-use super::permits::{ReviewPermit, ReviewPermits};
 use crate::security::counters::{ReviewCounts, add};
 use crate::security::reviewer::ReviewError;
 
 const CACHE_BYTES: u64 = 32 << 20;
+
+/// The size in bytes that an answer counts for in addition to its text.
+const ENTRY_BYTES: usize = 2 << 10;
+
+/// Limits how many reviews run at a time, and how many begin per second.
+pub(super) struct ReviewPermits {
+    semaphore: Arc<Semaphore>,
+    least: Duration,
+}
+
+impl ReviewPermits {
+    /// Each review holds its permit for at least `least`, so that at most `count / least`
+    /// reviews begin per second.
+    pub(super) fn new(count: usize, least: Duration) -> Self {
+        let semaphore = Arc::new(Semaphore::new(count));
+        Self { semaphore, least }
+    }
+}
 
 pub(super) struct CacheLifetimes<V> {
     pub(super) allowed: Duration,
@@ -69,7 +87,9 @@ where
         let is_allowed = lifetimes.is_allowed;
         let answers = Cache::builder()
             .max_capacity(CACHE_BYTES)
-            .weigher(move |key, value| u32::try_from(bytes(key, value)).unwrap_or(u32::MAX))
+            .weigher(move |key, value| {
+                u32::try_from(ENTRY_BYTES + bytes(key, value)).unwrap_or(u32::MAX)
+            })
             .expire_after(lifetimes)
             .build();
         Self {
@@ -80,28 +100,27 @@ where
         }
     }
 
-    /// Returns the cached answer, or else reviews. Without a key the answer is not cached.
-    /// The review continues even if no request waits for it any more.
+    /// Returns the cached answer, or else reviews. The review continues even if no request waits for it any more.
     pub(super) async fn get(
         &self,
-        key: Option<K>,
+        key: K,
         permits: &ReviewPermits,
         until: Instant,
         review: impl Future<Output = Result<V, ReviewError>> + Send + 'static,
     ) -> Result<V, NoAnswer> {
-        if let Some(key) = &key {
-            if let Some(known) = self.answers.get(key).await {
-                add(&self.counts.hits);
-                return Ok(known);
-            }
-            add(&self.counts.misses);
+        if let Some(known) = self.answers.get(&key).await {
+            add(&self.counts.hits);
+            return Ok(known);
         }
+        add(&self.counts.misses);
         let now = Instant::now();
         let failed = |why: &str| NoAnswer::Failed(ReviewError(why.to_owned()));
         // Half of the time is for the permit, the other half for the review.
         let time = self.budget.min(until.saturating_duration_since(now));
-        let permit = permits.acquire(now + time / 2).await;
-        let permit = permit.ok_or(NoAnswer::Busy)?;
+        let permit = permits.semaphore.clone().acquire_owned();
+        let permit = timeout_at(now + time / 2, permit).await.ok();
+        let permit = permit.and_then(Result::ok).ok_or(NoAnswer::Busy)?;
+        let permit = (permit, permits.least);
         let (cache, end) = (self.clone(), now + self.budget);
         let task = tokio::spawn(async move { cache.review(key, permit, end, review).await });
         match timeout_at(until, task).await {
@@ -114,25 +133,24 @@ where
     /// Reviews, unless the same review is in progress, and caches the answer.
     async fn review(
         &self,
-        key: Option<K>,
-        permit: ReviewPermit,
+        key: K,
+        (permit, least): (OwnedSemaphorePermit, Duration),
         end: Instant,
         review: impl Future<Output = Result<V, ReviewError>>,
     ) -> Result<V, ReviewError> {
         let review = async {
-            permit.begin();
+            let began = Instant::now();
             let in_time = timeout_at(end, review).await;
             let answer = in_time.unwrap_or_else(|_| Err(ReviewError("no answer in time".into())));
             self.count(&answer);
+            tokio::spawn(async move {
+                sleep_until(began + least).await;
+                drop(permit);
+            });
             answer
         };
-        match key {
-            Some(key) => {
-                let shared = self.answers.try_get_with(key, review).await;
-                shared.map_err(|error| ReviewError::clone(&error))
-            }
-            None => review.await,
-        }
+        let shared = self.answers.try_get_with(key, review).await;
+        shared.map_err(|error| ReviewError::clone(&error))
     }
 
     fn count(&self, answer: &Result<V, ReviewError>) {
