@@ -161,7 +161,7 @@ impl Api {
                 return self.documents().discovery(target, headers, form);
             }
             ApiTarget::OpenApiV2 | ApiTarget::OpenApiV3 | ApiTarget::OpenApiV3Of(_) => {
-                return self.documents().openapi(target, headers, params, now);
+                return self.documents().openapi(target, headers, params);
             }
             ApiTarget::Version => {
                 negotiate::format(headers)?;

@@ -19,7 +19,6 @@ use aggregated_apiserver::api::documents::{Forms, Tagged};
 use aggregated_apiserver::api::negotiate::{self, Aggregated, Format, ResponseForm};
 use aggregated_apiserver::api::response::{self, CachePolicy};
 use aggregated_apiserver::api::status::RequestFailure;
-use apimachinery::time::Timestamp;
 
 use crate::provider::{CustomMetric, Provider};
 
@@ -127,8 +126,7 @@ impl Documents {
             .discovery
             .get(target)
             .ok_or(RequestFailure::NoSuchPath)?;
-        let (media_type, document) = (form.format.media_type(), forms.of(form));
-        Ok(response::shared(media_type, document, form.gzip))
+        Ok(response::success(forms.of(form.format), form))
     }
 
     pub(crate) fn openapi(
@@ -136,7 +134,6 @@ impl Documents {
         target: &ApiTarget,
         headers: &HeaderMap,
         params: &Params,
-        now: Timestamp,
     ) -> DocumentAnswer {
         let document = self.openapi.get(target).ok_or(RequestFailure::NoSuchPath)?;
         negotiate::json(headers).map_err(|_| RequestFailure::JsonOnly)?;
@@ -145,7 +142,7 @@ impl Documents {
         let is_edition = matches!(target, ApiTarget::OpenApiV3Of(_))
             && params.hash.as_ref() == Some(&document.hash);
         let keep = if is_edition {
-            CachePolicy::Immutable(now)
+            CachePolicy::Immutable
         } else {
             CachePolicy::Revalidate
         };

@@ -116,10 +116,9 @@ async fn s012_the_root_has_the_url_of_every_version_with_its_hash() {
         let answer = server.get(url).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("etag"), Some(format!("\"{hash}\"").as_str()));
-        assert_eq!(answer.header("cache-control"), Some("public, immutable"));
         assert_eq!(
-            answer.header("expires"),
-            Some("Sat, 02 Jan 2027 03:04:20 GMT")
+            answer.header("cache-control"),
+            Some("public, immutable, max-age=31536000")
         );
         assert_eq!(answer.header("vary"), Some("Accept"));
         let body = answer.json();
@@ -143,7 +142,6 @@ async fn s013_another_hash_gets_the_current_document_and_no_redirect() {
         let answer = server.get(&target).await;
         assert_eq!(answer.status, 200, "{target}");
         assert_eq!(answer.header("cache-control"), Some("no-cache, private"));
-        assert_eq!(answer.header("expires"), None);
         assert_eq!(answer.json()["openapi"], "3.0.0");
     }
     for wrong in [

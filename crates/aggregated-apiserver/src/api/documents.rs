@@ -1,10 +1,7 @@
-//! Documents that are the same for all clients, in each form that clients request. Each
-//! form is built once and shared. A response then needs no further work or memory, even
-//! with many slow clients.
+//! Documents that are the same for all clients, built once and shared.
 
 use std::hash::Hasher;
 use std::io::Write;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -13,8 +10,7 @@ use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderValue};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::json;
-use super::negotiate::{Format, ResponseForm};
+use super::negotiate::Format;
 
 /// Smaller bodies are not compressed (apiserver
 /// `pkg/endpoints/handlers/responsewriters/writers.go`).
@@ -30,59 +26,27 @@ pub(super) fn compress(body: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A document, plain and compressed.
-#[derive(Clone, Debug)]
-pub struct EncodedDocument {
-    plain: Bytes,
-    compressed: OnceLock<Option<Bytes>>,
-}
-
-impl EncodedDocument {
-    /// A document that is compressed on the first request for gzip.
-    pub(crate) fn new(plain: Vec<u8>) -> Self {
-        Self {
-            plain: plain.into(),
-            compressed: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn plain(&self) -> &Bytes {
-        &self.plain
-    }
-
-    /// The compressed form for a client that accepts gzip. `None`: the document is too small.
-    pub(crate) fn compressed(&self) -> Option<&Bytes> {
-        let compressed = self.compressed.get_or_init(|| compress(&self.plain));
-        compressed.as_ref()
-    }
-}
-
-/// A document in each format, and indented.
+/// A document in each format.
 #[derive(Debug)]
 pub struct Forms {
-    json: EncodedDocument,
-    indented: OnceLock<EncodedDocument>,
-    protobuf: EncodedDocument,
+    json: Bytes,
+    protobuf: Bytes,
 }
 
 impl Forms {
     /// Encodes a document in each format.
     pub fn new(make: impl Fn(Format) -> Vec<u8>) -> Self {
         Self {
-            json: EncodedDocument::new(make(Format::Json)),
-            indented: OnceLock::new(),
-            protobuf: EncodedDocument::new(make(Format::Protobuf)),
+            json: make(Format::Json).into(),
+            protobuf: make(Format::Protobuf).into(),
         }
     }
 
-    /// The form that a client requested.
-    pub fn of(&self, form: ResponseForm) -> &EncodedDocument {
-        match form.format {
-            Format::Protobuf => &self.protobuf,
-            Format::Json if form.pretty => self
-                .indented
-                .get_or_init(|| EncodedDocument::new(json::indent(self.json.plain()))),
-            Format::Json => &self.json,
+    /// The document in a format.
+    pub fn of(&self, format: Format) -> Bytes {
+        match format {
+            Format::Json => self.json.clone(),
+            Format::Protobuf => self.protobuf.clone(),
         }
     }
 }
@@ -91,7 +55,7 @@ impl Forms {
 #[derive(Clone, Debug)]
 pub struct Tagged {
     /// The document.
-    pub body: EncodedDocument,
+    pub body: Bytes,
     /// Its hash in upper-case hexadecimal digits.
     pub hash: String,
 }
@@ -104,7 +68,7 @@ impl Tagged {
         hasher.write(&body);
         let hash = format!("{:032X}", hasher.finish128().as_u128());
         Self {
-            body: EncodedDocument::new(body),
+            body: body.into(),
             hash,
         }
     }

@@ -2,23 +2,20 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, RETRY_AFTER,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, RETRY_AFTER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use uuid::Uuid;
 
-use apimachinery::time::Timestamp;
-
-use super::documents::{EncodedDocument, Tagged, compress};
+use super::documents::{Tagged, compress};
 use super::negotiate::{Format, ResponseForm, takes_gzip};
 use super::status::RequestFailure;
 use super::{json, object};
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_AUDIT_ID: usize = 64;
-const YEAR: i64 = 365 * 24 * 3600;
 
 /// Marks a response whose reason is already in the log, once for all such responses.
 #[derive(Clone, Copy, Debug)]
@@ -26,30 +23,17 @@ pub(super) struct AlreadyLogged;
 
 /// A response with code 200.
 pub fn success(body: Bytes, form: ResponseForm) -> Response<Full<Bytes>> {
-    let body = dress(body, form);
-    let compressed = form.gzip.then(|| compress(&body)).flatten();
-    ok(form.format.media_type(), body, compressed)
+    ok(form.format.media_type(), dress(body, form), form.gzip)
 }
 
-/// A response with a document that is the same for all clients. It is compressed once, for
-/// clients that accept gzip.
-pub fn shared(
-    media_type: &'static str,
-    document: &EncodedDocument,
-    takes_gzip: bool,
-) -> Response<Full<Bytes>> {
-    let compressed = takes_gzip.then(|| document.compressed()).flatten();
-    ok(media_type, document.plain().clone(), compressed.cloned())
-}
-
-fn ok(media_type: &'static str, body: Bytes, compressed: Option<Bytes>) -> Response<Full<Bytes>> {
-    let is_compressed = compressed.is_some();
-    let mut response = typed(StatusCode::OK, media_type, compressed.unwrap_or(body));
-    if is_compressed {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
+fn ok(media_type: &'static str, body: Bytes, takes_gzip: bool) -> Response<Full<Bytes>> {
+    let Some(compressed) = takes_gzip.then(|| compress(&body)).flatten() else {
+        return typed(StatusCode::OK, media_type, body);
+    };
+    let mut response = typed(StatusCode::OK, media_type, compressed);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 
@@ -60,8 +44,8 @@ pub enum CachePolicy {
     Revalidate,
     /// Caches may share it between clients, and revalidate it each time.
     PublicRevalidate,
-    /// The URL contains the document's hash: cached for a year from this time.
-    Immutable(Timestamp),
+    /// The URL contains the document's hash: cached for a year.
+    Immutable,
 }
 
 /// A response with a document that clients cache, or 304 if the client has it.
@@ -76,39 +60,25 @@ pub fn kept(
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        shared(media_type, &document.body, takes_gzip(request))
+        ok(media_type, document.body.clone(), takes_gzip(request))
     };
     let headers = response.headers_mut();
     vary_by_accept(headers);
     if let Some(etag) = document.etag() {
         headers.insert(ETAG, etag);
     }
-    match keep {
-        CachePolicy::Revalidate => {}
-        CachePolicy::PublicRevalidate => {
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
-        }
-        CachePolicy::Immutable(now) => {
-            let forever = HeaderValue::from_static("public, immutable");
-            headers.insert(CACHE_CONTROL, forever);
-            if let Some(expires) = http_date(now.secs().saturating_add(YEAR)) {
-                headers.insert(EXPIRES, expires);
-            }
-        }
-    }
+    let keep = match keep {
+        CachePolicy::Revalidate => return response,
+        CachePolicy::PublicRevalidate => "public",
+        CachePolicy::Immutable => "public, immutable, max-age=31536000",
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(keep));
     response
 }
 
 /// Adds `Vary: Accept`.
 pub fn vary_by_accept(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Accept"));
-}
-
-/// A time as in RFC 9110 §5.6.7.
-fn http_date(secs: i64) -> Option<HeaderValue> {
-    let at = jiff::Timestamp::from_second(secs).ok()?;
-    let text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    HeaderValue::try_from(text).ok()
 }
 
 /// A response with a failure as a `Status`. It is never compressed.
@@ -185,17 +155,4 @@ pub(crate) fn refusal(refused: RequestFailure) -> Response<Full<Bytes>> {
     let mut response = failure(refused, ResponseForm::of(&headers));
     finish(response.headers_mut(), audit_id(&headers));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_http() {
-        let date = |secs| http_date(secs).unwrap().to_str().unwrap().to_owned();
-        // The example of RFC 9110.
-        assert_eq!(date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(http_date(i64::MAX), None);
-    }
 }
