@@ -169,7 +169,7 @@ impl Tls {
         let config = server_config(
             vec![serving.certificate.clone()],
             serving.key(),
-            &ClientAuth::None,
+            &ClientAuth::Asked,
         )
         .expect("TLS");
         let mut roots = RootCertStore::empty();

@@ -31,7 +31,7 @@ async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
         .serving(&["localhost"], &[localhost], validity())
         .unwrap();
     let chain = vec![issued.certificate.clone()];
-    let config = tls::server_config(chain, issued.key(), &ClientAuth::None).unwrap();
+    let config = tls::server_config(chain, issued.key(), &ClientAuth::Asked).unwrap();
     let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
     let address = tcp.local_addr().unwrap();
     let metrics = gpu_metrics::dcgm::metrics::built_in();

@@ -37,7 +37,7 @@ pub struct TestServer {
 impl TestServer {
     pub async fn start(service: Service) -> Self {
         let authority = CertificateAuthority::new("test", validity()).unwrap();
-        Self::with(service, authority, &ClientAuth::None, Limits::default()).await
+        Self::with(service, authority, &ClientAuth::Asked, Limits::default()).await
     }
 
     /// Starts a server that treats any client with a certificate as a front proxy.

@@ -1,6 +1,7 @@
 //! The server's credentials for Prometheus, and which Prometheus it trusts.
 
-use aggregated_apiserver::testing::authority::TestAuthority as Issuer;
+use aggregated_apiserver::testing::authority::{authority, server_of};
+use aggregated_apiserver::testing::test_server::validity;
 use apimachinery::time::Timestamp;
 use configuration::clients::Clients;
 use configuration::{Config, Flags};
@@ -42,21 +43,21 @@ fn base64(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
-    let (servers, clients) = (Issuer::new("servers"), Issuer::new("clients"));
-    let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
+    let (servers, clients) = (authority("servers"), authority("clients"));
+    let fake = FakePrometheus::start_tls(server_of(&servers, Some(&clients))).await;
     fake.answer(ONE);
     let folder = tempfile::tempdir().unwrap();
     let url = format!("--prometheus-url={}", fake.url());
-    let identity = clients.client("reader");
+    let identity = clients.client("reader", None, validity()).unwrap();
     let user = json!({
-        "client-certificate-data": base64(&identity.certificate),
-        "client-key-data": base64(&identity.key),
+        "client-certificate-data": base64(&identity.certificate_pem),
+        "client-key-data": base64(&identity.key_pem),
         "token": "abc",
     });
     // The kubeconfig's server is kube-apiserver, not Prometheus.
     let cluster = json!({
         "server": "https://127.0.0.1:1",
-        "certificate-authority-data": base64(&servers.pem()),
+        "certificate-authority-data": base64(&servers.certificate_pem()),
     });
     let flag = kubeconfig(folder.path(), &cluster, &user);
     assert_eq!(ask(&[url.clone(), flag.clone()]).await, Ok(()));
@@ -73,7 +74,7 @@ async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
         fake.last_request().header("authorization"),
         Some("Bearer other")
     );
-    let stranger = json!({"certificate-authority-data": base64(&clients.pem())});
+    let stranger = json!({"certificate-authority-data": base64(&clients.certificate_pem())});
     let flag = kubeconfig(folder.path(), &stranger, &user);
     assert_eq!(ask(&[url, flag]).await, Err(ErrorKind::Tls));
 }
@@ -95,12 +96,12 @@ async fn the_error_of_an_unusable_kubeconfig_has_its_flag() {
 
 #[tokio::test]
 async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
-    let servers = Issuer::new("cluster");
-    let fake = FakePrometheus::start_tls(servers.server(None)).await;
+    let servers = authority("cluster");
+    let fake = FakePrometheus::start_tls(server_of(&servers, None)).await;
     fake.answer(ONE);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), "of the pod\n").unwrap();
-    std::fs::write(folder.path().join("ca.crt"), servers.pem()).unwrap();
+    std::fs::write(folder.path().join("ca.crt"), servers.certificate_pem()).unwrap();
     let with = |folder: &std::path::Path| {
         Config::built_in(&Flags {
             prometheus_url: Some(fake.url().parse().unwrap()),
@@ -114,6 +115,10 @@ async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
         fake.last_request().header("authorization"),
         Some("Bearer of the pod")
     );
-    std::fs::write(folder.path().join("ca.crt"), Issuer::new("next").pem()).unwrap();
+    std::fs::write(
+        folder.path().join("ca.crt"),
+        authority("next").certificate_pem(),
+    )
+    .unwrap();
     assert_eq!(query(&with(folder.path())).await, Err(ErrorKind::Tls));
 }

@@ -5,7 +5,7 @@ use cloud_auth::{AuthMethod, OAuth2Settings};
 use super::*;
 use crate::prometheus::promql::PromqlClient;
 use crate::settings::{Auth, Pem};
-use aggregated_apiserver::testing::authority::TestAuthority;
+use aggregated_apiserver::testing::authority::{authority, server_of};
 
 /// A token endpoint, and the settings of a store that uses its tokens.
 struct Tokens {
@@ -95,13 +95,13 @@ async fn no_query_is_sent_without_a_token() {
 
 #[tokio::test]
 async fn with_cloud_authentication_the_store_needs_a_trusted_certificate() {
-    let authority = TestAuthority::new("store");
-    let store = FakePrometheus::start_tls(authority.server(None)).await;
+    let authority = authority("store");
+    let store = FakePrometheus::start_tls(server_of(&authority, None)).await;
     let tokens = Tokens::start().await;
     let mut settings = tokens.settings(&store);
     Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), authority.pem()).unwrap();
+    std::fs::write(file.path(), authority.certificate_pem()).unwrap();
     settings.tls.ca = Some(Pem::File(file.path().to_owned()));
     Probe::new(settings).fetch().await.unwrap();
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::*;
 use crate::prometheus::promql::PromqlClient;
 use crate::settings::{Auth, ClientPair, Password, Pem, Secret, Tls};
-use aggregated_apiserver::testing::authority::{TestAuthority, TestCertificate};
+use aggregated_apiserver::certificates::authority::Issued;
+use aggregated_apiserver::testing::authority::{authority, server_of};
+use aggregated_apiserver::testing::test_server::validity;
 
 #[tokio::test]
 async fn a_token_file_is_read_again() {
@@ -116,10 +118,10 @@ async fn no_message_contains_credentials() {
     }
 }
 
-fn write(dir: &Path, identity: &TestCertificate) -> ClientPair {
+fn write(dir: &Path, identity: &Issued) -> ClientPair {
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
-    std::fs::write(&cert, &identity.certificate).unwrap();
-    std::fs::write(&key, &identity.key).unwrap();
+    std::fs::write(&cert, &identity.certificate_pem).unwrap();
+    std::fs::write(&key, &identity.key_pem).unwrap();
     ClientPair {
         cert: Pem::File(cert),
         key: Pem::File(key),
@@ -128,11 +130,11 @@ fn write(dir: &Path, identity: &TestCertificate) -> ClientPair {
 
 #[tokio::test]
 async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() {
-    let (good, bad) = (TestAuthority::new("good"), TestAuthority::new("bad"));
-    let fake = FakePrometheus::start_tls(good.server(None)).await;
+    let (good, bad) = (authority("good"), authority("bad"));
+    let fake = FakePrometheus::start_tls(server_of(&good, None)).await;
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
-    std::fs::write(&ca_file, bad.pem()).unwrap();
+    std::fs::write(&ca_file, bad.certificate_pem()).unwrap();
     let mut settings = settings(&fake.url());
     settings.tls.ca = Some(Pem::File(ca_file.clone()));
     let mut probe = Probe::new(settings);
@@ -141,7 +143,7 @@ async fn only_the_named_authority_is_trusted_and_a_changed_file_is_read_again() 
         text.contains("UnknownIssuer") && text.contains("prometheus.tls"),
         "{text}"
     );
-    std::fs::write(&ca_file, good.pem()).unwrap();
+    std::fs::write(&ca_file, good.certificate_pem()).unwrap();
     probe.fetch().await.unwrap();
     // An incomplete file leaves the previous one in use.
     std::fs::write(&ca_file, "-----BEGIN CERT").unwrap();
@@ -164,19 +166,24 @@ async fn a_port_without_tls_is_reported() {
 
 #[tokio::test]
 async fn a_store_accepts_only_client_certificates_of_its_authority() {
-    let (servers, clients) = (TestAuthority::new("servers"), TestAuthority::new("clients"));
-    let fake = FakePrometheus::start_tls(servers.server(Some(&clients))).await;
+    let (servers, clients) = (authority("servers"), authority("clients"));
+    let fake = FakePrometheus::start_tls(server_of(&servers, Some(&clients))).await;
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
-    std::fs::write(&ca_file, servers.pem()).unwrap();
+    std::fs::write(&ca_file, servers.certificate_pem()).unwrap();
     let mut settings = settings(&fake.url());
     settings.tls.ca = Some(Pem::File(ca_file));
     Probe::new(settings.clone()).fails(ErrorKind::Tls).await;
-    let stranger = TestAuthority::new("strangers").client("x");
+    let stranger = authority("strangers")
+        .client("x", None, validity())
+        .unwrap();
     settings.tls.client = Some(write(dir.path(), &stranger));
     let mut probe = Probe::new(settings);
     probe.fails(ErrorKind::Tls).await;
-    write(dir.path(), &clients.client("reader"));
+    write(
+        dir.path(),
+        &clients.client("reader", None, validity()).unwrap(),
+    );
     probe.fetch().await.unwrap();
 }
 
