@@ -61,9 +61,7 @@ fn key(path: &Path) -> String {
         Segment::Seq { index } => Some(format!("[{index}]")),
         // The parser's field for a value with its place.
         Segment::Map { key } if key == "value" => Some(String::new()),
-        Segment::Map { key } | Segment::Enum { variant: key } if is_name(key) => {
-            Some(format!(".{key}"))
-        }
+        Segment::Map { key } if is_name(key) => Some(format!(".{key}")),
         _ => None,
     });
     parts.collect::<String>().trim_start_matches('.').to_owned()

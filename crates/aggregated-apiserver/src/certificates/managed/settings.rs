@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::store::ServiceName;
 
 /// Time between two passes. An emptied bundle is restored within it.
-pub(super) const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(10);
 
 /// The APIServices of `manifests/apiservices.yaml`.
 pub const APISERVICES: [&str; 3] = [
@@ -41,6 +41,8 @@ pub struct ManagedSettings {
     pub serves_resources: Arc<AtomicBool>,
     /// Whether to take over an APIService of another server (`--take-over`).
     pub take_over: bool,
+    /// Time between two passes.
+    pub every: Duration,
 }
 
 impl ManagedSettings {
@@ -51,6 +53,7 @@ impl ManagedSettings {
             apiservices: APISERVICES.map(str::to_owned).to_vec(),
             serves_resources: Arc::default(),
             take_over: false,
+            every: EVERY,
         }
     }
 

@@ -100,7 +100,8 @@ where
         }
     }
 
-    /// Returns the cached answer, or else reviews. The review continues even if no request waits for it any more.
+    /// Returns the cached answer, or else reviews. The review continues even if no request
+    /// waits for it any more.
     pub(super) async fn get(
         &self,
         key: K,
