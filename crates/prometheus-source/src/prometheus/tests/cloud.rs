@@ -4,8 +4,7 @@ use cloud_auth::{AuthMethod, OAuth2Settings};
 
 use super::*;
 use crate::prometheus::promql::PromqlClient;
-use crate::settings::{Auth, Pem};
-use aggregated_apiserver::testing::authority::{authority, server_of};
+use crate::settings::Auth;
 
 /// A token endpoint, and the settings of a store that uses its tokens.
 struct Tokens {
