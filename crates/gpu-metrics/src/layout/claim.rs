@@ -157,7 +157,7 @@ fn predecessor<'a>(
     let owner = row.owner.as_ref();
     let mut before = owner
         .into_iter()
-        .flat_map(|owner| inventory.departed(&owner.namespace, &owner.pod));
+        .flat_map(|owner| inventory.all_departed(&owner.namespace, &owner.pod));
     if let Some(before) = before.find(|pod| !elsewhere(pod)) {
         return (Attribution::Gone, Some(before));
     }

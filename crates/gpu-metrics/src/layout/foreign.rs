@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::super::inventory::{ClusterObject, Inventory, InventoryOrigin};
+use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::super::series::Owner;
 use super::super::targets::TargetId;
 use super::nodes::is_shared;
@@ -35,6 +35,8 @@ struct Reported<'a> {
     jobs: HashSet<&'a str>,
     /// How many devices of each Node name each pod.
     devices: HashMap<(&'a str, (&'a str, &'a str)), u32>,
+    /// Nodes with a device that several live pods hold.
+    shared: HashSet<&'a str>,
 }
 
 /// Exporters of other clusters: the target and the node that its series name.
@@ -61,7 +63,7 @@ impl<'a> ForeignExporters<'a> {
         if unknown.peek().is_none() {
             return foreign_exporters;
         }
-        let reported = Reported::by(devices());
+        let reported = Reported::by(devices(), inventory);
         for row in unknown {
             if reported.contradicts(row, inventory)
                 && let Some(label) = row.label()
@@ -91,11 +93,19 @@ impl<'a> ForeignExporters<'a> {
 }
 
 impl<'a> Reported<'a> {
-    fn by<'r>(devices: impl Iterator<Item = &'r [ResolvedRow<'a>]>) -> Self
+    fn by<'r>(
+        devices: impl Iterator<Item = &'r [ResolvedRow<'a>]>,
+        inventory: &'a Inventory,
+    ) -> Self
     where
         'a: 'r,
     {
-        let mut reported = Self::default();
+        let shared = inventory.nodes.iter();
+        let shared = shared.filter(|node| is_shared(&node.labels));
+        let mut reported = Self {
+            shared: shared.map(|node| &*node.name).collect(),
+            ..Self::default()
+        };
         for rows in devices {
             let newest = rows.iter().max_by_key(|row| row.newest);
             // Only the newest row counts, because a device's label may have been renamed.
@@ -105,14 +115,29 @@ impl<'a> Reported<'a> {
             };
             reported.nodes.insert(node);
             reported.jobs.insert(newest.job());
-            let owners = rows.iter().filter_map(|row| row.owner);
-            let pods: BTreeSet<(&str, &str)> =
-                owners.map(|it| (&*it.namespace, &*it.pod)).collect();
-            for pod in pods {
-                *reported.devices.entry((node, pod)).or_default() += 1;
-            }
+            reported.hold(rows, node, inventory);
         }
         reported
+    }
+
+    /// Records the pods that a device on a Node names.
+    fn hold(&mut self, rows: &[ResolvedRow<'a>], node: &'a str, inventory: &Inventory) {
+        let owners = rows.iter().filter_map(|row| row.owner);
+        let mut pods: Vec<(&str, &str)> = owners
+            .map(|owner| (&*owner.namespace, &*owner.pod))
+            .collect();
+        pods.sort_unstable();
+        pods.dedup();
+        for pod in &pods {
+            *self.devices.entry((node, *pod)).or_default() += 1;
+        }
+        let lives = |(namespace, name): &&(&str, &str)| {
+            let pod = inventory.pod(namespace, name);
+            pod.is_some_and(Pod::is_live)
+        };
+        if pods.len() > 1 && pods.iter().filter(lives).count() > 1 {
+            self.shared.insert(node);
+        }
     }
 
     /// Whether a row that names no Node of the cluster cannot belong to the cluster.
@@ -128,16 +153,17 @@ impl<'a> Reported<'a> {
         if is_earlier || has_run_there(row, owner, inventory) {
             return false;
         }
-        // A request is a number of devices unless pods share the devices of the Node.
+        let elsewhere = self.jobs.contains(row.job()) && self.nodes.contains(node);
+        elsewhere || self.is_too_many(owner, pod, node)
+    }
+
+    /// Whether all devices that a pod requests are on its Node: a request is a number of
+    /// devices unless other pods share them.
+    fn is_too_many(&self, owner: &Owner, pod: &Pod, node: &str) -> bool {
         let key = (node, (&*owner.namespace, &*owner.pod));
         let devices = self.devices.get(&key);
-        let object = ClusterObject::find(&inventory.nodes, node);
-        let shared = object.is_some_and(|node| is_shared(&node.labels));
-        let is_too_many = pod.gpus > 0
-            && !pod.uncounted
-            && !shared
-            && devices.is_some_and(|devices| *devices >= pod.gpus);
-        is_too_many || (self.jobs.contains(row.job()) && self.nodes.contains(node))
+        let is_exact = pod.gpus > 0 && !pod.uncounted && !self.shared.contains(node);
+        is_exact && devices.is_some_and(|devices| *devices >= pod.gpus)
     }
 }
 
@@ -145,7 +171,7 @@ impl<'a> Reported<'a> {
 fn has_run_there(row: &ResolvedRow<'_>, owner: &Owner, inventory: &Inventory) -> bool {
     let (namespace, name) = (&owner.namespace, &owner.pod);
     let live = inventory.pod(namespace, name).into_iter();
-    let mut pods = live.chain(inventory.departed(namespace, name));
+    let mut pods = live.chain(inventory.all_departed(namespace, name));
     pods.any(|pod| {
         let mut names = row.nodes.iter().map(|named| &named.name);
         names.any(|name| pod.node.as_ref() == Some(name))

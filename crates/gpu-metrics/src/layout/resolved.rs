@@ -86,8 +86,7 @@ impl<'a> Names<'a> {
         let (owner, label_facts) = (row.owner.as_ref(), &row.label_facts);
         let number = owner.and_then(|it| self.pods.get(&(&*it.namespace, &*it.pod)).copied());
         let listed = number.and_then(|number| self.inventory.pods.get(number as usize));
-        let departed =
-            || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod).first());
+        let departed = || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod));
         let index = label_facts.labels.get_ignore_case(INDEX);
         ResolvedRow {
             id,
