@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::provider::rules;
-use crate::provider::{ProviderError, StoreQuery};
+use crate::provider::{Answering, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::Selector;
@@ -88,11 +88,7 @@ impl LoggedAnswers {
 }
 
 impl rules::StoreAnswers for LoggedAnswers {
-    fn fetch<'a>(
-        &'a self,
-        ask: &'a StoreQuery,
-        user: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>> {
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> Answering<'a, Arc<Answer>> {
         Box::pin(async move {
             match self.answers.fetch(&ask.promql, ask.purpose, user).await {
                 Ok(answer) => {

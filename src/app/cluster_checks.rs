@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::finding_reports::count;
 use crate::telemetry::metrics::Metrics;
-use apimachinery::condition::Condition;
 use cluster_state::client::Client;
 use cluster_state::clock;
 use findings::codes::{Code, GM504, OF_APISERVICES, OF_CONTROLLER, OF_HPAS};
@@ -24,7 +23,7 @@ const EVERY: Duration = Duration::from_secs(300);
 /// Checks the cluster until the task is cancelled.
 pub(super) async fn follow(client: Client, metrics: Metrics) {
     let mut wait = FIRST;
-    let mut condition = Condition::default();
+    let mut was_skipped = false;
     loop {
         // The jitter separates replicas that start at the same time.
         tokio::time::sleep(wait.mul_f64(0.75 + clock::jitter() / 2.0)).await;
@@ -36,9 +35,9 @@ pub(super) async fn follow(client: Client, metrics: Metrics) {
                 });
                 let mut skipped = report.skipped.into_iter();
                 let lacks = skipped.find(|it| it.codes.contains(GM504.id));
-                let former = condition.set(lacks.map(|it| it.remedy), ());
-                if let (Some(_), Some(remedy)) = (former, condition.state().reason()) {
-                    tracing::info!("autoscalers are not checked: {remedy}");
+                let had_skipped = std::mem::replace(&mut was_skipped, lacks.is_some());
+                if let Some(lacks) = lacks.filter(|_| !had_skipped) {
+                    tracing::info!("autoscalers are not checked: {}", lacks.remedy);
                 }
             }
             // The findings of the last round stay in force.

@@ -18,12 +18,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::finding_reports::FindingLog;
-use super::measure;
 use crate::provider::gpu::{GpuProvider, ServedProvider};
 use crate::telemetry::Telemetry;
 use crate::telemetry::health::{Check, Heartbeat, Weight};
 use crate::telemetry::metrics::Metrics;
-use apimachinery::condition::Condition;
 use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use configuration::Config;
@@ -68,8 +66,6 @@ const LONGEST_ROUND: Duration = Duration::from_secs(1800);
 #[derive(Clone, Debug)]
 pub(crate) struct Wiring {
     inventory: watch::Receiver<Arc<Inventory>>,
-    /// After series have been missing for this time, they are searched for at this interval.
-    relist: Duration,
     /// The provider whose values are served.
     pub(crate) served: ServedProvider,
     /// Ready once the first round has ended.
@@ -84,7 +80,6 @@ impl Wiring {
     pub(crate) fn new(
         config: &Config,
         inventory: watch::Receiver<Arc<Inventory>>,
-        relist: Duration,
         telemetry: Telemetry,
     ) -> Self {
         let health = &telemetry.health;
@@ -97,7 +92,6 @@ impl Wiring {
         });
         let wiring = Self {
             inventory,
-            relist,
             served,
             first_round,
             data_check: health.register("gpu-data", Weight::Detail, None),
@@ -146,8 +140,8 @@ pub(super) struct Engine {
     ready: watch::Sender<bool>,
     said: FindingLog,
     heartbeat: Heartbeat,
-    /// Whether rounds find no series, and why.
-    emptiness: Condition<&'static str, Instant>,
+    /// Whether rounds find no series.
+    is_empty: bool,
     /// The start of the monotonic clock for waits.
     started: Instant,
 }
@@ -206,7 +200,7 @@ impl Engine {
             said: FindingLog::default(),
             heartbeat: wiring.telemetry.health.heartbeat("poll-loop"),
             wiring,
-            emptiness: Condition::default(),
+            is_empty: false,
             started: Instant::now(),
         }
     }
@@ -316,21 +310,6 @@ impl Engine {
             return scrape.clamp(POLL_MIN, POLL_MAX_LARGE);
         }
         (scrape / 3).clamp(POLL_MIN, POLL_MAX)
-    }
-
-    /// The pause before the next round. It is the relist interval after no series was found
-    /// for that long.
-    fn until_next_round(&self, id: PrometheusId) -> Duration {
-        let empty = self.emptiness.state().since().map(|since| since.elapsed());
-        if empty.is_none_or(|empty| empty < self.wiring.relist) {
-            return self.interval(id);
-        }
-        for server in &self.servers {
-            for signal in &self.signals {
-                measure::rests(self.metrics(), (&server.key, &signal.name));
-            }
-        }
-        self.wiring.relist.max(self.interval(id))
     }
 
     fn publish(&mut self) {

@@ -1,13 +1,11 @@
 //! Reports findings: logs when one begins and ends, shows it among the readiness details
 //! while it lasts, and counts it in `/metrics`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::provider::composite::SelfFinding;
 use crate::telemetry::metrics::{Metrics, catalog};
-use apimachinery::condition::{Condition, State};
 use findings::codes::Code;
 use findings::{Finding, Severity};
 
@@ -47,24 +45,22 @@ pub(super) fn own(
 /// Logs when a code begins and ends to have findings. The text of a finding does not
 /// matter, because its names and numbers may change with every poll.
 #[derive(Debug, Default)]
-pub(super) struct FindingLog(BTreeMap<&'static str, Condition<(), Instant>>);
+pub(super) struct FindingLog(BTreeSet<&'static str>);
 
 impl FindingLog {
-    /// Logs which of these codes begin or end to have findings. Returns all current warnings.
-    pub(super) fn say(&mut self, of: &[&Code], found: &[Finding]) -> Vec<String> {
+    /// Logs which codes begin or end to have findings. Returns all current warnings.
+    pub(super) fn say(&mut self, found: &[Finding]) -> Vec<String> {
         let warnings = found.iter().filter(|it| is_worth_saying(it));
-        for code in of {
-            let first = warnings.clone().find(|it| it.code == code.id);
-            let condition = self.0.entry(code.id).or_default();
-            match (condition.set(first.map(|_| ()), Instant::now()), first) {
-                (Some(_), Some(it)) => log(it),
-                (Some(State::Failing { since, .. }), None) => {
-                    let (code, title, secs) = (code.id, code.title, since.elapsed().as_secs());
-                    tracing::info!(code, "resolved after {secs} s: {title}");
-                }
-                _ => {}
+        let mut codes = BTreeSet::new();
+        for finding in warnings.clone() {
+            if codes.insert(finding.code) && !self.0.contains(finding.code) {
+                log(finding);
             }
         }
+        for code in self.0.difference(&codes) {
+            tracing::info!(code, "resolved");
+        }
+        self.0 = codes;
         let words = warnings.map(|it| format!("{} {}: {}", it.code, it.object, it.message));
         words.collect()
     }
@@ -102,12 +98,12 @@ mod tests {
         let mut said = FindingLog::default();
         let mut say = |found: &[Finding]| {
             let before = log.text().len();
-            said.say(&[&GM408, &GM409, &GM512], found);
+            said.say(found);
             let text = log.text();
             let lines = text[before..].lines();
             let codes = lines.filter_map(|line| Some((line.find("GM")?, line)));
-            let codes = codes
-                .map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved after")));
+            let codes =
+                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved")));
             codes.collect::<Vec<_>>()
         };
         let began = |code: &Code| (code.id.to_owned(), false);

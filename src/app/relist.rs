@@ -20,7 +20,6 @@ use crate::telemetry::health::{Check, Weight};
 use crate::telemetry::metrics::{Metrics, Spec, catalog};
 use adapter_rules::registry::{Registry, Shape};
 use adapter_rules::rule::Rule;
-use apimachinery::condition::{Condition, State};
 use apimachinery::kinds::Kinds;
 use cluster_state::client::Client;
 use cluster_state::clock;
@@ -44,17 +43,6 @@ pub(crate) struct RelistTimes {
     pub max_age: Duration,
     /// `--rule-max-age`: how long an answer is cached.
     pub answer: Duration,
-}
-
-impl Default for RelistTimes {
-    fn default() -> Self {
-        let relist = Duration::from_secs(600);
-        Self {
-            relist,
-            max_age: relist,
-            answer: Duration::from_secs(5),
-        }
-    }
 }
 
 /// The inputs of the rounds.
@@ -82,8 +70,8 @@ type Troubles = BTreeMap<Arc<str>, String>;
 struct RelistReport {
     detail: Check,
     metrics: Metrics,
-    /// Whether each rule or search fails.
-    conditions: BTreeMap<Arc<str>, Condition<String, Instant>>,
+    /// The failures of the former round.
+    former: Troubles,
 }
 
 impl RelistReport {
@@ -92,7 +80,7 @@ impl RelistReport {
         let report = Self {
             detail: health.register("rule-series", Weight::Detail, None),
             metrics: telemetry.metrics.clone(),
-            conditions: BTreeMap::new(),
+            former: Troubles::new(),
         };
         report.failed("series", 0);
         report.failed("kinds", 0);
@@ -108,26 +96,22 @@ impl RelistReport {
     }
 
     /// Reports the end of a round: its failures, and the faults of the file.
-    fn tell(&mut self, faults: &[String], troubles: &Troubles) {
-        for of in troubles.keys() {
-            self.conditions.entry(Arc::clone(of)).or_default();
-        }
-        self.conditions.retain(|of, condition| {
-            let trouble = troubles.get(of);
-            let former = condition.set(trouble.cloned(), Instant::now());
-            match (former, trouble) {
-                (Some(_), Some(trouble)) => tracing::warn!("{trouble}"),
-                (Some(State::Failing { since, reason }), None) => {
-                    tracing::info!("resolved after {} s: {reason}", since.elapsed().as_secs());
-                }
-                _ => {}
-            }
-            trouble.is_some()
-        });
+    fn tell(&mut self, faults: &[String], troubles: Troubles) {
         let words = faults.iter().chain(troubles.values());
         let words: Vec<&str> = words.map(String::as_str).collect();
         self.detail
             .set((!words.is_empty()).then(|| words.join("; ")));
+        for (of, trouble) in &troubles {
+            if self.former.get(of) != Some(trouble) {
+                tracing::warn!("{trouble}");
+            }
+        }
+        for (of, trouble) in &self.former {
+            if !troubles.contains_key(of) {
+                tracing::info!("resolved: {trouble}");
+            }
+        }
+        self.former = troubles;
     }
 
     fn ended(&self, began: Instant, failed: bool, registry: &Registry, known: &Discovered) {
@@ -206,7 +190,7 @@ impl Relist {
                 troubles.insert(format!("{} {kind}", rule.place).into(), trouble);
             }
         }
-        report.tell(&rules.faults, &troubles);
+        report.tell(&rules.faults, troubles);
         // With some ten thousand shapes this takes seconds.
         let (of, seen) = (Arc::clone(rules), known.clone());
         let made = tokio::task::spawn_blocking(move || registry(&of, &seen)).await;

@@ -163,13 +163,8 @@ pub(crate) async fn run(
 ) -> Result<(), StartError> {
     let ways = settings.ways;
     let lister = Client::connect(&ways.lister).await?;
-    // Equal accesses share one client.
-    let other = async |way: &ClusterAccess| match *way == ways.lister {
-        true => Ok(lister.clone()),
-        false => Client::connect(way).await,
-    };
-    let authentication = other(&ways.authentication).await?;
-    let authorization = other(&ways.authorization).await?;
+    let authentication = Client::connect(&ways.authentication).await?;
+    let authorization = Client::connect(&ways.authorization).await?;
     let telemetry = Telemetry::new();
     let shutdown = Shutdown::new(&telemetry.health);
     let mut background = Background {
@@ -317,7 +312,7 @@ impl Background {
             client.clone(),
             telemetry.metrics.clone(),
         ));
-        let wiring = Wiring::new(&config, watches.subscribe(), times.relist, telemetry);
+        let wiring = Wiring::new(&config, watches.subscribe(), telemetry);
         let served = Arc::clone(&wiring.served);
         let first = (config, clients.sources);
         self.until_draining(gpus::run(wiring, watches, gpus::OVERLAP, first, changed));

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use findings::{Finding, Report};
-use futures_util::future::BoxFuture;
 use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
@@ -22,7 +21,8 @@ use super::gpu::{GpuProvider, ServedProvider};
 use super::rules::RuleProvider;
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, ExternalItem, Item, ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf,
+    Answering, CustomItem, ExternalItem, Item, ListedMetrics, Provider, ProviderError, Query, Sink,
+    ValuesOf,
 };
 
 /// The most looks of an answer that is computed on the thread of the request. A look takes
@@ -169,11 +169,7 @@ impl Provider for Composite {
         all
     }
 
-    fn values<'a>(
-        &'a self,
-        query: &'a Query,
-        sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
+    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()> {
         Box::pin(async {
             if let Some(rules) = self.rules_of(query) {
                 return rules.answered(query, sink).await.map(drop);
@@ -186,10 +182,7 @@ impl Provider for Composite {
         })
     }
 
-    fn explain<'a>(
-        &'a self,
-        query: &'a Query,
-    ) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
+    fn explain<'a>(&'a self, query: &'a Query) -> Answering<'a, Explanation> {
         Box::pin(async {
             if let Some(rules) = self.rules_of(query) {
                 return rules.explained(query).await;
@@ -214,10 +207,7 @@ impl Provider for Composite {
         report
     }
 
-    fn devices<'a>(
-        &'a self,
-        asked: &'a DevicesQuery,
-    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> Answering<'a, DeviceList> {
         let (gpus, asked) = (self.gpus.load_full(), asked.clone());
         Box::pin(self.explanations.run(move || gpus.devices(&asked)))
     }
@@ -226,10 +216,7 @@ impl Provider for Composite {
         self.rules.as_ref().is_some_and(|rules| rules.knows_usage())
     }
 
-    fn usage<'a>(
-        &'a self,
-        query: &'a UsageQuery,
-    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
         Box::pin(async {
             let rules = self.rules.as_ref().ok_or(ProviderError::NoSuchMetric)?;
             rules.used(query).await

@@ -212,6 +212,9 @@ pub enum ProviderError {
     Unavailable,
 }
 
+/// An answer to wait for.
+pub type Answering<'a, T> = BoxFuture<'a, Result<T, ProviderError>>;
+
 /// Answers queries. Dropping a future cancels the query.
 pub trait Provider: Send + Sync + std::fmt::Debug {
     /// All metrics. They do not depend on the state of any backend. Another list is another
@@ -221,16 +224,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// Passes every value to `sink`. Values of a custom metric are in the order of the
     /// objects' names. Objects without a value are left out. With [`Which::Named`] at most
     /// one item is passed.
-    fn values<'a>(
-        &'a self,
-        query: &'a Query,
-        sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), ProviderError>>;
+    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()>;
 
     /// Explains the value of an external metric, or of one object by name. The user must
     /// have the right to read the value; the explanation needs no further right. A missing
     /// value is explained, and is no error.
-    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
+    fn explain<'a>(&'a self, _: &'a Query) -> Answering<'a, Explanation> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 
@@ -241,10 +240,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The devices of the GPU metrics, by the objects that hold or request them.
-    fn devices<'a>(
-        &'a self,
-        _: &'a DevicesQuery,
-    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
+    fn devices<'a>(&'a self, _: &'a DevicesQuery) -> Answering<'a, DeviceList> {
         Box::pin(ready(Ok(DeviceList::default())))
     }
 
@@ -254,7 +250,7 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     }
 
     /// The usage of objects. Objects without data are left out.
-    fn usage<'a>(&'a self, _: &'a UsageQuery) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
+    fn usage<'a>(&'a self, _: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
         Box::pin(ready(Err(ProviderError::NoSuchMetric)))
     }
 

@@ -16,8 +16,8 @@ use super::compute::ComputeLimit;
 use super::explain::{Sum, explained_by_rule};
 use super::usage::{UsageAnswer, UsageQuery};
 use super::{
-    CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection, ProviderError,
-    Query, Sink, StoreQuery, ValuesOf, Which,
+    Answering, CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection,
+    ProviderError, Query, Sink, StoreQuery, ValuesOf, Which,
 };
 use adapter_rules::answer::{Answer, Purpose, VectorSample};
 use adapter_rules::query::Unanswerable;
@@ -59,11 +59,7 @@ pub trait StoreAnswers: Send + Sync + std::fmt::Debug {
     ///
     /// The errors are [`ProviderError::Saturated`] and [`ProviderError::Unavailable`]. The
     /// log has the reason and the query's rule.
-    fn fetch<'a>(
-        &'a self,
-        ask: &'a StoreQuery,
-        user: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>>;
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, user: &'a str) -> Answering<'a, Arc<Answer>>;
 }
 
 /// The metrics in force.
@@ -247,9 +243,6 @@ impl RuleProvider {
             .query(rules, namespace, &of, &query.selector)
             .map_err(unanswerable)?;
         let (ask, answer) = self.fetch(promql, rules.get(custom.rule), query).await?;
-        // The objects are listed after the query. An object created or deleted meanwhile is
-        // left out.
-        let names = self.names(&custom.kind, objects).await?;
         pass_objects(custom, namespace, &names, &answer, sink)?;
         Ok((ask, answer))
     }

@@ -11,8 +11,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use apimachinery::condition::{Condition, State};
-
 /// The probes that a check counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -96,9 +94,8 @@ impl Health {
         weight: Weight,
         waiting: Option<&str>,
     ) -> Check {
-        let condition = Arc::default();
-        let check = Check { name, condition };
-        check.show(waiting.map(str::to_owned));
+        let reason = Arc::new(Mutex::new(waiting.map(str::to_owned)));
+        let check = Check { name, reason };
         let told = check.clone();
         self.ask(name, weight, move || told.reason());
         check
@@ -169,7 +166,7 @@ pub struct CheckState {
 #[derive(Clone, Debug)]
 pub struct Check {
     name: &'static str,
-    condition: Arc<Mutex<Condition<String, ()>>>,
+    reason: Arc<Mutex<Option<String>>>,
 }
 
 impl Check {
@@ -177,9 +174,9 @@ impl Check {
     /// end of a failure, so that a changing text does not flood the log.
     pub(crate) fn set(&self, reason: Option<String>) {
         let check = self.name;
-        let former = self.condition.lock().set(reason.clone(), ());
+        let former = std::mem::replace(&mut *self.reason.lock(), reason.clone());
         match (former, reason) {
-            (Some(State::Ok), Some(why)) => tracing::warn!(check, "failed: {why}"),
+            (None, Some(why)) => tracing::warn!(check, "failed: {why}"),
             (Some(_), None) => tracing::info!(check, "ok"),
             _ => {}
         }
@@ -187,12 +184,12 @@ impl Check {
 
     /// The same without a log line, if the caller has written one or none is needed.
     pub(crate) fn show(&self, reason: Option<String>) {
-        self.condition.lock().set(reason, ());
+        *self.reason.lock() = reason;
     }
 
     /// Why it fails; `None`: it passes.
     pub(crate) fn reason(&self) -> Option<String> {
-        self.condition.lock().state().reason().cloned()
+        self.reason.lock().clone()
     }
 }
 

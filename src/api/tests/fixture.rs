@@ -5,11 +5,9 @@ use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
-
 use crate::provider::{
-    CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection, Provider,
-    ProviderError, Query, Sink, ValuesOf, Which,
+    Answering, CustomItem, CustomMetric, ExternalItem, Item, ListedMetrics, ObjectSelection,
+    Provider, ProviderError, Query, Sink, ValuesOf, Which,
 };
 use apimachinery::labels::Labels;
 use apimachinery::selector::{Operator, Selector};
@@ -295,18 +293,14 @@ impl Provider for Fixture {
         })
     }
 
-    fn values<'a>(
-        &'a self,
-        query: &'a Query,
-        sink: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
+    fn values<'a>(&'a self, query: &'a Query, sink: &'a mut Sink<'a>) -> Answering<'a, ()> {
         match &query.of {
             ValuesOf::Objects(objects) => Box::pin(self.pass_custom(objects, query, sink)),
             ValuesOf::Namespace(_) => Box::pin(ready(self.pass_external(query, sink))),
         }
     }
 
-    fn explain<'a>(&'a self, _: &'a Query) -> BoxFuture<'a, Result<Explanation, ProviderError>> {
+    fn explain<'a>(&'a self, _: &'a Query) -> Answering<'a, Explanation> {
         let device = ExplainedDevice {
             shared_with: 1,
             holders: ["ml/train-0".to_owned()].into(),

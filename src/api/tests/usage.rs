@@ -2,7 +2,6 @@
 
 use std::future::ready;
 
-use futures_util::future::BoxFuture;
 use prost::Message;
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use crate::provider::gpu::GpuProvider;
 use crate::provider::rules::tests::FakeObjects;
 use crate::provider::rules::{RuleProvider, StoreAnswers};
 use crate::provider::usage::tests::{inventory, pod, rules, sample};
-use crate::provider::{ProviderError, StoreQuery};
+use crate::provider::{Answering, ProviderError, StoreQuery};
 use adapter_rules::answer::Answer as Found;
 use gpu_metrics::inventory::{Pod, PodPhase};
 
@@ -36,11 +35,7 @@ struct Prometheus {
 }
 
 impl StoreAnswers for Prometheus {
-    fn fetch<'a>(
-        &'a self,
-        ask: &'a StoreQuery,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Found>, ProviderError>> {
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> Answering<'a, Arc<Found>> {
         let at = 1_767_323_045_999;
         let samples = if ask.promql.contains("cpu") {
             vec![

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::{finding_reports, measure};
 use super::server::Server;
 use super::{Engine, NO_SERIES, Round};
@@ -23,8 +21,8 @@ impl Engine {
         {
             return Some(source::alone(trouble, "Prometheus does not answer"));
         }
-        if let Some(why) = self.emptiness.state().reason() {
-            return Some(source::without_series(why));
+        if self.is_empty {
+            return Some(source::without_series(NO_SERIES));
         }
         let down = servers().filter(|it| it.fails()).map(|it| it.id);
         let failing = servers().flat_map(|server| server.failures.failing_alone());
@@ -67,7 +65,7 @@ impl Engine {
         finding_reports::count(self.metrics(), OF_DATA, &report.findings, |_| is_seen);
         // Until then another check and other log lines report the state.
         if is_seen {
-            let said = self.said.say(OF_DATA, &report.findings);
+            let said = self.said.say(&report.findings);
             let is_odd = !said.is_empty();
             self.wiring.data_check.show(is_odd.then(|| said.join("; ")));
         }
@@ -86,7 +84,7 @@ impl Engine {
                 error.kind().label()
             ))
         });
-        trouble.or_else(|| self.emptiness.state().reason().map(ToString::to_string))
+        trouble.or_else(|| self.is_empty.then(|| NO_SERIES.to_owned()))
     }
 
     /// Records whether there are series. They count as missing only after all servers have
@@ -98,11 +96,10 @@ impl Engine {
         if is_empty && self.servers.iter().any(is_open) {
             return;
         }
-        let none = is_empty.then_some(NO_SERIES);
-        if self.emptiness.set(none, Instant::now()).is_some() {
-            match none {
-                Some(none) => tracing::warn!("{none}"),
-                None => tracing::info!("DCGM series are found in Prometheus now"),
+        if std::mem::replace(&mut self.is_empty, is_empty) != is_empty {
+            match is_empty {
+                true => tracing::warn!("{NO_SERIES}"),
+                false => tracing::info!("DCGM series are found in Prometheus now"),
             }
         }
     }

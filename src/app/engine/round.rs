@@ -207,10 +207,7 @@ impl Engine {
         server.last = Some(outcome);
         server.rounds += u64::from(outcome != Round::Aborted);
         self.note_emptiness();
-        let interval = match outcome {
-            Round::Complete | Round::Partial => self.until_next_round(client.id),
-            Round::Aborted => self.interval(client.id),
-        };
+        let interval = self.interval(client.id);
         let pace = &mut self.server_mut(client.id).pace;
         pace.set_interval(interval);
         match outcome {

@@ -41,7 +41,11 @@ impl Scene {
         let file = Some(ConfigFile { path, text, flags });
         let provider = background.provide(
             (config, file, clients),
-            RelistTimes::default(),
+            RelistTimes {
+                relist: Duration::from_secs(600),
+                max_age: Duration::from_secs(600),
+                answer: Duration::from_secs(5),
+            },
             Arc::clone(&serves_resources),
             &client,
         );

@@ -35,7 +35,6 @@ use super::bind;
 use crate::api::{Api, router};
 use crate::app::engine::Wiring;
 use crate::app::gpus::Running;
-use crate::app::relist::RelistTimes;
 use crate::provider::composite::Composite;
 use crate::telemetry::{self, Telemetry};
 
@@ -115,8 +114,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             (vec![source], inventory, Some(Autoscalers::new(fleet)))
         }
     };
-    let relist = RelistTimes::default().relist;
-    let wiring = Wiring::new(&config, inventory, relist, telemetry.clone());
+    let wiring = Wiring::new(&config, inventory, telemetry.clone());
     let gpus = Running::start(config, sources, &wiring);
     gpus.serve(&wiring);
     let provider = Composite::new(None, wiring.served, Vec::new());

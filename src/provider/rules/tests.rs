@@ -4,14 +4,13 @@ mod workloads;
 
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::provider::Provider;
 use crate::provider::composite::Composite;
 use crate::provider::gpu::GpuProvider;
+use crate::provider::{Answering, Provider};
 use adapter_rules::answer::VectorSample;
 use adapter_rules::raw::RuleEntry;
 use adapter_rules::registry::{Registry, Shape};
@@ -54,37 +53,12 @@ impl ObjectNames for FakeObjects {
     }
 }
 
-/// Pod `stays`, and a different further pod each time.
-#[derive(Debug, Default)]
-struct Churning(AtomicUsize);
-
-impl ObjectNames for Churning {
-    fn matching<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: Option<&'a str>,
-        _: &'a Selector,
-    ) -> BoxFuture<'a, Option<Vec<Arc<str>>>> {
-        let count = self.0.fetch_add(1, Ordering::Relaxed);
-        let names = vec![format!("p{count}").into(), "stays".into()];
-        Box::pin(ready(Some(names)))
-    }
-
-    fn inventory(&self) -> Arc<Inventory> {
-        Arc::default()
-    }
-}
-
 /// Answers to queries, by the text of the query.
 #[derive(Debug, Default)]
 struct Prometheus(BTreeMap<&'static str, Answer>);
 
 impl StoreAnswers for Prometheus {
-    fn fetch<'a>(
-        &'a self,
-        ask: &'a StoreQuery,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Answer>, ProviderError>> {
+    fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> Answering<'a, Arc<Answer>> {
         let answer = self.0.get(&*ask.promql).cloned().map(Arc::new);
         let answer = answer.ok_or(ProviderError::Unavailable);
         Box::pin(ready(answer))
@@ -285,22 +259,6 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
         matches!(greater, Err(ProviderError::BadSelector(_))),
         "{greater:?}"
     );
-}
-
-#[test]
-fn pods_that_change_meanwhile_neither_delay_a_list_nor_appear_in_it() {
-    let samples = ["p0", "stays"].map(|pod| sample(&[("pod", pod)], 1.0));
-    let answers = Prometheus(BTreeMap::from([(
-        r#"sum(hits{namespace="n",pod=~"p0|stays"}) by (pod)"#,
-        Answer::Vector(samples.into()),
-    )]));
-    let objects = Box::new(Churning::default());
-    let provider = provider_by(rules("rules", RULES), objects, answers);
-    let list = custom(&provider, "pods", everything(), "");
-    assert_eq!(list, Ok(vec![("stays".to_owned(), 1.0)]));
-    let next = custom(&provider, "pods", everything(), "");
-    let asked_anew = Err(ProviderError::Unavailable);
-    assert_eq!(next, asked_anew, "p2 is in no answer so far");
 }
 
 #[test]

@@ -4,13 +4,14 @@
 use std::future::ready;
 
 use axum::body::Body;
-use futures_util::future::BoxFuture;
 use proptest::prelude::*;
 
 use super::*;
 use crate::provider::devices::DevicesQuery;
 use crate::provider::usage::{UsageAnswer, UsageQuery};
-use crate::provider::{ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf, Which};
+use crate::provider::{
+    Answering, ListedMetrics, Provider, ProviderError, Query, Sink, ValuesOf, Which,
+};
 use findings::Report;
 use gpu_metrics::devices::DeviceList;
 
@@ -20,7 +21,7 @@ use gpu_metrics::devices::DeviceList;
 struct Noting(Mutex<Vec<[String; 5]>>);
 
 impl Noting {
-    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> BoxFuture<'_, Result<T, ProviderError>> {
+    fn note<T: Send + 'static>(&self, asked: [&str; 5]) -> Answering<'_, T> {
         self.0.lock().unwrap().push(asked.map(str::to_owned));
         let reason = "it notes only".to_owned();
         Box::pin(ready(Err(ProviderError::NoValue(reason))))
@@ -32,11 +33,7 @@ impl Provider for Noting {
         Arc::default()
     }
 
-    fn values<'a>(
-        &'a self,
-        query: &'a Query,
-        _: &'a mut Sink<'a>,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
+    fn values<'a>(&'a self, query: &'a Query, _: &'a mut Sink<'a>) -> Answering<'a, ()> {
         let (group, metric) = ("custom.metrics.k8s.io", &*query.metric);
         let objects = match &query.of {
             ValuesOf::Objects(objects) => objects,
@@ -61,10 +58,7 @@ impl Provider for Noting {
         Arc::default()
     }
 
-    fn devices<'a>(
-        &'a self,
-        asked: &'a DevicesQuery,
-    ) -> BoxFuture<'a, Result<DeviceList, ProviderError>> {
+    fn devices<'a>(&'a self, asked: &'a DevicesQuery) -> Answering<'a, DeviceList> {
         let namespace = asked.namespace.as_deref().unwrap_or_default();
         drop(self.note::<()>(["custom.metrics.k8s.io", namespace, "devices", "", ""]));
         Box::pin(ready(Ok(DeviceList::default())))
@@ -74,10 +68,7 @@ impl Provider for Noting {
         true
     }
 
-    fn usage<'a>(
-        &'a self,
-        query: &'a UsageQuery,
-    ) -> BoxFuture<'a, Result<UsageAnswer, ProviderError>> {
+    fn usage<'a>(&'a self, query: &'a UsageQuery) -> Answering<'a, UsageAnswer> {
         let name = match &query.which {
             Which::Named(name) => name,
             Which::Matching(_) => "",
