@@ -1,9 +1,10 @@
 //! Reused buffers. A new buffer of some hundred kilobytes would cost more in page faults
 //! than the response costs to write.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 /// The most buffers that the pool keeps.
 const MAX_KEPT: usize = 16;
@@ -22,11 +23,7 @@ pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 impl Pool {
     /// A buffer from the pool; its content is undefined.
     pub(crate) fn take(&self) -> Vec<u8> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default()
+        self.0.lock().pop().unwrap_or_default()
     }
 
     /// The content of a buffer from `start` on. The buffer returns to the pool after the
@@ -50,7 +47,7 @@ impl Pool {
         if buffer.capacity() > MAX_CAPACITY {
             return;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.len() < MAX_KEPT {
             kept.push(buffer);
         }

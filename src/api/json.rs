@@ -19,17 +19,17 @@ pub(crate) struct JsonListWriter {
     out: Vec<u8>,
     empty: bool,
     described: Described,
-    /// The bytes from the brace that opens an item to the quote that opens its name.
+    /// The bytes from the brace that opens an item to its name.
     before_name: Vec<u8>,
-    /// The bytes from the quote that closes the name to the quote that opens the time.
+    /// The bytes from the end of the name to the quote that opens the time.
     before_time: Vec<u8>,
     /// The end of `before_time` that does not depend on the object's kind.
     metric: Vec<u8>,
     window_key: &'static [u8],
     /// The bytes from the quote that closes the value to the brace that ends the item.
     end: Vec<u8>,
-    /// The bytes from the quote that closes an object's name to the quote that opens its
-    /// value, for recent times. The scrapes of a fleet fall on few seconds.
+    /// The bytes from the end of an object's name to the quote that opens its value, for
+    /// recent times. The scrapes of a fleet fall on few seconds.
     middles: [Middle; MIDDLES],
 }
 
@@ -67,18 +67,18 @@ impl JsonListWriter {
         let mut end = b"\"".to_vec();
         let window_key: &[u8] = match of.version {
             Version::V1Beta1 => {
-                metric.extend_from_slice(b"\"metricName\":\"");
-                push_escaped(&mut metric, metric_name);
-                metric.extend_from_slice(b"\",\"timestamp\":\"");
+                metric.extend_from_slice(b"\"metricName\":");
+                push_string(&mut metric, metric_name);
+                metric.extend_from_slice(b",\"timestamp\":\"");
                 push_all(&mut end, &[b",\"selector\":", &echo]);
                 b"\"window\":"
             }
             Version::V1Beta2 | Version::V1 => {
-                metric.extend_from_slice(b"\"metric\":{\"name\":\"");
-                push_escaped(&mut metric, metric_name);
+                metric.extend_from_slice(b"\"metric\":{\"name\":");
+                push_string(&mut metric, metric_name);
                 push_all(
                     &mut metric,
-                    &[b"\",\"selector\":", &echo, b"},\"timestamp\":\""],
+                    &[b",\"selector\":", &echo, b"},\"timestamp\":\""],
                 );
                 b"\"windowSeconds\":"
             }
@@ -104,7 +104,7 @@ impl JsonListWriter {
         }
         self.separate();
         self.out.extend_from_slice(&self.before_name);
-        push_escaped(&mut self.out, item.name);
+        push_string(&mut self.out, item.name);
         let of = (item.value.at.secs(), item.value.window_secs);
         let middle = &mut self.middles[of.0.rem_euclid(MIDDLES as i64) as usize];
         if middle.of != Some(of) {
@@ -120,16 +120,16 @@ impl JsonListWriter {
     /// Appends an external value of `milli` thousandths.
     pub(crate) fn external(&mut self, item: &ExternalItem<'_>, milli: i64) {
         self.separate();
-        self.out.extend_from_slice(b"{\"metricName\":\"");
-        push_escaped(&mut self.out, item.metric);
-        self.out.extend_from_slice(b"\",\"metricLabels\":{");
+        self.out.extend_from_slice(b"{\"metricName\":");
+        push_string(&mut self.out, item.metric);
+        self.out.extend_from_slice(b",\"metricLabels\":{");
         for (index, (name, value)) in item.labels.iter().enumerate() {
-            self.out
-                .extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
-            push_escaped(&mut self.out, name);
-            self.out.extend_from_slice(b"\":\"");
-            push_escaped(&mut self.out, value);
-            self.out.push(b'"');
+            if index > 0 {
+                self.out.push(b',');
+            }
+            push_string(&mut self.out, name);
+            self.out.push(b':');
+            push_string(&mut self.out, value);
         }
         self.out.extend_from_slice(b"},\"timestamp\":\"");
         push_time(&mut self.out, item.value, self.window_key);
@@ -146,17 +146,17 @@ impl JsonListWriter {
     fn describe(&mut self, item: &CustomItem<'_>) {
         let (head, tail) = (&mut self.before_name, &mut self.before_time);
         head.clear();
-        head.extend_from_slice(b"{\"describedObject\":{\"kind\":\"");
-        push_escaped(head, &item.kind.kind);
+        head.extend_from_slice(b"{\"describedObject\":{\"kind\":");
+        push_string(head, &item.kind.kind);
         if let Some(namespace) = item.namespace {
-            head.extend_from_slice(b"\",\"namespace\":\"");
-            push_escaped(head, namespace);
+            head.extend_from_slice(b",\"namespace\":");
+            push_string(head, namespace);
         }
-        head.extend_from_slice(b"\",\"name\":\"");
+        head.extend_from_slice(b",\"name\":");
         tail.clear();
-        tail.extend_from_slice(b"\",\"apiVersion\":\"");
-        push_escaped(tail, &item.kind.api_version);
-        tail.extend_from_slice(b"\"},");
+        tail.extend_from_slice(b",\"apiVersion\":");
+        push_string(tail, &item.kind.api_version);
+        tail.extend_from_slice(b"},");
         tail.extend_from_slice(&self.metric);
         self.middles = Default::default();
     }
@@ -187,38 +187,8 @@ fn push_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     }
 }
 
-/// Appends the inside of a JSON string. Object names never need escaping, so one pass over
-/// the bytes decides whether to copy them unchanged.
-fn push_escaped(out: &mut Vec<u8>, text: &str) {
-    let special = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    let any = text.bytes().fold(false, |any, byte| any | special(byte));
-    if !any {
-        out.extend_from_slice(text.as_bytes());
-        return;
-    }
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            byte if byte < 0x20 => {
-                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
-            }
-            byte => out.push(byte),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_escaped_so_that_they_read_back() {
-        for text in ["plain", "a\"b\\c", "\u{1}\n\r\t", "é…"] {
-            let mut out = b"\"".to_vec();
-            push_escaped(&mut out, text);
-            out.push(b'"');
-            assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
-        }
-    }
+/// Appends a JSON string.
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    // Writing to memory does not fail.
+    let _ = serde_json::to_writer(out, text);
 }

@@ -93,10 +93,13 @@ pub struct UsageTarget {
 pub struct CustomTarget {
     /// The version requested.
     pub of: GroupVersion,
-    /// The namespace of C2 and C3. For C3 it may be `*`.
+    /// The namespace of C2 and C3. For C3 it may be `*`: all namespaces.
     pub namespace: Option<String>,
-    /// The described objects.
-    pub object: ObjectTarget,
+    /// The resource of C1 and C2, `plural` or `plural.group`; `None`: C3, which describes
+    /// the namespace itself.
+    pub resource: Option<String>,
+    /// The object's name in C1 and C2; `None`: all objects.
+    pub name: Option<String>,
     /// The metric.
     pub metric: String,
 }
@@ -104,30 +107,8 @@ pub struct CustomTarget {
 impl CustomTarget {
     /// The resource of the described objects.
     pub(super) fn resource(&self) -> &str {
-        match &self.object {
-            ObjectTarget::OwnNamespace => "namespaces",
-            ObjectTarget::All { resource } | ObjectTarget::Named { resource, .. } => resource,
-        }
+        self.resource.as_deref().unwrap_or("namespaces")
     }
-}
-
-/// The objects that a path describes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ObjectTarget {
-    /// C3: the namespace of the path itself; `*`: all namespaces.
-    OwnNamespace,
-    /// C1 and C2 with `*`: all objects.
-    All {
-        /// The resource, `plural` or `plural.group`.
-        resource: String,
-    },
-    /// C1 and C2 with a name.
-    Named {
-        /// The resource, `plural` or `plural.group`.
-        resource: String,
-        /// The object's name.
-        name: String,
-    },
 }
 
 impl ApiTarget {
@@ -143,11 +124,10 @@ impl ApiTarget {
         let list = if watch { "watch" } else { "list" };
         let (of, verb, pieces) = match self {
             Self::Custom(target) => {
-                let (metric, resource) = (target.metric.as_str(), target.resource());
-                let (resource, subresource, name) = match &target.object {
-                    ObjectTarget::OwnNamespace => ("metrics", "", metric),
-                    ObjectTarget::All { .. } => (resource, metric, "*"),
-                    ObjectTarget::Named { name, .. } => (resource, metric, name.as_str()),
+                let metric = target.metric.as_str();
+                let (resource, subresource, name) = match &target.resource {
+                    None => ("metrics", "", metric),
+                    Some(resource) => (&**resource, metric, target.name.as_deref().unwrap_or("*")),
                 };
                 let namespace = target.namespace.as_deref().unwrap_or_default();
                 (target.of, "get", [namespace, resource, subresource, name])
@@ -330,42 +310,35 @@ fn usage(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<UsageTarget> {
 fn custom(of: GroupVersion, segments: &[Cow<'_, str>]) -> Option<CustomTarget> {
     let (namespace, object, metric) = match segments {
         [word, namespace, metrics, metric] if word == "namespaces" && metrics == "metrics" => {
-            (Some(namespace), ObjectTarget::OwnNamespace, metric)
+            (Some(namespace), None, metric)
         }
         [word, namespace, resource, name, metric] if word == "namespaces" => {
-            (Some(namespace), object(resource, name)?, metric)
+            (Some(namespace), Some((resource, name)), metric)
         }
         [resource, name, metric] if resource != "namespaces" => {
-            (None, object(resource, name)?, metric)
+            (None, Some((resource, name)), metric)
         }
         _ => return None,
     };
     // `*` is reviewed as the namespace `*`, which no RoleBinding covers.
-    let may_be = |namespace: &str| {
-        is_namespace(namespace) || (namespace == "*" && object == ObjectTarget::OwnNamespace)
+    let may_be =
+        |namespace: &str| is_namespace(namespace) || (namespace == "*" && object.is_none());
+    let is_object = |resource: &str, name: &str| {
+        !NOT_RESOURCES.contains(&resource) && is_resource(resource) && is_name(name)
     };
-    if namespace.is_some_and(|namespace| !may_be(namespace)) || !is_metric(metric) {
+    if !namespace.is_none_or(|namespace| may_be(namespace))
+        || !object.is_none_or(|(resource, name)| is_object(resource, name))
+        || !is_metric(metric)
+    {
         return None;
     }
+    let named = object.filter(|(_, name)| *name != "*");
     Some(CustomTarget {
         of,
         namespace: namespace.map(ToString::to_string),
-        object,
+        resource: object.map(|(resource, _)| resource.to_string()),
+        name: named.map(|(_, name)| name.to_string()),
         metric: metric.to_string(),
-    })
-}
-
-fn object(resource: &str, name: &str) -> Option<ObjectTarget> {
-    if NOT_RESOURCES.contains(&resource) || !is_resource(resource) {
-        return None;
-    }
-    let resource = resource.to_owned();
-    if name == "*" {
-        return Some(ObjectTarget::All { resource });
-    }
-    is_name(name).then(|| ObjectTarget::Named {
-        resource,
-        name: name.to_owned(),
     })
 }
 

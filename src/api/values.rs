@@ -18,7 +18,7 @@ use super::failure::{of_provider, of_query};
 use super::group::GroupVersion;
 use super::list::ListWriter;
 use super::params::{Params, selector};
-use super::path::{CustomTarget, DEVICES, FINDINGS, ObjectTarget};
+use super::path::{CustomTarget, DEVICES, FINDINGS};
 
 /// The message for an invalid `by` of a list of devices.
 const NO_SUCH_BY: &str =
@@ -173,10 +173,9 @@ impl Values<'_> {
 fn objects(target: &CustomTarget, selector: Selector) -> ObjectSelection {
     let namespace = target.namespace.as_deref();
     // C3 describes the namespace itself, which is cluster-scoped.
-    let (namespace, name) = match &target.object {
-        ObjectTarget::OwnNamespace => (None, namespace.filter(|name| *name != "*")),
-        ObjectTarget::All { .. } => (namespace, None),
-        ObjectTarget::Named { name, .. } => (namespace, Some(name.as_str())),
+    let (namespace, name) = match target.resource {
+        None => (None, namespace.filter(|name| *name != "*")),
+        Some(_) => (namespace, target.name.as_deref()),
     };
     ObjectSelection {
         resource: target.resource().to_owned(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use findings::{Finding, Report};
@@ -14,6 +14,7 @@ use gpu_metrics::devices::DeviceList;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ObjectKind;
 use gpu_metrics::metric::Value;
+use parking_lot::Mutex;
 
 use super::compute::ComputeLimit;
 use super::devices::DevicesQuery;
@@ -147,7 +148,7 @@ impl Provider for Composite {
             return gpus;
         };
         let of = [rules.listed(), gpus];
-        let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut merged = self.merged.lock();
         if let Some((known, all)) = &*merged
             && known
                 .iter()

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::narrow::Narrowed;
 use gpu_metrics::metric::Value;
@@ -38,13 +40,9 @@ pub(super) struct Memo {
     values: AtomicUsize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Memo {
     pub(super) fn of(&self, metric: usize, narrowed: &Narrowed) -> Arc<KnownValues> {
-        let mut queries = lock(&self.queries);
+        let mut queries = self.queries.lock();
         let key = (metric, narrowed.clone());
         if queries.len() >= MOST_QUERIES && !queries.contains_key(&key) {
             queries.clear();
@@ -57,11 +55,11 @@ impl Memo {
     pub(super) fn keep(&self, answers: &KnownValues, values: Vec<(Subject, Option<Value>)>) {
         let before = self.values.fetch_add(values.len(), Ordering::Relaxed);
         if before + values.len() > MOST_VALUES {
-            lock(&self.queries).clear();
+            self.queries.lock().clear();
             self.values.store(0, Ordering::Relaxed);
             return;
         }
-        lock(&answers.values).extend(values);
+        answers.values.lock().extend(values);
     }
 }
 
@@ -69,7 +67,7 @@ impl KnownValues {
     /// The cached values of these subjects. Outer `None`: not cached. Inner `None`: it has
     /// no value.
     pub(super) fn known(&self, subjects: &[Subject]) -> Vec<Option<Option<Value>>> {
-        let values = lock(&self.values);
+        let values = self.values.lock();
         subjects
             .iter()
             .map(|subject| values.get(subject).copied())
@@ -78,7 +76,7 @@ impl KnownValues {
 
     /// A lock for the request that computes. A request that waited for it finds the values.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
-        lock(&self.turn)
+        self.turn.lock()
     }
 }
 
@@ -116,8 +114,8 @@ mod tests {
         for count in [1, 1000] {
             for secs in 0..1000 {
                 memo.keep(&memo.of(0, &window(secs)), none(count));
-                let queries = lock(&memo.queries);
-                let values = queries.values().map(|known| lock(&known.values).len());
+                let queries = memo.queries.lock();
+                let values = queries.values().map(|known| known.values.lock().len());
                 assert!(queries.len() <= MOST_QUERIES && values.sum::<usize>() <= MOST_VALUES);
             }
         }

@@ -378,17 +378,6 @@ impl Server {
 }
 
 fn log_report(spec: &SignalSpec, report: &IntakeReport) {
-    tracing::debug!(
-        signal = spec.name,
-        accepted = report.applied.accepted,
-        repeated = report.applied.repeated,
-        invalid = report.applied.invalid,
-        too_old = report.applied.too_old,
-        future = report.applied.future,
-        new_series = report.new_series,
-        unidentified = report.unidentified,
-        "polled"
-    );
     if report.refused > 0 {
         tracing::error!(
             signal = spec.name,

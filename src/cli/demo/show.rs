@@ -1,6 +1,5 @@
 //! The output of `demo`: the address, commands that can be copied, and the current load.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,15 +39,14 @@ pub(super) async fn run(
         let Some(snapshot) = provider.snapshot() else {
             continue;
         };
-        // All lines are about the first namespace, because another one would look like a
-        // jump of the load.
+        // All lines are about the same namespace: another one would look like a jump of the load.
         if shown.is_none() {
             shown = match &autoscaled {
                 Some((namespace, name)) => {
                     let value = value(&snapshot, "deployments.apps", Some(namespace), name);
                     value.map(|_| namespace.clone())
                 }
-                None => busiest(&snapshot),
+                None => any_namespace(&snapshot),
             };
             if let Some(namespace) = &shown {
                 wait = EVERY;
@@ -86,18 +84,13 @@ fn value(
     *values.get(table.find(namespace, name)?)?
 }
 
-/// The namespace with the most pods that have a value.
-fn busiest(snapshot: &Snapshot) -> Option<String> {
-    let (kind, table) = snapshot.layout().table("pods")?;
+/// A namespace that has a value.
+fn any_namespace(snapshot: &Snapshot) -> Option<String> {
+    let (kind, table) = snapshot.layout().table("namespaces")?;
     let values = snapshot.values(kind, metric(snapshot, MEMORY_UTILIZATION)?);
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (pod, value) in table.objects.iter().zip(values) {
-        if value.is_some() {
-            *counts.entry(pod.namespace.as_deref()?).or_default() += 1;
-        }
-    }
-    let (namespace, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-    Some(namespace.to_owned())
+    let mut namespaces = table.objects.iter().zip(values);
+    let (namespace, _) = namespaces.find(|(_, value)| value.is_some())?;
+    Some(namespace.name.to_string())
 }
 
 fn commands(kubeconfig: &Path, namespace: &str, deployment: Option<&str>) -> String {

@@ -116,6 +116,11 @@ fn provider(answers: Prometheus) -> Composite {
     provider_by(rules("rules", RULES), Box::new(FakeObjects::abc()), answers)
 }
 
+/// A provider whose Prometheus has these samples for a query.
+fn provider_of(promql: &'static str, samples: Vec<VectorSample>) -> Composite {
+    provider(Prometheus([(promql, Answer::Vector(samples))].into()))
+}
+
 /// A provider with rules and without GPU metrics.
 fn provider_by(rules: Vec<Rule>, objects: Box<dyn ObjectNames>, answers: Prometheus) -> Composite {
     let rules = Arc::new(rule_provider(rules, objects, answers));
@@ -217,10 +222,7 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
         sample(&[("pod", "a")], 3.0),
         sample(&[], 4.0),
     ];
-    let provider = provider(Prometheus(BTreeMap::from([(
-        LIST,
-        Answer::Vector(samples),
-    )])));
+    let provider = provider_of(LIST, samples);
     let list = custom(&provider, "pods", everything(), "").unwrap();
     assert_eq!(list, [("a".to_owned(), 3.0), ("b".to_owned(), 2.0)]);
     assert_eq!(
@@ -232,10 +234,7 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
 
 #[test]
 fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
-    let provider = provider(Prometheus(BTreeMap::from([(
-        LIST,
-        Answer::Vector(Vec::new()),
-    )])));
+    let provider = provider_of(LIST, Vec::new());
     assert_eq!(custom(&provider, "pods", everything(), ""), Ok(Vec::new()));
     let nobody = Selector::parse("app=nobody").unwrap();
     let none = custom(&provider, "pods", Which::Matching(nobody), "");
@@ -246,10 +245,7 @@ fn objects_without_values_are_an_empty_list_and_no_objects_are_none() {
 fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let query = r#"sum(hits{x="y",namespace="n",pod="gone"}) by (pod)"#;
     let samples = vec![sample(&[("pod", "gone")], 7.0)];
-    let provider = provider(Prometheus(BTreeMap::from([(
-        query,
-        Answer::Vector(samples),
-    )])));
+    let provider = provider_of(query, samples);
     let found = custom(&provider, "pods", Which::Named("gone".to_owned()), "x=y");
     assert_eq!(found, Ok(vec![("gone".to_owned(), 7.0)]));
     let odd = custom(&provider, "pods", Which::Named("a\"}".to_owned()), "");
@@ -332,7 +328,7 @@ fn an_explanation_has_the_rule_its_query_and_the_answer() {
         (vec![sample(&[("pod", "a")], 5.0)], Some(5.0), "1 samples"),
         (vec![], None, "no result"),
     ] {
-        let provider = provider(Prometheus([(ONE, Answer::Vector(samples))].into()));
+        let provider = provider_of(ONE, samples);
         let of = ValuesOf::Objects(ObjectSelection::named("pods", Some("n"), "a"));
         let told = provider.explain(&query(of, "hits", "")).now_or_never();
         let told = told.unwrap().unwrap();

@@ -236,11 +236,8 @@ async fn certificates_and_authorities_expire_on_open_connections() {
     for (shown, seconds) in [(short, 700), (scene.proxy(), 4000)] {
         scene.ahead.store(0, Ordering::SeqCst);
         let client = scene.server.http2_as(Some(&shown));
-        let ask = async || {
-            let request = client.get(scene.server.url(VALUES));
-            let request = request.header("X-Remote-User", "bob");
-            request.send().await.unwrap().status()
-        };
+        let bob = [("X-Remote-User", "bob")];
+        let ask = async || scene.over(&client, VALUES, &bob).await.status();
         assert_eq!(ask().await, StatusCode::OK);
         let address = scene.served().address;
         scene.ahead.store(seconds - 200, Ordering::SeqCst);

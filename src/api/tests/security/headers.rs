@@ -37,13 +37,8 @@ async fn s064_a_user_may_have_500_groups() {
     wanted.push("system:authenticated".to_owned());
     assert_eq!(scene.reviewed().groups, wanted);
     let client = scene.server.http2_as(Some(&scene.proxy()));
-    let mut request = client
-        .get(scene.server.url(VALUES))
-        .header("X-Remote-User", "eve");
-    for group in &groups {
-        request = request.header("X-Remote-Group", group);
-    }
-    assert_eq!(request.send().await.unwrap().status(), 200);
+    headers[0].1 = "eve";
+    assert_eq!(scene.over(&client, VALUES, &headers).await.status(), 200);
     let who = scene.reviewed();
     assert_eq!((who.user.as_str(), who.groups), ("eve", wanted));
 }
@@ -169,9 +164,8 @@ async fn s076_each_request_of_a_connection_has_its_own_user() {
     });
     let client = scene.server.http2_as(Some(&scene.proxy()));
     let ask = async |user: &'static str| {
-        let request = client.get(scene.server.url(VALUES));
-        let request = request.header("X-Remote-User", user);
-        request.send().await.unwrap().status().as_u16()
+        let answer = scene.over(&client, VALUES, &[("X-Remote-User", user)]);
+        answer.await.status().as_u16()
     };
     assert_eq!(ask("bob").await, 200);
     let (first, second) = tokio::join!(ask("eve"), ask("bob"));

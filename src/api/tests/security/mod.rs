@@ -209,6 +209,20 @@ impl Scene {
         read_answer(&mut stream).await
     }
 
+    /// Sends a request on the open connection of a client.
+    async fn over(
+        &self,
+        client: &reqwest::Client,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Response {
+        let mut request = client.get(self.server.url(target));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send().await.unwrap()
+    }
+
     /// Sends a request without a certificate.
     async fn direct(&self, target: &str, headers: &[(&str, &str)]) -> TestResponse {
         self.ask(None, target, headers).await

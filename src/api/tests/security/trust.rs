@@ -11,11 +11,8 @@ async fn s073_changed_authorities_apply_to_open_connections() {
     let next = CertificateAuthority::new("next", validity()).unwrap();
     let old = scene.server.http2_as(Some(&scene.proxy()));
     let new = scene.server.http2_as(Some(&proxy_of(&next)));
-    let ask = async |client: &reqwest::Client| {
-        let request = client.get(scene.server.url(VALUES));
-        let request = request.header("X-Remote-User", "bob");
-        request.send().await.unwrap().status()
-    };
+    let bob = [("X-Remote-User", "bob")];
+    let ask = async |client: &reqwest::Client| scene.over(client, VALUES, &bob).await.status();
     let key = "requestheader-client-ca-file";
     let (first, second) = (scene.proxies.certificate_pem(), next.certificate_pem());
     assert_eq!(ask(&old).await, StatusCode::OK);
