@@ -1,6 +1,7 @@
 //! Keys for Amazon's services. The sources are environment variables, a web identity
 //! (IRSA), EKS Pod Identity, and the instance's metadata.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -16,6 +17,10 @@ use crate::sigv4::{self, Keys, Scope};
 
 /// The name of this program's sessions in AWS CloudTrail.
 const SESSION: &str = "gpu-metrics-apiserver";
+
+/// Addresses other than loopback to which keys may be sent by plain HTTP: the agents of ECS
+/// and of EKS Pod Identity (Amazon's SDKs have the same list).
+const AGENTS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 
 /// How requests to Amazon Managed Service for Prometheus are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -212,11 +217,16 @@ async fn of_container(
     http: &Http,
     now: SystemTime,
 ) -> Result<Issued<Keys>, CloudAuthError> {
-    let wrong = CloudAuthError::Variable("AWS_CONTAINER_CREDENTIALS_FULL_URI", "is no URL");
-    let url = Url::parse(uri).map_err(|_| wrong)?;
+    let wrong = |reason| CloudAuthError::Variable("AWS_CONTAINER_CREDENTIALS_FULL_URI", reason);
+    let url = Url::parse(uri).map_err(|_| wrong("is no URL"))?;
     let client = match url.scheme() {
         "https" => &http.internet,
-        _ => &http.node,
+        _ if is_of_node(&url) => &http.node,
+        _ => {
+            return Err(wrong(
+                "is plain HTTP to another host than loopback, 169.254.170.2, 169.254.170.23 or fd00:ec2::23",
+            ));
+        }
     };
     let token = match environment.path("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => Some(read(&file).await?),
@@ -229,6 +239,15 @@ async fn of_container(
     let secrets = token.as_deref().unwrap_or_default();
     let answer = ask(Issuer::PodIdentity, request, &[secrets]).await?;
     KeysAnswer::parse(&answer)?.checked(&answer, now)
+}
+
+pub(crate) fn is_of_node(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || AGENTS.contains(&host),
+        Err(_) => host == "localhost",
+    }
 }
 
 /// Keys of the node's role, from version 2 of the metadata service.

@@ -204,7 +204,7 @@ async fn federated(
     let (Some(url), Secret::Token(value)) = (impersonates, &issued.secret) else {
         return Ok(issued);
     };
-    let url = address(url).map_err(broken)?;
+    let url = secure(url).map_err(broken)?;
     let body = json!({"scope": [SCOPE], "lifetime": "3600s"}).to_string();
     let request = http.internet.post(url);
     let request = request
@@ -229,9 +229,15 @@ fn post<const N: usize>(
     url: &str,
     pairs: [(&str, &str); N],
 ) -> Result<RequestBuilder, &'static str> {
-    Ok(form(&http.internet, address(url)?, pairs))
+    Ok(form(&http.internet, secure(url)?, pairs))
 }
 
-fn address(url: &str) -> Result<Url, &'static str> {
-    Url::parse(url).map_err(|_| "names an address that is no URL")
+/// Parses a URL of the file to which a secret is sent: it must be HTTPS or on this host.
+fn secure(url: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(url).map_err(|_| "names an address that is no URL")?;
+    let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    match url.scheme() == "https" || is_loopback {
+        true => Ok(url),
+        false => Err("names an address without https for a token"),
+    }
 }

@@ -111,6 +111,27 @@ async fn pod_identity_reads_the_token_file_for_each_request() {
 }
 
 #[tokio::test]
+async fn keys_come_by_plain_http_only_from_the_node() {
+    for (uri, is_of_node) in [
+        ("http://169.254.170.23/v1/credentials", true),
+        ("http://[fd00:ec2::23]/v1/credentials", true),
+        ("http://169.254.170.2/v2", true),
+        ("http://169.254.169.254/", false),
+        ("http://10.0.0.1/", false),
+        ("http://localhost.example/", false),
+        ("ftp://a/", false),
+    ] {
+        assert_eq!(aws::is_of_node(&uri.parse().unwrap()), is_of_node, "{uri}");
+    }
+    let variables = [(
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "http://10.0.0.1/".to_owned(),
+    )];
+    let error = refused(variables).await;
+    assert!(error.contains("is plain HTTP to another host"), "{error}");
+}
+
+#[tokio::test]
 async fn the_role_of_the_node_is_read_with_a_token() {
     let metadata = FakeIssuer::start(|asked| {
         let has_token = asked

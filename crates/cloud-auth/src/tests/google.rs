@@ -103,7 +103,7 @@ async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
     let http = json!({"type": "service_account", "client_email": "a", "private_key": "hunter2",
         "token_uri": "https://oauth2.example/token"});
     let external = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
-        "token_url": "sts.example", "credential_source": {"file": "/etc/hostname"}});
+        "token_url": "http://sts.example/", "credential_source": {"file": "/etc/hostname"}});
     for (content, words) in [
         (
             "hunter2".to_owned(),
@@ -114,7 +114,7 @@ async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
             "is neither",
         ),
         (http.to_string(), "its private_key is no RSA key"),
-        (external.to_string(), "names an address that is no URL"),
+        (external.to_string(), "names an address without https"),
     ] {
         let file = file(&content);
         let error = authorization(&with_file(&file)).await.unwrap_err();
