@@ -6,9 +6,9 @@ pub(super) mod external;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
 
 use super::lookup::{AnsweredSnapshot, Lookup};
-use super::memo::Memo;
 use super::{
     CustomItem, CustomMetric, Item, ListedMetrics, ObjectSelection, ProviderError, Query, ValuesOf,
     Which,
@@ -145,7 +145,7 @@ impl GpuProvider {
     pub(crate) fn publish_despite(&self, snapshot: Arc<Snapshot>, trouble: Option<String>) {
         self.current.store(Some(Arc::new(AnsweredSnapshot {
             snapshot,
-            memo: Memo::default(),
+            of_cluster: Mutex::default(),
             trouble,
             gpus: Arc::clone(&self.gpus),
         })));
@@ -327,9 +327,9 @@ fn list(
             item(object, lookup.fresh(values.get(index).copied().flatten()));
         }
     } else {
-        let chosen: Vec<(usize, &Object)> = chosen.collect();
-        let values = lookup.of_objects(kind, &chosen)?;
-        for ((_, object), value) in chosen.into_iter().zip(values) {
+        let chosen: Vec<&Object> = chosen.map(|(_, object)| object).collect();
+        let values = lookup.values(&chosen)?;
+        for (object, value) in chosen.into_iter().zip(values) {
             item(object, value);
         }
     }

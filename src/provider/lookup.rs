@@ -1,10 +1,12 @@
 //! Answers one query from one snapshot. The values were computed with the snapshot, are
 //! cached, or are computed now.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::memo::{Memo, Subject};
+use parking_lot::Mutex;
+
 use super::narrow::Narrowed;
 use super::{ObjectSelection, ProviderError, Query, Which};
 use apimachinery::labels::Labels;
@@ -21,11 +23,15 @@ use gpu_metrics::snapshot::Snapshot;
 /// is evaluated.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// A snapshot, and cached answers that were computed from it.
+/// The most cached values of the cluster. One more drops all of them.
+const MOST_CACHED: usize = 256;
+
+/// A snapshot, and cached values that were computed from it.
 #[derive(Debug)]
 pub(super) struct AnsweredSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) memo: Memo,
+    /// Values of the cluster that were computed for requests, by metric and selector.
+    pub(super) of_cluster: Mutex<HashMap<(usize, Narrowed), Option<Value>>>,
     /// Why values may be missing; `None`: the source works.
     pub(super) trouble: Option<String>,
     /// The resource names by which pods request GPUs, as text.
@@ -106,23 +112,9 @@ impl<'a> Lookup<'a> {
         if let Some(values) = self.foreseen(kind) {
             return Ok(self.fresh(values.get(index).copied().flatten()));
         }
-        let object = table.objects.get(index).map(|object| (index, object));
-        let values = self.of_objects(kind, object.as_slice())?;
+        let object = table.objects.get(index);
+        let values = self.values(object.as_slice())?;
         Ok(values.into_iter().next().flatten())
-    }
-
-    /// The values of objects of a kind. Each object comes with its index in the table.
-    pub(super) fn of_objects(
-        &self,
-        kind: usize,
-        objects: &[(usize, &Object)],
-    ) -> Result<Vec<Option<Value>>, ProviderError> {
-        let groups: Vec<&Object> = objects.iter().map(|(_, object)| *object).collect();
-        let subjects = objects
-            .iter()
-            .map(|(index, _)| Subject::Object(kind, *index));
-        let subjects: Vec<Subject> = subjects.collect();
-        self.values(&subjects, &groups)
     }
 
     /// The table of namespaces with its index, and the index of a namespace in it.
@@ -157,48 +149,27 @@ impl<'a> Lookup<'a> {
         if self.is_foreseen() {
             return Ok(self.fresh(self.snapshot.cluster_value(self.metric)));
         }
-        let cluster = self.snapshot.layout().cluster();
-        let values = self.values(&[Subject::Cluster], &[cluster])?;
-        Ok(values.into_iter().next().flatten())
+        // Fifty autoscalers with the same selector cause one computation.
+        let key = (self.metric, self.narrowed.clone());
+        if let Some(known) = self.current.of_cluster.lock().get(&key) {
+            return Ok(self.fresh(*known));
+        }
+        let values = self.values(&[self.snapshot.layout().cluster()])?;
+        let value = values.into_iter().next().flatten();
+        let mut known = self.current.of_cluster.lock();
+        if known.len() >= MOST_CACHED {
+            known.clear();
+        }
+        known.insert(key, value);
+        Ok(value)
     }
 
-    /// Values that are not in the snapshot: cached ones, and the others computed now.
-    fn values(
-        &self,
-        subjects: &[Subject],
-        groups: &[&Object],
-    ) -> Result<Vec<Option<Value>>, ProviderError> {
-        let answers = self.current.memo.of(self.metric, &self.narrowed);
-        let mut known = answers.known(subjects);
-        let missing = |known: &[Option<Option<Value>>]| -> Vec<usize> {
-            (0..known.len())
-                .filter(|place| known[*place].is_none())
-                .collect()
-        };
-        let mut wanted = missing(&known);
-        let rows: usize = wanted
-            .iter()
-            .map(|place| groups[*place].members.len())
-            .sum();
+    /// Values that are not in the snapshot.
+    pub(super) fn values(&self, groups: &[&Object]) -> Result<Vec<Option<Value>>, ProviderError> {
+        let rows: usize = groups.iter().map(|group| group.members.len()).sum();
         self.allow(rows as u64 * self.looks_per_row())?;
-        if !wanted.is_empty() {
-            // A request that waited finds the values that the other request computed.
-            let turn = answers.turn();
-            known = answers.known(subjects);
-            wanted = missing(&known);
-            let of_wanted: Vec<&Object> = wanted.iter().map(|place| groups[*place]).collect();
-            let values = self.compute(&of_wanted);
-            for (place, value) in wanted.iter().zip(&values) {
-                known[*place] = Some(*value);
-            }
-            let subjects = wanted.iter().map(|place| subjects[*place]);
-            self.current
-                .memo
-                .keep(&answers, subjects.zip(values).collect());
-            drop(turn);
-        }
-        let fresh = known.into_iter().map(|value| self.fresh(value.flatten()));
-        Ok(fresh.collect())
+        let values = self.compute(groups).into_iter();
+        Ok(values.map(|value| self.fresh(value)).collect())
     }
 
     pub(super) fn looks_per_row(&self) -> u64 {

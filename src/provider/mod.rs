@@ -15,7 +15,6 @@ mod explain;
 pub mod gpu;
 mod lookup;
 mod matchers;
-mod memo;
 pub mod narrow;
 pub mod rules;
 #[cfg(test)]

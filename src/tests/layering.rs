@@ -40,7 +40,6 @@ const PURE: &[&str] = &[
     "src/provider/gpu",
     "src/provider/lookup.rs",
     "src/provider/matchers.rs",
-    "src/provider/memo.rs",
     "src/provider/narrow.rs",
     "crates/prometheus-source/src/decode",
     "crates/prometheus-source/src/failures.rs",

@@ -8,6 +8,7 @@ use apimachinery::selector::Selector;
 use apimachinery::time::Timestamp;
 use gpu_metrics::explain::Explanation;
 use gpu_metrics::inventory::ClusterObject;
+use gpu_metrics::signal::SignalId;
 use scene::{Scene, policy};
 
 #[allow(dead_code, reason = "tests of other crates use the rest of it")]
@@ -74,6 +75,32 @@ pub(crate) fn shared_gpu() -> (Arc<GpuProvider>, Timestamp) {
             .mcu(&shared("a"), "50 50 50 50")
             .mcu(&shared("b"), "50 50 50 50"),
     );
+    (Arc::new(asked.provider), asked.now)
+}
+
+/// Two GPUs held by `dynamo-system/worker-0` and one unheld GPU over two and a half minutes:
+/// utilization, memory and power of each. Series without `exported_` labels name the
+/// exporter's own pod. Also returns the time of the newest sample.
+pub(crate) fn three_gpus() -> (Arc<GpuProvider>, Timestamp) {
+    let mut scene = Scene::new(policy(60));
+    for (signal, values) in [
+        (SignalId::GPU_UTIL, ["90 ", "60 ", "0 "]),
+        (SignalId::FB_USED, ["4000 ", "2000 ", "3 "]),
+        (SignalId::POWER_USAGE, ["300 ", "340 ", "50 "]),
+    ] {
+        for (gpu, value) in values.into_iter().enumerate() {
+            let held = match gpu {
+                2 => "",
+                _ => "exported_namespace=dynamo-system exported_pod=worker-0",
+            };
+            let labels = format!(
+                "UUID=GPU-{gpu} gpu={gpu} Hostname=node-1 job=dcgm instance=i namespace=gpu-operator \
+                 pod=exporter {held}"
+            );
+            scene = scene.signal(signal, &labels, &value.repeat(11));
+        }
+    }
+    let asked = asked(scene);
     (Arc::new(asked.provider), asked.now)
 }
 

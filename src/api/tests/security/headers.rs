@@ -164,8 +164,9 @@ async fn s076_each_request_of_a_connection_has_its_own_user() {
     });
     let client = scene.server.http2_as(Some(&scene.proxy()));
     let ask = async |user: &'static str| {
-        let answer = scene.over(&client, VALUES, &[("X-Remote-User", user)]);
-        answer.await.status().as_u16()
+        let headers = [("X-Remote-User", user)];
+        let answer = scene.over(&client, VALUES, &headers).await;
+        answer.status().as_u16()
     };
     assert_eq!(ask("bob").await, 200);
     let (first, second) = tokio::join!(ask("eve"), ask("bob"));
