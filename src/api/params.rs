@@ -83,23 +83,15 @@ impl Params {
         }
     }
 
-    /// Checks `fieldSelector`: `name` is the single object requested, if any.
+    /// Checks `fieldSelector`, which may only repeat the `name` of the single object requested.
     pub(crate) fn check_field_selector(&self, name: Option<&str>) -> Result<(), RequestFailure> {
-        let text = self.field_selector.as_deref().unwrap_or_default().trim();
-        if text.is_empty() {
+        let fields = self.fields()?;
+        let of_name = name.map(|name| FieldSelector::parse(&format!("metadata.name={name}")));
+        if fields == FieldSelector::default() || of_name == Some(Ok(fields)) {
             return Ok(());
         }
-        let malformed = |reason| Err(RequestFailure::Malformed(reason));
-        let Some(value) = text.strip_prefix("metadata.name=") else {
-            return malformed(format!(
-                "field selector {} is not supported: only metadata.name=<name> is",
-                quote(text)
-            ));
-        };
-        if name == Some(value.strip_prefix('=').unwrap_or(value)) {
-            return Ok(());
-        }
-        malformed("fieldSelector metadata.name doesn't match requested name".to_owned())
+        let reason = "fieldSelector metadata.name doesn't match requested name";
+        Err(RequestFailure::Malformed(reason.to_owned()))
     }
 
     /// `fieldSelector` of a list of pods or nodes.

@@ -79,10 +79,4 @@ mod tests {
             assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
         }
     }
-
-    #[test]
-    fn completions_name_the_commands() {
-        let text = generated(Shell::Bash, Cli::command(), "gpu-metrics-apiserver");
-        assert!(text.contains("explain") && text.contains("--sort-by"));
-    }
 }

@@ -196,7 +196,7 @@ impl GpuProvider {
             found.and_then(|(kind, table)| Some((kind, table.find(namespace, &item.name)?)));
         for (metric, place) in VALUES {
             let value = found.and_then(|(kind, index)| {
-                let (metric, _) = self.metric(|known| known == metric)?;
+                let (metric, _) = self.metric(metric)?;
                 let value = snapshot.values(kind, metric).get(index)?;
                 value.filter(|value| value.is_fresh(now))
             });

@@ -53,7 +53,7 @@ impl GpuProvider {
         current: Option<&AnsweredSnapshot>,
         (value, mut no_value): (Option<Value>, Option<String>),
     ) -> Result<Explanation, ProviderError> {
-        let metric = self.metric(|name| name == query.metric);
+        let metric = self.metric(&query.metric);
         let (Which::Named(name), Some(metric), Some(current)) = (&objects.which, metric, current)
         else {
             return Err(ProviderError::NoSuchMetric);

@@ -164,11 +164,9 @@ impl GpuProvider {
             .map(|current| Arc::clone(&current.snapshot))
     }
 
-    pub(super) fn metric(&self, matches: impl Fn(&str) -> bool) -> Option<(usize, &MetricSpec)> {
-        self.metrics
-            .iter()
-            .enumerate()
-            .find(|(_, metric)| matches(&metric.name))
+    pub(super) fn metric(&self, name: &str) -> Option<(usize, &MetricSpec)> {
+        let mut metrics = self.metrics.iter().enumerate();
+        metrics.find(|(_, metric)| metric.name == name)
     }
 }
 
@@ -232,9 +230,8 @@ impl GpuProvider {
         (query, looks): (&Query, u64),
         sink: &mut dyn FnMut(Item<'_>),
     ) -> Result<(), ProviderError> {
-        let (metric, spec) = self
-            .metric(|name| name == query.metric)
-            .ok_or(ProviderError::NoSuchMetric)?;
+        let metric = self.metric(&query.metric);
+        let (metric, spec) = metric.ok_or(ProviderError::NoSuchMetric)?;
         let table = current.and_then(|current| current.snapshot.layout().table(&objects.resource));
         let known = self
             .kinds

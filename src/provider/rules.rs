@@ -276,13 +276,20 @@ impl RuleProvider {
         rule: Option<&Rule>,
         query: &Query,
     ) -> Result<Answered, ProviderError> {
-        let ask = StoreQuery {
-            promql: promql.into(),
-            rule: rule.map_or("", |rule| &rule.place).into(),
-            purpose: Purpose::Metric,
-        };
+        let ask = store_query(promql, rule);
         let answer = self.answers.fetch(&ask, &query.user).await?;
         Ok((ask, answer))
+    }
+
+    /// The answers to these queries, in their order.
+    async fn fetch_all(
+        &self,
+        asks: &[StoreQuery],
+        user: &str,
+    ) -> Result<Vec<Arc<Answer>>, ProviderError> {
+        let answers = asks.iter().map(|ask| self.answers.fetch(ask, user));
+        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
+        answers.try_collect().await
     }
 
     pub(super) async fn explained(&self, query: &Query) -> Result<Explanation, ProviderError> {
@@ -303,10 +310,17 @@ impl RuleProvider {
             limit: Arc::clone(&self.usage),
         };
         let (mut usage, asks) = usage.worked(UsageAnswer::asks).await?;
-        let answers = asks.iter().map(|ask| self.answers.fetch(ask, &query.user));
-        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
-        usage.answers = answers.try_collect().await?;
+        usage.answers = self.fetch_all(&asks, &query.user).await?;
         Ok(usage)
+    }
+}
+
+/// The query of a rule for a metric.
+fn store_query(promql: String, rule: Option<&Rule>) -> StoreQuery {
+    StoreQuery {
+        promql: promql.into(),
+        rule: rule.map_or("", |rule| &rule.place).into(),
+        purpose: Purpose::Metric,
     }
 }
 

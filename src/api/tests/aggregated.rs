@@ -126,21 +126,22 @@ async fn a_resource_with_the_prefix_of_another_is_listed_once() {
     }
     let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
     let body = ask(&server, BOTH).await.json();
-    let resources = body["items"][0]["versions"][0]["resources"]
-        .as_array()
-        .unwrap()
-        .clone();
-    let names: std::collections::BTreeSet<_> = resources
-        .iter()
-        .map(|resource| resource["resource"].as_str().unwrap())
-        .collect();
-    assert_eq!((names.len(), resources.len()), (5, 5));
-    let of_pods = resources.iter().find(|r| r["resource"] == "pods").unwrap();
-    let metrics: Vec<_> = of_pods["subresources"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|sub| sub["subresource"].as_str().unwrap())
-        .collect();
+    let resources = body["items"][0]["versions"][0]["resources"].as_array();
+    let resources = resources.unwrap().iter();
+    let names: Vec<_> = resources.clone().map(|it| &it["resource"]).collect();
+    let wanted = [
+        "deployments.apps",
+        "namespaces",
+        "nodes",
+        "pods",
+        "pods-x.example.com",
+    ];
+    assert_eq!(names, wanted);
+    let of_pods = resources
+        .clone()
+        .find(|it| it["resource"] == "pods")
+        .unwrap();
+    let metrics = of_pods["subresources"].as_array().unwrap().iter();
+    let metrics: Vec<_> = metrics.map(|sub| &sub["subresource"]).collect();
     assert_eq!(metrics, ["a", "m", "z"]);
 }

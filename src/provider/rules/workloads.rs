@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-
-use super::{Answered, InForce, RuleProvider, SIDE_BY_SIDE, unanswerable, value};
+use super::{Answered, InForce, RuleProvider, store_query, unanswerable, value};
 use crate::provider::gpu::workloads;
 use crate::provider::{
     CustomItem, CustomMetric, Item, ObjectSelection, ProviderError, Query, Sink, StoreQuery, Which,
 };
-use adapter_rules::answer::{Answer, Purpose};
+use adapter_rules::answer::Answer;
 use adapter_rules::registry::Custom;
 use apimachinery::kinds::Kind;
 use apimachinery::selector::{Operator, Requirement};
@@ -113,11 +111,8 @@ impl OfWorkloads<'_> {
             operator: Operator::In(pods.to_vec()),
         });
         let promql = self.namespaces.query(rules, None, &[namespace], &selector);
-        Ok(StoreQuery {
-            promql: promql.map_err(unanswerable)?.into(),
-            rule: rules.get(self.rule()).map_or("", |rule| &rule.place).into(),
-            purpose: Purpose::Metric,
-        })
+        let promql = promql.map_err(unanswerable)?;
+        Ok(store_query(promql, rules.get(self.rule())))
     }
 
     /// Passes the value of a workload to `sink`, if the answer contains one.
@@ -161,20 +156,15 @@ impl RuleProvider {
         let namespace = objects.namespace.as_deref();
         let namespace = namespace.ok_or(ProviderError::WrongScope)?;
         let inventory = self.objects.inventory();
-        let mut asks = Vec::new();
-        for (workload, pods) in metric.found(&inventory, namespace, &objects.which) {
-            asks.push((workload, metric.ask(current, namespace, &pods, query)?));
+        let found = metric.found(&inventory, namespace, &objects.which);
+        let asks = found.iter();
+        let asks = asks.map(|(_, pods)| metric.ask(current, namespace, pods, query));
+        let asks: Vec<StoreQuery> = asks.collect::<Result<_, _>>()?;
+        let answers = self.fetch_all(&asks, &query.user).await?;
+        for ((workload, _), answer) in found.iter().zip(&answers) {
+            metric.pass(workload, answer, sink)?;
         }
-        let answers = asks
-            .iter()
-            .map(|(_, ask)| self.answers.fetch(ask, &query.user));
-        let answers = stream::iter(answers.collect::<Vec<_>>()).buffered(SIDE_BY_SIDE);
-        let answers: Vec<Arc<Answer>> = answers.try_collect().await?;
-        let mut last = None;
-        for ((workload, ask), answer) in asks.into_iter().zip(answers) {
-            metric.pass(workload, &answer, sink)?;
-            last = Some((ask, answer));
-        }
+        let last = asks.into_iter().zip(answers).last();
         last.ok_or_else(|| ProviderError::NoValue("it has no pods".to_owned()))
     }
 }
