@@ -48,9 +48,9 @@ pub(super) fn own(
 pub(super) struct FindingLog(BTreeSet<&'static str>);
 
 impl FindingLog {
-    /// Logs which codes begin or end to have findings. Returns all current warnings.
+    /// Logs which codes begin or end to have warnings. Returns all current warnings.
     pub(super) fn say(&mut self, found: &[Finding]) -> Vec<String> {
-        let warnings = found.iter().filter(|it| is_worth_saying(it));
+        let warnings = found.iter().filter(|it| it.severity >= Severity::Warning);
         let mut codes = BTreeSet::new();
         for finding in warnings.clone() {
             if codes.insert(finding.code) && !self.0.contains(finding.code) {
@@ -73,11 +73,6 @@ fn log(finding: &Finding) {
         Severity::Error => tracing::warn!(code, "{text}"),
         _ => tracing::info!(code, "{text}"),
     }
-}
-
-/// Notes are not logged.
-fn is_worth_saying(finding: &Finding) -> bool {
-    finding.severity >= Severity::Warning
 }
 
 #[cfg(test)]

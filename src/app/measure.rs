@@ -78,12 +78,7 @@ pub(super) fn forget(metrics: &Metrics) {
 
 /// Shows numbers about a published snapshot.
 pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, series: usize) {
-    let devices = devices(snapshot.layout());
     let number = |count: usize| Some(count as f64);
-    let count = |one: Attribution, other: Attribution| {
-        let devices = devices.values();
-        number(devices.filter(|of| **of == one || **of == other).count())
-    };
     let mean = |measure| {
         let metrics = snapshot.metrics();
         let index = metrics
@@ -101,7 +96,7 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
     let silent = targets().filter(|target| target.silent).count() - frozen;
     let heard = targets().count() - silent - frozen;
     let clusters = snapshot.layout().several_clusters().len();
-    let conflict = count(Attribution::Conflict, Attribution::Foreign);
+    let [unheld, conflict, held] = devices(snapshot.layout());
     let numbers: [(&Spec, &[&str], Option<f64>); 11] = [
         (&catalog::SNAPSHOT_TIME, &[], Some(secs(at))),
         (&catalog::SERIES, &[], number(series)),
@@ -109,17 +104,9 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
         (&catalog::TARGETS, &["heard"], number(heard)),
         (&catalog::TARGETS, &["silent"], number(silent)),
         (&catalog::TARGETS, &["frozen"], number(frozen)),
-        (
-            &catalog::DEVICES,
-            &["held"],
-            count(Attribution::Held, Attribution::Held),
-        ),
-        (
-            &catalog::DEVICES,
-            &["unheld"],
-            count(Attribution::Unheld, Attribution::Gone),
-        ),
-        (&catalog::DEVICES, &["conflict"], conflict),
+        (&catalog::DEVICES, &["held"], number(held)),
+        (&catalog::DEVICES, &["unheld"], number(unheld)),
+        (&catalog::DEVICES, &["conflict"], number(conflict)),
         (&catalog::DEVICES, &["active"], mean(Measure::ActiveCount)),
         (&catalog::DEVICES, &["idle"], mean(Measure::IdleCount)),
     ];
@@ -128,21 +115,18 @@ pub(super) fn published(metrics: &Metrics, snapshot: &Snapshot, at: Timestamp, s
     }
 }
 
-/// The attribution of each device. A shared device counts as held if a live pod holds one of
-/// its rows. A conflicting row takes precedence over an unheld one.
-fn devices(layout: &Layout) -> BTreeMap<u32, Attribution> {
-    let weight = |attribution| match attribution {
-        Attribution::Held => 3,
-        Attribution::Conflict | Attribution::Foreign => 2,
-        Attribution::Gone => 1,
-        Attribution::Unheld => 0,
-    };
-    let mut devices: BTreeMap<u32, Attribution> = BTreeMap::new();
+/// The numbers of unheld, conflicting and held devices. A shared device counts as held if a
+/// live pod holds one of its rows. A conflicting row takes precedence over an unheld one.
+fn devices(layout: &Layout) -> [usize; 3] {
+    let mut devices: BTreeMap<u32, usize> = BTreeMap::new();
     for facts in layout.facts().flatten() {
-        let known = devices.entry(facts.device).or_insert(facts.attribution);
-        if weight(facts.attribution) > weight(*known) {
-            *known = facts.attribution;
-        }
+        let state = match facts.attribution {
+            Attribution::Unheld | Attribution::Gone => 0,
+            Attribution::Conflict | Attribution::Foreign => 1,
+            Attribution::Held => 2,
+        };
+        let known = devices.entry(facts.device).or_default();
+        *known = state.max(*known);
     }
-    devices
+    [0, 1, 2].map(|state| devices.values().filter(|known| **known == state).count())
 }

@@ -128,7 +128,9 @@ async fn a_resource_with_the_prefix_of_another_is_listed_once() {
     let body = ask(&server, BOTH).await.json();
     let resources = body["items"][0]["versions"][0]["resources"].as_array();
     let resources = resources.unwrap().iter();
-    let names: Vec<_> = resources.clone().map(|it| &it["resource"]).collect();
+    let names = resources.clone().map(|it| it["resource"].as_str().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
     let wanted = [
         "deployments.apps",
         "namespaces",
