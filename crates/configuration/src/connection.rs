@@ -92,7 +92,7 @@ impl Connection {
         }?;
         let default = PrometheusSettings::at(addresses);
         let mut settings = PrometheusSettings {
-            auth: self.auth.map_or(default.auth, Auth::from),
+            auth: self.auth.map_or(default.auth, |Authentication(it)| it),
             tls: self.tls.map_or(default.tls, |Certificates(it)| it),
             verb: or(&self.verb, default.verb),
             timeout: or(&self.timeout, default.timeout),
@@ -125,24 +125,29 @@ impl Connection {
     }
 }
 
+/// `prometheus.auth`, checked.
+#[derive(Deserialize)]
+#[serde(try_from = "AuthSection")]
+struct Authentication(Auth);
+
 /// Parses `prometheus.auth` from a flag.
 pub(super) fn auth(text: &str) -> Result<Auth, String> {
     let read = yaml::first_document::<Option<Authentication>>(text);
     let (auth, _) = read.map_err(|fault| yaml::message(&fault.error).into_owned())?;
-    auth.map(Auth::from)
+    auth.map(|Authentication(auth)| auth)
         .ok_or_else(|| "is empty: write '{sigv4: {}}'".to_owned())
 }
 
-/// `prometheus.auth`.
+/// `prometheus.auth`: one of these.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Authentication {
-    BearerTokenFile(PathBuf),
-    Basic(Basic),
-    Sigv4(AwsSettings),
-    Google(GoogleSettings),
-    Azure(Azure),
-    Oauth2(OAuth2),
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct AuthSection {
+    bearer_token_file: Option<PathBuf>,
+    basic: Option<Basic>,
+    sigv4: Option<AwsSettings>,
+    google: Option<GoogleSettings>,
+    azure: Option<Azure>,
+    oauth2: Option<OAuth2>,
 }
 
 /// `prometheus.auth.azure`: Azure Monitor.
@@ -189,34 +194,83 @@ impl Setting for TokenUrl {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Basic {
-    username: String,
+    username: Scalar<Username>,
     password_file: PathBuf,
 }
 
-impl From<Authentication> for Auth {
-    fn from(section: Authentication) -> Self {
-        Self::Cloud(match section {
-            Authentication::BearerTokenFile(file) => return Self::BearerTokenFile(file),
-            Authentication::Basic(basic) => {
-                return Self::Basic {
-                    username: basic.username,
-                    password: Password::File(basic.password_file),
-                };
+/// A user of basic authentication.
+struct Username;
+
+impl Setting for Username {
+    type Value = String;
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text.contains(':') {
+            true => {
+                Err("contains a colon, which HTTP forbids: write only the user name".to_owned())
             }
-            Authentication::Sigv4(settings) => AuthMethod::SigV4(settings),
-            Authentication::Google(settings) => AuthMethod::Google(settings),
-            Authentication::Azure(section) => AuthMethod::Azure(AzureSettings {
-                cloud: or(&section.cloud, AzureCloud::default()),
-                client_id: section.client_id,
-            }),
-            Authentication::Oauth2(section) => AuthMethod::OAuth2(OAuth2Settings {
-                client_id: section.client_id,
-                client_secret_file: section.client_secret_file,
-                token_url: section.token_url.0.value,
-                scopes: section.scopes,
-                endpoint_params: section.endpoint_params.into_iter().collect(),
-            }),
-        })
+            false => Ok(text.to_owned()),
+        }
+    }
+}
+
+impl TryFrom<AuthSection> for Authentication {
+    type Error = &'static str;
+
+    fn try_from(section: AuthSection) -> Result<Self, Self::Error> {
+        let external_id = |it: &AwsSettings| it.role_arn.is_none() && it.external_id.is_some();
+        if section.sigv4.as_ref().is_some_and(external_id) {
+            return Err("sigv4 has externalId without roleArn: name the role");
+        }
+        let mut methods = [
+            section.bearer_token_file.map(Auth::BearerTokenFile),
+            section.basic.map(Auth::from),
+            section.sigv4.map(AuthMethod::SigV4).map(Auth::Cloud),
+            section.google.map(AuthMethod::Google).map(Auth::Cloud),
+            section.azure.map(Auth::from),
+            section.oauth2.map(Auth::from),
+        ]
+        .into_iter()
+        .flatten();
+        match (methods.next(), methods.next()) {
+            (Some(auth), None) => Ok(Self(auth)),
+            (None, _) => Err(
+                "is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out",
+            ),
+            (Some(_), Some(_)) => Err(
+                "has more than one of bearerTokenFile, basic, sigv4, google, azure and oauth2: keep one of them",
+            ),
+        }
+    }
+}
+
+impl From<Basic> for Auth {
+    fn from(section: Basic) -> Self {
+        Self::Basic {
+            username: section.username.0.value,
+            password: Password::File(section.password_file),
+        }
+    }
+}
+
+impl From<Azure> for Auth {
+    fn from(section: Azure) -> Self {
+        Self::Cloud(AuthMethod::Azure(AzureSettings {
+            cloud: or(&section.cloud, AzureCloud::default()),
+            client_id: section.client_id,
+        }))
+    }
+}
+
+impl From<OAuth2> for Auth {
+    fn from(section: OAuth2) -> Self {
+        Self::Cloud(AuthMethod::OAuth2(OAuth2Settings {
+            client_id: section.client_id,
+            client_secret_file: section.client_secret_file,
+            token_url: section.token_url.0.value,
+            scopes: section.scopes,
+            endpoint_params: section.endpoint_params.into_iter().collect(),
+        }))
     }
 }
 

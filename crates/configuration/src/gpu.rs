@@ -175,24 +175,26 @@ struct Active(Activity);
 
 /// `gpu.active`.
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Conditions {
-    Any(Vec<Condition>),
-    All(Vec<Condition>),
+#[serde(deny_unknown_fields)]
+struct Conditions {
+    #[serde(default)]
+    any: Vec<Condition>,
+    #[serde(default)]
+    all: Vec<Condition>,
 }
 
 impl TryFrom<Conditions> for Active {
     type Error = &'static str;
 
-    fn try_from(conditions: Conditions) -> Result<Self, Self::Error> {
+    fn try_from(Conditions { any, all }: Conditions) -> Result<Self, Self::Error> {
         let known = |list: Vec<Condition>| list.into_iter().map(Condition::known).collect();
-        match conditions {
-            Conditions::Any(list) | Conditions::All(list) if list.is_empty() => {
-                Err("needs conditions: write at least one, such as \
-                 any: [{signal: memory_utilization, above: 0}], or leave it out")
-            }
-            Conditions::Any(list) => Ok(Self(Activity::Any(known(list)))),
-            Conditions::All(list) => Ok(Self(Activity::All(known(list)))),
+        match (any.is_empty(), all.is_empty()) {
+            (false, true) => Ok(Self(Activity::Any(known(any)))),
+            (true, false) => Ok(Self(Activity::All(known(all)))),
+            _ => Err(
+                "needs conditions in one of any and all: write at least one, such as \
+                 any: [{signal: memory_utilization, above: 0}], or leave it out",
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Valid files.
 
+mod hostile;
 mod presets;
 mod refused;
 mod secrets;

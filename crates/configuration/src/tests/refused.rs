@@ -56,11 +56,15 @@ prometheus: {url: 'http://h', timeout: 0s}
 prometheus: {url: 'http://h', maxBodyBytes: 512Mi}
     prometheus.maxBodyBytes: "512Mi" is no count: write a whole number above 0
 prometheus: {url: 'http://h', auth: {}}
-    prometheus.auth: expected
+    prometheus.auth: is empty: write bearerTokenFile, basic, sigv4, google, azure or oauth2, or leave it out
 prometheus: {url: 'http://h', auth: {sigv5: {}}}
-    prometheus.auth: expected one of bearerTokenFile, basic, sigv4, google, azure, oauth2
+    prometheus.auth.sigv5: unknown field `sigv5`, expected one of bearerTokenFile, basic, sigv4, google, azure, oauth2
 prometheus: {url: 'http://h', auth: {bearerTokenFile: a, basic: {username: a, passwordFile: b}}}
-    prometheus.auth.bearerTokenFile: expected end of mapping
+    prometheus.auth: has more than one of bearerTokenFile, basic, sigv4
+prometheus: {url: 'http://h', auth: {sigv4: {externalId: a}}}
+    prometheus.auth: sigv4 has externalId without roleArn: name the role
+prometheus: {url: 'http://h', auth: {basic: {username: 'a:b', passwordFile: b}}}
+    prometheus.auth.basic.username: contains a colon
 prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
     prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
@@ -96,11 +100,11 @@ gpu: {resources: [gpu]}
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
-    gpu.active: expected
+    gpu.active: needs conditions in one of any and all
 gpu: {active: {any: []}}
-    gpu.active: needs conditions: write at least one, such as any: [{
+    gpu.active: needs conditions in one of any and all: write at least one, such as any: [{
 gpu: {active: {any: [allocated], all: [allocated]}}
-    gpu.active.any: expected end of mapping
+    gpu.active: needs conditions in one of any and all
 gpu: {active: {any: [allocated, held]}}
     gpu.active.any[1]: is no condition: write allocated or {signal: memory_utilization, above: 0}
 gpu: {active: {any: [{signal: power, above: 1}]}}
@@ -108,7 +112,9 @@ gpu: {active: {any: [{signal: power, above: 1}]}}
 gpu: {active: {any: [{signal: memory_used, abvoe: 1}]}}
     is no condition
 gpu: {active: {all: [{signal: memory_used, above: much}]}}
-    is no condition
+    gpu.active.all[0]: is no condition
+gpu: {active: {all: [{signal: memory_used, above: .nan}]}}
+    gpu.active.all[0].above: the value is not a finite number
 gpu: {metrics: [{name: a/b, field: X}]}
     gpu.metrics[0].name: "a/b" is no metric name
 gpu: {metrics: [{name: '9a', field: X}]}

@@ -59,7 +59,9 @@ fn addresses_headers_credentials_and_aliases_are_not_shown() {
         // Aliases of a credential.
         "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: *t}\n",
         "prometheus:\n  url: http://p\n  headers: {Authorization: &t hunter2}\ngpu: {window: [*t]}\n",
+        "prometheus:\n  url: http://p\n  headers: &h {Authorization: hunter2}\ngpu: *h\n",
         "prometheus:\n  headers: {Authorization: &t hunter2}\n  url: *t\n",
+        "secrets: &s hunter2\nprometheus: {url: 'http://p', headers: {Authorization: *s}}\n",
         "prometheus: &p hunter2\ngpu: *p\n",
     ] {
         without_secret(text);
