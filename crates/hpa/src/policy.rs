@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::behavior::{Behavior, ScalingPolicy, ScalingRules, Select};
 use super::printed::counted;
+use super::ratio::to_i32;
 use super::stabilise::{History, PastReplicas};
 use apimachinery::time::Timestamp;
 
@@ -55,7 +56,7 @@ impl Limited {
 
     /// Without `behavior`: at most twice the replicas, or four.
     pub(super) fn plain(current: i32, stabilised: i32, min: i32, max: i32) -> Self {
-        let rate = (2.0 * f64::from(current)).max(FREE_REPLICAS) as i32;
+        let rate = to_i32((2.0 * f64::from(current)).max(FREE_REPLICAS));
         let (replicas, (reason, message)) = if stabilised < min {
             (min, TOO_FEW)
         } else if stabilised > max.min(rate) {
@@ -171,8 +172,8 @@ fn steps(
             period_start: start,
             limit: match (policy.percent, up) {
                 // Rounded up: a small percentage would otherwise never add a pod.
-                (true, true) => (f64::from(start) * (1.0 + share)).ceil() as i32,
-                (true, false) => (f64::from(start) * (1.0 - share)) as i32,
+                (true, true) => to_i32((f64::from(start) * (1.0 + share)).ceil()),
+                (true, false) => to_i32(f64::from(start) * (1.0 - share)),
                 (false, true) => start.wrapping_add(policy.value),
                 (false, false) => start.wrapping_sub(policy.value),
             },

@@ -1,5 +1,5 @@
 //! The controller's arithmetic: integers where it has integers, floats where it has
-//! floats.
+//! floats, with the same conversions at their limits.
 
 use std::fmt;
 
@@ -61,6 +61,20 @@ impl fmt::Display for Tolerances {
     }
 }
 
+/// Go's `int32(float64)` on amd64: a number that does not fit becomes the smallest one, so
+/// an absurdly high ratio reads as below zero.
+pub(crate) fn to_i32(value: f64) -> i32 {
+    let fits = value > f64::from(i32::MIN) - 1.0 && value < f64::from(i32::MAX) + 1.0;
+    if fits { value as i32 } else { i32::MIN }
+}
+
+/// [`to_i32`] for `int64(float64)`.
+pub(crate) fn to_i64(value: f64) -> i64 {
+    // 2^63 is the first that does not fit.
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value);
+    if fits { value as i64 } else { i64::MIN }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub(crate) enum ReplicaDecision {
@@ -75,13 +89,12 @@ pub(crate) enum ReplicaDecision {
 }
 
 impl ReplicaDecision {
-    /// The ratio rounded up, and the result. Go's `int32(float64)` on amd64 makes a number
-    /// that does not fit the smallest one. The controller guards some of its conversions:
-    /// then it is the largest one.
+    /// The ratio rounded up, and the result. The controller guards some of its conversions:
+    /// then a number that does not fit becomes the largest one.
     pub(super) fn scaled(exact: f64, is_guarded: bool) -> (Self, i32) {
         let replicas = match exact.ceil() {
-            large if large > f64::from(i32::MAX) && !is_guarded => i32::MIN,
-            fitting => fitting as i32,
+            large if is_guarded && large > f64::from(i32::MAX) => i32::MAX,
+            other => to_i32(other),
         };
         (Self::Scaled { exact }, replicas)
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::NO_PODS;
 use super::printed::counted;
-use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals};
+use super::ratio::{Milli, ReplicaDecision, Tolerances, four_decimals, to_i64};
 use super::{ScaledPod, TargetScale};
 
 /// A value of an object, or a sum of external values, compared with the target.
@@ -83,22 +83,33 @@ impl TotalStep {
             true => (ReplicaDecision::WithinTolerance, replicas),
             false => ReplicaDecision::scaled(total / target, is_guarded),
         };
+        let shown = match is_guarded && total >= i64::MAX as f64 {
+            true => i64::MAX,
+            false => to_i64((total / f64::from(replicas)).ceil()),
+        };
         Self {
             value: Milli(value),
             values,
             shared_by: Some(replicas),
             ratio,
             ready: None,
-            shown: Milli((total / f64::from(replicas)).ceil() as i64),
+            shown: Milli(shown),
             verdict,
             replicas: proposed,
         }
     }
 }
 
-/// The sum of values.
+/// The sum of values, at most `i64::MAX`. A sum that is too small wraps, as in Go.
 pub(super) fn sum(values: &[i64]) -> i64 {
-    values.iter().copied().fold(0, i64::saturating_add)
+    let mut sum = 0_i64;
+    for value in values {
+        if *value > 0 && sum > i64::MAX - value {
+            return i64::MAX;
+        }
+        sum = sum.wrapping_add(*value);
+    }
+    sum
 }
 
 /// The sum for a target of type `AverageValue`. The controller takes a negative
@@ -106,7 +117,7 @@ pub(super) fn sum(values: &[i64]) -> i64 {
 pub(super) fn sum_shared(values: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for value in values {
-        sum = sum.saturating_add(*value);
+        sum = sum.wrapping_add(*value);
         if sum < 0 {
             return i64::MAX;
         }

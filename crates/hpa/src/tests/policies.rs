@@ -107,6 +107,14 @@ fn without_behavior_a_step_reaches_twice_the_replicas_or_four() {
         (0, 9, 0, 100, 4, "ScaleUpLimit"),
         (2, 9, 1, 4, 4, "TooManyReplicas"),
         (3, 9, 1, 6, 6, "TooManyReplicas"),
+        (
+            2_000_000_000,
+            2_100_000_000,
+            1,
+            i32::MAX,
+            i32::MIN,
+            "ScaleUpLimit",
+        ),
     ] {
         let limited = Limited::plain(current, stabilised, min, max);
         assert_eq!((limited.replicas, limited.reason), (replicas, reason));

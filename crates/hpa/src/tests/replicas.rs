@@ -55,7 +55,7 @@ a negative external value of a whole target stays itself | 2 | external =1000 of
 nobody ready, so nothing to multiply | 3 | object =10000 of 50000 |  | -u -u -u | 0 50000
 a pod being deleted and still ready is multiplied | 2 | object =10000 of 20000 |  | - -D | 4 20000
 a target of type Value from zero is the ratio itself | 0 | object =10000 of 35000 |  |  | 4 35000
-a shared target from zero divides by nothing | 0 | external /10000 of 35000 |  |  | 4 9223372036854775807
+a shared target from zero divides by nothing | 0 | external /10000 of 35000 |  |  | 4 -9223372036854775808
 outside the tolerance with no pods | 2 | object =10000 of 35000 |  |  | error unable to calculate ready pods: no pods returned by selector
 within the tolerance with no pods | 2 | object =10000 of 10500 |  |  | 2 10500
 no pods at all | 2 | pods 10000 |  | x500 | error no pods returned by selector while calculating replica count
