@@ -149,6 +149,14 @@ pub struct ClusterObject {
     pub created: Option<Timestamp>,
 }
 
+impl ClusterObject {
+    /// An object of a list that is sorted by name.
+    pub(crate) fn find<'a>(objects: &'a [Self], name: &str) -> Option<&'a Self> {
+        let place = objects.binary_search_by(|object| object.name.as_ref().cmp(name));
+        place.ok().map(|place| &objects[place])
+    }
+}
+
 /// Whether the inventory comes from the cluster or is derived from the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InventoryOrigin {
@@ -199,15 +207,10 @@ impl Inventory {
     }
 
     /// The departed pods of that name, the latest first.
-    pub(crate) fn all_departed(&self, namespace: &str, name: &str) -> &[Pod] {
+    pub(crate) fn departed(&self, namespace: &str, name: &str) -> &[Pod] {
         let key = |pod: &Pod| (pod.namespace.as_ref(), pod.name.as_ref()).cmp(&(namespace, name));
         let start = self.departed.partition_point(|pod| key(pod).is_lt());
         let end = self.departed.partition_point(|pod| key(pod).is_le());
         &self.departed[start..end]
-    }
-
-    /// The last departed pod of that name.
-    pub(crate) fn departed(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.all_departed(namespace, name).first()
     }
 }

@@ -37,7 +37,7 @@ impl Layout {
         let mut building = Building::new(&inventory, pods);
         // In the order of the rows, which is their order in memory.
         for (resolved, (facts, pod)) in rows.iter().zip(facts) {
-            building.place(resolved, &facts, pod);
+            building.place(resolved, &facts, pod, &claims.exporters);
             if facts.attribution == Attribution::Held && resolved.newest < facts.started {
                 layout.of_predecessors.insert(facts.id, facts.started);
             }

@@ -6,6 +6,7 @@ use super::super::clusters::{Clusters, Proof};
 use super::super::inventory::{Inventory, InventoryOrigin, Pod};
 use super::super::policy::MigWeight;
 use super::super::store::DeviceRow;
+use super::exporters::Exporters;
 use super::foreign::ForeignExporters;
 use super::resolved::{ResolvedRow, Sorted};
 use super::{Attribution, RowFacts};
@@ -14,6 +15,7 @@ use apimachinery::time::Timestamp;
 /// The data that rows' claims are checked against.
 pub(super) struct Claims<'a> {
     inventory: &'a Inventory,
+    pub(super) exporters: Exporters<'a>,
     clusters: Clusters<'a>,
     foreign_exporters: ForeignExporters<'a>,
 }
@@ -28,6 +30,7 @@ impl<'a> Claims<'a> {
         let named = |resolved: &ResolvedRow<'a>| Some((resolved.cluster?, proof(resolved)));
         Self {
             inventory,
+            exporters: Exporters::among(resolved),
             clusters: Clusters::among(resolved.iter().filter_map(named)),
             foreign_exporters: ForeignExporters::among(sorted, inventory),
         }
@@ -85,13 +88,14 @@ impl<'a> Claims<'a> {
         if resolved.cluster.is_some_and(foreign) || self.foreign_exporters.include(resolved) {
             return (Attribution::Foreign, None);
         }
-        if resolved.owner.is_none() {
+        let Some(owner) = resolved.owner else {
             return (Attribution::Unheld, None);
-        }
+        };
         let inventory = self.inventory;
         let Some(pod) = resolved.pod else {
+            let is_exporter = row.label_facts.suspect || self.exporters.is_behind(row, &owner.pod);
             let attribution = match inventory.authority {
-                _ if resolved.is_bare && row.label_facts.suspect => Attribution::Unheld,
+                _ if resolved.is_bare && is_exporter => Attribution::Unheld,
                 InventoryOrigin::Series => Attribution::Held,
                 InventoryOrigin::Cluster => Attribution::Gone,
             };
@@ -157,7 +161,7 @@ fn predecessor<'a>(
     let owner = row.owner.as_ref();
     let mut before = owner
         .into_iter()
-        .flat_map(|owner| inventory.all_departed(&owner.namespace, &owner.pod));
+        .flat_map(|owner| inventory.departed(&owner.namespace, &owner.pod));
     if let Some(before) = before.find(|pod| !elsewhere(pod)) {
         return (Attribution::Gone, Some(before));
     }
@@ -171,13 +175,19 @@ fn predecessor<'a>(
 }
 
 /// The node of a device: the one that the series name if the cluster has it, otherwise
-/// the pod's. Without a cluster, the best name in the series.
+/// the pod's. Without a cluster, the best name in the series: old exporters write their
+/// own pod's name as the host's.
 pub(super) fn node_of<'a>(
     resolved: &ResolvedRow<'a>,
     pod: Option<&'a Pod>,
     authority: InventoryOrigin,
+    exporters: &Exporters<'_>,
 ) -> Option<&'a Arc<str>> {
     let known = resolved.node.or_else(|| pod?.node.as_ref());
-    let best = resolved.nodes.first().map(|named| &named.name);
-    known.or_else(|| best.filter(|_| authority == InventoryOrigin::Series))
+    let is_exporter = |name: &&Arc<str>| exporters.is_behind(resolved.row, name);
+    let mut names = resolved.nodes.iter().map(|named| &named.name);
+    match authority {
+        InventoryOrigin::Cluster => known,
+        InventoryOrigin::Series => known.or_else(|| names.find(|name| !is_exporter(name))),
+    }
 }

@@ -171,7 +171,7 @@ impl<'a> Reported<'a> {
 fn has_run_there(row: &ResolvedRow<'_>, owner: &Owner, inventory: &Inventory) -> bool {
     let (namespace, name) = (&owner.namespace, &owner.pod);
     let live = inventory.pod(namespace, name).into_iter();
-    let mut pods = live.chain(inventory.all_departed(namespace, name));
+    let mut pods = live.chain(inventory.departed(namespace, name));
     pods.any(|pod| {
         let mut names = row.nodes.iter().map(|named| &named.name);
         names.any(|name| pod.node.as_ref() == Some(name))

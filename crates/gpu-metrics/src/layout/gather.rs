@@ -9,6 +9,7 @@ use super::super::inventory::InventoryOrigin;
 use super::super::inventory::{ClusterObject, Inventory, ObjectKind, Pod};
 use super::super::series::Owner;
 use super::claim::node_of;
+use super::exporters::Exporters;
 use super::names::Workloads;
 use super::resolved::ResolvedRow;
 use super::{Attribution, KindTable, Object, RowFacts};
@@ -55,6 +56,7 @@ impl<'a> Building<'a> {
         resolved: &ResolvedRow<'a>,
         facts: &RowFacts,
         pod: Option<&'a Pod>,
+        exporters: &Exporters<'_>,
     ) {
         let (id, inventory) = (resolved.id, self.inventory);
         if !matches!(
@@ -62,7 +64,7 @@ impl<'a> Building<'a> {
             Attribution::Conflict | Attribution::Foreign
         ) {
             self.cluster.members.push(id);
-            if let Some(node) = node_of(resolved, pod, inventory.authority) {
+            if let Some(node) = node_of(resolved, pod, inventory.authority, exporters) {
                 let of_node = || Object {
                     of_pods: false,
                     ..Object::new(None, node, facts_of(&inventory.nodes, node))

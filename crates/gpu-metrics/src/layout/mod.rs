@@ -6,6 +6,7 @@
 
 mod build;
 mod claim;
+mod exporters;
 mod foreign;
 mod gather;
 mod names;

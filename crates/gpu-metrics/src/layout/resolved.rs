@@ -29,6 +29,8 @@ pub(super) struct ResolvedRow<'a> {
     pub(super) cluster: Option<&'a str>,
     /// Whether the labels of its pod are bare.
     pub(super) is_bare: bool,
+    /// The exporter's pod, where the labels distinguish it from the owner.
+    pub(super) exporter: Option<&'a str>,
     /// The index of its GPU on the node.
     pub(super) index: Option<&'a str>,
     /// The Node that its series name, if the cluster has it.
@@ -86,7 +88,8 @@ impl<'a> Names<'a> {
         let (owner, label_facts) = (row.owner.as_ref(), &row.label_facts);
         let number = owner.and_then(|it| self.pods.get(&(&*it.namespace, &*it.pod)).copied());
         let listed = number.and_then(|number| self.inventory.pods.get(number as usize));
-        let departed = || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod));
+        let departed =
+            || owner.and_then(|it| self.inventory.departed(&it.namespace, &it.pod).first());
         let index = label_facts.labels.get_ignore_case(INDEX);
         ResolvedRow {
             id,
@@ -95,6 +98,10 @@ impl<'a> Names<'a> {
             targets: &row.targets,
             nodes: &label_facts.nodes,
             cluster: label_facts.cluster.as_deref(),
+            exporter: match label_facts.scheme {
+                Some(Scheme::Exported) => label_facts.labels.get_ignore_case("pod"),
+                _ => None,
+            },
             is_bare: label_facts.scheme == Some(Scheme::Bare),
             index: index.filter(|index| !index.is_empty()),
             node: self.nodes.named(&label_facts.nodes),

@@ -171,6 +171,16 @@ fn all_schemes_in_one_store() {
 #[test]
 fn an_unheld_gpu_is_never_attributed_to_the_exporter() {
     let idle = "UUID=B namespace=monitoring pod=gpu-exp-9xk2f container=main instance=i:9400 job=j";
+    let held = "UUID=A exported_namespace=t exported_pod=w1 namespace=monitoring pod=gpu-exp-9xk2f container=main \
+                instance=i:9400 job=j";
+    // Another series of the target names the exporter's pod beside a holder.
+    let mut scene = Scene::new(policy(50))
+        .mcu(idle, "7 7 7 7")
+        .mcu(held, "30 30 30 30");
+    assert_eq!(
+        scene.answers().flagship("pods monitoring/gpu-exp-9xk2f"),
+        None
+    );
     // The exporter's pod requests no GPU.
     let mut scene = Scene::new(policy(50))
         .mcu(idle, "7 7 7 7")
