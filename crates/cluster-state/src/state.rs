@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::departed::{Departed, Departing};
-use super::error::CallError;
+use super::error::{CallError, excerpt};
 use super::kinds::Kinds;
 use super::objects::{KeptObject, KeptService, WatchSettings};
 use super::pods::KeptPod;
@@ -134,21 +134,29 @@ impl<V: Departing> Writer<V> {
         self.with(|table, _| table.begin());
     }
 
-    /// An object was added or changed. If it cannot be read, the error gives the reason.
+    /// An object was added or changed. If it cannot be read it is not kept, and the error
+    /// gives the reason.
     pub(super) fn put(&self, object: &RawValue) -> Result<(), String> {
-        if self.write(object)? {
-            self.shared.changed.notify_one();
+        match self.write(object) {
+            Ok(true) => self.shared.changed.notify_one(),
+            Ok(false) => {}
+            // What was known of the object is no longer true.
+            Err(why) => {
+                let (namespace, name) = self.remove(object)?;
+                return Err(excerpt(&format!("{namespace}/{name}: {why}")));
+            }
         }
         Ok(())
     }
 
-    /// An object was deleted.
-    pub(super) fn remove(&self, object: &RawValue) -> Result<(), String> {
+    /// An object was deleted. Returns its name.
+    pub(super) fn remove(&self, object: &RawValue) -> Result<Name, String> {
         let object: Object<IgnoredAny, IgnoredAny> = wire::decode(object)?;
-        if self.replace(&object.metadata.name()?, |_| None) {
+        let name = object.metadata.name()?;
+        if self.replace(&name, |_| None) {
             self.shared.changed.notify_one();
         }
-        Ok(())
+        Ok(name)
     }
 
     pub(super) fn complete(&self) {

@@ -283,7 +283,7 @@ impl<V: Departing> Watcher<V> {
             serde_json::from_slice(line).map_err(|error| self.client.garbled(error))?;
         match event.kind.as_str() {
             "ADDED" | "MODIFIED" => self.note(self.writer.put(event.object)),
-            "DELETED" => self.note(self.writer.remove(event.object)),
+            "DELETED" => self.note(self.writer.remove(event.object).map(|_| ())),
             "ERROR" => {
                 let failure: Failure = serde_json::from_str(event.object.get())
                     .map_err(|error| self.client.garbled(error))?;

@@ -268,6 +268,11 @@ async fn one_invalid_object_is_left_out_and_the_rest_is_kept() {
     .await;
     scene.until_pods(&["a", "c"]).await;
     assert_eq!(scene.health("pods").left_out, 1);
+    // An object that has become invalid is removed.
+    let mut odd = pod("a");
+    odd["spec"]["containers"] = "none".into();
+    scene.kube.put(PODS, odd);
+    scene.until_pods(&["c"]).await;
     for line in [
         "",
         r#"{"type":"TOMORROW","object":{"metadata":{}}}"#,
@@ -276,7 +281,7 @@ async fn one_invalid_object_is_left_out_and_the_rest_is_kept() {
         scene.kube.line(PODS, line);
     }
     scene.kube.put(PODS, pod("d"));
-    scene.until_pods(&["a", "c", "d"]).await;
+    scene.until_pods(&["c", "d"]).await;
     assert_eq!(scene.lists(), 1);
 }
 
