@@ -16,6 +16,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tokio::net::TcpListener;
 
 use configuration::retired;
+use findings::names::nearest;
 use kubectl_gpu_metrics::terminal::shown;
 use kubectl_gpu_metrics::{Failure, backtest, check, explain, top, ui};
 
@@ -89,7 +90,11 @@ fn mistyped_command(words: &[OsString], mut cli: clap::Command) -> Option<clap::
     if is_command || first.is_empty() || first.starts_with(['-', '/']) {
         return None;
     }
-    let text = format!("unrecognized subcommand '{first}'");
+    let known = cli.get_subcommands().map(clap::Command::get_name);
+    let mut text = format!("unrecognized subcommand '{first}'");
+    if let Some(meant) = nearest(first, known, 2) {
+        text += &format!("\n\n  tip: a similar subcommand exists: '{meant}'");
+    }
     Some(cli.error(ErrorKind::InvalidSubcommand, text))
 }
 

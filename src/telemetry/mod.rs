@@ -8,6 +8,7 @@ pub mod health;
 mod line;
 pub mod metrics;
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -84,7 +85,8 @@ pub(crate) fn init(level: tracing::Level, lines: LineFormat) {
         .with_writer(|| line::Escaped(std::io::stderr()))
         .with_target(false);
     let _ = match lines {
-        LineFormat::Text => log.with_ansi(false).try_init(),
+        // A file or a pipe gets no colours.
+        LineFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).try_init(),
         LineFormat::Json => log.json().flatten_event(true).try_init(),
     };
 }

@@ -96,6 +96,11 @@ pub(super) async fn served(
     Ok(served)
 }
 
+pub(super) fn names(items: Vec<Item>) -> Vec<String> {
+    let described = items.into_iter().filter_map(|item| item.described_object);
+    described.map(|of| of.name).collect()
+}
+
 /// A resource with the group of its API version: `deployments.apps`.
 pub(super) fn grouped(version: &str, plural: &str) -> String {
     match version.split_once('/') {

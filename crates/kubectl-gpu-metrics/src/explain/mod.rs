@@ -17,7 +17,7 @@ use super::Failure;
 use super::cluster::{Cluster, ClusterArgs, encode};
 use super::kinds::{self, AUTOSCALERS};
 use super::terminal::print;
-use super::values::{self, EXTERNAL, of_object};
+use super::values::{self, EXTERNAL, Item, List, of_object};
 
 /// Why a value is what it is: its window instant by instant, each GPU, what was
 /// left out, and the PromQL that gives the same.
@@ -79,7 +79,7 @@ pub async fn run(args: ExplainArgs) -> Result<(), Failure> {
     let said = asked.read(&cluster, &path).await?;
     let text = match args.output {
         ExplainOutput::Json => serde_json::to_string_pretty(&said)?,
-        ExplainOutput::Text => text::of(&said),
+        ExplainOutput::Text => text::of(&said) + &asked.meant_object(&cluster, &said).await,
     };
     print(&text);
     Ok(())
@@ -183,6 +183,23 @@ impl ExplainedMetric<'_> {
         let of = self.of.0.as_deref().unwrap_or(values::EXTERNALLY);
         let known = served.iter().filter(|(_, on)| on.contains(of));
         hint(self.metric, known.map(|(name, _)| name.as_str()))
+    }
+
+    /// If the object is unknown, one of a similar name that has a value.
+    async fn meant_object(&self, cluster: &Cluster, explanation: &Explanation) -> String {
+        let (Some(resource), namespace, name) = &self.of else {
+            return String::new();
+        };
+        if explanation.value.is_some() || !explanation.devices.is_empty() {
+            return String::new();
+        }
+        let path = of_object((resource, *namespace), "*", self.metric);
+        let list = cluster.read::<List<Item>>(&path).await;
+        let names = list.map_or_else(|_| Vec::new(), |list| values::names(list.items));
+        if names.iter().any(|known| known == name) {
+            return String::new();
+        }
+        hint(name, names.iter().map(String::as_str)).replace("; d", "\n\nD")
     }
 }
 
