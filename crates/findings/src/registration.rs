@@ -214,11 +214,14 @@ fn of_other(registered: &Registered, home: Option<&Registered>) -> Finding {
 }
 
 fn absent(registered: &Registered, home: Option<&Registered>) -> Finding {
-    let remedy = match home {
-        None => "install the server: docs/install.md",
-        Some(_) => "create it again, as the manifests or the chart of the server do",
+    let remedy = match home.map(Registered::release) {
+        None => "install the server: docs/install.md".to_owned(),
+        Some(None) => "create it again: kubectl apply -f manifests/apiservices.yaml".to_owned(),
+        Some(Some([namespace, name])) => format!(
+            "create it again: helm upgrade {name} CHART -n {namespace} --reuse-values, with the installed chart"
+        ),
     };
-    registered.finding(&GM102, "does not exist", remedy)
+    registered.finding(&GM102, "does not exist", &remedy)
 }
 
 /// Findings about an APIService that leads to the server.

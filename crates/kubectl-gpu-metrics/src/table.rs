@@ -3,7 +3,7 @@
 use apimachinery::letters::escaped;
 
 /// The number of letters in the widest cell of each column.
-fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+pub(super) fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

@@ -237,6 +237,19 @@ fn gm102_is_also_a_missing_apiservice_of_a_group_without_another() {
         assert_eq!(found.len(), usize::from(is_found), "{found:?}");
         assert!(found.iter().all(|it| it.code == "GM102"));
     }
+    let made_by = |annotations: Value| {
+        let service = read(json!({"metadata": {"annotations": annotations}}));
+        let home = Registered {
+            service,
+            ..registered(&json!({}), &fine())
+        };
+        let all = [home, absent("v1beta1.external.metrics.k8s.io")];
+        registration::check(&all, false, NOW)[0].remedy.clone()
+    };
+    assert!(made_by(json!({})).contains("kubectl apply -f manifests/apiservices.yaml"));
+    let release =
+        made_by(json!({"meta.helm.sh/release-name": "gm", "meta.helm.sh/release-namespace": "ns"}));
+    assert!(release.contains("helm upgrade gm CHART -n ns"), "{release}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::inspect::{Inspection, ReadAnswer, ServerService};
 use crate::values::{FindingList, List};
 
 use super::files::{value, words_behind};
+use super::network::{self, labels_of_pods};
 use super::{CheckArgs, targets};
 
 static READ_DEPLOYMENTS: ReadRight =
@@ -82,9 +83,11 @@ async fn installed(
     inspection: &mut Inspection<'_>,
     home: Option<&ServerService>,
 ) -> Result<GpuResources, Failure> {
+    let mut deployments = Vec::new();
     if let Some(home) = home {
-        for deployment in behind(inspection, home).await? {
-            server(inspection, home, &deployment).await;
+        deployments = behind(inspection, home).await?;
+        for deployment in &deployments {
+            server(inspection, home, deployment).await;
         }
     } else {
         let skipped = Skipped::new(
@@ -95,7 +98,11 @@ async fn installed(
         inspection.report.skipped.insert(skipped.of(&[&GM201]));
     }
     let apiservice = home.and_then(|home| home.server.registered.first().copied());
-    data(inspection, apiservice).await
+    let gpus = data(inspection, apiservice).await?;
+    if let Some(home) = home {
+        network::check(inspection, &home.server.namespace, &deployments).await?;
+    }
+    Ok(gpus)
 }
 
 /// The served names and the minor version of Kubernetes, for files. Without a cluster the
@@ -142,10 +149,8 @@ async fn behind(
     };
     let selector: Selector = home.selector.clone().into_iter().collect();
     let is_behind = |deployment: &Deployment| {
-        let spec = deployment.spec.as_ref();
-        let metadata = spec.and_then(|it| it.template.metadata.as_ref());
-        let labels = metadata.and_then(|it| it.labels.as_ref());
-        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(labels))
+        let labels = labels_of_pods(deployment);
+        !selector.selects_all() && labels.is_some_and(|labels| selector.matches(&labels))
     };
     let behind: Vec<Deployment> = found.items.into_iter().filter(is_behind).collect();
     if behind.is_empty() {

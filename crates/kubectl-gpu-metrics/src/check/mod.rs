@@ -2,6 +2,7 @@
 
 pub(super) mod files;
 pub(super) mod live;
+mod network;
 mod targets;
 
 use std::path::PathBuf;

@@ -93,8 +93,18 @@ async fn pods_of(
         return Ok(None);
     };
     let namespace = workload.metadata.namespace.as_deref().unwrap_or("default");
+    pods(inspection, namespace, &selector, "").await
+}
+
+/// The pods of a namespace with these labels; `why` is the reason for reading them.
+pub(super) async fn pods(
+    inspection: &mut Inspection<'_>,
+    namespace: &str,
+    selector: &Selector,
+    why: &str,
+) -> Result<Option<Vec<Pod>>, CallError> {
     let path = cluster::pods(namespace, &selector.to_string());
-    let what = format!("Pods of {namespace}");
+    let what = format!("Pods of {namespace}{why}");
     let list = inspection.read::<List<Pod>>(&path, &what, &READ_PODS);
     Ok(list.await?.found().map(|it| it.items))
 }

@@ -18,7 +18,8 @@ use super::interrupts::Signals;
 use super::terminal::{print, shown};
 use super::{Failure, table};
 use fetch::{Found, of_no_node};
-use rows::{GPU_COLUMNS, Row, SPARE, gpu_cells};
+use rows::{GPU_COLUMNS, OF_GPUS, OF_ROWS, Row, SPARE, gpu_cells};
+use screen::squeezed;
 
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -261,7 +262,7 @@ impl Page {
                 cells.iter_mut().for_each(|row| _ = row.remove(place));
             }
         }
-        table::lines(&cells)
+        table::lines(&squeezed(&cells, columns))
     }
 
     fn foot(&self) -> Vec<String> {
@@ -288,7 +289,7 @@ async fn page(args: &TopArgs, cluster: &Cluster) -> Result<Page, Failure> {
     if let Some(column) = args.sort_by {
         Row::sort(&mut rows, column);
     }
-    let json = serde_json::to_string_pretty(&rows)?;
+    let json = rows::json(&rows, OF_ROWS)?;
     let namespaced = args.all_namespaces && args.what.is_namespaced();
     let mut cells = Vec::new();
     if !rows.is_empty() {
@@ -321,7 +322,7 @@ fn gpus(mut found: Found, args: &TopArgs) -> Result<Page, Failure> {
             )));
         }
     }
-    let json = serde_json::to_string_pretty(&gpus)?;
+    let json = rows::json(&gpus, OF_GPUS)?;
     let mut cells = Vec::new();
     if !gpus.is_empty() {
         cells.push(GPU_COLUMNS.map(|(heading, _)| heading.to_owned()).to_vec());

@@ -15,7 +15,7 @@ use cluster_state::error::CallError;
 use findings::target::provided;
 use gpu_metrics::resources::GpuResources;
 use hpa::Hpa;
-use hpa::hpa::MetricTarget;
+use hpa::hpa::{MetricSource, MetricTarget};
 
 use crate::Failure;
 use crate::cluster::{Cluster, autoscalers};
@@ -50,6 +50,9 @@ pub(crate) struct HpaCell {
     pub(crate) max: i32,
     pub(crate) conditions: Vec<HorizontalPodAutoscalerCondition>,
     pub(crate) others: usize,
+    /// Whether the first metric has a value for each pod.
+    #[serde(skip)]
+    pub(crate) of_pods: bool,
 }
 
 impl HpaCell {
@@ -67,6 +70,7 @@ impl HpaCell {
             min: hpa.min,
             max: hpa.max,
             others: hpa.metrics.len().saturating_sub(1),
+            of_pods: first.is_some_and(|it| matches!(it.source, MetricSource::Pods { .. })),
             name: hpa.name,
             conditions: hpa.status.conditions,
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use apimachinery::duration::format_duration;
 use gpu_metrics::devices::{DeviceNow, DevicesOf, IdleTime};
@@ -26,6 +27,40 @@ impl From<DevicesOf> for Row {
         let hpas = Vec::new();
         Self { item, hpas }
     }
+}
+
+/// The fields of rows and of GPUs that may be unknown.
+pub(super) const OF_ROWS: &[&str] = &[
+    "held",
+    "active",
+    "idle",
+    "memoryUtilization",
+    "memoryUtilizationNow",
+    "gpuUtilization",
+    "memoryUsed",
+    "power",
+    "idleSince",
+    "ageSeconds",
+];
+pub(super) const OF_GPUS: &[&str] = &[
+    "instance",
+    "model",
+    "memoryUtilization",
+    "held",
+    "idleSince",
+    "silentSince",
+];
+
+/// For `--output json`: the server omits unknown values, here they are null.
+pub(super) fn json(items: &[impl Serialize], fields: &[&str]) -> serde_json::Result<String> {
+    let mut items = serde_json::to_value(items)?;
+    let objects = items.as_array_mut().into_iter().flatten();
+    for object in objects.filter_map(Value::as_object_mut) {
+        for field in fields {
+            object.entry(*field).or_insert(Value::Null);
+        }
+    }
+    serde_json::to_string_pretty(&items)
 }
 
 /// Heading, meaning and sort key of each column; `None`: rows cannot be sorted by it.
@@ -256,11 +291,15 @@ mod tests {
             {"uuid": "A", "state": "active", "held": true, "memoryUtilization": 40.0, "pods": ["ml/train-0"]},
             {"uuid": "B", "state": "no-reading", "pods": []},
         ]);
-        let listed: [DeviceNow; 2] = serde_json::from_value(listed).unwrap();
-        let [known, unknown] = listed.map(|device| gpu_cells(&device));
+        let known_and_unknown: [DeviceNow; 2] = serde_json::from_value(listed).unwrap();
+        let [known, unknown] = known_and_unknown.each_ref().map(gpu_cells);
         assert_eq!(known.len(), GPU_COLUMNS.len());
         assert_eq!(known[2..5], ["active", "ml/train-0", "40.0"]);
         assert_eq!(unknown[2..5], ["no reading", "–", "–"]);
+        let json = json(&known_and_unknown, OF_GPUS).unwrap();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json[0]["memoryUtilization"], 40.0);
+        assert_eq!(json[1].get("memoryUtilization"), Some(&Value::Null));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use rustix::termios::tcgetwinsize;
 
+use crate::table::widths;
 use crate::terminal::shown;
 
 /// Control sequences (ECMA-48).
@@ -43,9 +44,48 @@ fn fitted(table: &[String], foot: &[String], (columns, lines): (usize, usize)) -
     page.chain([CLEAR_BELOW.to_owned()]).collect()
 }
 
+/// Cells shortened so that the lines fit. The longest are cut in the middle, because names
+/// differ at their ends.
+pub(super) fn squeezed(rows: &[Vec<String>], columns: usize) -> Vec<Vec<String>> {
+    let mut widths = widths(rows);
+    let room = columns.saturating_sub(2 * widths.len().saturating_sub(1));
+    while widths.iter().sum::<usize>() > room {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > 1 => *widest -= 1,
+            _ => break,
+        }
+    }
+    let row = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths);
+        cells.map(|(cell, width)| cut(cell, *width)).collect()
+    };
+    rows.iter().map(row).collect()
+}
+
+fn cut(cell: &str, width: usize) -> String {
+    let letters: Vec<char> = cell.chars().collect();
+    if letters.len() <= width {
+        return cell.to_owned();
+    }
+    let end = width / 2;
+    let (begin, end) = (&letters[..width - end - 1], &letters[letters.len() - end..]);
+    begin.iter().chain(['…'].iter()).chain(end).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_cells_are_cut_and_no_others() {
+        let rows = [["NAME", "HPA"], ["embedder-5f-x", "62/50"], ["é", "–"]];
+        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(squeezed(&rows, 16)[1], ["embe…5f-x", "62/50"]);
+        assert_eq!(squeezed(&rows, 20), rows);
+        for columns in 0..9 {
+            squeezed(&rows, columns);
+        }
+    }
 
     #[test]
     fn a_page_never_takes_more_than_the_terminal_has() {

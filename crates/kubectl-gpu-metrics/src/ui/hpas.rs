@@ -1,15 +1,21 @@
 //! Autoscalers, and the reason for the replicas that each wants.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::stream::{self, StreamExt};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use maud::{Markup, html};
+
+use gpu_metrics::devices::{DeviceList, DevicesOf};
 
 use crate::Failure;
 use crate::explain::hpa::Decision;
 use crate::table::count;
+use crate::top::fetch;
 use crate::top::objects::{ClusterObjects, HpaCell};
 use crate::top::{TopArgs, What};
+use crate::values::{self, Item, List, of_object};
 
 use super::html::{cell, headings, name, notes, table};
 use super::query::link;
@@ -17,6 +23,8 @@ use super::{Ask, Content};
 
 /// Prefix of the controller's message that it has no metric.
 const NOT_COMPUTED: &str = "the HPA was unable to compute the replica count: ";
+
+const SIDE_BY_SIDE: usize = 8;
 
 /// The columns; a narrow window shows the first of them.
 const HEADING: &str = "NAME VALUE CONDITION REPLICAS WANTED MIN–MAX METRIC SCALES";
@@ -27,13 +35,15 @@ enum State {
     Stuck,
     /// It wants more replicas than its maximum.
     AtMaximum,
+    /// Some of its replicas have no pod with a value.
+    Missing,
     NoCondition,
     Healthy,
 }
 
 impl State {
-    /// The state and its description.
-    fn of(hpa: &HpaCell) -> (Self, String) {
+    /// The state and its description. `there` is the number of its pods with a value, if known.
+    fn of(hpa: &HpaCell, there: Option<usize>) -> (Self, String) {
         let is = |it: &&HorizontalPodAutoscalerCondition, type_: &str, status: &str| {
             it.type_ == type_ && it.status == status
         };
@@ -55,17 +65,23 @@ impl State {
             return (Self::Stuck, words);
         }
         let limited = all.find(|it| is(it, "ScalingLimited", "True")).map(reason);
-        let (state, words) = match limited.as_deref() {
+        let short = there.zip(hpa.replicas);
+        let short = short.filter(|(there, replicas)| (*there as i64) < i64::from(*replicas));
+        let (state, words) = match (limited.as_deref(), short) {
             _ if hpa.conditions.is_empty() => {
                 (Self::NoCondition, "the controller has set no condition yet")
             }
-            Some("TooManyReplicas") => {
+            (Some("TooManyReplicas"), _) => {
                 let words = format!("wants more than its maximum of {}", hpa.max);
                 return (Self::AtMaximum, words);
             }
-            Some("TooFewReplicas") => (Self::Healthy, "at its minimum"),
-            Some(_) => (Self::Healthy, "scales as fast as its policies allow"),
-            None => (Self::Healthy, "able to scale"),
+            (_, Some((there, replicas))) => {
+                let words = format!("{there} of {replicas} pods have a value");
+                return (Self::Missing, words);
+            }
+            (Some("TooFewReplicas"), _) => (Self::Healthy, "at its minimum"),
+            (Some(_), _) => (Self::Healthy, "scales as fast as its policies allow"),
+            (None, _) => (Self::Healthy, "able to scale"),
         };
         (state, words.to_owned())
     }
@@ -75,10 +91,18 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
     let everywhere = ask.namespace.is_none();
     let args = TopArgs::all(What::Workloads, everywhere);
     let mut objects = ClusterObjects::read(&args, &ask.cluster).await?;
+    let pods = fetch::list(&TopArgs::all(What::Pods, everywhere), &ask.cluster).await;
+    let pods = pods.unwrap_or_else(|failure| {
+        objects.notes.insert(failure.to_string());
+        DeviceList::default()
+    });
+    let with_value = with_value(&ask, &objects).await;
     let mut all: Vec<Shown<'_>> = Vec::new();
     for ((namespace, of), hpas) in &objects.hpas {
-        let shown = |hpa| (State::of(hpa), &**namespace, &**of, hpa);
-        all.extend(hpas.iter().map(shown));
+        all.extend(hpas.iter().map(|hpa| {
+            let there = there(&pods.items, (namespace, of, hpa), &with_value);
+            (State::of(hpa, there), &**namespace, &**of, hpa)
+        }));
     }
     all.sort_by_key(|((state, _), namespace, _, hpa)| (*state, *namespace, &*hpa.name));
     let is_unwell = |((state, _), ..): &&Shown<'_>| *state != State::Healthy;
@@ -104,6 +128,43 @@ pub(super) async fn view(ask: Arc<Ask>) -> Result<Content, Failure> {
             (notes(&objects.notes))
         },
     })
+}
+
+/// The pods that have a value, by namespace and metric.
+type WithValue = BTreeMap<(String, String), Vec<String>>;
+
+async fn with_value(ask: &Ask, objects: &ClusterObjects) -> WithValue {
+    let asked = objects.hpas.iter().flat_map(|((namespace, _), hpas)| {
+        let metrics = hpas.iter().filter(|hpa| hpa.of_pods);
+        metrics.filter_map(|hpa| Some((namespace.clone(), hpa.metric.clone()?)))
+    });
+    let asked: BTreeSet<(String, String)> = asked.collect();
+    let lists = asked.into_iter().map(|(namespace, metric)| async move {
+        let path = of_object(("pods", Some(&namespace)), "*", &metric);
+        // If no pod has a value, the controller's condition says so.
+        let list = ask.cluster.read::<List<Item>>(&path).await.ok()?;
+        Some(((namespace, metric), values::names(list.items)))
+    });
+    let lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
+    lists.filter_map(std::future::ready).collect().await
+}
+
+/// The number of an autoscaler's pods that have a value of its metric, or that run if it
+/// has no Pods metric; `None` if its pods are unknown.
+fn there(
+    pods: &[DevicesOf],
+    (namespace, of, hpa): (&str, &str, &HpaCell),
+    with_value: &WithValue,
+) -> Option<usize> {
+    let key = (namespace.to_owned(), hpa.metric.clone()?);
+    let named = with_value.get(&key).filter(|_| hpa.of_pods);
+    let runs = |pod: &DevicesOf| pod.running == Some(true);
+    let is_there = |pod: &&DevicesOf| named.map_or(runs(pod), |it| it.contains(&pod.name));
+    let is_of = |it: &&DevicesOf| {
+        it.namespace.as_deref() == Some(namespace) && it.workloads.iter().any(|it| it == of)
+    };
+    let pods: Vec<&DevicesOf> = pods.iter().filter(is_of).collect();
+    (!pods.is_empty()).then(|| pods.into_iter().filter(is_there).count())
 }
 
 /// An autoscaler with its state, its namespace and its target.
@@ -189,6 +250,7 @@ mod tests {
             " | NoCondition the controller has set no condition yet",
             "AbleToScale True Ready, ScalingActive True ValidMetricFound | Healthy able to scale",
             "AbleToScale True Ready, ScalingLimited True TooFewReplicas | Healthy at its minimum",
+            "AbleToScale True Ready | Missing 3 of 4 pods have a value",
         ] {
             let (conditions, expected) = row.split_once(" | ").unwrap();
             let conditions = conditions.split(", ").filter_map(|condition| {
@@ -196,13 +258,18 @@ mod tests {
                 let (type_, status, reason) = (words.next()?, words.next()?, words.next()?);
                 Some(json!({"type": type_, "status": status, "reason": reason, "message": "it says"}))
             });
+            let replicas = if expected.starts_with("Missing") {
+                4
+            } else {
+                3
+            };
             let object = json!({
                 "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "train"}, "maxReplicas": 4},
-                "status": {"desiredReplicas": 4, "conditions": conditions.collect::<Vec<_>>()},
+                "status": {"desiredReplicas": 4, "currentReplicas": replicas, "conditions": conditions.collect::<Vec<_>>()},
             });
             let object = serde_json::from_value(object).unwrap();
             let hpa = hpa::Hpa::try_from(&object).unwrap();
-            let (state, words) = State::of(&HpaCell::of(hpa));
+            let (state, words) = State::of(&HpaCell::of(hpa), Some(3));
             assert_eq!(format!("{state:?} {words}"), expected, "{row}");
         }
     }
