@@ -128,29 +128,49 @@ async fn s057_a_client_certificate_identifies_its_user_whatever_the_headers() {
         let who = scene.reviewed();
         assert_eq!(who.user, name);
         assert_eq!(who.groups, ["staff", "system:authenticated"]);
-        assert_eq!((who.uid, who.extra.len()), (None, 0));
+        assert_eq!((who.uid, who.extra.len()), (None, 1));
+        let id = &who.extra["authentication.kubernetes.io/credential-id"];
+        assert!(
+            id[0].starts_with("X509SHA256=") && id[0].len() == 75,
+            "{id:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_client_certificate_needs_a_name() {
+async fn a_client_certificate_needs_a_name_and_its_uid_counts() {
     let scene = Scene::new().await;
     let authority = CertificateAuthority::new("own", validity()).unwrap();
     scene.set("client-ca-file", &authority.certificate_pem());
-    for (attribute, code) in [
-        ((DnType::CommonName, "bob"), 200),
-        ((DnType::CommonName, ""), 401),
-        ((DnType::OrganizationName, "system:masters"), 401),
+    let name = || (DnType::CommonName, "bob");
+    let uid = |value| {
+        (
+            DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]),
+            value,
+        )
+    };
+    for (attributes, wanted) in [
+        (vec![name()], Some(None)),
+        (vec![name(), uid("1000")], Some(Some("1000"))),
+        (vec![name(), uid("")], None),
+        (vec![(DnType::CommonName, "")], None),
+        (vec![(DnType::OrganizationName, "system:masters")], None),
     ] {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(attribute.0, attribute.1);
+        for (kind, value) in attributes {
+            params.distinguished_name.push(kind, value);
+        }
         let issued = authority
             .sign(params, ExtendedKeyUsagePurpose::ClientAuth)
             .unwrap();
         let config = showing(&scene, &issued.certificate, &issued.key(), &TLS13);
         let answer = scene.raw(config, head(VALUES, &[]).as_bytes()).await;
-        assert_eq!(answer.status, code);
+        assert_eq!(answer.status == 200, wanted.is_some());
+        match wanted {
+            None => refused(&answer, 401),
+            Some(uid) => assert_eq!(scene.reviewed().uid.as_deref(), uid),
+        }
     }
 }
 
