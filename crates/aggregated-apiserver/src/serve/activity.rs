@@ -2,12 +2,19 @@
 //! received yet. The activity determines when the connection must end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::limits::Limits;
+
+/// The most requests that a client may cancel within [`CANCEL_SPAN`]: before its first
+/// response, and after it. h2 counts only requests that are cancelled before the service
+/// sees them (CVE-2023-44487).
+const MOST_CANCELLED: (u32, u32) = (25, 100);
+const CANCEL_SPAN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -47,9 +54,13 @@ struct ActivityState {
     since: Instant,
     /// When the client last received a part of a response.
     taken: Instant,
+    cancelled: u32,
+    /// When the count of cancelled requests began.
+    cancelled_since: Instant,
 }
 
-/// A request, until its response is written.
+/// A request, until its response is written. It counts as cancelled if it is dropped before
+/// it is answered.
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: Arc<Activity>,
@@ -67,6 +78,8 @@ impl Activity {
                 answered: false,
                 since: now,
                 taken: now,
+                cancelled: 0,
+                cancelled_since: now,
             }),
             cut: Notify::new(),
         }
@@ -145,6 +158,18 @@ impl ActivityState {
             Some((self.since + limits.read, End::Now))
         }
     }
+
+    /// Counts a cancelled request. Returns whether it exceeds the limit. A front proxy has
+    /// no limit, because it forwards the cancellations of its clients.
+    fn cancel(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.cancelled_since) > CANCEL_SPAN {
+            (self.cancelled, self.cancelled_since) = (0, now);
+        }
+        self.cancelled += 1;
+        let (before, after) = MOST_CANCELLED;
+        let most = if self.answered { after } else { before };
+        self.pool != Pool::FrontProxies && self.cancelled > most
+    }
 }
 
 impl InProgress {
@@ -167,11 +192,14 @@ impl InProgress {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
+        let now = Instant::now();
         let mut state = self.activity.state.lock();
         state.requests = state.requests.saturating_sub(1);
-        state.since = Instant::now();
+        state.since = now;
         if self.answered {
             state.unwritten = state.unwritten.saturating_sub(1);
+        } else if state.cancel(now) {
+            self.activity.cut();
         }
     }
 }

@@ -6,6 +6,7 @@
 //! request until it is written.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,8 +70,8 @@ impl Listener {
         move || slots.count()
     }
 
-    /// Sets how to recognize front proxies after the handshake. They have their own slots and more
-    /// concurrent requests. By default no client is a front proxy.
+    /// Sets how to recognize front proxies after the handshake. They have their own slots, more
+    /// concurrent requests, and no limit of cancellations. By default no client is a front proxy.
     #[must_use]
     pub fn front_proxies(self, are: impl Fn(&Peer) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -134,14 +135,21 @@ impl Listener {
     }
 
     /// Accepts the next connection. After an error, such as no free file descriptors, it
-    /// retries.
+    /// ends a connection and retries: clients must not be able to lock out a front proxy.
     async fn accept(&self) -> (TcpStream, SocketAddr) {
+        let mut failures = 0_u32;
         loop {
             match self.tcp.accept().await {
                 Ok(accepted) => return accepted,
+                // Only this connection is broken.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if failures.is_multiple_of(50) {
+                        tracing::error!(%error, "cannot accept connections: if files ran out, raise the limit (ulimit -n)");
+                    }
+                    failures = failures.wrapping_add(1);
+                    self.slots.end_one();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
         }

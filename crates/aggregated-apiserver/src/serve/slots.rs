@@ -52,6 +52,14 @@ impl Slots {
         }
     }
 
+    /// Ends a connection that is no front proxy's, even if its pool is not full.
+    pub(super) fn end_one(&self) {
+        let mut open = self.open.lock();
+        if !open.end_one(Pool::Handshakes) {
+            open.end_one(Pool::Others);
+        }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.open.lock().0.len()
     }
@@ -68,15 +76,21 @@ impl Open {
         self.0.iter().filter(|it| it.pool() == pool).count()
     }
 
-    /// If a pool has no room, ends its connection that has had no request for the longest time.
     fn make_room(&mut self, pool: Pool, most: u32) {
-        if self.count(pool) < most.max(1) as usize {
-            return;
+        if self.count(pool) >= most.max(1) as usize {
+            self.end_one(pool);
         }
+    }
+
+    /// Ends the connection that has had no request for the longest time. Returns whether there
+    /// is one.
+    fn end_one(&mut self, pool: Pool) -> bool {
         let members = (0..self.0.len()).filter(|at| self.0[*at].pool() == pool);
-        if let Some(longest) = members.min_by_key(|at| self.0[*at].busy_since()) {
+        let longest = members.min_by_key(|at| self.0[*at].busy_since());
+        if let Some(longest) = longest {
             self.0.remove(longest).cut();
         }
+        longest.is_some()
     }
 }
 

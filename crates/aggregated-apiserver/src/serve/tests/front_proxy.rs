@@ -1,7 +1,7 @@
 //! Verified front proxies: other clients do not affect them, and they have higher limits.
 //! In these tests every client with a certificate is a front proxy.
 
-use super::unread::start;
+use super::unread::{cancel, start};
 use super::*;
 use crate::testing::frames::Frames;
 
@@ -42,8 +42,10 @@ async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
 
 #[tokio::test]
 async fn a_front_proxy_may_cancel_many_requests() {
-    let (server, _) = start(patient()).await;
+    let (server, alive) = start(patient()).await;
     let mut proxy = front_proxy(&server).await;
+    assert!(cancel(&mut proxy, &alive, 200).await);
+    // Likewise before the requests are handled.
     assert!(proxy.get_and_cancel("/never", 100).await);
     proxy.get("/").await.unwrap();
     proxy.answered(1).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 
-use super::unread::start;
+use super::unread::{Alive, cancel, start};
 use super::*;
 use crate::testing::frames::{CONTINUATION, DATA, END_HEADERS, Frames, PING, SETTINGS};
 
@@ -85,7 +85,9 @@ async fn http2_unread(server: &TestServer) {
     client.closed().await;
 }
 
-async fn http2_cancels(server: &TestServer) {
+async fn http2_cancels(server: &TestServer, alive: &Alive) {
+    let mut client = Frames::connect(server, 1 << 20).await;
+    assert!(!cancel(&mut client, alive, 60).await);
     let mut client = Frames::connect(server, 1 << 20).await;
     client.get_and_cancel("/", 10_000).await;
     client.closed().await;
@@ -103,13 +105,13 @@ async fn http2_flood(server: &TestServer, begin: Option<u8>, kind: u8, payload: 
 }
 
 /// Runs all hostile clients once, concurrently.
-async fn round(server: &TestServer) {
+async fn round(server: &TestServer, alive: &Alive) {
     tokio::join!(
         without_tls(server, b""),
         without_tls(server, b"GET / HTTP/1.1\r\n\r\n"),
         http1(server),
         http2_unread(server),
-        http2_cancels(server),
+        http2_cancels(server, alive),
         http2_flood(server, None, PING, &[0; 8]),
         http2_flood(server, None, SETTINGS, &[]),
         http2_flood(server, Some(0), CONTINUATION, &[0x82; 100]),
@@ -124,7 +126,7 @@ async fn s107_tasks_answers_and_descriptors_stay_few_in_five_minutes_of_hostile_
     let began = Instant::now();
     let mut rounds = 0;
     while began.elapsed() < FIVE_MINUTES || rounds < 2 {
-        round(&server).await;
+        round(&server, &alive).await;
         rounds += 1;
         until("all is given back", async || {
             let tasks = Handle::current().metrics().num_alive_tasks();
