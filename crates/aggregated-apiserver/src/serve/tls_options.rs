@@ -3,7 +3,7 @@
 
 use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ALL_VERSIONS, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{ALL_VERSIONS, CipherSuite, SupportedCipherSuite, SupportedProtocolVersion};
 
 /// TLS 1.3 only.
 pub const ONLY_TLS13: &[&SupportedProtocolVersion] = &[&TLS13];
@@ -31,37 +31,45 @@ impl Default for TlsOptions {
 
 impl TlsOptions {
     /// Restricts TLS 1.2 to the named suites. The suites of 1.3 cannot be chosen, as in Go.
-    /// Returns the names that this server does not support: block modes, key exchange
-    /// without forward secrecy, and names of no suite.
+    /// Returns the names that this server does not support: block modes and key exchange
+    /// without forward secrecy.
     ///
     /// # Errors
-    /// When no suite is left.
+    /// When a name is of no suite, or no suite is left.
     pub fn choose(&mut self, wanted: &[String]) -> Result<Vec<String>, String> {
-        let unknown = wanted.iter().filter(|name| {
-            let mut all = ALL_CIPHER_SUITES.iter();
-            !all.any(|suite| is_named(suite, name))
-        });
+        let known = ALL_CIPHER_SUITES.iter();
+        let known = known.filter(|suite| suite.tls13().is_none());
+        let known: Vec<&str> = known.filter_map(|it| it.suite().as_str()).collect();
+        let known = known.join(", ");
+        let mut unsupported = Vec::new();
+        for name in wanted.iter().map(|name| name.trim()) {
+            let mut all = (0..=u16::MAX).map(CipherSuite::from);
+            let Some(suite) = all.find(|suite| is_named(*suite, name)) else {
+                return Err(format!(
+                    "{name:?} is no name of a TLS cipher suite: name one of {known}"
+                ));
+            };
+            if !ALL_CIPHER_SUITES.iter().any(|it| it.suite() == suite) {
+                unsupported.push(name.to_owned());
+            }
+        }
         self.suites.retain(|suite| {
-            let is_wanted = wanted.iter().any(|name| is_named(suite, name));
-            suite.tls13().is_some() || is_wanted
+            let mut wanted = wanted.iter();
+            suite.tls13().is_some() || wanted.any(|name| is_named(suite.suite(), name.trim()))
         });
         let old = self.suites.iter().any(|suite| suite.tls13().is_none());
         if !old && self.versions.contains(&&TLS12) {
-            let known = ALL_CIPHER_SUITES.iter();
-            let known = known.filter(|suite| suite.tls13().is_none());
-            let known: Vec<&str> = known.filter_map(|it| it.suite().as_str()).collect();
             return Err(format!(
-                "none of these suites is offered: name one of {}",
-                known.join(", ")
+                "none of these suites is offered: name one of {known}"
             ));
         }
-        Ok(unknown.cloned().collect())
+        Ok(unsupported)
     }
 }
 
 /// Whether the suite has this IANA name, or the shorter name of older Go versions.
-fn is_named(suite: &SupportedCipherSuite, name: &str) -> bool {
-    let (Some(iana), name) = (suite.suite().as_str(), name.trim()) else {
+fn is_named(suite: CipherSuite, name: &str) -> bool {
+    let Some(iana) = suite.as_str() else {
         return false;
     };
     let plain = iana.replacen("TLS13_", "TLS_", 1);
@@ -97,10 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_a_supported_suite_is_rejected() {
-        let (said, _) = choose(&["TLS_RSA_WITH_AES_256_CBC_SHA", "AES"]);
+    fn a_list_without_a_supported_suite_and_misspelt_names_are_rejected() {
+        let (said, _) = choose(&["TLS_RSA_WITH_AES_256_CBC_SHA", "TLS_RSA_WITH_RC4_128_SHA"]);
         let text = said.unwrap_err();
         assert!(text.contains("TLS_ECDHE_ECDSA_WITH_AES_"), "{text}");
+        let good = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+        for wrong in ["AES", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"] {
+            let text = choose(&[good, wrong]).0.unwrap_err();
+            let words = format!("{wrong:?} is no name of a TLS cipher suite");
+            assert!(text.contains(&words), "{text}");
+        }
     }
 
     #[test]
