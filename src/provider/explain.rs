@@ -215,6 +215,11 @@ impl Lookup<'_> {
         // the longest window are read once more, for the idle time.
         let rows = group.map_or(0, |group| group.members.len() as u64);
         self.allow(rows * (2 * self.looks_per_row() + self.instants_held()))?;
+        let members = group.map_or(&[][..], |group| &group.members);
+        let rows = members
+            .iter()
+            .filter_map(|row| self.snapshot.layout().fact(*row));
+        let labels = self.narrowed.matchers(&rows.collect::<Vec<_>>());
         let question = Question {
             metric,
             measure: &self.spec.measure,
@@ -224,7 +229,7 @@ impl Lookup<'_> {
                 .unwrap_or(self.snapshot.policy().formula),
             of,
             selected,
-            is_narrowed: self.narrowed.has_labels(),
+            labels: labels.as_deref(),
             now: self.now,
         };
         let reasons = group.and_then(|group| self.reasons(group));

@@ -1,6 +1,18 @@
-//! Evaluates a requirement of a metric selector for a label.
+//! Evaluates a requirement of a metric selector for a label, and converts it to a PromQL matcher.
 
+use std::collections::BTreeSet;
+
+use apimachinery::labels::Labels;
+use apimachinery::promql::any_of;
 use apimachinery::selector::{MAX_NAME, Operator, Requirement};
+use gpu_metrics::series::MODEL_LABELS;
+
+/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
+pub(super) const MODEL: &str = "model";
+pub(super) const CONTAINER: &str = "container";
+
+/// Labels that may contain the container name.
+const CONTAINER_LABELS: [&str; 3] = ["exported_container", "container", "container_name"];
 
 /// Whether a label value satisfies a requirement. Selector values cannot contain spaces,
 /// but GPU models do (`NVIDIA H100 80GB HBM3`). A value therefore also matches in the form
@@ -52,6 +64,44 @@ pub(super) fn spell<'f>(
     form.get(..length).filter(|_| differs)
 }
 
+/// The PromQL matcher that admits the same rows as a requirement. A row is given by its
+/// labels and the value that the requirement applies to. `None`: there is no such matcher.
+///
+/// It has only values that the requirement names: others may be names of pods that the user
+/// has no right to see.
+pub(super) fn matcher(
+    requirement: &Requirement,
+    rows: &[(&Labels, Option<&str>)],
+) -> Option<String> {
+    let (operator, names) = match &requirement.operator {
+        Operator::Equals(name) => ("=~", std::slice::from_ref(name)),
+        Operator::NotEquals(name) => ("!~", std::slice::from_ref(name)),
+        Operator::In(names) => ("=~", &**names),
+        Operator::NotIn(names) => ("!~", &**names),
+        _ => return None,
+    };
+    let key = [requirement.key.as_str()];
+    let keys: &[&str] = match requirement.key.as_str() {
+        MODEL => &MODEL_LABELS,
+        CONTAINER => &CONTAINER_LABELS,
+        _ => &key,
+    };
+    let values = rows.iter().filter_map(|(_, value)| *value);
+    let values: BTreeSet<&str> = values.filter(|it| reads_as_one_of(it, names)).collect();
+    let admits = |value: Option<&str>| {
+        value.is_some_and(|value| values.contains(value)) == (operator == "=~")
+    };
+    let is_same = |label: &&str| {
+        let mut rows = rows.iter();
+        rows.all(|(labels, value)| admits(labels.get(label)) == holds(requirement, *value))
+    };
+    let labels = rows.iter().flat_map(|(labels, _)| labels.iter());
+    let labels = labels.map(|(label, _)| &**label);
+    let mut labels = labels.filter(|it| keys.iter().any(|key| key.eq_ignore_ascii_case(it)));
+    let label = labels.find(is_same).filter(|_| !values.is_empty())?;
+    Some(format!("{label}{operator}{}", any_of(values)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +142,49 @@ mod tests {
             ("model!=x", Some(&*long), true),
         ] {
             assert_eq!(admits(selector, value), admitted, "{selector}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn a_matcher_has_the_label_and_the_values_of_the_series() {
+        let read = |labels: &str| {
+            let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
+            Labels::from_pairs(pairs)
+        };
+        let models = "modelName=NVIDIA H100|NVIDIA H100;modelName=NVIDIA A100|NVIDIA A100";
+        let containers = "container=exporter,exported_container=vllm|vllm;container=exporter|";
+        let cases = "gpu_i_id=1|1;gpu_i_id=2|2;a=b|";
+        let pods = "exported_pod=a|a;exported_pod=secret|secret";
+        for (selector, rows, wanted) in [
+            ("model=NVIDIA-H100", models, r#"modelName=~"NVIDIA H100""#),
+            ("model!=NVIDIA_H100", models, r#"modelName!~"NVIDIA H100""#),
+            ("model!=X", models, ""),
+            (
+                "container=vllm",
+                containers,
+                r#"exported_container=~"vllm""#,
+            ),
+            (
+                "container!=vllm",
+                containers,
+                r#"exported_container!~"vllm""#,
+            ),
+            ("GPU_I_ID notin (2,3)", cases, r#"gpu_i_id!~"2""#),
+            ("GPU_I_ID>1", cases, ""),
+            ("gpu=1", "gpu=1|1;GPU=1|1", ""),
+            ("exported_pod!=a", pods, r#"exported_pod!~"a""#),
+            ("exported_pod in (a,b)", pods, r#"exported_pod=~"a""#),
+            ("exported_pod", pods, ""),
+        ] {
+            let selector = Selector::parse(selector).unwrap();
+            let rows = rows.split(';').filter_map(|row| row.split_once('|'));
+            let rows: Vec<_> = rows.map(|(labels, value)| (read(labels), value)).collect();
+            let rows = rows.iter().map(|(labels, value)| (labels, Some(*value)));
+            let rows: Vec<_> = rows
+                .map(|(labels, value)| (labels, value.filter(|it| !it.is_empty())))
+                .collect();
+            let said = matcher(&selector.requirements()[0], &rows);
+            assert_eq!(said.unwrap_or_default(), wanted, "{selector:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::ProviderError;
-use super::matchers::{holds, spell};
+use super::matchers::{CONTAINER, MODEL, holds, matcher, spell};
 use apimachinery::duration::{format_duration, parse_duration};
 use apimachinery::labels::Labels;
 use apimachinery::selector::{MAX_NAME, Operator, Requirement, Selector};
@@ -17,10 +17,6 @@ use gpu_metrics::snapshot::takes_formula;
 /// Keys that are settings instead of labels (docs/numbers.md, "Formulas").
 const WINDOW: &str = "window";
 const FORMULA: &str = "formula";
-
-/// Keys that stand for labels with different names (docs/numbers.md, "Formulas").
-const MODEL: &str = "model";
-const CONTAINER: &str = "container";
 
 /// A parsed metric selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -111,6 +107,17 @@ impl Narrowed {
         self.labels
             .iter()
             .all(|requirement| holds(requirement, value_of(requirement, facts)))
+    }
+
+    /// The labels as PromQL matchers, with the label names and values of these rows. `None`:
+    /// matchers cannot express them.
+    pub(super) fn matchers(&self, rows: &[&RowFacts]) -> Option<Vec<String>> {
+        let of_one = |requirement| {
+            let rows = rows.iter().copied();
+            let rows = rows.map(|it| (&it.row.label_facts.labels, value_of(requirement, it)));
+            matcher(requirement, &rows.collect::<Vec<_>>())
+        };
+        self.labels.iter().map(of_one).collect()
     }
 
     /// The labels that the selector restricts to one value. The answer has these labels.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::aggregate::Reasons;
 use crate::grid::instant_time;
-use crate::policy::{Activity, Formula, Measure, Over, Reducer};
+use crate::policy::{Activity, DeviceValue, Formula, Measure, Over, Reducer};
 use crate::series::Scheme;
 use crate::signal::{SignalId, Unit};
 use crate::snapshot::{Snapshot, takes_formula};
@@ -53,9 +53,9 @@ pub(super) fn same(
             "its devices have MIG instances, parts of processes or several ways of naming pods",
         );
     }
-    if question.is_narrowed {
-        return Err("the metric selector restricts the devices by their labels");
-    }
+    let of_labels = question
+        .labels
+        .ok_or("the metric selector cannot be written as label matchers")?;
     let signals = reasons.devices.iter().filter_map(|device| device.signal);
     let signals: BTreeSet<SignalId> = signals.collect();
     if signals.len() > 1 {
@@ -64,8 +64,13 @@ pub(super) fn same(
     let fresh_ms = reasons.devices.iter().map(|device| device.fresh_ms).max();
     let fresh_ms = fresh_ms.ok_or("no device contributes to it")?;
     let scheme = schemes.into_iter().next().flatten();
-    let matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
+    let mut matchers = matchers(question, reasons, scheme.unwrap_or(Scheme::Exported))
         .ok_or("it would have to list too many names")?;
+    matchers.extend_from_slice(of_labels);
+    let matchers = match matchers.is_empty() {
+        true => String::new(),
+        false => format!("{{{}}}", matchers.join(",")),
+    };
     let fresh = |signal: SignalId| fresh(signal, &matchers, fresh_ms);
     let number = number(question.measure, signals.first().copied(), fresh)
         .ok_or("it is not read from one known field")?;
@@ -93,7 +98,15 @@ fn number(
         Measure::HeldCount => format!("count({})", devices(shown)?),
         Measure::ActiveCount => counted(&devices(shown)?, "> 0"),
         Measure::IdleCount => counted(&devices(shown)?, "== 0"),
-        // Memory in percent is read from several fields, so it has no signal.
+        Measure::Devices {
+            value: DeviceValue::MemoryUsedPercent,
+            ..
+        } => {
+            let sum = |signal| Some(format!("sum({})", devices(signal)?));
+            let (used, free) = (sum(SignalId::FB_USED)?, sum(SignalId::FB_FREE)?);
+            let reserved = sum(SignalId::FB_RESERVED)?;
+            format!("100 * {used}\n  / ({used} + {free}\n     + ({reserved} or vector(0)))")
+        }
         Measure::Devices { reducer, over, .. } => {
             reduced(reducer, *over == Over::Active, &devices(read?)?)
         }
@@ -165,8 +178,8 @@ fn fresh(signal: SignalId, matchers: &str, fresh_ms: i64) -> Option<String> {
     ))
 }
 
-/// `{exported_namespace="ml",exported_pod=~"a|b"}`; `None`: there are too many names.
-fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> Option<String> {
+/// `exported_namespace="ml"`, `exported_pod=~"a|b"`; `None`: there are too many names.
+fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> Option<Vec<String>> {
     let of_held = matches!(
         question.measure,
         Measure::HeldCount
@@ -200,10 +213,7 @@ fn matchers(question: &Question<'_>, reasons: &Reasons<'_>, scheme: Scheme) -> O
     if of_held && matches!(question.selected, Selected::All | Selected::Devices) {
         matchers.push(format!("{pod_label}!=\"\""));
     }
-    Some(match matchers.is_empty() {
-        true => String::new(),
-        false => format!("{{{}}}", matchers.join(",")),
-    })
+    Some(matchers)
 }
 
 /// [`any_of`] for names, if they are few enough for a query.

@@ -18,8 +18,8 @@ pub struct Question<'a> {
     pub of: &'a str,
     /// How the group's series are selected. This also decides which pods may be named.
     pub selected: Selected<'a>,
-    /// Whether the metric selector restricts the devices by their labels.
-    pub is_narrowed: bool,
+    /// The metric selector's labels as PromQL matchers; `None`: matchers cannot express them.
+    pub labels: Option<&'a [String]>,
     /// The time of the request, by the source's clock.
     pub now: Timestamp,
 }

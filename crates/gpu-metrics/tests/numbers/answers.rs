@@ -85,7 +85,7 @@ impl Answers {
             formula: self.snapshot.policy().formula,
             of: object,
             selected,
-            is_narrowed: false,
+            labels: Some(&[]),
             now: self.snapshot.at_source(self.now),
         };
         let reasons = self.snapshot.reasons(group, &spec.measure, None, None);
