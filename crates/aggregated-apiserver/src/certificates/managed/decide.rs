@@ -2,7 +2,8 @@
 //!
 //! An authority is replaced, with the certificate that it signed, long before it expires. It
 //! stays in the Secret and in the bundles until then, and no certificate outlives the authority
-//! that signed it. Every bundle that a replica wrote therefore trusts the certificate of each
+//! that signed it. A replica serves a certificate in place of a valid one when every bundle
+//! has its authority and the authority is a day old. Every bundle that a replica wrote therefore trusts the certificate of each
 //! replica, current or old.
 
 use std::sync::Arc;
@@ -52,17 +53,19 @@ pub fn decide(
         }
     };
     let names = service_names(&settings.service);
+    let mut others = Vec::new();
     let reason = match authorities.signed_pair(data) {
         Err(why) => Reason::Alarming(format!("{why}: a new serving certificate was made")),
         Ok(pair) if pair.validity().is_old(now) => {
             Reason::Usual("the serving certificate was renewed")
         }
         Ok(pair) if names.iter().any(|name| !pair.names().contains(name)) => {
-            Reason::Usual("a serving certificate for the names of the Service was made")
+            others = pair.names().to_vec();
+            Reason::Usual("the names of the Service were added to the serving certificate")
         }
         Ok(pair) => return Ok((Content { authorities, pair }, None)),
     };
-    issue(settings, authorities, now, reason)
+    issue(settings, authorities, others, now, reason)
 }
 
 /// Creates a new authority and its serving certificate.
@@ -82,17 +85,21 @@ fn begin(
         current: Arc::new(current),
         retired,
     };
-    issue(settings, authorities, now, reason)
+    issue(settings, authorities, Vec::new(), now, reason)
 }
 
+/// Issues a serving certificate. `others` are names of the former one to keep. Without them,
+/// replicas whose Services differ would replace each other's certificate for ever.
 fn issue(
     settings: &ManagedSettings,
     authorities: Authorities,
+    mut others: Vec<String>,
     now: SystemTime,
     reason: Reason,
 ) -> Result<SecretStep, String> {
     let names = service_names(&settings.service);
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    others.retain(|name| !names.contains(name));
+    let names: Vec<&str> = names.iter().chain(&others).map(String::as_str).collect();
     let by = authorities.current.anchor().validity;
     let validity = Validity {
         not_before: (now - SKEW).max(by.not_before),

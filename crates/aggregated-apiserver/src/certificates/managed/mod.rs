@@ -45,7 +45,7 @@ pub async fn run<S: CertificateStore>(
     mut stop: watch::Receiver<bool>,
 ) {
     let every = settings.every;
-    let replica = Replica::new(settings, store, publisher);
+    let mut replica = Replica::new(settings, store, publisher);
     let passes = async {
         loop {
             let soon = replica.pass(SystemTime::now()).await;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::content::{Authorities, Content, anchors};
 use super::decide::{Reason, decide};
 use super::registration::{is_ours, plan};
-use super::settings::{ManagedSettings, service_names};
+use super::settings::{JOINING, ManagedSettings, SKEW, service_names};
 use super::store::{CertificateStore, Entry, WriteError};
 use crate::certificates::pair::Pair;
 use crate::certificates::{Publisher, Registration, Trouble};
@@ -14,6 +14,8 @@ pub(super) struct Replica<S> {
     settings: ManagedSettings,
     store: S,
     publisher: Publisher,
+    /// The authorities of the Secret at its last read or write.
+    known: Option<Authorities>,
 }
 
 type Read = Result<Option<Entry>, Trouble>;
@@ -26,6 +28,7 @@ impl<S: CertificateStore> Replica<S> {
             settings,
             store,
             publisher,
+            known: None,
         }
     }
 
@@ -34,25 +37,28 @@ impl<S: CertificateStore> Replica<S> {
     ///
     /// The APIServices are read before the Secret. A write therefore never replaces a
     /// bundle that is newer than the Secret from which the new one is made. An authority
-    /// that was in all bundles stays in all of them.
-    pub(super) async fn pass(&self, now: SystemTime) -> bool {
+    /// that was in all bundles stays in all of them. While the Secret cannot be read or
+    /// written, the bundles are repaired with the authorities read before.
+    pub(super) async fn pass(&mut self, now: SystemTime) -> bool {
         let mut read = Vec::new();
         for name in self.settings.names() {
             let entry = self.store.apiservice(&name).await;
             read.push((name, entry));
         }
         let bundles = self.bundles(&read);
-        let (content, wrote) = match self.keep_secret(now).await {
-            Ok(kept) => kept,
+        let kept = match self.keep_secret(now).await {
             Err(WriteError::Conflict) => return true,
-            Err(WriteError::Failed(trouble)) => {
-                self.publisher.failing(&trouble);
-                return false;
-            }
+            Err(WriteError::Failed(trouble)) => Err(trouble),
+            Ok(kept) => Ok(kept),
         };
-        let soon = self.register(read, &content.authorities, now).await || wrote;
-        if !soon {
-            self.adopt(content.pair, &bundles, now);
+        let mut soon = kept.as_ref().is_ok_and(|(_, wrote)| *wrote);
+        if let Some(known) = &self.known {
+            soon |= self.register(read, known, now).await;
+        }
+        match kept {
+            Err(trouble) => self.publisher.failing(&trouble),
+            Ok((content, _)) if !soon => self.adopt(content, &bundles, now),
+            Ok(_) => {}
         }
         soon
     }
@@ -69,9 +75,10 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Reads the Secret and repairs it; returns its content, and whether it was written.
-    async fn keep_secret(&self, now: SystemTime) -> Result<(Content, bool), WriteError> {
+    async fn keep_secret(&mut self, now: SystemTime) -> Result<(Content, bool), WriteError> {
         let place = self.store.place();
         let (version, stored) = self.store.secret().await.map_err(WriteError::Failed)?;
+        self.known = Authorities::read(&stored).ok().or(self.known.take());
         let (content, reason) = decide(&stored, &self.settings, now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
         let Some(reason) = reason else {
@@ -79,6 +86,7 @@ impl<S: CertificateStore> Replica<S> {
         };
         let data = content.data(now);
         self.store.write_secret(&version, &data).await?;
+        self.known = Some(content.authorities.clone());
         match reason {
             Reason::Usual(text) => tracing::info!("{place}: {text}"),
             Reason::Alarming(text) => tracing::warn!("{place}: {text}"),
@@ -141,21 +149,20 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Puts the Secret's pair into force, if kube-apiserver trusts it or there is no valid one.
-    fn adopt(&self, pair: Pair, bundles: &[Vec<u8>], now: SystemTime) {
+    /// kube-apiserver reads the APIServices a little later than this replica, so it trusts a
+    /// pair if its authority is in all bundles and old enough.
+    fn adopt(&self, Content { authorities, pair }: Content, bundles: &[Vec<u8>], now: SystemTime) {
+        let served = self.publisher.pair();
+        let joined = authorities.current.anchor().validity.not_before + SKEW + JOINING;
         if let Err(error) = pair.check(now) {
             let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
         } else if self.publisher.serves(&pair) {
             self.publisher.well();
-        } else if self
-            .publisher
-            .pair()
-            .is_none_or(|it| it.check(now).is_err())
-            || self.is_trusted(&pair, bundles, now)
-        {
+        } else if served.is_none_or(|it| it.check(now).is_err()) {
             self.publisher.serve(pair);
-        } else {
+        } else if !self.is_trusted(&pair, bundles, now) {
             self.publisher.failing(&Trouble {
                 passes: true,
                 ..Trouble::lasting(
@@ -163,6 +170,10 @@ impl<S: CertificateStore> Replica<S> {
                         .to_owned(),
                 )
             });
+        } else if now < joined {
+            self.publisher.well();
+        } else {
+            self.publisher.serve(pair);
         }
     }
 

@@ -24,6 +24,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// How long a serving certificate lives.
 pub(super) const LIFE: Duration = HOUR.saturating_mul(24 * 90);
 
+/// How old an authority is before its certificates replace one that is valid: by then
+/// kube-apiserver has read its APIServices.
+pub(super) const JOINING: Duration = HOUR.saturating_mul(24);
+
 pub(super) const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 365);
 
 /// The allowed clock skew: certificates are valid from this long before they are issued.

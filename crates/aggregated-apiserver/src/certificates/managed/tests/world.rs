@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::super::content::{Data, anchors};
 use super::super::store::{CertificateStore, Change, Entry, ServiceName, WriteError};
 use super::super::{ManagedSettings, Replica};
+use crate::certificates::pair::Pair;
 use crate::certificates::{Registration, Serving, Trouble, serving};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -231,7 +232,7 @@ impl Stepped {
     /// Makes the next call. If it ends the pass: whether the next one is due soon.
     pub(super) fn step(&mut self, now: SystemTime) -> Option<bool> {
         let now = now + self.ahead;
-        if let Some(replica) = self.idle.take() {
+        if let Some(mut replica) = self.idle.take() {
             self.pass = Some(Box::pin(async move {
                 let soon = replica.pass(now).await;
                 (replica, soon)
@@ -274,26 +275,35 @@ impl Stepped {
 #[derive(Default)]
 pub(super) struct Verifier {
     known: HashSet<(Vec<u8>, Vec<u8>, SystemTime)>,
+    /// The pair of each replica at the last check.
+    before: BTreeMap<usize, Pair>,
 }
 
 impl Verifier {
     /// Skips an empty bundle, which no replica has filled yet, and an expired pair, whose
-    /// replica made no pass for a month.
+    /// replica made no pass for a month. kube-apiserver may know the bundles of some time ago:
+    /// a pair that replaces a valid one has an authority that is about a day old.
     pub(super) fn check(&mut self, world: &World, replicas: &[Stepped], now: SystemTime) {
         let bundles = world.bundles();
         for (number, replica) in replicas.iter().enumerate() {
             let Some(pair) = replica.serving.pair() else {
+                self.before.remove(&number);
                 continue;
             };
+            let before = self.before.insert(number, pair.clone());
+            let replaces = before.is_some_and(|before| {
+                before.chain() != pair.chain() && before.validity().not_after > now + replica.ahead
+            });
             if pair.validity().not_after < now {
                 continue;
             }
             for bundle in bundles.iter().filter(|bundle| !bundle.is_empty()) {
                 let key = (pair.chain()[0].to_vec(), bundle.clone(), now);
-                if !self.known.insert(key) {
+                if !self.known.insert(key) && !replaces {
                     continue;
                 }
-                let trusted = anchors(bundle).unwrap();
+                let mut trusted = anchors(bundle).unwrap();
+                trusted.retain(|it| !replaces || it.validity.not_before + DAY <= now);
                 let name = "gpu-metrics-apiserver.gpu-metrics.svc";
                 let verdict = pair.verify(&trusted, name, now);
                 assert_eq!(
