@@ -12,6 +12,7 @@ use clap::Args;
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
 use aggregated_apiserver::certificates::managed::service_names;
 use aggregated_apiserver::certificates::managed::store::ServiceName;
+use aggregated_apiserver::x509::{self, Certificate};
 use kubectl_gpu_metrics::Failure;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -41,7 +42,7 @@ pub struct CertsArgs {
 }
 
 /// Makes a self-signed pair in a directory that has none: for the Service if there is one,
-/// and for this machine. An existing `ca.crt` is kept.
+/// and for this machine. A `ca.crt` of this program is replaced, any other is kept.
 ///
 /// # Errors
 /// As [`run`].
@@ -61,7 +62,12 @@ pub(super) fn make_for(
         days: 365,
         force: false,
     };
-    make(&args, dir.join(AUTHORITY).exists(), now).map(|_| ())
+    let is_foreign = fs::read(dir.join(AUTHORITY)).is_ok_and(|text| !is_development(&text));
+    if is_foreign {
+        let dir = dir.display();
+        tracing::warn!(%dir, "{AUTHORITY} is kept: it is not the authority of the new certificate");
+    }
+    make(&args, is_foreign, now).map(|_| ())
 }
 
 const AUTHORITY: &str = "ca.crt";
@@ -70,6 +76,12 @@ const KEY: &str = "tls.key";
 
 /// The common name of the authorities that this command makes.
 const DEVELOPMENT: &str = "gpu-metrics-apiserver development authority";
+
+fn is_development(pem: &[u8]) -> bool {
+    let certificates = x509::from_pem(pem).unwrap_or_default();
+    let read = certificates.first().map(Certificate::read);
+    read.is_some_and(|read| read.is_ok_and(|it| it.subject() == format!("CN={DEVELOPMENT}")))
+}
 
 /// Makes an authority, a serving certificate and its key. The authority's key is not
 /// stored: it signs only this certificate.
@@ -250,6 +262,19 @@ mod tests {
         assert_eq!(fs::read(dir.path().join("tls.key")).unwrap(), before);
         certs(dir.path(), &["--force"]).unwrap();
         assert_ne!(fs::read(dir.path().join("tls.key")).unwrap(), before);
+        pair(dir.path());
+    }
+
+    #[test]
+    fn a_pair_that_is_made_again_has_a_new_authority() {
+        let dir = tempfile::tempdir().unwrap();
+        make_for(dir.path(), None, SystemTime::now()).unwrap();
+        let left = fs::read(dir.path().join(AUTHORITY)).unwrap();
+        for name in [CERTIFICATE, KEY] {
+            fs::remove_file(dir.path().join(name)).unwrap();
+        }
+        make_for(dir.path(), None, SystemTime::now()).unwrap();
+        assert_ne!(fs::read(dir.path().join(AUTHORITY)).unwrap(), left);
         pair(dir.path());
     }
 
