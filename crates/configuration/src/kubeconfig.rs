@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use http::HeaderValue;
 use k8s_openapi::ByteString;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError as ReadError};
 use secrecy::{ExposeSecret, SecretString};
@@ -44,7 +45,7 @@ fn read(path: &Path) -> Result<Credentials, String> {
     }
     Ok(Credentials {
         tls: tls(path, &cluster, &user)?,
-        auth: auth(path, &user),
+        auth: auth(path, &user)?,
     })
 }
 
@@ -116,12 +117,16 @@ fn tls(path: &Path, cluster: &Cluster, user: &AuthInfo) -> Result<Tls, String> {
 }
 
 /// A token file takes precedence over a token, as in client-go, and both over a username.
-fn auth(path: &Path, user: &AuthInfo) -> Auth {
+fn auth(path: &Path, user: &AuthInfo) -> Result<Auth, String> {
     let (username, password) = (set(&user.username), secret(&user.password));
-    if let Some(file) = set(&user.token_file) {
+    Ok(if let Some(file) = set(&user.token_file) {
         Auth::BearerTokenFile(beside(path, file))
     } else if let Some(token) = secret(&user.token) {
-        Auth::BearerToken(Secret(token.trim().to_owned()))
+        let token = token.trim().to_owned();
+        if HeaderValue::try_from(&token).is_err() {
+            return Err("the token contains a control character: write it in one line".to_owned());
+        }
+        Auth::BearerToken(Secret(token))
     } else if username.is_some() || password.is_some() {
         Auth::Basic {
             username: username.unwrap_or_default().to_owned(),
@@ -129,7 +134,7 @@ fn auth(path: &Path, user: &AuthInfo) -> Auth {
         }
     } else {
         Auth::None
-    }
+    })
 }
 
 /// Inline data takes precedence over the file, as in client-go. `key` is the key of the file.
@@ -244,6 +249,7 @@ mod tests {
             ("{}", "{exec: {command: x}}", "exec is not supported"),
             ("{}", "{auth-provider: {name: x}}", "auth-provider is not"),
             ("{}", "{as: admin, token: hidden}", "as is not supported"),
+            ("{}", "{token: \"hid\\nden\"}", "write it in one line"),
             ("{}", "{client-key: k}", "set both"),
             ("{}", "{token: [hidden]}", "no kubeconfig: "),
             ("{}", "{token: a, exec: hidden}", "no kubeconfig: "),
