@@ -134,6 +134,19 @@ async fn a_large_body_over_http2_is_refused_and_the_connection_lives() {
 }
 
 #[tokio::test]
+async fn a_user_with_500_groups_is_accepted() {
+    let (server, _) = quick().await;
+    let mut request = server.http2().get(server.url("/"));
+    for index in 0..500 {
+        request = request.header(
+            "X-Remote-Group",
+            format!("oidc:some-long-group-name-{index}"),
+        );
+    }
+    assert_eq!(request.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
 async fn slow_handshakes_slow_heads_and_slow_bodies_are_cut() {
     let limits = Limits {
         handshake: Duration::from_millis(200),
