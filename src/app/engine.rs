@@ -31,7 +31,6 @@ use gpu_metrics::inventory::Inventory;
 use gpu_metrics::pipeline::{Pipeline, Settings};
 use gpu_metrics::policy::MetricSpec;
 use gpu_metrics::signal::SignalSpec;
-use gpu_metrics::targets::JobId;
 use prometheus_source::Prometheus;
 use server::{Client, Server, Step};
 
@@ -296,11 +295,7 @@ impl Engine {
             return poll;
         }
         let store = self.pipeline.store();
-        let is_of = |job: JobId| {
-            let job = store.jobs().get(usize::from(job));
-            job.is_some_and(|job| job.prometheus == id)
-        };
-        let targets = store.targets().iter().filter(|(_, job, _)| is_of(*job));
+        let targets = store.targets().iter().filter(|(_, of, _)| *of == id);
         let Some(quickest) = targets.map(|(.., scrape_ms)| scrape_ms).min() else {
             return POLL_MAX;
         };

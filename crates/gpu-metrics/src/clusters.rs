@@ -97,52 +97,43 @@ mod tests {
 
     #[test]
     fn rows_of_another_cluster_are_foreign_once_one_is_proven_ours() {
-        let rows = [
-            ("cluster=east", Proof::Local),
-            ("cluster=east", Proof::None),
-            ("cluster=west", Proof::Foreign),
+        let west_with_a_few_local_names = [
+            vec![("cluster=west", Proof::Foreign); 9],
+            vec![("cluster=west", Proof::Local)],
+            vec![("cluster=east", Proof::Local)],
         ];
-        let known = clusters(&rows);
-        assert!(known.are_several());
-        assert!(known.is_foreign("cluster=west"));
-        assert!(!known.is_foreign("cluster=east"));
-        assert_eq!(
-            known.names().collect::<Vec<_>>(),
-            ["cluster=east", "cluster=west"]
-        );
-    }
-
-    #[test]
-    fn a_few_pods_of_the_same_name_and_node_do_not_make_a_cluster_ours() {
-        let mut rows = vec![("cluster=west", Proof::Foreign); 9];
-        rows.extend([
-            ("cluster=west", Proof::Local),
-            ("cluster=east", Proof::Local),
-        ]);
-        assert!(clusters(&rows).is_foreign("cluster=west"));
-        assert!(!clusters(&rows).is_foreign("cluster=east"));
-    }
-
-    #[test]
-    fn without_proof_no_row_is_foreign() {
-        let rows = [
-            ("cluster=east", Proof::None),
-            ("cluster=west", Proof::Foreign),
-        ];
-        let known = clusters(&rows);
-        assert!(known.are_several());
-        assert!(!known.is_foreign("cluster=west") && !known.is_foreign("cluster=east"));
-    }
-
-    #[test]
-    fn a_pod_label_named_cluster_makes_no_row_foreign() {
-        let rows = [
-            ("cluster=ray-a", Proof::Local),
-            ("cluster=ray-b", Proof::Local),
-        ];
-        let known = clusters(&rows);
-        assert!(known.are_several());
-        assert!(!known.is_foreign("cluster=ray-a") && !known.is_foreign("cluster=ray-b"));
+        for (rows, foreign) in [
+            (
+                vec![
+                    ("cluster=east", Proof::Local),
+                    ("cluster=east", Proof::None),
+                    ("cluster=west", Proof::Foreign),
+                ],
+                &["cluster=west"][..],
+            ),
+            (west_with_a_few_local_names.concat(), &["cluster=west"]),
+            // Without proof no row is foreign.
+            (
+                vec![
+                    ("cluster=east", Proof::None),
+                    ("cluster=west", Proof::Foreign),
+                ],
+                &[],
+            ),
+            // A pod's label may be called `cluster`.
+            (
+                vec![
+                    ("cluster=ray-a", Proof::Local),
+                    ("cluster=ray-b", Proof::Local),
+                ],
+                &[],
+            ),
+        ] {
+            let known = clusters(&rows);
+            assert!(known.are_several());
+            let found = known.names().filter(|name| known.is_foreign(name));
+            assert_eq!(found.collect::<Vec<_>>(), foreign);
+        }
     }
 
     #[test]

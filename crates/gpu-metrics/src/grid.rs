@@ -148,15 +148,6 @@ impl Column {
     }
 }
 
-/// Whether a row has one or several series of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
-    /// One series: its last sample counts, even one that is no reading.
-    Alone,
-    /// Several series: a reading takes precedence over a sample that is no reading.
-    Shared,
-}
-
 /// The columns of one signal, oldest first, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
@@ -238,18 +229,16 @@ impl Columns {
     }
 
     /// Stores a sample in its cell (NaN: it is no reading); returns whether that changed
-    /// the cell. The newest sample counts, and the larger of equally new ones.
-    pub(crate) fn put(&mut self, row: RowId, sample: Reading, step_ms: i64, feed: Feed) -> bool {
+    /// the cell. The newest reading of the cell counts, and the larger of equally new ones.
+    pub(crate) fn put(&mut self, row: RowId, sample: Reading, step_ms: i64) -> bool {
         let index = instant_from(sample.at, step_ms);
         let age = index * step_ms - sample.at.millis();
         let age = u16::try_from(age).unwrap_or(u16::MAX);
         if let Some((value, known_age)) = self.at(index).and_then(|column| column.get(row)) {
-            let ended = sample.value.is_nan();
-            let stands = match (value.is_nan(), ended) {
-                // With several series, a reading takes precedence over a sample that is none.
-                (false, true) if feed == Feed::Shared || known_age == age => true,
-                (true, false) if feed == Feed::Shared || known_age == age => false,
-                _ => known_age < age || (known_age == age && (ended || value >= sample.value)),
+            let stands = match (value.is_nan(), sample.value.is_nan()) {
+                (_, true) => true,
+                (true, false) => false,
+                (false, false) => known_age < age || (known_age == age && value >= sample.value),
             };
             if stands {
                 return false;
@@ -341,10 +330,10 @@ mod tests {
         }
     }
 
-    fn columns(samples: &[(i64, f64)], feed: Feed) -> Columns {
+    fn columns(samples: &[(i64, f64)]) -> Columns {
         let mut columns = Columns::default();
         for (secs, value) in samples {
-            columns.put(ROW, sample(*secs, *value), STEP, feed);
+            columns.put(ROW, sample(*secs, *value), STEP);
         }
         columns
     }
@@ -357,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_sample_counts_from_the_first_instant_not_before_it_until_it_is_too_old() {
-        let columns = columns(&[(15, 1.0), (16, 2.0)], Feed::Alone);
+        let columns = columns(&[(15, 1.0), (16, 2.0)]);
         assert_eq!(at(&columns, 0, 45), None);
         assert_eq!(at(&columns, 1, 45), Some(1.0));
         assert_eq!(at(&columns, 2, 45), Some(2.0));
@@ -369,24 +358,26 @@ mod tests {
 
     #[test]
     fn a_sample_that_is_no_reading_ends_the_one_before_it() {
-        let alone = columns(&[(14, 1.0), (20, f64::NAN)], Feed::Alone);
-        assert_eq!(at(&alone, 1, 45), Some(1.0));
-        assert_eq!(at(&alone, 2, 45), None);
-        assert_eq!(alone.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
+        let ended = columns(&[(14, 1.0), (20, f64::NAN)]);
+        assert_eq!(at(&ended, 1, 45), Some(1.0));
+        assert_eq!(at(&ended, 2, 45), None);
+        assert_eq!(ended.last_reading(ROW, 2, STEP), Some(sample(14, 1.0)));
     }
 
     #[test]
-    fn the_newest_sample_counts_and_with_several_series_the_newest_reading() {
-        for order in [[(2, 1.0), (9, 2.0)], [(9, 2.0), (2, 1.0)]] {
-            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(2.0));
+    fn the_newest_reading_of_a_cell_counts_and_the_larger_of_equally_new_ones() {
+        let nan = (9, f64::NAN);
+        for (mut samples, expected) in [
+            ([(2, 1.0), (9, 2.0)], 2.0),
+            ([(2, 1.0), nan], 1.0),
+            ([(9, 2.0), (9, 3.0)], 3.0),
+            ([(9, 3.0), nan], 3.0),
+        ] {
+            for _ in 0..2 {
+                assert_eq!(at(&columns(&samples), 1, 45), Some(expected));
+                samples.reverse();
+            }
         }
-        let nan = f64::NAN;
-        for order in [[(2, 1.0), (9, nan)], [(9, nan), (2, 1.0)]] {
-            assert_eq!(at(&columns(&order, Feed::Shared), 1, 45), Some(1.0));
-            assert_eq!(at(&columns(&order, Feed::Alone), 1, 45), None);
-        }
-        let equal = columns(&[(9, 2.0), (9, 3.0), (9, nan)], Feed::Alone);
-        assert_eq!(at(&equal, 1, 45), Some(3.0));
     }
 
     /// Rows of several words and blocks, stored in one order and removed in another.
@@ -395,7 +386,7 @@ mod tests {
         let rows = [700, 3, 511, 512, 64, 63, 65, 0, 1300, 128];
         let mut columns = Columns::default();
         for row in rows {
-            columns.put(RowId(row), sample(9, f64::from(row)), STEP, Feed::Alone);
+            columns.put(RowId(row), sample(9, f64::from(row)), STEP);
         }
         let value = |columns: &Columns, row| {
             let reading = columns.reading(RowId(row), (1, STEP), 45_000);

@@ -97,7 +97,6 @@ impl Engine {
             at,
             range,
             shard: Shard::first_of(self.server(id).sharding(spec.id).count),
-            new_samples: 0,
             largest: 0,
             is_over: false,
         }
@@ -258,7 +257,6 @@ impl Engine {
         batch: &Batch,
     ) {
         let report = self.pipeline.take_part(batch, at);
-        read.new_samples += report.applied.new_samples();
         if !read.shard.is_rest() {
             read.largest = read.largest.max(fetched.bytes);
         }
@@ -281,8 +279,7 @@ impl Engine {
         (at, now): (Timestamp, Timestamp),
     ) {
         let spec = &read.spec;
-        self.pipeline
-            .answered((client.id, spec.id), read.new_samples, at);
+        self.pipeline.answered(client.id, spec.id, at);
         let server = &mut self.servers[usize::from(client.id.0)];
         server.read(read, now);
         if server.retries.remove(&spec.id).is_some() {

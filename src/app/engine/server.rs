@@ -63,8 +63,6 @@ pub(super) struct SignalRead {
     pub(super) range: Duration,
     /// The devices of the next query.
     pub(super) shard: Shard,
-    /// The number of new samples so far.
-    pub(super) new_samples: u64,
     /// The size of the largest answer, in bytes.
     pub(super) largest: usize,
     pub(super) is_over: bool,

@@ -8,12 +8,12 @@ use super::super::names::listed;
 use super::super::{Finding, Severity};
 use super::{Current, GPUS, PolledSource};
 use apimachinery::time::Timestamp;
+use gpu_metrics::batch::PrometheusId;
 use gpu_metrics::inventory::{InventoryOrigin, Pod};
 use gpu_metrics::layout::Attribution;
 use gpu_metrics::policy::Shared;
 use gpu_metrics::series::Scheme;
 use gpu_metrics::signal::SignalId;
-use gpu_metrics::targets::JobId;
 
 /// A utilisation: its name; its signals and fields, the second one for MIG instances; the
 /// severity of its absence.
@@ -42,6 +42,9 @@ const FIELDS: [Field; 2] = [
 /// Milliseconds for which a pod may run before a series must name it.
 const GRACE_MS: i64 = 120_000;
 
+/// A scrape job of a Prometheus.
+type Job<'s> = (PrometheusId, &'s str);
+
 /// One device, combined from its rows that are reported now.
 #[derive(Default)]
 struct Device<'s> {
@@ -52,7 +55,7 @@ struct Device<'s> {
     named: bool,
     holders: BTreeSet<(&'s str, &'s str)>,
     /// The jobs that scrape it.
-    jobs: BTreeSet<JobId>,
+    jobs: BTreeSet<Job<'s>>,
     /// Whether each of [`FIELDS`] is reported.
     has: [bool; 2],
     /// When each of [`FIELDS`] was last reported.
@@ -61,7 +64,7 @@ struct Device<'s> {
 
 /// Counts over all devices.
 #[derive(Default)]
-struct Fleet {
+struct Fleet<'s> {
     devices: usize,
     unnamed: usize,
     /// For each of [`FIELDS`].
@@ -70,7 +73,7 @@ struct Fleet {
     shared: usize,
     most_holders: usize,
     /// The number of devices that several jobs scrape, by these jobs.
-    twice: BTreeMap<BTreeSet<JobId>, usize>,
+    twice: BTreeMap<BTreeSet<Job<'s>>, usize>,
 }
 
 /// Devices without a field.
@@ -101,7 +104,7 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
     }
     found.extend(unnamed(seen, &fleet));
     found.extend(shared(seen, &fleet));
-    found.extend(twice(seen, &fleet));
+    found.extend(twice(&fleet));
     found
 }
 
@@ -118,7 +121,9 @@ impl<'s> Device<'s> {
         }
         let targets = facts.row.targets.iter().filter_map(|id| frame.target(*id));
         let heard = targets.filter(|target| !target.silent);
-        self.jobs.extend(heard.map(|target| seen.job_of(target)));
+        let sources = heard.filter_map(|target| seen.source_of(target));
+        let jobs = sources.map(|source| (source.prometheus, &*source.job));
+        self.jobs.extend(jobs);
         let newest = row.target.newest;
         let last = frame.instant_from(newest);
         let is_fresh = |at: Timestamp| newest.millis() - at.millis() < row.target.fresh_ms;
@@ -136,8 +141,8 @@ impl<'s> Device<'s> {
     }
 }
 
-impl Fleet {
-    fn add(&mut self, device: Device<'_>) {
+impl<'s> Fleet<'s> {
+    fn add(&mut self, device: Device<'s>) {
         self.devices += 1;
         self.unnamed += usize::from(!device.named);
         let holders = device.holders.len();
@@ -190,7 +195,7 @@ fn without_field(seen: PolledSource<'_>, field: &Field, lacking: Lacking) -> Opt
 }
 
 /// GPUs that are held, without a series that names the pod.
-fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
+fn unnamed(seen: PolledSource<'_>, fleet: &Fleet<'_>) -> Option<Finding> {
     let layout = seen.snapshot.layout();
     let inventory = layout.inventory();
     if inventory.authority != InventoryOrigin::Cluster || fleet.unnamed == 0 {
@@ -229,7 +234,7 @@ fn unnamed(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
 }
 
 /// Shared GPUs whose whole value each of several pods has.
-fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
+fn shared(seen: PolledSource<'_>, fleet: &Fleet<'_>) -> Option<Finding> {
     let is_whole = seen.snapshot.policy().shared == Shared::DeviceValue;
     (is_whole && fleet.shared > 0).then(|| {
         let message = format!(
@@ -242,9 +247,9 @@ fn shared(seen: PolledSource<'_>, fleet: &Fleet) -> Option<Finding> {
 }
 
 /// GPUs that several jobs scrape.
-fn twice(seen: PolledSource<'_>, fleet: &Fleet) -> Vec<Finding> {
+fn twice(fleet: &Fleet<'_>) -> Vec<Finding> {
     let found = fleet.twice.iter().map(|(jobs, count)| {
-        let names = listed(jobs.iter().map(|job| seen.job(*job)));
+        let names = listed(jobs.iter().map(|(_, job)| *job));
         let message = format!(
             "GPUs that all these jobs scrape: {count}: Prometheus stores each sample more than once, and avg_GPU_utilization counts it more than once"
         );

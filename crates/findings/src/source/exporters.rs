@@ -10,7 +10,7 @@ use gpu_metrics::aggregate::{Absence, Missing};
 use gpu_metrics::inventory::InventoryOrigin;
 use gpu_metrics::layout::RowFacts;
 use gpu_metrics::policy::{DeviceValue, Measure, Over, Reducer};
-use gpu_metrics::targets::{JobId, TargetId};
+use gpu_metrics::targets::TargetId;
 use gpu_metrics::unit::Scale;
 
 /// The default interval of dcgm-exporter (NVIDIA/dcgm-exporter,
@@ -37,9 +37,9 @@ pub(super) fn check(seen: PolledSource<'_>) -> Vec<Finding> {
 
 /// Jobs with a target whose scrape interval is too long: readings between two scrapes are lost.
 fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
-    let mut slowest: BTreeMap<JobId, i64> = BTreeMap::new();
+    let mut slowest: BTreeMap<&str, i64> = BTreeMap::new();
     for (_, target) in seen.heard_targets() {
-        let scrape_ms = slowest.entry(seen.job_of(target)).or_default();
+        let scrape_ms = slowest.entry(seen.job(target)).or_default();
         *scrape_ms = target.scrape_ms.max(*scrape_ms);
     }
     let slowest = slowest.into_iter();
@@ -51,7 +51,7 @@ fn rare(seen: PolledSource<'_>) -> Vec<Finding> {
             span(EXPORTER_MS)
         );
         let remedy = format!("set scrape_interval of the job to {} or less", span(EXPORTER_MS));
-        Finding::new(&GM405, of_job(seen.job(job)), message, remedy)
+        Finding::new(&GM405, of_job(job), message, remedy)
     });
     found.collect()
 }

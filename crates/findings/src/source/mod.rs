@@ -21,7 +21,7 @@ use gpu_metrics::layout::{Attribution, RowFacts};
 use gpu_metrics::signal::SignalId;
 use gpu_metrics::snapshot::Snapshot;
 use gpu_metrics::store::Store;
-use gpu_metrics::targets::{JobId, TargetId, TargetView};
+use gpu_metrics::targets::{SourceView, TargetId, TargetView};
 
 /// The object of a finding that is about no particular object.
 pub const PROMETHEUS: &str = "Prometheus";
@@ -148,21 +148,20 @@ impl<'s> PolledSource<'s> {
             .then_some(Current { facts, target })
     }
 
-    fn job_of(self, target: &TargetView) -> JobId {
+    fn source_of(self, target: &TargetView) -> Option<&'s SourceView> {
         let sources = &self.snapshot.frame().view().sources;
-        let source = sources.get(usize::from(target.source));
-        source.map_or(JobId::MAX, |source| source.job)
+        sources.get(usize::from(target.source))
     }
 
     /// Whether the Prometheus of a target does not answer.
     fn is_unread(self, target: &TargetView) -> bool {
-        let job = self.store.jobs().get(usize::from(self.job_of(target)));
-        job.is_some_and(|job| self.down.contains(&job.prometheus))
+        let source = self.source_of(target);
+        source.is_some_and(|source| self.down.contains(&source.prometheus))
     }
 
-    fn job(self, id: JobId) -> &'s str {
-        let job = self.store.jobs().get(usize::from(id));
-        job.map_or("?", |job| &job.name)
+    /// The name of a target's job.
+    fn job(self, target: &TargetView) -> &'s str {
+        self.source_of(target).map_or("?", |source| &source.job)
     }
 
     fn instance(self, id: TargetId) -> &'s str {

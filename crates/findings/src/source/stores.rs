@@ -7,7 +7,7 @@ use super::super::codes::{GM302, GM303, GM304};
 use super::super::names::listed;
 use super::{PROMETHEUS, PolledSource, of_job, span};
 use apimachinery::time::Timestamp;
-use gpu_metrics::targets::{JobId, TargetId, TargetView};
+use gpu_metrics::targets::{TargetId, TargetView};
 
 /// Milliseconds by which samples may be late. Samples of a Prometheus that scrapes are
 /// late by one poll, samples of remote write by some seconds more.
@@ -20,11 +20,11 @@ const CLOCK_MS: i64 = 10_000;
 /// Jobs whose samples are late.
 pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
     let frame = seen.snapshot.frame();
-    let mut late: BTreeMap<JobId, i64> = BTreeMap::new();
+    let mut late: BTreeMap<&str, i64> = BTreeMap::new();
     for (_, target) in seen.heard_targets() {
         let lag_ms = frame.view().lag_ms(target);
         if lag_ms >= LATE_MS.max(target.scrape_ms) {
-            let known = late.entry(seen.job_of(target)).or_default();
+            let known = late.entry(seen.job(target)).or_default();
             *known = lag_ms.max(*known);
         }
     }
@@ -34,7 +34,7 @@ pub(super) fn lag(seen: PolledSource<'_>) -> Vec<Finding> {
             span(lag_ms)
         );
         let remedy = "check the components between scrape and store: queues of remote write, intervals of a collector, caches of a query front end";
-        Finding::new(&GM302, of_job(seen.job(job)), message, remedy)
+        Finding::new(&GM302, of_job(job), message, remedy)
     });
     found.collect()
 }
@@ -53,11 +53,11 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
         let remedy = "set both clocks by NTP";
         found.push(Finding::new(&GM303, PROMETHEUS, message, remedy));
     }
-    let mut off: BTreeMap<(JobId, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
+    let mut off: BTreeMap<(&str, &str), (Vec<TargetId>, i64)> = BTreeMap::new();
     for (id, target) in seen.heard_targets() {
         let (way, by_ms) = distance(seen, target);
         if by_ms > target.scrape_ms + CLOCK_MS {
-            let (ids, most_ms) = off.entry((seen.job_of(target), way)).or_default();
+            let (ids, most_ms) = off.entry((seen.job(target), way)).or_default();
             ids.push(id);
             *most_ms = by_ms.max(*most_ms);
         }
@@ -69,7 +69,7 @@ pub(super) fn clocks(seen: PolledSource<'_>) -> Vec<Finding> {
             span(most_ms)
         );
         let remedy = "set the clocks there by NTP; if exporters or agents write the timestamps, set honor_timestamps: false for the scrape";
-        Finding::new(&GM303, of_job(seen.job(job)), message, remedy)
+        Finding::new(&GM303, of_job(job), message, remedy)
     });
     found.extend(targets);
     found

@@ -217,7 +217,7 @@ fn gm407_names_the_jobs() {
     let again = labels('A').replace("job=dcgm", "job=annotated");
     let found = found(busy(scene(policy(60))).mcu(&again, &"40 41 ".repeat(SCRAPES)));
     assert_eq!(codes(&found), ["GM407"]);
-    assert_eq!(found[0].object, "Jobs dcgm, annotated");
+    assert_eq!(found[0].object, "Jobs annotated, dcgm");
 }
 
 #[test]

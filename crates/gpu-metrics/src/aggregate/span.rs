@@ -42,9 +42,7 @@ impl Evaluator<'_> {
     /// The instants of a group; `None` if its targets have no samples.
     pub(crate) fn span(&self, group: &Object, asked_ms: Option<i64>) -> Option<Span> {
         let (lag_ms, scrape_ms) = self
-            .slowest(group, |row, target| {
-                target.recently_sampled && self.is_in_reach(row, asked_ms, target)
-            })
+            .slowest(group, |row, target| self.is_in_reach(row, asked_ms, target))
             .or_else(|| self.slowest(group, |_, target| target.newest > Timestamp::MIN))?;
         let step_ms = self.frame.step_ms();
         let window_ms = window_ms(self.policy, asked_ms, scrape_ms);

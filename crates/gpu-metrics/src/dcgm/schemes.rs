@@ -180,72 +180,43 @@ mod tests {
         Labels::from_pairs(pairs.iter().copied())
     }
 
-    fn owner_of(pairs: &[(&str, &str)]) -> Option<(String, Scheme)> {
-        let claim = claim(&labels(pairs), &ExporterIdentity::default());
-        claim
-            .owner
-            .map(|(owner, scheme)| (format!("{}/{}", owner.namespace, owner.pod), scheme))
-    }
-
-    const EXPORTER: [(&str, &str); 3] = [
-        ("namespace", "gpu-operator"),
-        ("pod", "nvidia-dcgm-exporter-9xk2f"),
-        ("container", "nvidia-dcgm-exporter"),
-    ];
-
-    #[test]
-    fn the_four_schemes_are_distinguished_per_series() {
-        let mut exported = EXPORTER.to_vec();
-        exported.extend([("exported_namespace", "team-a"), ("exported_pod", "w1")]);
-        assert_eq!(
-            owner_of(&exported),
-            Some(("team-a/w1".into(), Scheme::Exported))
-        );
-        let mixed = [
-            ("exported_namespace", "t"),
-            ("namespace", "monitoring"),
-            ("pod", "w3"),
-        ];
-        assert_eq!(owner_of(&mixed), Some(("t/w3".into(), Scheme::Mixed)));
-        let bare = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
-        assert_eq!(owner_of(&bare), Some(("t/w2".into(), Scheme::Bare)));
-        let legacy = [("pod_name", "pod1"), ("pod_namespace", "default")];
-        assert_eq!(
-            owner_of(&legacy),
-            Some(("default/pod1".into(), Scheme::Legacy))
-        );
+    /// What `exported_namespace=n exported_pod=p` claims, as a text.
+    fn claimed(text: &str) -> String {
+        let pairs = text.split(' ').filter_map(|pair| pair.split_once('='));
+        let claim = claim(&Labels::from_pairs(pairs), &ExporterIdentity::default());
+        let Some((Owner { namespace, pod, .. }, scheme)) = claim.owner else {
+            return "nothing".to_owned();
+        };
+        let suspect = if claim.suspect { ", suspect" } else { "" };
+        let proven = if claim.proven { ", proven" } else { "" };
+        format!("{scheme:?} {namespace}/{pod}{suspect}{proven}")
     }
 
     #[test]
-    fn empty_labels_are_absent() {
-        assert_eq!(
-            owner_of(&[("container", ""), ("namespace", ""), ("pod", "")]),
-            None
-        );
-    }
-
-    #[test]
-    fn the_exporters_own_labels_are_suspect() {
-        let identity = ExporterIdentity::default();
-        assert!(claim(&labels(&EXPORTER), &identity).suspect);
-        let workload = [("namespace", "t"), ("pod", "w2"), ("container", "vllm")];
-        assert!(!claim(&labels(&workload), &identity).suspect);
-        let by_name = [
-            ("namespace", "gke-managed-system"),
-            ("pod", "dcgm-exporter-abcde"),
-        ];
-        assert!(claim(&labels(&by_name), &identity).suspect);
-    }
-
-    #[test]
-    fn a_uid_proves_a_bare_pod_that_is_not_the_exporters() {
-        let identity = ExporterIdentity::default();
-        let bare = [("namespace", "t"), ("pod", "w2"), ("pod_uid", "0b7c")];
-        assert!(claim(&labels(&bare), &identity).proven);
-        assert!(!claim(&labels(&bare[..2]), &identity).proven);
-        let mut exporter = EXPORTER.to_vec();
-        exporter.push(("pod_uid", "55d1"));
-        assert!(!claim(&labels(&exporter), &identity).proven);
+    fn the_schemes_are_distinguished_per_series() {
+        for (text, expected) in [
+            (
+                "exported_namespace=t exported_pod=w namespace=m pod=e",
+                "Exported t/w",
+            ),
+            ("exported_namespace=t namespace=m pod=w", "Mixed t/w"),
+            ("pod_name=w pod_namespace=t", "Legacy t/w"),
+            ("namespace=t pod=w container=vllm", "Bare t/w"),
+            ("container= namespace= pod=", "nothing"),
+            ("namespace=t pod=w vgpu=0", "Bare t/w, proven"),
+            ("namespace=t pod=w pod_uid=0b7c", "Bare t/w, proven"),
+            // A UID proves nothing about the exporter's own pod.
+            (
+                "namespace=t pod=e container=dcgm-exporter pod_uid=5",
+                "Bare t/e, suspect",
+            ),
+            (
+                "namespace=gpu-operator pod=dcgm-exporter-x",
+                "Bare gpu-operator/dcgm-exporter-x, suspect",
+            ),
+        ] {
+            assert_eq!(claimed(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -55,9 +55,9 @@ pub struct Settings {
 /// Batches in, snapshots out.
 #[derive(Debug)]
 pub struct Pipeline {
+    settings: Settings,
     policy: Arc<Policy>,
     metrics: Arc<[MetricSpec]>,
-    signals: Vec<SignalId>,
     intake: Intake,
     store: Store,
     /// What was read of each Prometheus, by its id.
@@ -73,7 +73,7 @@ impl Pipeline {
     /// An empty pipeline.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let policy = settings.policy;
+        let policy = &settings.policy;
         let signals = settings
             .signals
             .iter()
@@ -98,12 +98,11 @@ impl Pipeline {
         let fresh_ms = store(0).targets().longest_fresh_ms();
         let back_ms = START_MS.max(window_ms + fresh_ms);
         let store = store(back_ms);
-        let needed = needed_of_whole_gpus(&policy, &settings.metrics);
+        let needed = needed_of_whole_gpus(policy, &settings.metrics);
         Self {
-            policy: Arc::new(policy),
-            metrics: settings.metrics.into(),
-            signals: settings.signals.iter().map(|spec| spec.id).collect(),
-            intake: Intake::new(settings.signals, settings.exporter, needed),
+            policy: Arc::new(settings.policy.clone()),
+            metrics: settings.metrics.clone().into(),
+            intake: Intake::new(settings.signals.clone(), settings.exporter.clone(), needed),
             store,
             reads: (0..settings.prometheus)
                 .map(|id| Reads::new(PrometheusId(id), signals, back_ms))
@@ -112,6 +111,7 @@ impl Pipeline {
             layout: Arc::default(),
             layout_of: None,
             swept: Timestamp::MIN,
+            settings,
         }
     }
 
@@ -160,33 +160,21 @@ impl Pipeline {
     /// Takes a batch that answers a query over [`Pipeline::range`] at `now`.
     pub fn take(&mut self, batch: &Batch, now: Timestamp) -> IntakeReport {
         let report = self.take_part(batch, now);
-        self.answered(
-            (batch.prometheus, batch.signal),
-            report.applied.new_samples(),
-            now,
-        );
+        self.answered(batch.prometheus, batch.signal, now);
         report
     }
 
-    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read, with this
-    /// number of new samples.
-    pub fn answered(&mut self, of: (PrometheusId, SignalId), new_samples: u64, now: Timestamp) {
-        let (prometheus, signal) = of;
-        let of_all = !self.is_of_mig_alone(prometheus, signal, now);
-        let has_series = self.store.has_signal(signal);
-        let of_all = of_all.then_some(now);
-        let reads = self.reads_mut(prometheus);
-        reads.answered(signal, (now, new_samples > 0, has_series), of_all);
+    /// Records that the whole [`Pipeline::range`] of a signal at `now` was read.
+    pub fn answered(&mut self, of: PrometheusId, signal: SignalId, now: Timestamp) {
+        let of_all = !self.is_of_mig_alone(of, signal, now);
+        self.reads_mut(of).answered(signal, now, of_all);
     }
 
     /// Removes all samples if the clock was set back, because they lie in the future. Then
     /// [`Pipeline::range`] is that of a start again.
     pub fn start_over_if_set_back(&mut self, of: PrometheusId, now: Timestamp) {
         if now.millis() + BACK_MS < self.reads_of(of).latest().millis() {
-            self.store.clear();
-            self.reads.iter_mut().for_each(Reads::start_over);
-            self.swept = Timestamp::MIN;
-            self.began = None;
+            *self = Self::new(self.settings.clone());
         }
     }
 
@@ -220,8 +208,8 @@ impl Pipeline {
             return self.store.series_len() == 0;
         };
         let is_read = |reads: &Reads| {
-            let mut signals = self.signals.iter();
-            signals.all(|it| reads.is_answered(*it) || !self.is_wanted(reads.of(), *it, now))
+            let mut signals = self.settings.signals.iter().map(|spec| spec.id);
+            signals.all(|it| reads.is_answered(it) || !self.is_wanted(reads.of(), it, now))
         };
         now.millis() - began.millis() >= READY_AFTER_MS || self.reads.iter().all(is_read)
     }
@@ -232,8 +220,9 @@ impl Pipeline {
         let known = self.reads.iter().filter(|reads| reads.has_answered());
         let known: Vec<&Reads> = known.collect();
         let is_answered = |id| !known.is_empty() && known.iter().all(|it| it.is_answered(id));
-        let last = self.signals.iter().max().map_or(0, |id| id.0 + 1);
-        (0..last).map(|id| is_answered(SignalId(id))).collect()
+        let signals = self.settings.signals.iter().map(|spec| spec.id.0 + 1);
+        let signals = 0..signals.max().unwrap_or(0);
+        signals.map(|id| is_answered(SignalId(id))).collect()
     }
 
     /// The samples (for explanations and tests).

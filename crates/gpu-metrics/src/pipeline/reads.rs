@@ -16,14 +16,10 @@ const LOOK_BACK_EVERY_MS: i64 = 60_000;
 /// The reading state of a signal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
-    /// Until when it was read; `None`: it is read as at a start.
+    /// Until when it was read; `None`: it was never answered.
     until: Option<Timestamp>,
     /// When it was last queried for all devices.
     of_all: Option<Timestamp>,
-    /// Whether it was ever answered.
-    answered: bool,
-    /// Whether it ever had a new sample.
-    has_new_samples: bool,
     /// The number of refusals in a row.
     refusals: u32,
 }
@@ -70,6 +66,10 @@ impl Reads {
         Duration::from_millis(u64::try_from(range_ms).unwrap_or(0))
     }
 
+    fn until(&self, signal: SignalId) -> Option<Timestamp> {
+        self.of_signals.get(signal.index())?.until
+    }
+
     /// Whether the last query for all devices was long ago.
     pub(super) fn is_long_ago(&self, signal: SignalId, now: Timestamp) -> bool {
         let of_all = self.of_signals.get(signal.index()).and_then(|it| it.of_all);
@@ -93,33 +93,21 @@ impl Reads {
 
     /// Whether any signal was ever answered.
     pub(super) fn has_answered(&self) -> bool {
-        self.of_signals.iter().any(|it| it.answered)
+        self.of_signals.iter().any(|it| it.until.is_some())
     }
 
     /// Whether a signal was ever answered.
     pub(super) fn is_answered(&self, signal: SignalId) -> bool {
-        let read = self.of_signals.get(signal.index());
-        read.is_some_and(|read| read.answered)
+        self.until(signal).is_some()
     }
 
-    /// Records an answer: the query's evaluation time, whether it had a new sample, whether
-    /// the signal has series, and the time if the query covered all devices.
-    pub(super) fn answered(
-        &mut self,
-        signal: SignalId,
-        (now, has_new_samples, has_series): (Timestamp, bool, bool),
-        of_all: Option<Timestamp>,
-    ) {
+    /// Records an answer to a query with this evaluation time, and whether the query
+    /// covered all devices.
+    pub(super) fn answered(&mut self, signal: SignalId, now: Timestamp, of_all: bool) {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
-            // Without a new sample `until` stays: once the store continues, reading
-            // resumes there.
-            let stopped = !has_new_samples && has_series && read.has_new_samples;
-            let until = (!stopped).then_some(now);
             *read = Read {
-                has_new_samples: has_new_samples || read.has_new_samples,
-                until: until.or(read.until),
-                of_all: of_all.or(read.of_all),
-                answered: true,
+                until: Some(now),
+                of_all: of_all.then_some(now).or(read.of_all),
                 refusals: 0,
             };
         }
@@ -130,17 +118,6 @@ impl Reads {
         if let Some(read) = self.of_signals.get_mut(signal.index()) {
             read.refusals = read.refusals.saturating_add(1);
         }
-    }
-
-    /// Reads again as at a start.
-    pub(super) fn start_over(&mut self) {
-        for read in &mut self.of_signals {
-            *read = Read {
-                answered: read.answered,
-                ..Read::default()
-            };
-        }
-        self.latest = Timestamp::MIN;
     }
 
     /// Ends a round: the next one begins at the newest sample of the target furthest

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::super::batch::Sample;
 use super::super::grid::Reading;
-use super::super::signal::{SignalId, Unit};
+use super::super::signal::Unit;
 use super::super::unit::Scale;
 use super::super::validity;
 use super::{Applied, SeriesId, Store};
@@ -71,26 +71,19 @@ impl Store {
         let Some(series) = self.series[id.0 as usize].as_mut() else {
             return;
         };
-        let (row, signal, feed) = (series.row, series.signal, series.feed);
+        let (row, signal) = (series.row, series.signal);
         let is_new = sample.at > series.newest.at;
         if is_new {
             let before = std::mem::replace(&mut series.newest, sample);
-            let target = series.target;
-            if let Some(movement) = self.targets.movement(target) {
-                let moved =
-                    before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
-                if moved {
-                    movement.moved(signal, sample.at);
-                    if how.frozen_period.1 == Timestamp::MAX && sample.at > how.frozen_period.0 {
-                        how.frozen_period.1 = sample.at;
-                        movement.record_recovery(how.frozen_period.0, sample.at);
-                    }
-                }
-                if signal == SignalId::POWER_USAGE {
-                    movement.read(signal, sample.at);
-                }
-                if value.is_some_and(|value| is_busy(how.unit, value)) {
-                    movement.busy(sample.at);
+            let moved =
+                before.at > Timestamp::MIN && before.value.to_bits() != sample.value.to_bits();
+            let busy = value.is_some_and(|value| is_busy(how.unit, value));
+            if let Some(movement) = self.targets.movement(series.target) {
+                movement.take(signal, sample.at, (moved, busy));
+                let (since, until) = &mut how.frozen_period;
+                if moved && *until == Timestamp::MAX && sample.at > *since {
+                    *until = sample.at;
+                    movement.frozen_period = how.frozen_period;
                 }
             }
         }
@@ -103,7 +96,7 @@ impl Store {
         let is_kept = sample.at > self.oldest && !is_still;
         let columns = self.signals.get_mut(signal.index()).filter(|_| is_kept);
         let step_ms = self.settings.step_ms;
-        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms, feed));
+        let wrote = columns.is_some_and(|columns| columns.put(row, reading, step_ms));
         applied.count(is_new || wrote, value.is_some());
     }
 }

@@ -139,16 +139,14 @@ fn join_nodes(all: &[&Arc<LabelFacts>]) -> Vec<NodeName> {
 #[cfg(test)]
 mod tests {
     use super::super::super::batch::{PrometheusId, Sample};
-    use super::super::super::inventory::{ClusterObject, Inventory, InventoryOrigin};
-    use super::super::super::layout::Layout;
-    use super::super::super::policy::MigWeight;
     use super::super::super::series::Device;
     use super::super::super::signal::Unit;
     use super::super::StoreSettings;
     use super::*;
     use apimachinery::labels::Labels;
 
-    const NOW: Timestamp = Timestamp::from_secs(1_000_000);
+    const UTIL: SignalId = SignalId::GPU_UTIL;
+    const MEMORY: SignalId = SignalId::FB_USED;
 
     fn store() -> Store {
         Store::new(StoreSettings {
@@ -187,6 +185,14 @@ mod tests {
         }
     }
 
+    /// A series of another exporter.
+    fn of(instance: &str, info: SeriesInfo) -> SeriesInfo {
+        SeriesInfo {
+            instance: instance.into(),
+            ..info
+        }
+    }
+
     fn row(store: &Store) -> &DeviceRow {
         store.rows().next().unwrap().1
     }
@@ -196,22 +202,23 @@ mod tests {
     }
 
     fn nodes(store: &Store) -> Vec<&str> {
-        row(store)
-            .label_facts
-            .nodes
-            .iter()
-            .map(|node| &*node.name)
-            .collect()
+        let nodes = row(store).label_facts.nodes.iter();
+        nodes.map(|node| &*node.name).collect()
     }
 
-    fn sample(at: Timestamp) -> [Sample; 1] {
-        [Sample { at, value: 1.0 }]
+    /// Takes a sample of each series at this second.
+    fn sampled(store: &mut Store, ids: &[SeriesId], secs: i64) -> Timestamp {
+        let at = Timestamp::from_secs(1_000_000 + secs);
+        for id in ids {
+            store.apply(*id, &[Sample { at, value: 1.0 }], at);
+        }
+        at
     }
 
     #[test]
     fn the_best_name_of_a_node_comes_first_in_any_order_of_series() {
-        let one = series(SignalId::GPU_UTIL, &[(0, "z-node"), (8, "10.0.0.1")], "");
-        let other = series(SignalId::FB_USED, &[(3, "b-node"), (8, "a-node")], "");
+        let one = series(UTIL, &[(0, "z-node"), (8, "10.0.0.1")], "");
+        let other = series(MEMORY, &[(3, "b-node"), (8, "a-node")], "");
         let third = series(SignalId::FB_FREE, &[(2, "a-node")], "");
         for order in [[&one, &other, &third], [&third, &other, &one]] {
             let mut store = store();
@@ -223,83 +230,43 @@ mod tests {
     }
 
     #[test]
-    fn a_row_sits_on_the_node_that_the_best_label_names() {
-        let mut store = store();
-        store.register(&series(SignalId::GPU_UTIL, &[(0, "z-node")], ""));
-        store.register(&series(SignalId::FB_USED, &[(8, "a-node")], ""));
-        let node = |name: &str| ClusterObject {
-            created: None,
-            name: name.into(),
-            labels: Labels::default(),
-        };
-        let inventory = Inventory {
-            authority: InventoryOrigin::Cluster,
-            nodes: vec![node("a-node"), node("z-node")],
-            ..Inventory::default()
-        };
-        let weight = MigWeight::Equal;
-        let layout = Layout::build(store.rows(), |_| NOW, Arc::new(inventory), weight);
-        let (_, table) = layout.table("nodes").unwrap();
-        let names: Vec<&str> = table.objects.iter().map(|object| &*object.name).collect();
-        assert_eq!(names, ["z-node"]);
-    }
-
-    #[test]
     fn label_contents_of_an_ended_series_are_removed() {
         let mut store = store();
-        let mut old = series(SignalId::GPU_UTIL, &[(0, "old-node")], "a");
-        Arc::make_mut(&mut old.label_facts).proven = true;
-        old.instance = "old:9400".into();
-        let old = store.register(&old);
-        let new = store.register(&series(SignalId::FB_USED, &[(8, "new-node")], "b"));
-        store.apply(old, &sample(NOW), NOW);
-        let later = Timestamp::from_millis(NOW.millis() + 3_600_000);
-        store.apply(new, &sample(later), later);
-        assert!(!row(&store).label_facts.proven);
-        assert_eq!(nodes(&store), ["new-node"]);
+        let old = store.register(&of("old", series(UTIL, &[(0, "old-node")], "a")));
+        let new = store.register(&series(MEMORY, &[(8, "new-node")], "b"));
+        sampled(&mut store, &[old], 0);
+        let later = sampled(&mut store, &[new], 3_600);
+        assert_eq!(
+            (label(&store), nodes(&store)),
+            (Some("b"), vec!["new-node"])
+        );
         assert_eq!(row(&store).targets.len(), 2);
         let before = store.generation();
         assert!(store.sweep(later, |_| false).contains(&old));
-        assert_eq!(nodes(&store), ["new-node"]);
-        assert!(!row(&store).label_facts.proven);
-        assert_eq!(row(&store).label_facts.labels.get("label"), Some("b"));
-        assert!(store.generation() > before);
+        assert_eq!(
+            (label(&store), nodes(&store)),
+            (Some("b"), vec!["new-node"])
+        );
         let after = store.generation();
         assert!(store.sweep(later, |_| false).is_empty());
-        assert_eq!(store.generation(), after);
+        assert!(before < after && after == store.generation());
     }
 
     #[test]
     fn the_newest_series_of_a_target_determines_the_labels() {
         let mut store = store();
-        let renamed = |label: &str, signal| series(signal, &[(0, "node")], label);
-        let old = store.register(&renamed("b", SignalId::GPU_UTIL));
-        let memory = store.register(&renamed("b", SignalId::FB_USED));
-        for id in [old, memory] {
-            store.apply(id, &sample(NOW), NOW);
-        }
-        assert_eq!(label(&store), Some("b"));
-        // A series without a sample does not count.
-        let before = store.generation();
-        for (place, signal) in [SignalId::GPU_UTIL, SignalId::FB_USED]
-            .into_iter()
-            .enumerate()
-        {
-            let new = store.register(&renamed("c", signal));
+        let old = [UTIL, MEMORY].map(|signal| store.register(&series(signal, &[], "b")));
+        sampled(&mut store, &old, 0);
+        // Of the series that are still read, the smallest label set counts, and a series
+        // without a sample does not.
+        for (signal, expected) in [(UTIL, "b"), (MEMORY, "c")] {
+            let new = store.register(&series(signal, &[], "c"));
             assert_eq!(label(&store), Some("b"));
-            let next = Timestamp::from_millis(NOW.millis() + 15_000);
-            store.apply(new, &sample(next), next);
-            // Of the series that are still read, the smallest label set counts: the new
-            // series of the other signal has no sample yet.
-            let expected = ["b", "c"][place];
+            sampled(&mut store, &[new], 15);
             assert_eq!(label(&store), Some(expected));
         }
-        assert!(store.generation() > before);
         // The old series is back; the next sweep includes it.
-        let later = Timestamp::from_millis(NOW.millis() + 30_000);
-        for id in [old, memory] {
-            store.apply(id, &sample(later), later);
-        }
+        let later = sampled(&mut store, &old, 30);
         store.sweep(later, |_| false);
         assert_eq!(label(&store), Some("b"));
     }
@@ -307,46 +274,30 @@ mod tests {
     #[test]
     fn one_of_two_targets_determines_the_labels_while_both_are_read() {
         let mut store = store();
-        let of = |label: &str, instance: &str| {
-            let mut info = series(SignalId::GPU_UTIL, &[(0, "node")], label);
-            info.instance = instance.into();
-            info
-        };
-        let first = store.register(&of("a", "one:9400"));
-        let other = store.register(&of("b", "two:9400"));
-        for (id, after_ms) in [(first, 0), (other, 7_000), (first, 15_000), (other, 22_000)] {
-            let at = Timestamp::from_millis(NOW.millis() + after_ms);
-            store.apply(id, &sample(at), at);
-            // A series without a sample is not read.
-            if after_ms > 0 {
-                store.sweep(at, |_| false);
-            }
-            assert_eq!(label(&store), Some("a"), "{after_ms}");
+        let first = store.register(&of("one", series(UTIL, &[], "a")));
+        let other = store.register(&of("two", series(UTIL, &[], "b")));
+        sampled(&mut store, &[first], 0);
+        for (id, secs, expected) in [
+            (other, 7, "a"),
+            (first, 15, "a"),
+            (other, 22, "a"),
+            (other, 290, "b"),
+        ] {
+            let at = sampled(&mut store, &[id], secs);
+            store.sweep(at, |_| false);
+            assert_eq!(label(&store), Some(expected), "{secs}");
         }
-        let later = Timestamp::from_millis(NOW.millis() + 290_000);
-        store.apply(other, &sample(later), later);
-        store.sweep(later, |_| false);
-        assert_eq!(label(&store), Some("b"));
         assert_eq!(row(&store).targets.len(), 2);
     }
 
     #[test]
     fn series_with_equal_label_contents_share_one_copy() {
         let mut store = store();
-        for signal in [SignalId::GPU_UTIL, SignalId::FB_USED, SignalId::FB_FREE] {
+        for signal in [UTIL, MEMORY, SignalId::FB_FREE] {
             store.register(&series(signal, &[(0, "node")], "a"));
         }
-        let label_facts: Vec<_> = store
-            .series
-            .iter()
-            .flatten()
-            .map(|s| &s.label_facts)
-            .collect();
-        assert!(
-            label_facts
-                .iter()
-                .all(|one| Arc::ptr_eq(one, label_facts[0]))
-        );
-        assert!(Arc::ptr_eq(&row(&store).label_facts, label_facts[0]));
+        let row = Arc::clone(&row(&store).label_facts);
+        let mut all = store.series.iter().flatten();
+        assert!(all.all(|series| Arc::ptr_eq(&series.label_facts, &row)));
     }
 }

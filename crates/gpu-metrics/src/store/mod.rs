@@ -17,12 +17,12 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::batch::{PrometheusId, Sample};
+use super::batch::Sample;
 use super::frame::SampleTimes;
-use super::grid::{Columns, Feed, RowId};
+use super::grid::{Columns, RowId};
 use super::series::{Device, LabelFacts, Owner, SeriesInfo};
 use super::signal::{SignalId, Unit};
-use super::targets::{Intervals, JobId, TargetId, Targets};
+use super::targets::{Intervals, TargetId, Targets};
 use super::unit::Scale;
 use apimachinery::time::Timestamp;
 
@@ -61,10 +61,8 @@ struct Series {
     signal: SignalId,
     unit: Unit,
     row: RowId,
-    job: JobId,
     target: TargetId,
     label_facts: Arc<LabelFacts>,
-    feed: Feed,
     newest: Sample,
     /// The target's round of the newest sample.
     round: u32,
@@ -86,17 +84,6 @@ const NO_SAMPLE: Sample = Sample {
     value: f64::NAN,
 };
 
-/// A scrape job.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The Prometheus whose job it is.
-    pub prometheus: PrometheusId,
-    /// The number of its series; without any it is removed.
-    pub series: usize,
-}
-
 /// The outcome of a batch's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
@@ -110,14 +97,6 @@ pub struct Applied {
     pub too_old: u64,
     /// In the future.
     pub future: u64,
-}
-
-impl Applied {
-    /// The new samples.
-    #[must_use]
-    pub const fn new_samples(self) -> u64 {
-        self.accepted + self.invalid
-    }
 }
 
 impl std::ops::AddAssign for Applied {
@@ -142,7 +121,6 @@ pub struct Store {
     hasher: RandomState,
     series: Vec<Option<Series>>,
     free_series: Vec<SeriesId>,
-    jobs: Vec<Job>,
     targets: Targets,
     signals: Vec<Columns>,
     /// How many series each signal has.
@@ -184,7 +162,6 @@ impl Store {
             hasher: RandomState::new(),
             series: Vec::new(),
             free_series: Vec::new(),
-            jobs: Vec::new(),
             targets: Targets::new(settings.intervals),
             signals: vec![Columns::default(); settings.signals],
             series_of: vec![SeriesCount::default(); settings.signals],
@@ -197,23 +174,19 @@ impl Store {
     /// Registers a series. Its samples are passed to [`Store::apply`] under the id
     /// returned.
     pub(crate) fn register(&mut self, info: &SeriesInfo) -> SeriesId {
-        let job = self.job(info);
-        let target = self.targets.register(job, info);
+        let target = self.targets.register(info);
         let label_facts = self.label_facts(info);
         let row = self.row(info, Arc::clone(&label_facts), target);
         let series = Series {
             signal: info.signal,
             unit: info.unit,
             row,
-            job,
             target,
             label_facts,
-            feed: Feed::Alone,
             newest: NO_SAMPLE,
             round: 0,
             labelled_mig: info.device.is_mig() && info.label_facts.labels.get(MIG_LABEL).is_some(),
         };
-        self.jobs[usize::from(job)].series += 1;
         if let Some(count) = self.series_of.get_mut(info.signal.index()) {
             count.all += 1;
             count.labelled_mig += usize::from(series.labelled_mig);
@@ -226,7 +199,6 @@ impl Store {
             SeriesId(index32(self.series.len() - 1))
         };
         self.join(row, id);
-        self.count_siblings(row);
         id
     }
 
@@ -246,52 +218,6 @@ impl Store {
         if !repeats && row.combine_labels(&self.series, &self.targets) {
             self.generation += 1;
         }
-    }
-
-    /// Records for each series of a row whether it is the only one of its signal.
-    fn count_siblings(&mut self, row: RowId) {
-        let Some(row) = self.rows[row.0 as usize].as_ref() else {
-            return;
-        };
-        let signal_of = |id: &SeriesId| {
-            self.series[id.0 as usize]
-                .as_ref()
-                .map(|series| series.signal)
-        };
-        let signals: Vec<_> = row.series.iter().map(signal_of).collect();
-        for (id, signal) in row.series.iter().zip(&signals) {
-            if let Some(series) = self.series[id.0 as usize].as_mut() {
-                let feeding = signals.iter().filter(|other| *other == signal).count();
-                series.feed = if feeding == 1 {
-                    Feed::Alone
-                } else {
-                    Feed::Shared
-                };
-            }
-        }
-    }
-
-    /// The job of a series; a new job reuses a removed one's index first.
-    fn job(&mut self, info: &SeriesInfo) -> JobId {
-        let (name, prometheus) = (&info.job, info.prometheus);
-        let is_it = |job: &Job| job.name == *name && job.prometheus == prometheus;
-        let live = |job: &Job| job.series > 0 && is_it(job);
-        let known = self.jobs.iter().position(live);
-        let index = known.unwrap_or_else(|| {
-            let vacant = self.jobs.iter().position(|job| job.series == 0);
-            let job = Job {
-                name: Arc::clone(name),
-                prometheus,
-                series: 0,
-            };
-            if let Some(index) = vacant {
-                self.jobs[index] = job;
-                return index;
-            }
-            self.jobs.push(job);
-            self.jobs.len() - 1
-        });
-        JobId::try_from(index).unwrap_or(JobId::MAX)
     }
 
     fn row(&mut self, info: &SeriesInfo, label_facts: Arc<LabelFacts>, target: TargetId) -> RowId {

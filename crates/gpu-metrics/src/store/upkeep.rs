@@ -5,13 +5,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::super::batch::PrometheusId;
-use super::super::frame::{Frame, SampleTimes};
+use super::super::frame::Frame;
 use super::super::grid::{Reading, RowId};
 use super::super::series::SeriesInfo;
 use super::super::signal::SignalId;
 use super::super::targets::{TargetId, Targets};
 use super::super::validity;
-use super::{DeviceRow, Job, Series, SeriesId, Store};
+use super::{DeviceRow, Series, SeriesId, Store};
 use apimachinery::time::Timestamp;
 
 /// Samples of one scrape have one time. Devices under one name whose samples are further
@@ -65,12 +65,6 @@ impl RoundSamples {
 }
 
 impl Store {
-    /// The scrape jobs, in the order they were first seen.
-    #[must_use]
-    pub fn jobs(&self) -> &[Job] {
-        &self.jobs
-    }
-
     /// Whether the device and owner of a series recently had a sample of `signal`.
     pub(crate) fn reports(&self, info: &SeriesInfo, signal: SignalId) -> bool {
         let siblings = self.siblings(info).iter();
@@ -254,7 +248,6 @@ impl Store {
         let ended: Vec<u32> = ended.map(|(index, _)| index).collect();
         for index in ended {
             if let Some(series) = self.series[index as usize].take() {
-                self.jobs[usize::from(series.job)].series -= 1;
                 if let Some(count) = self.series_of.get_mut(series.signal.index()) {
                     count.all -= 1;
                     count.labelled_mig -= usize::from(series.labelled_mig);
@@ -264,14 +257,12 @@ impl Store {
                 self.free_series.push(SeriesId(index));
             }
         }
-        let mut bereft = Vec::new();
         for (index, slot) in (0_u32..).zip(&mut self.rows) {
             let Some(row) = slot else { continue };
             let ends = row.series.iter().any(|series| gone.contains(series));
             if !ends && !row.is_divided {
                 continue;
             }
-            bereft.push(RowId(index));
             let row = Arc::make_mut(row);
             row.series.retain(|series| !gone.contains(series));
             if row.series.is_empty() {
@@ -286,23 +277,7 @@ impl Store {
                 self.generation += 1;
             }
         }
-        for row in bereft {
-            self.count_siblings(row);
-        }
         gone
-    }
-
-    /// Removes all samples, because the clock went back.
-    pub(crate) fn clear(&mut self) {
-        for columns in &mut self.signals {
-            *columns = super::Columns::default();
-        }
-        for series in self.series.iter_mut().flatten() {
-            series.newest = super::NO_SAMPLE;
-        }
-        self.heard.fill(SampleTimes::NEVER);
-        self.targets.clear();
-        self.generation += 1;
     }
 
     /// Sources and targets.

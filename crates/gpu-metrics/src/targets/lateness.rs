@@ -1,13 +1,11 @@
 //! How late samples are when they are first read, and how long a reading is valid: F and
 //! L of docs/numbers.md.
 
-use std::collections::HashMap;
-
-use super::{JobId, PrometheusId, Target, TargetId, Targets};
+use super::{PrometheusId, Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 /// The scrape interval of NVIDIA's chart and operator (NVIDIA/dcgm-exporter,
-/// `deployment/values.yaml`), assumed while no interval of a job is known.
+/// `deployment/values.yaml`), assumed while no interval of a source is known.
 pub(super) const ASSUMED_MS: i64 = 15_000;
 
 /// How many scrape intervals a sample is valid for.
@@ -37,9 +35,7 @@ impl Lateness {
     /// The median, milliseconds; `None` before the first.
     pub(super) fn ms(self) -> Option<i64> {
         let mut last = self.last;
-        let last = &mut last[..usize::from(self.len)];
-        let rank = last.len().checked_sub(1)? / 2;
-        Some(i64::from(*last.select_nth_unstable(rank).1))
+        at_share(&mut last[..usize::from(self.len)], 1, 2).map(i64::from)
     }
 }
 
@@ -65,7 +61,7 @@ impl Targets {
     /// Measures intervals and lateness from the round of a Prometheus that ended at `now`.
     pub(crate) fn advance(&mut self, of: PrometheusId, now: Timestamp) {
         for target in self.targets.iter_mut().flatten() {
-            if self.sources[usize::from(target.source)].key.prometheus == of {
+            if self.sources[usize::from(target.name.source)].key.prometheus == of {
                 target.measure(now);
             }
         }
@@ -73,22 +69,17 @@ impl Targets {
         self.set_lags(now);
     }
 
-    /// Sets S of every target: its own, or the median of its job's.
+    /// Sets S of every target: its own, or the median of its source's.
     fn set_intervals(&mut self) {
-        let mut of_jobs: HashMap<JobId, Vec<i64>> = HashMap::new();
+        let mut known = vec![Vec::new(); self.sources.len()];
         for target in self.targets.iter_mut().flatten() {
-            target.own_ms = target.gaps.interval_ms();
-            let job = self.sources[usize::from(target.source)].key.job;
-            of_jobs.entry(job).or_default().extend(target.own_ms);
+            target.scrape_ms = target.gaps.interval_ms();
+            known[usize::from(target.name.source)].extend(target.scrape_ms);
         }
-        let common: HashMap<JobId, i64> = of_jobs
-            .into_iter()
-            .filter_map(|(job, mut known)| Some((job, at_share(&mut known, 1, 2)?)))
-            .collect();
+        let of_sources: Vec<Option<i64>> = known.iter_mut().map(|it| at_share(it, 1, 2)).collect();
         for target in self.targets.iter_mut().flatten() {
-            let job = self.sources[usize::from(target.source)].key.job;
-            let of_job = || common.get(&job).copied();
-            target.scrape_ms = target.own_ms.or_else(of_job);
+            let of_source = of_sources[usize::from(target.name.source)];
+            target.scrape_ms = target.scrape_ms.or(of_source);
         }
     }
 
@@ -96,25 +87,23 @@ impl Targets {
     /// F. Without any, L stays. Before any lateness is measured, L is the lower quartile of
     /// the ages of the newest samples.
     fn set_lags(&mut self, now: Timestamp) {
-        let mut of_sources = vec![[Vec::new(), Vec::new()]; self.sources.len()];
-        let mut ages = vec![Vec::new(); self.sources.len()];
+        let mut of_sources = vec![(Vec::new(), Vec::new()); self.sources.len()];
         for target in self.targets.iter().flatten() {
             if target.measured == Timestamp::MIN {
                 continue;
             }
-            let source = usize::from(target.source);
-            let is_read = now.millis() - target.read.millis() <= self.believed_ms(target);
-            of_sources[source][usize::from(!is_read)].extend(target.lateness.ms());
-            ages[source].push(target.first_age_ms);
+            let (late, ages) = &mut of_sources[usize::from(target.name.source)];
+            if now.millis() - target.read.millis() <= self.believed_ms(target) {
+                late.extend(target.lateness.ms());
+            }
+            ages.push(target.first_age_ms);
         }
-        for ((source, [read, others]), ages) in
-            self.sources.iter_mut().zip(&mut of_sources).zip(&mut ages)
-        {
-            let lag_ms = match others.is_empty() {
-                true => at_share(read, 1, 2).or_else(|| at_share(ages, 1, 4)),
-                false => at_share(read, 1, 2),
-            };
-            source.lag_ms = lag_ms.unwrap_or(source.lag_ms);
+        for (source, (late, ages)) in self.sources.iter_mut().zip(&mut of_sources) {
+            let late_ms = at_share(late, 1, 2);
+            source.is_measured |= late_ms.is_some();
+            let is_measured = source.is_measured;
+            let age_ms = || at_share(ages, 1, 4).filter(|_| !is_measured);
+            source.lag_ms = late_ms.or_else(age_ms).unwrap_or(source.lag_ms);
         }
     }
 
@@ -132,7 +121,7 @@ impl Targets {
 
     /// How much later a target is than its source; 0 up to [`OWN_LATENESS_MS`].
     pub(super) fn own_lateness_ms(&self, target: &Target) -> i64 {
-        let lag_ms = self.sources[usize::from(target.source)].lag_ms;
+        let lag_ms = self.source_of(target).lag_ms;
         let own_ms = target.lateness.ms().map_or(0, |late_ms| late_ms - lag_ms);
         match own_ms > OWN_LATENESS_MS {
             true => own_ms,
@@ -165,20 +154,22 @@ impl Targets {
 
     /// The earliest time of samples of a Prometheus that may not have been read yet: the
     /// newest sample of the target furthest behind, of those that may still send samples.
+    /// If none may, it is the newest sample of all.
     pub(crate) fn unread_since(&self, of: PrometheusId, now: Timestamp) -> Option<Timestamp> {
         let targets = self.targets.iter().flatten();
-        let targets = targets.filter(|target| self.prometheus(target) == of);
-        let awaited = targets.filter_map(|target| {
-            let newest = target.gaps.newest();
-            let waited_ms = self.fresh_of(target) + LATENESS_MAX_MS;
-            (now.millis() - newest.millis() <= waited_ms).then_some(newest)
+        let targets = targets.filter(|target| self.source_of(target).key.prometheus == of);
+        let heard = targets.map(|target| (target.gaps.newest(), self.fresh_of(target)));
+        let heard = heard.filter(|(newest, _)| *newest > Timestamp::MIN);
+        let awaited = heard.clone().filter(|(newest, fresh_ms)| {
+            now.millis() - newest.millis() <= fresh_ms + LATENESS_MAX_MS
         });
-        awaited.min()
+        let times = |(newest, _)| newest;
+        awaited.map(times).min().or_else(|| heard.map(times).max())
     }
 }
 
 /// The value at this share of the sorted ones, the lower of two; `None` without values.
-fn at_share(values: &mut [i64], share: usize, of: usize) -> Option<i64> {
+fn at_share<T: Ord + Copy>(values: &mut [T], share: usize, of: usize) -> Option<T> {
     let rank = values.len().checked_sub(1)? * share / of;
     Some(*values.select_nth_unstable(rank).1)
 }

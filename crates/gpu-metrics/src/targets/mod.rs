@@ -40,9 +40,6 @@ const DIFFERENT_SCRAPES: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(pub u32);
 
-/// Index of a scrape job.
-pub type JobId = u16;
-
 /// Configured intervals, milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Intervals {
@@ -64,12 +61,9 @@ struct Name {
 
 #[derive(Clone, Debug)]
 struct Target {
-    source: u16,
     name: Name,
     gaps: Gaps,
-    /// S from its own gaps, milliseconds.
-    own_ms: Option<i64>,
-    /// S from its own samples or its job's, milliseconds.
+    /// S from its own samples or its source's, milliseconds.
     scrape_ms: Option<i64>,
     lateness: Lateness,
     /// The age of its newest sample when that was first seen, milliseconds.
@@ -95,15 +89,19 @@ struct Target {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SourceKey {
     prometheus: PrometheusId,
-    job: JobId,
-    external: Arc<str>,
+    /// The job and the external labels.
+    name: Arc<str>,
 }
 
 #[derive(Clone, Debug)]
 struct Source {
     key: SourceKey,
+    /// Its scrape job.
+    job: Arc<str>,
     /// L, milliseconds.
     lag_ms: i64,
+    /// Whether a lateness of its targets was ever measured.
+    is_measured: bool,
     targets: u32,
 }
 
@@ -118,8 +116,8 @@ pub struct Targets {
     targets: Vec<Option<Target>>,
     free: Vec<TargetId>,
     ids: HashMap<Name, TargetId>,
-    /// The unit of a signal in most targets of a job.
-    scales_of_jobs: HashMap<(JobId, SignalId), Scale>,
+    /// The unit of a signal in most targets of a source.
+    scales_of_sources: HashMap<(u16, SignalId), Scale>,
     /// Names that stand for several exporters, and their number of targets.
     divided: HashMap<Name, u32>,
 }
@@ -134,12 +132,8 @@ impl Targets {
     }
 
     /// The target of a new series; created if it is new.
-    pub(crate) fn register(&mut self, job: JobId, info: &SeriesInfo) -> TargetId {
-        let source = self.source(SourceKey {
-            prometheus: info.prometheus,
-            job,
-            external: Arc::clone(&info.source),
-        });
+    pub(crate) fn register(&mut self, info: &SeriesInfo) -> TargetId {
+        let source = self.source(info);
         let mut name = Name {
             source,
             instance: Arc::clone(&info.instance),
@@ -164,15 +158,12 @@ impl Targets {
             }
             return id;
         }
-        let source = name.source;
         if let Some(count) = self.divided.get_mut(&name.whole()) {
             *count += 1;
         }
         let target = Target {
-            source,
             name: name.clone(),
             gaps: Gaps::default(),
-            own_ms: None,
             scrape_ms: None,
             lateness: Lateness::default(),
             first_age_ms: 0,
@@ -192,7 +183,7 @@ impl Targets {
             self.targets.push(Some(target));
             TargetId(u32::try_from(self.targets.len() - 1).unwrap_or(u32::MAX))
         };
-        self.sources[usize::from(source)].targets += 1;
+        self.sources[usize::from(name.source)].targets += 1;
         self.ids.insert(name, id);
         id
     }
@@ -242,11 +233,11 @@ impl Targets {
     /// Prometheus.
     pub(crate) fn is_new_sample(&self, of: PrometheusId, id: TargetId, at: Timestamp) -> bool {
         let target = self.target(id);
-        target.is_some_and(|target| at > target.measured && self.prometheus(target) == of)
+        target.is_some_and(|it| at > it.measured && self.source_of(it).key.prometheus == of)
     }
 
-    fn prometheus(&self, target: &Target) -> PrometheusId {
-        self.sources[usize::from(target.source)].key.prometheus
+    fn source_of(&self, target: &Target) -> &Source {
+        &self.sources[usize::from(target.name.source)]
     }
 
     /// Records whether a round had series of a target with different sample times.
@@ -291,23 +282,30 @@ impl Targets {
         own
     }
 
-    /// The source of a key; a new source reuses the index of one without targets first.
-    fn source(&mut self, key: SourceKey) -> u16 {
+    /// The source of a series; a new source reuses the index of one without targets first.
+    fn source(&mut self, info: &SeriesInfo) -> u16 {
+        let key = SourceKey {
+            prometheus: info.prometheus,
+            name: Arc::clone(&info.source),
+        };
         let known = self.source_ids.get(&key).copied();
-        let index = known.unwrap_or_else(|| self.make_source(key));
+        let index = known.unwrap_or_else(|| self.make_source(key, &info.job));
         self.vacant.remove(&index);
         index
     }
 
-    fn make_source(&mut self, key: SourceKey) -> u16 {
+    fn make_source(&mut self, key: SourceKey, job: &Arc<str>) -> u16 {
         let source = Source {
             key: key.clone(),
+            job: Arc::clone(job),
             lag_ms: 0,
+            is_measured: false,
             targets: 0,
         };
         let index = if let Some(index) = self.vacant.pop_first() {
             let before = std::mem::replace(&mut self.sources[usize::from(index)], source);
             self.source_ids.remove(&before.key);
+            self.scales_of_sources.retain(|(of, _), _| *of != index);
             index
         } else if self.sources.len() < usize::from(u16::MAX) {
             self.sources.push(source);
@@ -318,17 +316,6 @@ impl Targets {
         };
         self.source_ids.insert(key, index);
         index
-    }
-
-    /// Resets times and movements, because the clock went back.
-    pub(crate) fn clear(&mut self) {
-        for target in self.targets.iter_mut().flatten() {
-            target.gaps = Gaps::default();
-            target.lateness = Lateness::default();
-            target.measured = Timestamp::MIN;
-            target.read = Timestamp::MIN;
-            target.movement = Movement::default();
-        }
     }
 
     fn target(&self, id: TargetId) -> Option<&Target> {
@@ -380,12 +367,6 @@ impl Targets {
         })
     }
 
-    /// The job of a target.
-    pub(crate) fn job_of(&self, id: TargetId) -> Option<JobId> {
-        let source = self.target(id)?.source;
-        Some(self.sources[usize::from(source)].key.job)
-    }
-
     /// The exporter's displayed name: its `instance`, or its node, or its device.
     #[must_use]
     pub fn instance(&self, id: TargetId) -> Option<&str> {
@@ -395,13 +376,13 @@ impl Targets {
         named.or(name.node.as_deref()).or_else(of_device)
     }
 
-    /// The targets in use, with their jobs and S, milliseconds.
-    pub fn iter(&self) -> impl Iterator<Item = (TargetId, JobId, i64)> {
+    /// The targets in use, each with its Prometheus and S, milliseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (TargetId, PrometheusId, i64)> {
         let all = (0..).map(TargetId).zip(&self.targets);
         all.filter_map(|(id, target)| {
             let target = target.as_ref()?;
-            let job = self.sources[usize::from(target.source)].key.job;
-            Some((id, job, self.scrape_ms(target)))
+            let prometheus = self.source_of(target).key.prometheus;
+            Some((id, prometheus, self.scrape_ms(target)))
         })
     }
 }

@@ -22,7 +22,7 @@ pub struct Movement {
     /// The newest reading of a GPU that is busy.
     busy: Timestamp,
     /// The last frozen period: from the last changed reading before it to the first after.
-    pub(super) frozen_period: (Timestamp, Timestamp),
+    pub(crate) frozen_period: (Timestamp, Timestamp),
 }
 
 impl Default for Movement {
@@ -38,29 +38,22 @@ impl Default for Movement {
 }
 
 impl Movement {
-    /// Records a changed reading of a signal.
-    pub(crate) fn moved(&mut self, signal: SignalId, at: Timestamp) {
-        self.any = self.any.max(at);
-        if signal == SignalId::POWER_USAGE {
-            self.power = self.power.max(at);
+    /// Takes the time of a new sample of a signal: whether its value differs from the one
+    /// before, and whether it shows a busy GPU.
+    pub(crate) fn take(&mut self, signal: SignalId, at: Timestamp, (moved, busy): (bool, bool)) {
+        let is_power = signal == SignalId::POWER_USAGE;
+        if moved {
+            self.any = at.max(self.any);
         }
-    }
-
-    /// Records that a target, frozen since `since`, has a changed reading at `at`.
-    pub(crate) fn record_recovery(&mut self, since: Timestamp, at: Timestamp) {
-        self.frozen_period = (since, at);
-    }
-
-    /// Records a reading of a signal.
-    pub(crate) fn read(&mut self, signal: SignalId, at: Timestamp) {
-        if signal == SignalId::POWER_USAGE {
-            self.power_read = self.power_read.max(at);
+        if moved && is_power {
+            self.power = at.max(self.power);
         }
-    }
-
-    /// Records a busy GPU.
-    pub(crate) fn busy(&mut self, at: Timestamp) {
-        self.busy = self.busy.max(at);
+        if is_power {
+            self.power_read = at.max(self.power_read);
+        }
+        if busy {
+            self.busy = at.max(self.busy);
+        }
     }
 
     /// Since when no reading has changed, if that is too long for a working exporter.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::signal::SignalId;
 use super::super::unit::{Scale, Scales};
-use super::{JobId, Target, TargetId, Targets};
+use super::{Target, TargetId, Targets};
 use apimachinery::time::Timestamp;
 
 impl Target {
@@ -18,17 +18,23 @@ impl Target {
 
 impl Targets {
     /// The unit of a target's signal, if one is known: its own verdict, or that of most
-    /// targets of its job.
+    /// targets of its source.
     pub(crate) fn scale(&self, id: TargetId, signal: SignalId) -> Option<Scale> {
         let target = self.target(id)?;
         let own = target.scales(signal).and_then(Scales::verdict);
-        own.or_else(|| self.scale_of_job(self.job_of(id)?, signal))
+        own.or_else(|| self.scale_of_source(target.name.source, signal))
     }
 
-    /// The unit of a signal in most targets of a job, if it is detected.
-    #[must_use]
-    pub fn scale_of_job(&self, job: JobId, signal: SignalId) -> Option<Scale> {
-        self.scales_of_jobs.get(&(job, signal)).copied()
+    fn scale_of_source(&self, source: u16, signal: SignalId) -> Option<Scale> {
+        self.scales_of_sources.get(&(source, signal)).copied()
+    }
+
+    /// The sources whose unit of a signal is detected: the index, the job and the unit.
+    pub fn scales_of(&self, signal: SignalId) -> impl Iterator<Item = (u16, &str, Scale)> {
+        (0..).zip(&self.sources).filter_map(move |(index, source)| {
+            let scale = self.scale_of_source(index, signal)?;
+            Some((index, &*source.job, scale))
+        })
     }
 
     /// Whether scrapes of a target contradict the unit in force.
@@ -46,8 +52,8 @@ impl Targets {
         (shown, at): (Scale, Timestamp),
         throughout_ms: i64,
     ) -> bool {
-        let job = self.job_of(id);
-        let of_job = job.and_then(|job| self.scale_of_job(job, signal));
+        let source = self.target(id).map(|target| target.name.source);
+        let of_source = source.and_then(|source| self.scale_of_source(source, signal));
         let Some(target) = self.target_mut(id) else {
             return false;
         };
@@ -58,26 +64,25 @@ impl Targets {
         });
         let scales = &mut target.scales[place].1;
         let before = scales.verdict();
-        scales.take(shown, at, of_job, throughout_ms);
+        scales.take(shown, at, of_source, throughout_ms);
         scales.verdict() != before
     }
 
-    /// Determines the unit of a signal in most targets of each job again.
+    /// Determines the unit of a signal in most targets of each source again.
     pub(crate) fn count_scales(&mut self, signal: SignalId) {
         // The number of targets in percent minus those in ratios.
-        let mut counts: HashMap<JobId, i64> = HashMap::new();
+        let mut counts: HashMap<u16, i64> = HashMap::new();
         for target in self.targets.iter().flatten() {
-            let job = self.sources[usize::from(target.source)].key.job;
             match target.scales(signal).and_then(Scales::verdict) {
-                Some(Scale::Percent) => *counts.entry(job).or_default() += 1,
-                Some(Scale::Ratio) => *counts.entry(job).or_default() -= 1,
+                Some(Scale::Percent) => *counts.entry(target.name.source).or_default() += 1,
+                Some(Scale::Ratio) => *counts.entry(target.name.source).or_default() -= 1,
                 None => {}
             }
         }
-        self.scales_of_jobs.retain(|(_, of), _| *of != signal);
-        for (job, more) in counts {
+        self.scales_of_sources.retain(|(_, of), _| *of != signal);
+        for (source, more) in counts {
             let scale = Scale::set(more < 0);
-            self.scales_of_jobs.insert((job, signal), scale);
+            self.scales_of_sources.insert((source, signal), scale);
         }
     }
 

@@ -49,7 +49,7 @@ impl Fleet {
             scrape_ms: Some(15_000),
             fresh_ms: 30_000,
         });
-        let register = |index| targets.register(0, &series(&format!("t{index}"), None, "GPU"));
+        let register = |index| targets.register(&series(&format!("t{index}"), None, "GPU"));
         let ids = (0..count).map(register).collect();
         Self { targets, ids }
     }
@@ -133,30 +133,27 @@ fn a_target_is_silent_after_f_without_a_sample() {
     let is_silent = |now: i64| fleet.view(now).targets[0].silent;
     assert!(!is_silent(45 + 46));
     assert!(is_silent(45 + 47));
-    assert!(fleet.view(45 + 47).targets[0].recently_sampled);
-    assert!(!fleet.view(45 + 107).targets[0].recently_sampled);
 }
 
 #[test]
 fn targets_are_distinguished_by_instance_and_node() {
     let mut targets = Targets::default();
     let ids = [
-        targets.register(0, &series("one", Some("n1"), "A")),
-        targets.register(0, &series("one", Some("n1"), "B")),
-        targets.register(0, &series("one", Some("n2"), "C")),
-        targets.register(0, &series("two", Some("n1"), "A")),
-        targets.register(1, &series("one", Some("n1"), "A")),
+        targets.register(&series("one", Some("n1"), "A")),
+        targets.register(&series("one", Some("n1"), "B")),
+        targets.register(&series("one", Some("n2"), "C")),
+        targets.register(&series("two", Some("n1"), "A")),
     ];
     assert_eq!(ids[0], ids[1]);
     let different: std::collections::BTreeSet<TargetId> = ids.into_iter().collect();
-    assert_eq!(different.len(), 4);
+    assert_eq!(different.len(), 3);
 }
 
 #[test]
 fn devices_that_differ_three_times_in_a_row_are_targets_of_their_own() {
     let mut targets = Targets::default();
-    let whole = targets.register(0, &series("", None, "A"));
-    let same = targets.register(0, &series("", None, "B"));
+    let whole = targets.register(&series("", None, "A"));
+    let same = targets.register(&series("", None, "B"));
     assert_eq!(whole, same);
     assert!(!targets.differ(whole, true) && !targets.differ(whole, true));
     assert!(!targets.differ(whole, false));
@@ -171,8 +168,8 @@ fn devices_that_differ_three_times_in_a_row_are_targets_of_their_own() {
     let b = targets.divide(whole, (&device("B"), at(3)), at(5));
     assert_ne!(a, b);
     // A later series of a device gets that device's target; another device gets a new one.
-    assert_eq!(targets.register(0, &series("", None, "A")), a);
-    let c = targets.register(0, &series("", None, "C"));
+    assert_eq!(targets.register(&series("", None, "A")), a);
+    let c = targets.register(&series("", None, "C"));
     assert!(c != a && c != b);
     assert_eq!(targets.instance(c), Some("C"));
     for (id, series) in [(a, 2), (b, 1), (c, 1)] {

@@ -1,11 +1,9 @@
 //! All targets and sources at one time, for a snapshot.
 
-use super::{JobId, Target, Targets};
-use apimachinery::time::Timestamp;
+use std::sync::Arc;
 
-/// How long a silent target still determines the window, milliseconds, so that the
-/// window's end does not jump when the latest source stops.
-const LATELY_MS: i64 = 60_000;
+use super::{PrometheusId, Target, Targets};
+use apimachinery::time::Timestamp;
 
 /// A target in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +20,18 @@ pub struct TargetView {
     pub newest: Timestamp,
     /// Whether it is silent: no sample for F, or frozen readings.
     pub silent: bool,
-    /// Whether it had a sample within F and a minute.
-    pub recently_sampled: bool,
     /// Since when no reading has changed though some should have: the readings are
     /// unknown from then on.
     pub frozen_since: Option<Timestamp>,
 }
 
 /// A source in a snapshot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SourceView {
+    /// Its Prometheus.
+    pub prometheus: PrometheusId,
     /// Its scrape job.
-    pub job: JobId,
+    pub job: Arc<str>,
     /// L: how late its samples are, milliseconds.
     pub lag_ms: i64,
 }
@@ -51,7 +49,8 @@ impl Targets {
     /// The state of all targets and sources at `now`.
     pub(crate) fn view(&self, now: Timestamp) -> View {
         let sources = self.sources.iter().map(|source| SourceView {
-            job: source.key.job,
+            prometheus: source.key.prometheus,
+            job: Arc::clone(&source.job),
             lag_ms: source.lag_ms,
         });
         let view = |target: &Option<Target>| match target {
@@ -68,16 +67,15 @@ impl Targets {
         let newest = target.gaps.newest();
         let fresh_ms = self.fresh_of(target);
         let frozen_since = target.frozen_since(self.settings);
-        let lag_ms = self.sources[usize::from(target.source)].lag_ms;
+        let lag_ms = self.source_of(target).lag_ms;
         let unheard_ms = now.millis() - lag_ms - newest.millis();
         TargetView {
-            source: target.source,
+            source: target.name.source,
             scrape_ms: self.scrape_ms(target),
             fresh_ms,
             own_lateness_ms: self.own_lateness_ms(target),
             newest,
             silent: unheard_ms >= fresh_ms || frozen_since.is_some(),
-            recently_sampled: unheard_ms < fresh_ms + LATELY_MS,
             frozen_since,
         }
     }
@@ -100,7 +98,6 @@ impl TargetView {
         own_lateness_ms: 0,
         newest: Timestamp::MIN,
         silent: true,
-        recently_sampled: false,
         frozen_since: None,
     };
 }

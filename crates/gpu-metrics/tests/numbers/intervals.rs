@@ -97,7 +97,8 @@ fn ended_jobs_are_removed() {
         round(&mut scene, &labels, &scraped(now - 60, now, 15, 15), now);
         scene.snapshot_at(at((now + 1) as f64));
     }
-    assert!(scene.pipeline.store().jobs().len() < 5);
+    let snapshot = scene.snapshot();
+    assert!(snapshot.frame().view().sources.len() < 5);
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Constant data give the same value at every poll, or none, with any intervals of the
-//! targets, and whichever exporter falls silent.
+//! Constant data give the same value at every poll, or none.
 
 use std::time::Duration;
 
@@ -7,7 +6,6 @@ use super::answers::{Answers, close};
 use super::polled::{Line, detected, line, pod, poll, with_cluster};
 use super::scene::{Scene, at};
 
-const MEAN: &str = "cluster_gpu_memory_utilization";
 const SUM: &str = "cluster_gpu_memory_utilization_sum";
 
 /// Polls every `every` seconds, and passes the answers after each poll to `look`.
@@ -22,48 +20,6 @@ fn watch(
         let now = f64::from(place) * every;
         let answers = Answers::new(poll(scene, lines, now));
         look(now, &answers);
-    }
-}
-
-/// Nine targets at 10 with the scrape interval `slow`, and five at 80 with the interval
-/// `quick`.
-fn mixed(quick: f64, slow: f64, phase: f64, jobs: [&str; 2]) -> Vec<Line> {
-    let always = (-30.0 * slow, 100.0 * slow);
-    let quick = (0..5).map(|gpu| {
-        let phase = phase + f64::from(gpu) * quick / 7.0;
-        let labels = pod(gpu as usize, jobs[0]);
-        line(&labels, 80.0, (quick, phase), always)
-    });
-    let slow = (5..14).map(|gpu| {
-        let phase = phase + f64::from(gpu) * slow / 11.0;
-        let labels = pod(gpu as usize, jobs[1]);
-        line(&labels, 10.0, (slow, phase), always)
-    });
-    quick.chain(slow).collect()
-}
-
-#[test]
-fn a_target_that_is_scraped_more_often_than_the_grid_steps_is_never_left_out() {
-    for (quick, slow) in [(1.0, 4.0), (15.0, 60.0)] {
-        for (phase, jobs, cluster) in [
-            (0.0, ["a", "a"], true),
-            (0.3 * quick, ["a", "b"], true),
-            (0.6 * slow, ["a", "a"], false),
-            (0.8 * slow, ["a", "b"], false),
-        ] {
-            let lines = mixed(quick, slow, phase, jobs);
-            let mut scene = detected(None);
-            if cluster {
-                scene = with_cluster(scene, &lines);
-            }
-            let every = (quick / 3.0).clamp(1.0, 5.0);
-            watch(&mut scene, &lines, every, 12.0 * slow, |now, answers| {
-                let of = |metric| answers.external("n", metric);
-                let found = (of(MEAN), of(SUM));
-                let expected = (Some(35.0), Some(490.0));
-                assert_eq!(found, expected, "{quick}/{slow} {phase} {jobs:?} at {now}");
-            });
-        }
     }
 }
 
