@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::build::Built;
 use super::cluster::NAMESPACE;
 use super::content::Store;
-use super::figures::Figures;
 use super::oracle::{Group, Oracle};
 use super::replica::{METRICS, Replica};
 use super::times::Between;
@@ -27,8 +26,20 @@ const APART: f64 = 0.05;
 /// Replicas may disagree for targets with at least this scrape interval, in seconds.
 const SLOW: f64 = 59.0;
 
-/// The least share of the time with a value, where one can be known, in percent.
-const PRESENT: f64 = 99.9;
+/// The least share of the time with a value, where one can be known.
+const PRESENT: f64 = 0.999;
+
+/// How often a value was served that can be known.
+#[derive(Default)]
+struct Presence {
+    served: u32,
+    of: u32,
+    /// The first absence.
+    first: Option<String>,
+}
+
+/// The most broken promises that are kept.
+const MOST_BROKEN: usize = 20;
 
 /// Objects that have the values of one group.
 struct Asked {
@@ -41,8 +52,6 @@ struct Object {
     name: String,
     /// The number of consecutive polls at which the replicas disagreed, by metric.
     apart: [u32; METRICS.len()],
-    /// Whether a value has been missing since the event.
-    was_absent: bool,
 }
 
 /// All objects that are queried in a world, pods first.
@@ -55,7 +64,6 @@ fn asked(built: &Built) -> Vec<Asked> {
                 resource,
                 name: name.to_owned(),
                 apart: Default::default(),
-                was_absent: false,
             })
             .collect(),
     };
@@ -76,16 +84,14 @@ fn asked(built: &Built) -> Vec<Asked> {
     all
 }
 
-/// Runs a world to its end.
-pub(super) fn run(world: &World) -> Figures {
+/// Runs a world to its end, and returns the broken promises, each with its time.
+pub(super) fn run(world: &World) -> Vec<String> {
     let built = Built::new(world);
     let store = Store::new(world, &built);
     let mut run = Run {
         oracle: Oracle::new(world, &built, &store),
-        figures: Figures {
-            name: world.name,
-            ..Figures::default()
-        },
+        presence: Default::default(),
+        broken: Vec::new(),
     };
     let mut all = asked(&built);
     let mut first = Replica::new(world, &built, START);
@@ -107,13 +113,22 @@ pub(super) fn run(world: &World) -> Figures {
         run.look_at_all(&mut all, (&first, ready), now);
         now += world.poll();
     }
-    run.figures.judge(PRESENT);
-    run.figures
+    for Presence { served, of, first } in run.presence {
+        if f64::from(served) < PRESENT * f64::from(of) {
+            let first = first.unwrap_or_default();
+            run.broken.push(format!(
+                "{served} of {of} values are served; first absent: {first}"
+            ));
+        }
+    }
+    run.broken
 }
 
 struct Run<'a> {
     oracle: Oracle<'a>,
-    figures: Figures,
+    /// Of pods, of sums of Deployments, and of all others.
+    presence: [Presence; 3],
+    broken: Vec<String>,
 }
 
 impl Run<'_> {
@@ -157,7 +172,6 @@ impl Run<'_> {
                     self.presence(object, metric, *value, now);
                 }
                 if value.is_some() && !may[metric] && (metric < 2 || !half_read) {
-                    self.figures.overdue += 1;
                     self.breaks(object, metric, now, "is overdue");
                 }
                 if let (Some(value), Some(truth)) = (value, &truth) {
@@ -167,30 +181,30 @@ impl Run<'_> {
                     self.agreement((group, object), metric, (*value, others[metric]), now);
                 }
             }
-            self.end(group, object, &values, now);
         }
     }
 
     fn breaks(&mut self, object: &Object, metric: usize, now: f64, what: &str) {
-        let metric = METRICS[metric];
-        self.figures.breaks(|| {
-            format!(
-                "{now:.0} s: {metric} of {} {} {what}",
-                object.resource, object.name
-            )
-        });
+        if self.broken.len() < MOST_BROKEN {
+            let (metric, Object { resource, name, .. }) = (METRICS[metric], object);
+            let broken = format!("{now:.0} s: {metric} of {resource} {name} {what}");
+            self.broken.push(broken);
+        }
     }
 
     /// Checks that a value is served if it can be known.
     fn presence(&mut self, object: &Object, metric: usize, value: Option<f64>, now: f64) {
-        let share = match (object.resource, metric) {
-            ("pods", _) => &mut self.figures.pods,
-            ("deployments.apps", 1) => &mut self.figures.sums,
-            _ => &mut self.figures.others,
+        let presence = match (object.resource, metric) {
+            ("pods", _) => &mut self.presence[0],
+            ("deployments.apps", 1) => &mut self.presence[1],
+            _ => &mut self.presence[2],
         };
-        share.count(value.is_some(), || {
-            format!("{} {} at {now:.0} s", object.resource, object.name)
-        });
+        presence.of += 1;
+        presence.served += u32::from(value.is_some());
+        if value.is_none() {
+            let absent = || format!("{} {} at {now:.0} s", object.resource, object.name);
+            presence.first.get_or_insert_with(absent);
+        }
     }
 
     /// Checks that a served value is within its bounds, and that unknown is never
@@ -206,17 +220,6 @@ impl Run<'_> {
         let Some(bounds) = truth else {
             return self.breaks(object, metric, now, "has a value of nothing");
         };
-        let low = if bounds.low > 0.0 {
-            value / bounds.low
-        } else {
-            f64::INFINITY
-        };
-        let ratio = match metric {
-            0 => &mut self.figures.mean,
-            1 => &mut self.figures.sum,
-            _ => &mut self.figures.count,
-        };
-        ratio.take(low, value / bounds.high);
         // GPUs of a world are never idle.
         let unknown = value == 0.0 && metric < 2;
         let same = SAME * bounds.high;
@@ -224,38 +227,6 @@ impl Run<'_> {
             let what = format!("is {value:.2}, not within {bounds:?}");
             self.breaks(object, metric, now, &what);
         }
-    }
-
-    /// Records the seconds from the event to the last value before one is missing.
-    fn end(&mut self, group: Group, object: &mut Object, values: &[Option<f64>], now: f64) {
-        let Some(event) = &self.oracle.world.event else {
-            return;
-        };
-        let (absent, value) = match (object.resource, group) {
-            ("pods", Group::Pod(pod)) if self.is_hit(pod, event.start) => {
-                (&mut self.figures.pods_absent, values[0])
-            }
-            ("deployments.apps", _) => (&mut self.figures.sums_absent, values[1]),
-            _ => return,
-        };
-        if event.contains(&now) {
-            object.was_absent |= value.is_none();
-            if !object.was_absent {
-                let secs = now - event.start;
-                *absent = Some(absent.unwrap_or(0.0).max(secs));
-            }
-        }
-    }
-
-    /// Whether all devices of a pod fall silent with the event.
-    fn is_hit(&self, pod: usize, at: f64) -> bool {
-        let built = self.oracle.built;
-        let targets = built.pods[pod]
-            .devices
-            .iter()
-            .flat_map(|device| &built.devices[*device].targets);
-        let mut targets = targets.map(|target| &built.targets[*target]);
-        targets.all(|target| target.is_silent(at + 1.0))
     }
 
     /// Checks that two replicas do not disagree at two consecutive polls.
@@ -266,14 +237,10 @@ impl Run<'_> {
         (one, other): (Option<f64>, Option<f64>),
         now: f64,
     ) {
-        let figures = &mut self.figures;
         let alone = one.is_some() != other.is_some();
-        figures.lonely.count(!alone, String::new);
         let apart = one.zip(other).map_or(0.0, |(one, other)| {
             (one - other).abs() / one.abs().max(other.abs()).max(SAME)
         });
-        figures.apart.count(apart <= SAME, String::new);
-        figures.farthest = figures.farthest.max(apart);
         let run = &mut object.apart[metric];
         *run = if apart > APART || alone { *run + 1 } else { 0 };
         if *run > 1 && self.must_agree(group, now) {

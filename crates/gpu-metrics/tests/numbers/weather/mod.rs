@@ -13,7 +13,7 @@
 //!  replica: Pipeline    oracle: must a value be there, may it, is it right
 //!      └───────┬──────────┘
 //!              ▼
-//!  drive ──► Figures ──► table
+//!            drive ──► broken promises
 //! ```
 //!
 //! Time is virtual, in seconds from [`ZERO`](super::scene::ZERO). The oracle
@@ -22,24 +22,20 @@
 //! For each value it asks whether it must be there, whether it may be served,
 //! and between which bounds it lies; docs/weather.md has the promises.
 //!
-//! `WEATHER=steady15 cargo test -p gpu-metrics --test numbers weather::table -- --nocapture`
-//! prints the figures of worlds whose names contain that text (all without it),
-//! `WEATHER_TABLE=file` writes them as Markdown, `WORLDS=100000` makes the
-//! random run longer, and `SEED=…` sets its first seed.
+//! `WEATHER=steady15 cargo test -p gpu-metrics --test numbers weather::named` runs the
+//! worlds whose names contain that text (all without it), `WORLDS=100000` makes the random
+//! run longer, and `SEED=…` sets its first seed.
 
 mod build;
 mod cluster;
 mod content;
 mod drive;
-mod figures;
 mod jump;
 mod named;
 mod oracle;
 mod promises;
 mod random;
 mod replica;
-mod shrink;
-mod table;
 mod times;
 mod world;
 

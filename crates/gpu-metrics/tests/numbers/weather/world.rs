@@ -7,7 +7,7 @@ use super::FOREVER;
 
 /// Exporters of one kind, with the pods on their GPUs: one target for each node, and
 /// one pod for each target, which holds all of its GPUs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fleet {
     /// The Deployment of the pods.
     pub(super) workload: &'static str,
@@ -183,8 +183,6 @@ pub(super) struct World {
     pub(super) swing: f64,
     /// The start of the second replica.
     pub(super) restart: f64,
-    /// The event from which the time to absence is measured, and its end.
-    pub(super) event: Option<Range<f64>>,
     /// The fleets that are there at the beginning.
     pub(super) fleets: Vec<Fleet>,
     /// Its conditions and events.
@@ -202,22 +200,9 @@ impl World {
             window: None,
             swing: 0.0,
             restart: 1200.0,
-            event: None,
             fleets,
             weather,
         }
-    }
-
-    /// The world with the time to absence measured from an event.
-    pub(super) fn during(self, event: Range<f64>) -> Self {
-        let event = Some(event);
-        Self { event, ..self }
-    }
-
-    /// The world with `gpu.window` set.
-    pub(super) fn windowed(self, secs: u64) -> Self {
-        let window = Some(secs);
-        Self { window, ..self }
     }
 
     /// The lag of a source at a time, without jitter and stalls.
