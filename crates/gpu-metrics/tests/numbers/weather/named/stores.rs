@@ -173,6 +173,10 @@ fn clocks() -> Vec<World> {
             "clk+-40 lag32",
             vec![clock(0, 40.0), clock(1, -40.0), lag(32.0)],
         ),
+        ten(
+            "2 bad ahead lag32",
+            vec![clock(0, 40.0), clock(1, 40.0), lag(32.0)],
+        ),
         ten("clk-60", vec![clock(1, -60.0)]),
         World::new("clk-60 n20", vec![fleet(20)], vec![clock(1, -60.0)]),
         ten("clk-200", vec![clock(0, -200.0)]),
