@@ -213,6 +213,45 @@ impl ControlPlane {
         started.unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// Keeps a copy of the current objects, for [`Self::restore_objects`]. kube-apiserver
+    /// restarts, because the files of etcd are complete only while etcd is stopped.
+    pub(crate) fn keep_objects(&self) {
+        self.with_etcd_stopped(copy);
+        self.start_apiserver();
+    }
+
+    /// Sets etcd back to the kept objects, as an administrator restores a snapshot.
+    /// kube-apiserver does not run afterwards.
+    pub(crate) fn restore_objects(&self) {
+        self.with_etcd_stopped(|data, kept| {
+            std::fs::remove_dir_all(data)?;
+            copy(kept, data)
+        });
+    }
+
+    /// Stops kube-apiserver and etcd, calls `change` with etcd's folder and the folder of
+    /// the copy, and starts etcd again.
+    fn with_etcd_stopped(&self, change: impl Fn(&Path, &Path) -> std::io::Result<()>) {
+        self.stop_apiserver();
+        let dir = self.dir.path();
+        let mut parts = self.parts();
+        parts.etcd.end();
+        change(&dir.join(programs::ETCD_DATA), &dir.join("etcd-kept")).unwrap();
+        parts.etcd = programs::etcd(dir, self.etcd_port).unwrap();
+    }
+
+    /// Gives the front proxy a new authority and a certificate of it, and
+    /// restarts kube-apiserver with them. The ConfigMap
+    /// `kube-system/extension-apiserver-authentication` then has the new authority
+    /// beside the old one: kube-apiserver adds authorities and removes only expired
+    /// ones (k8s.io/kubernetes,
+    /// pkg/controlplane/controller/clusterauthenticationtrust).
+    pub(crate) fn rotate_front_proxy(&self) {
+        self.stop_apiserver();
+        self.authorities.show_front_proxy(&FrontProxy::new());
+        self.start_apiserver();
+    }
+
     /// Makes kube-apiserver publish another authority of the front proxy beside the
     /// current one. A restart is not needed, because kube-apiserver follows its files.
     pub(crate) fn trust_another_front_proxy(&self) -> FrontProxy {
@@ -281,6 +320,21 @@ impl ControlPlane {
         let named = std::iter::once(&parts.etcd).chain(&parts.apiserver);
         named.chain(&parts.others).map(Part::tail).collect()
     }
+}
+
+/// Copies a folder with all that is below it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for ControlPlane {

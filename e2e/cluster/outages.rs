@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::asking::ApiClient;
-use super::scene::{ALL, AVAILABLE, NUMBERS, Scene};
+use super::lab::TEAM;
+use super::scene::{ALL, AVAILABLE, NUMBERS, Scene, await_value};
 
 /// Longer than the time for which readings are valid.
 const AWAY: Duration = Duration::from_secs(20);
@@ -87,4 +88,35 @@ fn the_server_restarts(scene: &mut Scene, signal: &str) {
     let back = scene.trickle.now();
     scene.await_answers(back, &ALL);
     scene.assert_right(back, &(u64::from(AFTER)..=u64::from(AFTER)));
+}
+
+/// How long kube-apiserver is stopped.
+const MINUTES: Duration = Duration::from_secs(300);
+
+/// A Deployment that the restored etcd does not contain.
+const LATER: &str = "later";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: make test-slow"]
+async fn kube_apiserver_stops_for_minutes_and_restarts_with_older_objects() {
+    let scene = Scene::start(BEFORE).await;
+    scene.lab.plane.keep_objects();
+    scene.await_answers(scene.trickle.now(), &ALL);
+    scene.lab.deploy_as(LATER, 1);
+    let later = format!(
+        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/deployments.apps/{LATER}\
+         /gpu_held_count"
+    );
+    await_value(&scene.reader, &later, "1").await;
+    scene.lab.plane.restore_objects();
+    tokio::time::sleep(MINUTES).await;
+    let ready = ApiClient::direct(scene.lab.port, None).get("/readyz").await;
+    assert_eq!(ready.code, 200, "what is known is kept: {ready:?}");
+    scene.lab.plane.start_apiserver();
+    scene.await_percent(scene.trickle.now(), BEFORE);
+    let back = scene.trickle.now();
+    scene.reader.until_code(&later, 404).await;
+    tokio::time::sleep(AWAY).await;
+    scene.assert_right(back, &(u64::from(BEFORE)..=u64::from(BEFORE)));
+    scene.assert_answered(back, &ALL);
 }

@@ -37,6 +37,8 @@ const REPLICAS: u32 = 2;
 pub(super) struct Scene {
     pub(super) trickle: Trickle,
     pub(super) lab: Lab,
+    /// A client with only the right to read metrics.
+    pub(super) reader: ApiClient,
     pods: BTreeSet<String>,
     /// The time since which values are those of the load: means over a window in which the
     /// GPUs were not held yet have to grow first.
@@ -72,6 +74,7 @@ impl Scene {
         let mut scene = Self {
             trickle: Trickle::start(subjects),
             lab,
+            reader,
             pods: BTreeSet::new(),
             settled: Duration::ZERO,
         };

@@ -53,7 +53,7 @@ pub(crate) struct FrontProxy {
 impl FrontProxy {
     /// The authority is a separate one: the one that signs clients must not sign
     /// certificates that can name any user.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let authority = authority("front-proxy-ca");
         let client = authority.client(FRONT_PROXY_CLIENT, None, validity());
         Self {

@@ -8,13 +8,16 @@ use super::parts;
 use super::process::Part;
 use crate::prometheus::free_port;
 
+/// The folder of etcd's files.
+pub(crate) const ETCD_DATA: &str = "etcd";
+
 /// etcd with a client port. It has no TLS, because it listens only on the loopback interface
 /// and its data are test objects.
 pub(crate) fn etcd(dir: &Path, port: u16) -> Result<Part, String> {
     let clients = format!("http://127.0.0.1:{port}");
     let peers = format!("http://127.0.0.1:{}", free_port());
     let arguments = [
-        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--data-dir={}", dir.join(ETCD_DATA).display()),
         format!("--listen-client-urls={clients}"),
         format!("--advertise-client-urls={clients}"),
         format!("--listen-peer-urls={peers}"),
