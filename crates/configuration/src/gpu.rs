@@ -121,7 +121,8 @@ impl Setting for Resource {
     fn parse(text: &str) -> Result<String, String> {
         let whole = text.strip_suffix('*').unwrap_or(text);
         let has_domain = whole.find('/').is_some_and(|slash| slash > 0);
-        match has_domain && !whole.contains('*') {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        match has_domain && whole.chars().all(is_name) {
             true => Ok(text.to_owned()),
             false => Err(format!(
                 "{text:?} is no resource: write one such as nvidia.com/gpu, or nvidia.com/mig-* \

@@ -97,6 +97,8 @@ gpu: {freshness: 6s}
     gpu.freshness: "6s" is out of range: write a duration from 20s to 1h
 gpu: {resources: [gpu]}
     gpu.resources[0]: "gpu" is no resource: write one such as nvidia.com/gpu
+gpu: {resources: ['nvidia.com/mig 1g']}
+    gpu.resources[0]: "nvidia.com/mig 1g" is no resource: write one such as nvidia.com/gpu
 gpu: {resources: [nvidia.com/*gpu]}
     gpu.resources[0]: "nvidia.com/*gpu" is no resource: write one such as nvidia.com/gpu
 gpu: {active: {}}
