@@ -68,7 +68,7 @@ pub(super) fn spell<'f>(
 /// labels and the value that the requirement applies to. `None`: there is no such matcher.
 ///
 /// It has only values that the requirement names: others may be names of pods that the user
-/// has no right to see.
+/// has no right to see. An empty matcher: all rows are admitted.
 pub(super) fn matcher(
     requirement: &Requirement,
     rows: &[(&Labels, Option<&str>)],
@@ -88,6 +88,9 @@ pub(super) fn matcher(
     };
     let values = rows.iter().filter_map(|(_, value)| *value);
     let values: BTreeSet<&str> = values.filter(|it| reads_as_one_of(it, names)).collect();
+    if values.is_empty() {
+        return (operator == "!~").then(String::new);
+    }
     let admits = |value: Option<&str>| {
         value.is_some_and(|value| values.contains(value)) == (operator == "=~")
     };
@@ -98,7 +101,7 @@ pub(super) fn matcher(
     let labels = rows.iter().flat_map(|(labels, _)| labels.iter());
     let labels = labels.map(|(label, _)| &**label);
     let mut labels = labels.filter(|it| keys.iter().any(|key| key.eq_ignore_ascii_case(it)));
-    let label = labels.find(is_same).filter(|_| !values.is_empty())?;
+    let label = labels.find(is_same)?;
     Some(format!("{label}{operator}{}", any_of(values)))
 }
 

@@ -117,7 +117,9 @@ impl Narrowed {
             let rows = rows.map(|it| (&it.row.label_facts.labels, value_of(requirement, it)));
             matcher(requirement, &rows.collect::<Vec<_>>())
         };
-        self.labels.iter().map(of_one).collect()
+        let mut matchers: Vec<String> = self.labels.iter().map(of_one).collect::<Option<_>>()?;
+        matchers.retain(|matcher| !matcher.is_empty());
+        Some(matchers)
     }
 
     /// The labels that the selector restricts to one value. The answer has these labels.

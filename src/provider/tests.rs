@@ -153,15 +153,21 @@ fn long() -> String {
 }
 
 #[test]
-fn a_query_is_shown_unless_the_metric_selector_has_labels() {
+fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
     let site = Site::new();
-    for (selector, is_shown) in [("", true), ("window=1m", true), ("gpu=3", false)] {
-        let told = site.explained(selector);
-        assert!(told.value.is_some());
-        assert_eq!(told.promql.is_some(), is_shown, "{selector}");
-        let is_reason = |note: &String| note.contains("the metric selector restricts");
-        assert_eq!(told.notes.iter().any(is_reason), !is_shown, "{selector}");
-    }
+    let query = |selector: &str| site.explained(selector).promql.unwrap().query;
+    assert!(!query("window=1m").contains("gpu="));
+    let narrowed = query("gpu in (3,5),UUID!=GPU-x,window=1m");
+    assert!(!narrowed.contains("UUID!"), "{narrowed}");
+    // Once for the value, and once for its time.
+    assert_eq!(
+        narrowed.matches(r#"gpu=~"3|5""#).count(),
+        2 * query("").matches("timestamp").count()
+    );
+    let told = site.explained("gpu>2");
+    assert!(told.value.is_some() && told.promql.is_none());
+    let mut notes = told.notes.iter();
+    assert!(notes.any(|it| it.contains("cannot be written as label matchers")));
 }
 
 #[test]
