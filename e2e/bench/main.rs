@@ -8,7 +8,6 @@
 
 mod answer;
 mod backtest;
-mod cluster;
 mod fleet;
 mod instructions;
 mod narrow;
@@ -23,9 +22,6 @@ fn main() {
     for argument in &arguments {
         if let Some(gpus) = argument.strip_prefix("--resident=") {
             return resident::child(gpus.parse().expect("a number of GPUs"));
-        }
-        if let Some(what) = argument.strip_prefix("--cluster=") {
-            return cluster::child(what);
         }
         if argument == "--instructions" {
             return instructions::child();
@@ -53,9 +49,6 @@ fn main() {
     }
     if wanted("resident") {
         resident::run(most);
-    }
-    if wanted("cluster") {
-        cluster::run();
     }
     if wanted("backtest") {
         backtest::run();

@@ -70,7 +70,7 @@ pub(super) fn child(gpus: u32) {
 }
 
 /// A line of `/proc/self/status`, in MiB.
-pub(super) fn status(key: &str) -> u64 {
+fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("procfs");
     let line = text
         .lines()
