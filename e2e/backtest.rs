@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::program::{End, Program};
-use crate::prometheus::{Engine, Storage, blocks};
+use crate::prometheus::{Storage, Store, blocks};
 
 /// The start, a midnight, and two days of readings, one each minute.
 const START: i64 = 1_700_006_400;
@@ -79,12 +79,12 @@ fn lines(with_owners: bool) -> String {
 }
 
 /// A Prometheus with the recorded series.
-async fn recorded(with_owners: bool) -> Engine {
+async fn recorded(with_owners: bool) -> Store {
     let storage = Storage::new();
     blocks(&storage, &lines(with_owners), |out| {
         std::io::Write::write_all(out, b"# EOF\n")
     });
-    Engine::start(storage, "").await
+    storage.start("").await
 }
 
 fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
@@ -104,7 +104,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_format
     let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
     let over = ["--from", from, "--to", to, "--gpu-hour-price", "2"];
     let end = run(
-        prometheus.url(),
+        &prometheus.url,
         &file,
         &[&over[..], &["-o", "json"]].concat(),
     );
@@ -139,7 +139,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_format
         assert!(notes.contains(said), "{said}: {notes}");
     }
 
-    let end = run(prometheus.url(), &file, &[&over[..], &["--sweep"]].concat());
+    let end = run(&prometheus.url, &file, &[&over[..], &["--sweep"]].concat());
     assert_eq!(end.code, Some(0), "{end:?}");
     println!("{}", end.stdout);
     for said in [
@@ -154,7 +154,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_format
     }
 
     let end = run(
-        prometheus.url(),
+        &prometheus.url,
         &file,
         &[&over[..], &["-o", "html"]].concat(),
     );
@@ -173,10 +173,10 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_refuse
     std::fs::write(&file, HPA).unwrap();
     let (from, to) = ("2023-11-15T04:00:00Z", "2023-11-15T12:00:00Z");
     let short = ["--from", from, "--to", to, "--allow-short"];
-    let end = run(prometheus.url(), &file, &short[..4]);
+    let end = run(&prometheus.url, &file, &short[..4]);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("less than a day"), "{end:?}");
-    let end = run(prometheus.url(), &file, &short);
+    let end = run(&prometheus.url, &file, &short);
     assert_eq!(end.code, Some(0), "{end:?}");
     let said = end.stdout.replace("\n  ", " ");
     for words in [
@@ -187,7 +187,7 @@ async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_refuse
         assert!(said.contains(words), "{words}: {said}");
     }
     let (before, after) = ("2022-11-15T00:00:00Z", "2022-11-17T00:00:00Z");
-    let end = run(prometheus.url(), &file, &["--from", before, "--to", after]);
+    let end = run(&prometheus.url, &file, &["--from", before, "--to", after]);
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.stderr.contains("no GPU reading for"), "{end:?}");
 }

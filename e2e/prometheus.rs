@@ -6,26 +6,33 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde_json::Value;
-
-use crate::stores::store::{Place, Process, ask, vector};
+use crate::stores::store::Place;
+pub(crate) use crate::stores::store::Store;
 
 const REMEDY: &str =
     "is not installed, and these tests compare with the real one: apt-get install prometheus";
 
-/// A directory for a Prometheus' data and log. Blocks are written to it before the
-/// start.
+/// A Prometheus that is not started yet: a directory for its data and log, and its flags.
+/// Blocks are written to the directory before the start.
 #[derive(Debug)]
 pub(crate) struct Storage {
     place: Place,
+    program: PathBuf,
     /// More arguments of a Prometheus with these data.
     flags: Vec<&'static str>,
 }
 
 impl Storage {
+    /// Of Debian's Prometheus.
     pub(crate) fn new() -> Self {
+        Self::of("Prometheus 2", Path::new("prometheus"))
+    }
+
+    /// Of a Prometheus with this name and program.
+    pub(crate) fn of(name: &str, program: &Path) -> Self {
         Self {
-            place: Place::new("Prometheus"),
+            place: Place::new(name),
+            program: program.to_owned(),
             flags: Vec::new(),
         }
     }
@@ -57,30 +64,10 @@ impl Storage {
         let paths = [openmetrics, &data].map(|it| it.to_str().unwrap());
         promtool(&[&create[..], &paths].concat());
     }
-}
 
-/// Runs promtool, which must succeed.
-pub(crate) fn promtool(arguments: &[&str]) {
-    let output = Command::new("promtool").args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("promtool {REMEDY} ({error})"));
-    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success(), "promtool {arguments:?}: {said:?}");
-}
-
-/// A running Prometheus, ended on drop.
-#[derive(Debug)]
-pub(crate) struct Engine {
-    process: Process,
-    arguments: Vec<String>,
-    url: String,
-    client: reqwest::Client,
-}
-
-impl Engine {
-    /// Starts a Prometheus over `storage` with a configuration in YAML; an
-    /// empty one scrapes nothing.
-    pub(crate) async fn start(storage: Storage, config: &str) -> Self {
-        let Storage { place, flags } = storage;
+    /// Starts the Prometheus with a configuration in YAML; an empty one scrapes nothing.
+    pub(crate) async fn start(self, config: &str) -> Store {
+        let place = self.place;
         let config = place.write("prometheus.yml", config);
         let address = format!("127.0.0.1:{}", free_port());
         let mut arguments = vec![
@@ -93,69 +80,19 @@ impl Engine {
             "--query.timeout=20m".to_owned(),
             "--log.level=warn".to_owned(),
         ];
-        arguments.extend(flags.into_iter().map(str::to_owned));
-        let process = place.start(Path::new("prometheus"), &arguments);
-        // Plain HTTP, but the client still needs a TLS provider.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let mut engine = Self {
-            process,
-            arguments,
-            url: format!("http://{address}"),
-            client: reqwest::Client::new(),
-        };
-        engine.await_ready().await;
-        engine
+        arguments.extend(self.flags.into_iter().map(str::to_owned));
+        let (name, url) = (place.name.clone(), format!("http://{address}"));
+        let process = place.start(&self.program, arguments, format!("{url}/-/ready"));
+        Store::new(&name, url, vec![process.await])
     }
+}
 
-    /// Kills it; its written data stay.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    /// Starts it again after [`Engine::kill`], with the same data and address.
-    pub(crate) async fn restart(&mut self) {
-        self.process
-            .restart(Path::new("prometheus"), &self.arguments);
-        self.await_ready().await;
-    }
-
-    async fn await_ready(&mut self) {
-        let ready = format!("{}/-/ready", self.url);
-        self.process.await_ready(&ready).await;
-    }
-
-    /// The process id.
-    #[cfg(feature = "bench-peer")]
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Its address.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The vector of an expression at a time (seconds): labels and values.
-    pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
-        vector(self.ask("query", expression, &[("time", time)]).await)
-    }
-
-    /// The series of an expression between two times, at steps, all in seconds: labels,
-    /// and pairs of a time and a value as text.
-    pub(crate) async fn query_range(
-        &self,
-        expression: &str,
-        (start, end, step): (&str, &str, &str),
-    ) -> Vec<(Value, Value)> {
-        let range = [("start", start), ("end", end), ("step", step)];
-        let result = self.ask("query_range", expression, &range).await;
-        let item = |mut item: Value| (item["metric"].take(), item["values"].take());
-        result.into_iter().map(item).collect()
-    }
-
-    async fn ask(&self, path: &str, expression: &str, times: &[(&str, &str)]) -> Vec<Value> {
-        ask(&self.client, &self.url, path, expression, times).await
-    }
+/// Runs promtool, which must succeed.
+pub(crate) fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool").args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("promtool {REMEDY} ({error})"));
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "promtool {arguments:?}: {said:?}");
 }
 
 /// Ports outside the range from which Linux assigns free ports.

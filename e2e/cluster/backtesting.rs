@@ -74,7 +74,7 @@ fn backtest(lab: &Lab, from: Timestamp, to: Timestamp) -> Value {
     command.arg(hpa).arg("--config").arg(config);
     command.args([
         "--prometheus-url",
-        lab.prometheus.url(),
+        &lab.prometheus.url,
         "--step=1s",
         "--ready-after=1s",
     ]);

@@ -15,7 +15,7 @@ use super::workload::{arguments, autoscaler, behavior, condition, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::{Exporters, SCRAPED};
 use crate::program::{End, Program, eventually, ok_if};
-use crate::prometheus::{Engine, Storage, free_port};
+use crate::prometheus::{Storage, Store, free_port};
 
 /// A generous limit: on an idle machine each wait takes seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -44,7 +44,7 @@ pub(super) struct Lab {
     pub(super) port: u16,
     pub(super) gpus: Gpus,
     pub(super) plane: ControlPlane,
-    pub(super) prometheus: Engine,
+    pub(super) prometheus: Store,
     /// The address that the server uses as Prometheus, if it is another one.
     pub(super) stand_in: Option<String>,
     dir: TempDir,
@@ -69,7 +69,7 @@ impl Lab {
             controls.release(device);
             controls.force_value(device, 0.0);
         }
-        let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
+        let prometheus = Storage::new().start(&exporters.scrapes()).await;
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("config.yaml"), CONFIG).unwrap();
         install::install(&plane);
@@ -129,10 +129,7 @@ impl Lab {
         let mut command = Program::command(arguments(&deployment, &here));
         command.arg(format!("--secure-port={port}"));
         command.arg("--config").arg(self.config());
-        let prometheus = self
-            .stand_in
-            .clone()
-            .unwrap_or(self.prometheus.url().to_owned());
+        let prometheus = self.stand_in.clone().unwrap_or(self.prometheus.url.clone());
         command.arg("--prometheus-url").arg(prometheus);
         command.args(Program::kubeconfig_flags(&self.account));
         command.args(flags);

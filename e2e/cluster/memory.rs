@@ -17,7 +17,7 @@ use crate::controlplane::{ControlPlane, Extent};
 use crate::curl::curl;
 use crate::exporters::Exporters;
 use crate::program::{Program, eventually, memory_kib, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::Storage;
 
 /// docs/architecture.md, "Budgets": at 1,000 GPUs and 2,000 pods.
 const BUDGET_MIB: u64 = 64;
@@ -42,11 +42,11 @@ fn wanted_pods() -> usize {
 async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let plane = ControlPlane::start(Extent::Api);
     let exporters = Exporters::start(125, 8, SCRAPED).await;
-    let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
+    let prometheus = Storage::new().start(&exporters.scrapes()).await;
     let pods = wanted_pods();
     let held = populate(&plane, &exporters.fleet, pods).await;
 
-    let server = Server::start(&plane, prometheus.url(), &[]);
+    let server = Server::start(&plane, &prometheus.url, &[]);
     let all = ["ready", "every pod known", "every value served"];
     let started = Instant::now();
     for (what, name, least) in [

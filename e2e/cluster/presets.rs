@@ -13,7 +13,7 @@ use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, of_deployment, on_object, on_pods, target};
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
 use crate::program::{eventually, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::{Storage, Store};
 use crate::stub::Stub;
 
 /// All presets, and a rule for pods with the name of one of their metrics.
@@ -87,7 +87,7 @@ async fn serve(targets: Arc<Vec<Target>>) -> Stub {
 }
 
 /// A Prometheus that scrapes the texts besides the GPUs.
-async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Engine, Stub) {
+async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Store, Stub) {
     let targets = Arc::new(targets);
     let stub = serve(Arc::clone(&targets)).await;
     let address = stub.address;
@@ -98,7 +98,7 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Engine, Stub) {
              - {{targets: [\"{address}\"], labels: {{namespace: {namespace}, pod: {pod}}}}}\n"
         ));
     }
-    let engine = Engine::start(Storage::new(), &config).await;
+    let engine = Storage::new().start(&config).await;
     let begun = std::time::Instant::now();
     loop {
         let time = unix_seconds().to_string();
@@ -205,7 +205,7 @@ async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by
     lab.plane.run(&format!("apply -f {pools}"));
     let (servers, targets) = deploy(&lab);
     let (engine, _stub) = prometheus(&lab, targets).await;
-    lab.stand_in = Some(engine.url().to_owned());
+    lab.stand_in = Some(engine.url.clone());
     lab.reconfigure(&format!("{CONFIG}{PRESETS}"));
     of_vllm(&lab, &servers);
     of_sglang_and_triton(&lab, &servers);

@@ -60,7 +60,7 @@ const GROUP: &str = "metrics-readers";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     let mut lab = Lab::start().await;
-    let proxy = Proxy::before(lab.prometheus.url()).await;
+    let proxy = Proxy::before(&lab.prometheus.url).await;
     let reader = reader(&lab);
     lab.deploy(1);
     lab.gpus.work(20);

@@ -21,7 +21,7 @@ use prometheus_source::{DeviceSelection, KeyHasher, Prometheus, SignalQuery};
 use simulator::{Fleet, LabelScheme, Scenario};
 
 use super::promql::{Dialect, POD_STARTED, owner_label};
-use crate::prometheus::{Engine, Storage, blocks};
+use crate::prometheus::{Storage, Store, blocks};
 
 /// Milliseconds before a look at which polls are made. In four of them each target has a
 /// new sample; usually the last poll brings none.
@@ -34,9 +34,9 @@ pub(super) const AHEAD: Duration = Duration::from_secs(15);
 /// A fleet with its samples in a real Prometheus.
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Store,
     /// A Prometheus with the readings at each instant as series ([`Dialect::sources`]).
-    pub(crate) oracle: Engine,
+    pub(crate) oracle: Store,
     /// For a fleet without deleted pods.
     pub(crate) dialect: Dialect,
     source: Prometheus,
@@ -57,10 +57,10 @@ impl Stage {
         let storage = Storage::new();
         let inventory = inventory(&fleet, from, at);
         blocks(&storage, &inventory, |out| fleet.openmetrics(from, at, out));
-        let engine = Engine::start(storage, "").await;
+        let engine = storage.start("").await;
         let dialect = dialect(fleet.scenario());
         let oracle = oracle(&engine, &dialect, (at - window - LATE, at + AHEAD)).await;
-        let mut settings = PrometheusSettings::new(engine.url().parse().unwrap());
+        let mut settings = PrometheusSettings::new(engine.url.parse().unwrap());
         settings.timeout = Duration::from_secs(60);
         let source = Prometheus::new(settings, hasher).unwrap();
         Self {
@@ -145,7 +145,7 @@ fn dialect(scenario: &Scenario) -> Dialect {
 }
 
 /// A Prometheus that stores the answers of `engine` at each instant between two times.
-async fn oracle(engine: &Engine, dialect: &Dialect, span: (Timestamp, Timestamp)) -> Engine {
+async fn oracle(engine: &Store, dialect: &Dialect, span: (Timestamp, Timestamp)) -> Store {
     let step_ms = dialect.step_ms;
     let grid = |at: Timestamp| Timestamp::from_millis(at.millis() / step_ms * step_ms).to_string();
     let step = Timestamp::from_millis(step_ms).to_string();
@@ -173,7 +173,7 @@ async fn oracle(engine: &Engine, dialect: &Dialect, span: (Timestamp, Timestamp)
     }
     let storage = Storage::of_instants();
     blocks(&storage, &text, |out| out.write_all(b"# EOF\n"));
-    Engine::start(storage, "").await
+    storage.start("").await
 }
 
 /// The series of MIG instances, whatever the case of their labels.

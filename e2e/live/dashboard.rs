@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::scene::{PATIENCE, Scene};
 use crate::kubectl::unix_seconds;
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::{Storage, Store};
 
 const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
 
@@ -20,7 +20,7 @@ fn cluster_state() -> String {
 }
 
 /// A Prometheus of the cluster.
-async fn monitoring(scene: &Scene) -> Engine {
+async fn monitoring(scene: &Scene) -> Store {
     let storage = Storage::new();
     let state = storage.path("state.om");
     std::fs::write(&state, cluster_state()).unwrap();
@@ -38,7 +38,7 @@ async fn monitoring(scene: &Scene) -> Engine {
              labels: {{namespace: gpu-metrics, pod: gpu-metrics-apiserver-0}}\n",
         scene.exporters.scrapes()
     );
-    Engine::start(storage, &config).await
+    storage.start(&config).await
 }
 
 /// A query with the variables of Grafana and of the dashboard replaced.
@@ -64,7 +64,7 @@ fn filled(expression: &str, variables: &[Value]) -> String {
 /// Waits until a query has values, and these values if given: exporters are scraped
 /// one after the other, and an instant may be between two of them.
 async fn numbers(
-    prometheus: &Engine,
+    prometheus: &Store,
     query: &str,
     wanted: Option<&[(&str, f64)]>,
 ) -> Vec<(Value, f64)> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::scene::{GPU, PATIENCE, PODS_A, Scene, WINDOW, await_window};
 use crate::program::eventually;
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::Storage;
 use crate::stores::scene::Reader;
 
 /// Percentages, memory in use and power: whole GPUs need no profiling field.
@@ -45,8 +45,8 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
     let log = storage.path("queries.log");
     let logged = format!("global: {{query_log_file: {}, ", log.display());
     let scrapes = scene.exporters.scrapes().replacen("global: {", &logged, 1);
-    let store = Engine::start(storage, &scrapes).await;
-    let server = Reader::start(store.url(), GPU);
+    let store = storage.start(&scrapes).await;
+    let server = Reader::start(&store.url, GPU);
     await_window(&server, PODS_A, WINDOW);
     let polls = eventually("ten polls", PATIENCE, || {
         let polls = polls(&log);

@@ -7,7 +7,7 @@ use super::scene::{
 };
 use crate::kubectl::{Answer, Kubectl, Served, milli};
 use crate::program::{eventually, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::Storage;
 use crate::stores::scene::Reader;
 
 /// A window of this length shows that the server read history: it has not polled for that
@@ -41,7 +41,7 @@ async fn a_past_that_is_too_large_for_one_answer_is_read_in_parts() {
     let scene = Scene::start().await;
     await_window(&scene.server, &long(), LONG_SECS);
     let config = format!("{GPU}\nprometheus: {{maxBodyBytes: 52000}}");
-    let server = Reader::start(scene.prometheus.url(), &config);
+    let server = Reader::start(&scene.prometheus.url, &config);
     assert_history(&server.kubectl);
     server.program.await_stderr("larger than 13000 bytes");
     server
@@ -54,7 +54,7 @@ async fn a_restarted_server_serves_the_previous_values_at_once() {
     let mut scene = Scene::start().await;
     await_window(&scene.server, &long(), LONG_SECS);
     scene.server.program.signal("TERM");
-    let again = Reader::start(scene.prometheus.url(), GPU);
+    let again = Reader::start(&scene.prometheus.url, GPU);
     let former = std::mem::replace(&mut scene.server, again);
     let end = former.program.await_end(PATIENCE);
     assert_eq!(end.code, Some(0), "{end:?}");
@@ -70,8 +70,8 @@ async fn a_restarted_server_serves_the_previous_values_at_once() {
 async fn devices_that_are_too_many_for_one_answer_are_read_in_shards() {
     let scene = Scene::start().await;
     let scrapes = scene.exporters.scrapes();
-    let store = Engine::start(Storage::of_few_samples(), &scrapes).await;
-    let server = Reader::start(store.url(), GPU);
+    let store = Storage::of_few_samples().start(&scrapes).await;
+    let server = Reader::start(&store.url, GPU);
     server
         .program
         .await_stderr("each field is queried by itself");
@@ -86,14 +86,14 @@ async fn a_stopped_prometheus_ends_the_values_of_its_pods_only() {
     let mut scene = Scene::start().await;
     // Each node has a Prometheus of its own.
     let near = scene.exporters.scrapes_of_node(0);
-    let near = Engine::start(Storage::new(), &near).await;
+    let near = Storage::new().start(&near).await;
     let far = scene.exporters.scrapes_of_node(1);
-    let mut far = Engine::start(Storage::new(), &far).await;
+    let mut far = Storage::new().start(&far).await;
     let both = format!(
         "{GPU}\nprometheus: {{additional: [{{url: '{}'}}]}}",
-        far.url()
+        far.url
     );
-    scene.server = Reader::start(near.url(), &both);
+    scene.server = Reader::start(&near.url, &both);
     scene.await_values(PODS_A, &VALUES_A);
     scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
     far.kill();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::exporters::{Exporters, SCRAPED};
 use crate::kubectl::{Answer, Kubectl, Served, is_lost, unix_seconds};
 use crate::program::{eventually, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::{Storage, Store};
 use crate::stores::scene::Reader;
 
 /// The largest age of the newest sample of a value, in seconds. The weather tests assert
@@ -54,7 +54,7 @@ pub(super) const VALUES_A: [(&str, &str); 3] =
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) server: Reader,
-    pub(super) prometheus: Engine,
+    pub(super) prometheus: Store,
     pub(super) exporters: Exporters,
 }
 
@@ -69,9 +69,9 @@ impl Scene {
         }
         controls.release(FREE);
         controls.force_value(FREE, 0.0);
-        let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
+        let prometheus = Storage::new().start(&exporters.scrapes()).await;
         let scene = Self {
-            server: Reader::start(prometheus.url(), GPU),
+            server: Reader::start(&prometheus.url, GPU),
             prometheus,
             exporters,
         };

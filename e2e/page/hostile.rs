@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::browser::{Browser, PATIENCE};
 use super::{demo, origin};
 use crate::program::{eventually, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::Storage;
 use crate::stub::Stub;
 
 /// Pod names that an exporter may report.
@@ -63,8 +63,8 @@ async fn a_thousand_hostile_names_are_shown_as_text() {
          scrape_configs:\n- job_name: nvidia-dcgm-exporter\n  static_configs:\n  - targets: [\"{}\"]\n",
         exporter.address
     );
-    let prometheus = Engine::start(Storage::new(), &config).await;
-    let (_demo, url) = demo(&["--prometheus-url", prometheus.url()]);
+    let prometheus = Storage::new().start(&config).await;
+    let (_demo, url) = demo(&["--prometheus-url", &prometheus.url]);
     let browser = Browser::start();
     browser.open(&url);
     let page = format!("{}pods?namespace=ml", origin(&url));

@@ -81,7 +81,7 @@ impl Pod {
         command.args(&self.arguments).args([
             format!("--config={}", file.display()),
             format!("--cert-dir={}", certificates.display()),
-            format!("--prometheus-url={}", scene.prometheus.url()),
+            format!("--prometheus-url={}", scene.prometheus.url),
             format!("--secure-port={}", port.unwrap_or_default()),
             // Without these flags, the reference lists at most five times a second.
             "--client-qps=100000".to_owned(),

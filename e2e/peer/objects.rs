@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::controlplane::ControlPlane;
-use crate::prometheus::{Engine, Storage, blocks};
+use crate::prometheus::{Storage, Store, blocks};
 
 /// The requested namespaces: one has no pods, and one does not exist.
 pub(super) const NAMESPACES: &[&str] = &["default", "prod", "empty", "nowhere"];
@@ -62,12 +62,12 @@ pub(super) fn create(plane: &ControlPlane) {
 
 /// A Prometheus with `series.txt` from some minutes ago to some minutes ahead, so
 /// that both servers read the same at any time.
-pub(super) async fn prometheus() -> Engine {
+pub(super) async fn prometheus() -> Store {
     holding(include_str!("series.txt")).await
 }
 
 /// A Prometheus with other series in the same format.
-pub(super) async fn holding(series: &str) -> Engine {
+pub(super) async fn holding(series: &str) -> Store {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap() / STEP * STEP;
     let storage = Storage::new();
@@ -95,5 +95,5 @@ pub(super) async fn holding(series: &str) -> Engine {
         }
         out.write_all(b"# EOF\n")
     });
-    Engine::start(storage, "").await
+    storage.start("").await
 }

@@ -12,7 +12,7 @@ use crate::cluster::asking::{ApiClient, Reply, identity_of};
 use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
 use crate::program::{Program, built};
-use crate::prometheus::{Engine, free_port};
+use crate::prometheus::{Store, free_port};
 
 /// How long each server may take to become ready.
 const START: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ pub(super) type Ended = String;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'a> {
     pub(super) plane: &'a ControlPlane,
-    pub(super) prometheus: &'a Engine,
+    pub(super) prometheus: &'a Store,
 }
 
 /// The path of prometheus-adapter, from `make peer`.
@@ -73,7 +73,7 @@ impl Scene<'_> {
         let mut flags = vec![
             format!("--config={}", file.display()),
             format!("--cert-dir={}", dir.path().display()),
-            format!("--prometheus-url={}", self.prometheus.url()),
+            format!("--prometheus-url={}", self.prometheus.url),
             "--metrics-relist-interval=10m".to_owned(),
             // Without these flags, prometheus-adapter sends at most five requests a second
             // to kube-apiserver.

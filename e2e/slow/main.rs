@@ -33,11 +33,12 @@ mod stores {
     pub(crate) use crate::store;
 }
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kubectl::Served;
 use program::eventually;
+use prometheus::Storage;
 use scene::{FRESHNESS, METRICS, PATIENCE, PERCENT, Reader, compare, difference, exporters};
 use store::Store;
 use table::Row;
@@ -58,7 +59,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
     let mut replicas = Replicas::start(&nodes, &mimir).await;
     let scrapes = nodes.scrapes();
     let stores = [
-        Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await,
+        Storage::new().start(&scrapes).await,
         Store::victoria_metrics(&scrapes).await,
         replicas.first(),
         replicas.deduplicated(),

@@ -7,7 +7,8 @@ use crate::store::{Place, Store};
 
 /// Starts it on the loopback interface only.
 pub(crate) async fn start(program: &Path) -> Store {
-    let place = Place::new("Mimir 3");
+    let name = "Mimir 3";
+    let place = Place::new(name);
     let (port, grpc, gossip) = (free_port(), free_port(), free_port());
     let ring = "{kvstore: {store: inmemory}, instance_addr: 127.0.0.1}";
     let replicated =
@@ -29,14 +30,10 @@ store_gateway: {{sharding_ring: {replicated}}}
 "
     );
     let file = place.write("mimir.yml", &config);
-    let mut process = place.start(program, [format!("-config.file={}", file.display())]);
     let base = format!("http://127.0.0.1:{port}");
-    process.await_ready(&format!("{base}/ready")).await;
-    Store {
-        name: "Mimir 3".to_owned(),
-        url: format!("{base}/prometheus"),
-        processes: vec![process],
-    }
+    let arguments = [format!("-config.file={}", file.display())];
+    let process = place.start(program, arguments, format!("{base}/ready"));
+    Store::new(name, format!("{base}/prometheus"), vec![process.await])
 }
 
 /// Its remote-write address.

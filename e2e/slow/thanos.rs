@@ -4,7 +4,7 @@ use crate::built;
 use crate::exporters::Exporters;
 use crate::mimir;
 use crate::program::signal;
-use crate::prometheus::free_port;
+use crate::prometheus::{Storage, free_port};
 use crate::store::{Place, Process, Store};
 
 /// The replicas, their sidecars and the querier.
@@ -26,8 +26,10 @@ impl Replicas {
         };
         let first = config("a") + &mimir::remote_write(mimir);
         let replicas = [
-            Store::prometheus("Prometheus 3", &program, &first).await,
-            Store::prometheus("Prometheus 3, second", &program, &config("b")).await,
+            Storage::of("Prometheus 3", &program).start(&first).await,
+            Storage::of("Prometheus 3, second", &program)
+                .start(&config("b"))
+                .await,
         ];
         let thanos = built("thanos");
         let mut sidecars = Vec::new();
@@ -44,10 +46,8 @@ impl Replicas {
                 "--log.level=warn".to_owned(),
             ];
             std::fs::create_dir(place.path("data")).unwrap();
-            let mut process = place.start(&thanos, arguments);
             let ready = format!("http://127.0.0.1:{http}/-/ready");
-            process.await_ready(&ready).await;
-            sidecars.push(process);
+            sidecars.push(place.start(&thanos, arguments, ready).await);
             endpoints.push(format!("--endpoint=127.0.0.1:{grpc}"));
         }
         let (http, grpc) = (free_port(), free_port());
@@ -60,40 +60,30 @@ impl Replicas {
         ];
         arguments.extend(endpoints);
         let url = format!("http://127.0.0.1:{http}");
-        let mut query = Place::new("Thanos query").start(&thanos, arguments);
-        query.await_ready(&format!("{url}/-/ready")).await;
+        let ready = format!("{url}/-/ready");
+        let query = Place::new("Thanos query").start(&thanos, arguments, ready);
         Self {
             replicas,
+            _query: query.await,
             _sidecars: sidecars,
-            _query: query,
             url,
-        }
-    }
-
-    fn at(name: &str, url: String) -> Store {
-        Store {
-            name: name.to_owned(),
-            url,
-            processes: Vec::new(),
         }
     }
 
     /// Only the first replica.
     pub(crate) fn first(&self) -> Store {
-        Self::at("Prometheus 3", self.replicas[0].url.clone())
+        Store::new("Prometheus 3", self.replicas[0].url.clone(), Vec::new())
     }
 
     /// Thanos with deduplication of the replicas' series.
     pub(crate) fn deduplicated(&self) -> Store {
-        Self::at("Thanos, deduplicated", self.url.clone())
+        Store::new("Thanos, deduplicated", self.url.clone(), Vec::new())
     }
 
     /// Thanos with the series of both replicas.
     pub(crate) fn all(&self) -> Store {
-        Self::at(
-            "Thanos, not deduplicated",
-            format!("{}?dedup=false", self.url),
-        )
+        let url = format!("{}?dedup=false", self.url);
+        Store::new("Thanos, not deduplicated", url, Vec::new())
     }
 
     /// Stops the second replica, so that it no longer answers.
@@ -108,6 +98,6 @@ impl Replicas {
 
     /// Kills the second replica.
     pub(crate) fn kill(&mut self) {
-        self.replicas[1].processes[0].kill();
+        self.replicas[1].kill();
     }
 }

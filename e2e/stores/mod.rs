@@ -6,12 +6,12 @@ pub(crate) mod scene;
 mod signed;
 pub(crate) mod store;
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::exporters::Exporters;
 use crate::kubectl::Served;
 use crate::program::{eventually, ok_if};
+use crate::prometheus::Storage;
 
 use scene::{FRESHNESS, METRICS, PATIENCE, Reader, agrees, compare, exporters};
 use store::Store;
@@ -22,7 +22,7 @@ const WINDOW: u64 = 30;
 /// Debian's stores, which scrape the same exporters.
 async fn stores(nodes: &Exporters) -> [Store; 2] {
     let scrapes = nodes.scrapes();
-    let prometheus = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
+    let prometheus = Storage::new().start(&scrapes).await;
     [prometheus, Store::victoria_metrics(&scrapes).await]
 }
 

@@ -2,7 +2,6 @@
 //! before a real Prometheus computes each signature again from the received request,
 //! according to Amazon's "Create a signed AWS API request".
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::{digest, hmac};
@@ -13,8 +12,8 @@ use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::scene::{METRICS, PATIENCE, Reader, exporters};
-use super::store::Store;
 use crate::program::{eventually, ok_if};
+use crate::prometheus::Storage;
 use crate::stub::Stub;
 
 const ID: &str = "AKIDEXAMPLE";
@@ -137,8 +136,7 @@ async fn answer(
 #[tokio::test(flavor = "multi_thread")]
 async fn each_request_has_amazons_signature() {
     let nodes = exporters().await;
-    let scrapes = nodes.scrapes();
-    let store = Store::prometheus("Prometheus 2", Path::new("prometheus"), &scrapes).await;
+    let store = Storage::new().start(&nodes.scrapes()).await;
     for verb in ["GET", "POST"] {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (url, noted) = (store.url.clone(), Arc::clone(&seen));

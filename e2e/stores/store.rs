@@ -1,6 +1,5 @@
 //! Stores as separate processes on the loopback interface.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,12 +18,16 @@ const START: Duration = Duration::from_secs(120);
 pub(crate) struct Process {
     child: Child,
     place: Place,
+    program: PathBuf,
+    arguments: Vec<String>,
+    /// Answers with success once the process is ready.
+    ready: String,
 }
 
 /// A folder for a process, and its name.
 #[derive(Debug)]
 pub(crate) struct Place {
-    name: String,
+    pub(crate) name: String,
     dir: TempDir,
 }
 
@@ -48,21 +51,26 @@ impl Place {
         path
     }
 
-    /// Starts `program` here.
-    pub(crate) fn start<A: AsRef<OsStr>>(
+    /// Starts `program` here, and waits until the address `ready` answers with success.
+    pub(crate) async fn start(
         self,
         program: &Path,
-        arguments: impl IntoIterator<Item = A>,
+        arguments: impl Into<Vec<String>>,
+        ready: String,
     ) -> Process {
-        let child = self.spawn(program, arguments);
-        Process { child, place: self }
+        let arguments = arguments.into();
+        let mut process = Process {
+            child: self.spawn(program, &arguments),
+            place: self,
+            program: program.to_owned(),
+            arguments,
+            ready,
+        };
+        process.await_ready().await;
+        process
     }
 
-    fn spawn<A: AsRef<OsStr>>(
-        &self,
-        program: &Path,
-        arguments: impl IntoIterator<Item = A>,
-    ) -> Child {
+    fn spawn(&self, program: &Path, arguments: &[String]) -> Child {
         let log = File::create(self.path("log")).unwrap();
         Command::new(program)
             .args(arguments)
@@ -81,9 +89,10 @@ impl Place {
 }
 
 impl Process {
-    /// Starts a program again in the same folder.
-    pub(crate) fn restart(&mut self, program: &Path, arguments: &[String]) {
-        self.child = self.place.spawn(program, arguments);
+    /// Starts it again after [`Process::kill`], in the same folder.
+    async fn restart(&mut self) {
+        self.child = self.place.spawn(&self.program, &self.arguments);
+        self.await_ready().await;
     }
 
     /// The process id.
@@ -92,19 +101,17 @@ impl Process {
         self.child.id()
     }
 
-    /// Kills it.
+    /// Kills it; its written data stay.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Waits until an address answers with success.
-    pub(crate) async fn await_ready(&mut self, url: &str) {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let client = reqwest::Client::new();
+    async fn await_ready(&mut self) {
+        let client = client();
         let begun = Instant::now();
         loop {
-            let answer = client.get(url).send().await;
+            let answer = client.get(&self.ready).send().await;
             if answer.is_ok_and(|answer| answer.status().is_success()) {
                 return;
             }
@@ -124,62 +131,70 @@ impl Drop for Process {
     }
 }
 
-/// A store: its query API, and its processes.
+/// Requests are plain HTTP, but the client still needs a TLS provider.
+fn client() -> reqwest::Client {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+/// A store: its query API, and its processes, which end with it.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) name: String,
     /// The value of `prometheus.url`.
     pub(crate) url: String,
-    #[allow(dead_code, reason = "ended with the store; the slow tests freeze them")]
     pub(crate) processes: Vec<Process>,
+    client: reqwest::Client,
 }
 
 impl Store {
+    pub(crate) fn new(name: &str, url: String, processes: Vec<Process>) -> Self {
+        Self {
+            name: name.to_owned(),
+            url,
+            processes,
+            client: client(),
+        }
+    }
+
     /// Debian's VictoriaMetrics with a scrape configuration.
     pub(crate) async fn victoria_metrics(scrapes: &str) -> Self {
-        let place = Place::new("VictoriaMetrics");
+        let name = "VictoriaMetrics";
+        let place = Place::new(name);
         let config = place.write("scrapes.yml", scrapes);
-        let port = free_port();
+        let address = format!("127.0.0.1:{}", free_port());
         let arguments = [
-            format!("-httpListenAddr=127.0.0.1:{port}"),
+            format!("-httpListenAddr={address}"),
             format!("-storageDataPath={}", place.path("data").display()),
             format!("-promscrape.config={}", config.display()),
             "-retentionPeriod=100y".to_owned(),
         ];
-        let process = place.start(Path::new("victoria-metrics"), arguments);
-        Self::ready("VictoriaMetrics", port, "/health", process).await
+        let url = format!("http://{address}");
+        let program = Path::new("victoria-metrics");
+        let process = place.start(program, arguments, format!("{url}/health"));
+        Self::new(name, url, vec![process.await])
     }
 
-    /// A Prometheus from the Debian package or from `program`.
-    pub(crate) async fn prometheus(name: &str, program: &Path, config: &str) -> Self {
-        let place = Place::new(name);
-        let config = place.write("prometheus.yml", config);
-        let port = free_port();
-        let arguments = [
-            format!("--config.file={}", config.display()),
-            format!("--storage.tsdb.path={}", place.path("data").display()),
-            format!("--web.listen-address=127.0.0.1:{port}"),
-            "--log.level=warn".to_owned(),
-        ];
-        let process = place.start(program, arguments);
-        Self::ready(name, port, "/-/ready", process).await
+    /// Kills its processes; their written data stay.
+    pub(crate) fn kill(&mut self) {
+        self.processes.iter_mut().for_each(Process::kill);
     }
 
-    async fn ready(name: &str, port: u16, path: &str, mut process: Process) -> Self {
-        let url = format!("http://127.0.0.1:{port}");
-        process.await_ready(&format!("{url}{path}")).await;
-        Self {
-            name: name.to_owned(),
-            url,
-            processes: vec![process],
+    /// Starts it again after [`Store::kill`], with the same data and address.
+    pub(crate) async fn restart(&mut self) {
+        for process in &mut self.processes {
+            process.restart().await;
         }
     }
 
-    /// The store's own answer: labels and values at a time (seconds).
+    /// The vector of an expression at a time (seconds): labels and values.
     pub(crate) async fn query(&self, expression: &str, time: &str) -> Vec<(Value, f64)> {
-        let client = reqwest::Client::new();
-        let time = [("time", time)];
-        vector(ask(&client, &self.url, "query", expression, &time).await)
+        let result = self.ask("query", expression, &[("time", time)]).await;
+        let item = |mut item: Value| {
+            let value = item["value"][1].as_str().unwrap().parse().unwrap();
+            (item["metric"].take(), value)
+        };
+        result.into_iter().map(item).collect()
     }
 
     /// The single value of an expression, if it has one.
@@ -188,44 +203,41 @@ impl Store {
         assert!(found.len() < 2, "{found:?} for {expression}");
         found.first().map(|(_, value)| *value)
     }
-}
 
-/// The result of a query to a store with Prometheus' API; `more` are its times.
-pub(crate) async fn ask(
-    client: &reqwest::Client,
-    url: &str,
-    path: &str,
-    expression: &str,
-    more: &[(&str, &str)],
-) -> Vec<Value> {
-    let form = url::form_urlencoded::Serializer::new(String::new())
-        .extend_pairs([("query", expression), ("nocache", "1")])
-        .extend_pairs(more)
-        .finish();
-    let (base, fixed) = url.split_once('?').unwrap_or((url, ""));
-    let base = base.trim_end_matches('/');
-    let answer = client
-        .post(format!("{base}/api/v1/{path}?{fixed}"))
-        .header("content-type", "application/x-www-form-urlencoded")
-        .body(form)
-        .send()
-        .await
-        .unwrap();
-    let text = answer.text().await.unwrap();
-    let mut body: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
-    let error = &body["error"];
-    assert_eq!(body["status"], "success", "{error} in {expression}");
-    let Value::Array(result) = body["data"]["result"].take() else {
-        panic!("no list: {text}");
-    };
-    result
-}
+    /// The series of an expression between two times, at steps, all in seconds: labels,
+    /// and pairs of a time and a value as text.
+    pub(crate) async fn query_range(
+        &self,
+        expression: &str,
+        (start, end, step): (&str, &str, &str),
+    ) -> Vec<(Value, Value)> {
+        let range = [("start", start), ("end", end), ("step", step)];
+        let result = self.ask("query_range", expression, &range).await;
+        let item = |mut item: Value| (item["metric"].take(), item["values"].take());
+        result.into_iter().map(item).collect()
+    }
 
-/// Labels and values of a vector.
-pub(crate) fn vector(result: Vec<Value>) -> Vec<(Value, f64)> {
-    let item = |mut item: Value| {
-        let value = item["value"][1].as_str().unwrap().parse().unwrap();
-        (item["metric"].take(), value)
-    };
-    result.into_iter().map(item).collect()
+    /// The result of a query by Prometheus' API; `more` are its times.
+    async fn ask(&self, path: &str, expression: &str, more: &[(&str, &str)]) -> Vec<Value> {
+        let form = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("query", expression), ("nocache", "1")])
+            .extend_pairs(more)
+            .finish();
+        let (base, fixed) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let base = base.trim_end_matches('/');
+        let request = self
+            .client
+            .post(format!("{base}/api/v1/{path}?{fixed}"))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form);
+        let text = request.send().await.unwrap().text().await.unwrap();
+        let mut body: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"));
+        let error = &body["error"];
+        assert_eq!(body["status"], "success", "{error} in {expression}");
+        let Value::Array(result) = body["data"]["result"].take() else {
+            panic!("no list: {text}");
+        };
+        result
+    }
 }

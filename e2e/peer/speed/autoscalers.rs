@@ -12,7 +12,7 @@ use crate::controlplane::{ControlPlane, Extent};
 use crate::peer::objects::holding;
 use crate::peer::pair::{Scene, Side};
 use crate::program::{eventually, ok_if};
-use crate::prometheus::Engine;
+use crate::prometheus::Store;
 
 const AUTOSCALERS: usize = 500;
 const SYNC: Duration = Duration::from_secs(15);
@@ -112,7 +112,7 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     async fn read(&self) -> Reading {
-        let of_prometheus = reqwest::get(format!("{}/metrics", self.scene.prometheus.url()));
+        let of_prometheus = reqwest::get(format!("{}/metrics", self.scene.prometheus.url));
         Reading {
             metrics: self.side.ask(&Method::GET, "/metrics").await.body,
             kubernetes: self.scene.plane.kubectl(&["get", "--raw", "/metrics"]),
@@ -193,7 +193,7 @@ struct Case {
     metric: &'static str,
 }
 
-async fn measured(case: &Case, scene: Scene<'_>, engine: &Engine) {
+async fn measured(case: &Case, scene: Scene<'_>, engine: &Store) {
     let plane = scene.plane;
     autoscale(plane, case.metric);
     let path = format!(
@@ -212,7 +212,7 @@ async fn measured(case: &Case, scene: Scene<'_>, engine: &Engine) {
         histogram: case.histogram,
         processes: [
             case.side.id(),
-            engine.id(),
+            engine.processes[0].id(),
             part(plane, "kube-apiserver"),
             part(plane, "kube-controller-manager"),
         ],

@@ -26,7 +26,7 @@ use crate::controlplane::authority::{authority, serving};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::exporters::Exporters;
 use crate::program::{eventually, ok_if};
-use crate::prometheus::{Engine, Storage};
+use crate::prometheus::Storage;
 
 const AUTOSCALERS: usize = 50_000;
 /// Requests per second: each autoscaler sends one in a sync of 15 s.
@@ -302,7 +302,7 @@ fn allow(plane: &ControlPlane) {
 async fn fifty_thousand_autoscalers() {
     let plane = ControlPlane::start(Extent::Api);
     let exporters = Exporters::start(NODES, 8, SCRAPED).await;
-    let prometheus = Engine::start(Storage::new(), &exporters.scrapes()).await;
+    let prometheus = Storage::new().start(&exporters.scrapes()).await;
     let devices = populate(&plane, &exporters.fleet, 0).await;
     allow(&plane);
     let authority = authority("soak");
@@ -317,7 +317,7 @@ async fn fifty_thousand_autoscalers() {
         file("soak.crt", &pair.certificate_pem)
     );
     let key = format!("--tls-private-key-file={}", file("soak.key", &pair.key_pem));
-    let server = Server::start(&plane, prometheus.url(), &[&certificate, &key]);
+    let server = Server::start(&plane, &prometheus.url, &[&certificate, &key]);
     let port = listening(&server.program);
     eventually("every GPU", PATIENCE, || {
         let found = server.metric("devices{state=\"held\"}")?;
