@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use kubectl_gpu_metrics::check::SAMPLE_HPA;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::program::{End, Program};
 use crate::prometheus::{Storage, Store, blocks};
@@ -11,21 +13,6 @@ use crate::prometheus::{Storage, Store, blocks};
 /// The start, a midnight, and two days of readings, one each minute.
 const START: i64 = 1_700_006_400;
 const MINUTES: i64 = 2 * 24 * 60;
-
-const HPA: &str = r#"
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: infer, namespace: team}
-spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: infer}
-  minReplicas: 1
-  maxReplicas: 20
-  metrics:
-  - type: Pods
-    pods:
-      metric: {name: gpu_memory_utilization}
-      target: {type: AverageValue, averageValue: "50"}
-"#;
 
 /// A demand of six GPUs from 8 to 20 o'clock, and of half a GPU at night.
 fn demand(minute: i64) -> f64 {
@@ -87,6 +74,17 @@ async fn recorded(with_owners: bool) -> Store {
     storage.start("").await
 }
 
+/// The file of an autoscaler from 1 to 20 replicas, with a target of 50.
+fn hpa(dir: &TempDir) -> PathBuf {
+    let file = dir.path().join("hpa.yaml");
+    let text = SAMPLE_HPA.replace("maxReplicas: 4", "maxReplicas: 20");
+    let text = text
+        .replace("llm-server", "infer")
+        .replace("team-a", "team");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
 fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
     let mut command = Program::command(["backtest", "--prometheus-url", url]);
     command.arg(file).args(flags);
@@ -99,8 +97,7 @@ fn run(url: &str, file: &PathBuf, flags: &[&str]) -> End {
 async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_formats() {
     let prometheus = recorded(true).await;
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("hpa.yaml");
-    std::fs::write(&file, HPA).unwrap();
+    let file = hpa(&dir);
     let (from, to) = ("2023-11-15T00:00:00Z", "2023-11-17T00:00:00Z");
     let over = ["--from", from, "--to", to, "--gpu-hour-price", "2"];
     let end = run(
@@ -169,8 +166,7 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_format
 async fn without_owners_pods_are_identified_by_name_and_a_short_period_is_refused() {
     let prometheus = recorded(false).await;
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("hpa.yaml");
-    std::fs::write(&file, HPA).unwrap();
+    let file = hpa(&dir);
     let (from, to) = ("2023-11-15T04:00:00Z", "2023-11-15T12:00:00Z");
     let short = ["--from", from, "--to", to, "--allow-short"];
     let end = run(&prometheus.url, &file, &short[..4]);

@@ -16,7 +16,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::controlplane::ControlPlane;
-use crate::program::built;
+use crate::program::{built, output};
 
 /// The name of a release, which prometheus-adapter had before.
 const RELEASE: &str = "prometheus-adapter";
@@ -62,20 +62,14 @@ fn run<S: AsRef<std::ffi::OsStr>>(
     // Helm uses no files of the user.
     let home = tempfile::tempdir().unwrap();
     let nowhere = home.path().join("no.kubeconfig");
-    let output = Command::new(helm())
-        .args(arguments)
+    let mut helm = Command::new(helm());
+    helm.args(arguments)
         .env("HOME", home.path())
         .env("HELM_CACHE_HOME", home.path())
         .env("HELM_CONFIG_HOME", home.path())
         .env("HELM_DATA_HOME", home.path())
-        .env("KUBECONFIG", kubeconfig.unwrap_or(&nowhere))
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
-    }
+        .env("KUBECONFIG", kubeconfig.unwrap_or(&nowhere));
+    output(&mut helm)
 }
 
 /// A stand-in for prometheus-adapter's chart.

@@ -10,8 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kubectl::REMEDY;
-use crate::program::{End, Program};
+use crate::program::{End, Program, output};
 
 /// How long a process may take to start beside other tests.
 const START: Duration = Duration::from_secs(60);
@@ -71,14 +70,7 @@ fn mode(path: &Path) -> u32 {
 
 /// Runs a printed command, or one with other words. Returns its output.
 fn said(command: &str) -> Result<String, String> {
-    let output = Command::new("sh").args(["-c", command]).output().unwrap();
-    // A shell's exit code for a missing program.
-    assert_ne!(output.status.code(), Some(127), "kubectl {REMEDY}");
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    match output.status.success() {
-        true => Ok(text(output.stdout)),
-        false => Err(text(output.stdout) + &text(output.stderr)),
-    }
+    output(Command::new("sh").args(["-c", command]))
 }
 
 #[test]
@@ -88,7 +80,6 @@ fn every_printed_command_answers_as_printed() {
     command.arg("--dir").arg(dir.path().join("it's new"));
     let demo = Program::start(command);
     let commands = commands(&demo);
-    println!("first values after {:?}", demo.age());
     let (own, kubectl): (Vec<_>, Vec<_>) = commands
         .iter()
         .partition(|command| !command.starts_with("kubectl "));

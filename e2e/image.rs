@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::curl::curl;
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, output};
 
 /// The libraries in `gcr.io/distroless/cc-debian12` (`cc/BUILD` of
 /// GoogleContainerTools/distroless: libc6, libgcc-s1, libgomp1, libstdc++6) that a
@@ -28,8 +28,7 @@ const NOBODY: &str = "65532:65532";
 
 /// Paths of the libraries that the binary is linked with.
 fn libraries(binary: &Path) -> BTreeSet<PathBuf> {
-    let output = Command::new("ldd").arg(binary).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output(Command::new("ldd").arg(binary)).unwrap();
     let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
     paths.map(PathBuf::from).collect()
 }
@@ -79,18 +78,15 @@ fn inside(root: &Path) -> Command {
 #[test]
 fn the_program_serves_in_an_empty_root() {
     let root = empty_root(Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver")));
-    let output = inside(root.path()).arg("--version").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.starts_with("gpu-metrics-apiserver "), "{output:?}");
+    let said = output(inside(root.path()).arg("--version")).unwrap();
+    assert!(said.starts_with("gpu-metrics-apiserver "), "{said}");
 
     // The system's authorities are missing here, so the cluster's is configured.
     let config = root.path().join("config");
     std::fs::create_dir(&config).unwrap();
     let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(&config, anybody).unwrap();
-    let mut certs = inside(root.path());
-    let output = certs.args(["certs", "--dir=/config"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    output(inside(root.path()).args(["certs", "--dir=/config"])).unwrap();
     let kubeconfig = r#"{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}],
         "users":[{"name":"c","user":{}}],
         "clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1","certificate-authority":"/config/ca.crt"}}]}"#;

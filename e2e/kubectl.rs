@@ -6,9 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// The remedy for a missing kubectl.
-pub(crate) const REMEDY: &str =
-    "is not installed, and these tests ask through the real one: apt-get install kubernetes-client";
+use crate::program::output;
 
 /// A kubectl with a kubeconfig.
 #[derive(Debug)]
@@ -49,20 +47,17 @@ pub(crate) struct Served {
 impl Kubectl {
     /// `kubectl get --raw`.
     pub(crate) fn get(&self, path: &str) -> Answer {
-        let output = Command::new("kubectl")
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(["--request-timeout=30s", "get", "--raw", path])
-            .output()
-            .unwrap_or_else(|error| panic!("kubectl {REMEDY} ({error})"));
-        if output.status.success() {
-            return Answer::Body(String::from_utf8(output.stdout).unwrap());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        let said = output(command.args(["--request-timeout=30s", "get", "--raw", path]));
         // kubectl prints this code only for a Status that it could parse.
-        match said.strip_prefix("Error from server (NotFound): ") {
-            Some(message) => Answer::NotFound(message.trim().to_owned()),
-            None => Answer::Other(said),
+        let not_found = "Error from server (NotFound): ";
+        match said {
+            Ok(body) => Answer::Body(body),
+            Err(said) => match said.strip_prefix(not_found) {
+                Some(message) => Answer::NotFound(message.trim().to_owned()),
+                None => Answer::Other(said),
+            },
         }
     }
 

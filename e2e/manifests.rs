@@ -9,7 +9,6 @@ use aggregated_apiserver::certificates::managed::{APISERVICES, service_names};
 use serde_json::{Value, json};
 
 use crate::chart::{named, of};
-use crate::kubectl::REMEDY;
 
 const NAME: &str = "gpu-metrics-apiserver";
 const NAMESPACE: &str = "gpu-metrics";
@@ -20,7 +19,7 @@ fn built(folder: &str) -> Vec<Value> {
         .arg("kustomize")
         .arg(&folder)
         .output()
-        .unwrap_or_else(|error| panic!("kubectl {REMEDY} ({error})"));
+        .expect("kubectl: make prerequisites");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("deprecated"), "{said}");

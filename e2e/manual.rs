@@ -8,11 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kubectl_gpu_metrics::check::SAMPLE_HPA;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::controlplane::{ControlPlane, Extent, parts};
-use crate::program::Program;
+use crate::program::{Program, output};
 
 /// Pages and sections whose commands other tests run in separate clusters.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -151,20 +152,15 @@ pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> Result<String,
     let folders = [program, &kubectl, &helm];
     let folders = folders.map(|it| it.parent().unwrap().display().to_string());
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-ec", text])
         .current_dir(dir)
         // Files of kubectl and Helm must not be written to the checkout.
         .env("HOME", kubeconfig.parent().unwrap())
         .env("KUBECONFIG", kubeconfig)
-        .env("PATH", format!("{}:{path}", folders.join(":")))
-        .output()
-        .unwrap();
-    let [said, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-    match output.status.success() {
-        true => Ok(said),
-        false => Err(format!("{text}: {said}{errors}")),
-    }
+        .env("PATH", format!("{}:{path}", folders.join(":")));
+    output(&mut shell).map_err(|said| format!("{text}: {said}"))
 }
 
 /// Runs a line in the checkout. Returns its output.
@@ -203,18 +199,8 @@ fn objects(block: &Block) -> Vec<Value> {
     let read: Vec<Value> = serde_saphyr::from_multiple(&block.text).unwrap_or_else(|error| {
         panic!("{block:?}: {error}");
     });
-    let mut hpa = json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "part"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"},
-            "maxReplicas": 8,
-            "metrics": [{"type": "Pods", "pods": {
-                "metric": {"name": "gpu_memory_utilization"},
-                "target": {"type": "AverageValue", "averageValue": "50"},
-            }}],
-        },
-    });
+    let mut hpa: Value = serde_saphyr::from_str(SAMPLE_HPA).unwrap();
+    hpa["metadata"] = json!({"name": "part"});
     let whole = read.iter().all(|it| it["apiVersion"].is_string());
     if whole {
         return read;
@@ -293,12 +279,8 @@ fn generated_pages_equal_what_generates_them() {
         ),
     ] {
         let text = fs::read_to_string(root().join(format!("{page}.md"))).unwrap();
-        let said = Command::new(root().join(format!("{page}.sh")))
-            .arg(root().join(argument))
-            .output()
-            .unwrap();
-        assert!(said.status.success(), "{page}: {said:?}");
-        let said = String::from_utf8(said.stdout).unwrap();
+        let mut script = Command::new(root().join(format!("{page}.sh")));
+        let said = output(script.arg(root().join(argument))).unwrap();
         assert_eq!(text, said, "{page}.md is not up to date: {remedy}");
     }
 }

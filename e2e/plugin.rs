@@ -7,23 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kubectl::REMEDY;
-use crate::program::Program;
+use crate::program::{Program, output};
 
 /// The output of a program with this folder first on the PATH; `Err` if it failed.
 fn says(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let path = std::env::var("PATH").unwrap();
-    let output = Command::new(program)
-        .args(arguments)
-        .env("PATH", format!("{}:{path}", folder.display()))
-        .output()
-        .unwrap_or_else(|error| panic!("{program} {REMEDY} ({error})"));
-    let [said, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
-    if output.status.success() {
-        Ok(said)
-    } else {
-        Err(said + &errors)
-    }
+    let path = format!("{}:{path}", folder.display());
+    output(Command::new(program).args(arguments).env("PATH", path))
 }
 
 fn installed() -> TempDir {

@@ -222,6 +222,48 @@ pub(crate) fn ok_if(is_right: bool, found: &impl std::fmt::Debug) -> Result<(), 
     }
 }
 
+/// What [`eventually`] looks for: what is found, if it is right.
+pub(crate) fn found_if<T: std::fmt::Debug>(
+    found: T,
+    is_right: impl FnOnce(&T) -> bool,
+) -> Result<T, String> {
+    match is_right(&found) {
+        true => Ok(found),
+        false => Err(format!("{found:?}")),
+    }
+}
+
+/// [`eventually`] for requests in the runtime of a test.
+pub(crate) async fn in_time<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let begun = Instant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(instead) if begun.elapsed() > within => {
+                panic!("{what} did not come within {within:?}; instead: {instead}")
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Runs another program. Returns its output, with its errors too if it failed.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("{command:?} ({error}): make prerequisites installs what is missing")
+    });
+    let [said, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(said + &errors),
+    }
+}
+
 /// A program of the folder that `e2e/SCRIPT/build.sh` fills.
 ///
 /// # Errors

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::program::output;
 use crate::stores::store::Place;
 pub(crate) use crate::stores::store::Store;
-
-const REMEDY: &str =
-    "is not installed, and these tests compare with the real one: apt-get install prometheus";
 
 /// A Prometheus that is not started yet: a directory for its data and log, and its flags.
 /// Blocks are written to the directory before the start.
@@ -89,10 +87,8 @@ impl Storage {
 
 /// Runs promtool, which must succeed.
 pub(crate) fn promtool(arguments: &[&str]) {
-    let output = Command::new("promtool").args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("promtool {REMEDY} ({error})"));
-    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success(), "promtool {arguments:?}: {said:?}");
+    let said = output(Command::new("promtool").args(arguments));
+    said.unwrap_or_else(|said| panic!("promtool {arguments:?}: {said}"));
 }
 
 /// Ports outside the range from which Linux assigns free ports.

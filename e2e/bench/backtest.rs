@@ -10,6 +10,7 @@ use gpu_metrics::batch::{Batch, Sample, SeriesKey};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::{SignalId, Unit};
 use hpa::{ControllerFlags, Hpa};
+use kubectl_gpu_metrics::check::SAMPLE_HPA;
 use kubectl_gpu_metrics::replay::{Gather, Plan, Trial};
 use serde_json::json;
 
@@ -48,19 +49,12 @@ fn day(number: usize) -> Batch {
 }
 
 pub(super) fn run() {
-    let object = json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "infer", "namespace": "team"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "infer"},
-            "maxReplicas": 2000,
-            "metrics": [{"type": "Pods", "pods": {
-                "metric": {"name": "gpu_memory_utilization"},
-                "target": {"type": "AverageValue", "averageValue": "60"},
-            }}],
-        },
-    });
-    let object = serde_json::from_value(object).expect("an autoscaler");
+    let text = SAMPLE_HPA.replace("maxReplicas: 4", "maxReplicas: 2000");
+    let text = text
+        .replace("llm-server", "infer")
+        .replace("team-a", "team");
+    let text = text.replace("averageValue: \"50\"", "averageValue: \"60\"");
+    let object = serde_saphyr::from_str(&text).expect("an autoscaler");
     let hpa = Hpa::try_from(&object).expect("an autoscaler");
     let plan = Plan::read(hpa, "default").expect("a plan");
     let (unit, moments) = ((Unit::Percent, None), DAYS * A_DAY);

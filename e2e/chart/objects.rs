@@ -34,12 +34,7 @@ fn kube_apiserver_takes_the_objects_of_every_fixture() {
 #[test]
 fn the_manifests_are_the_chart_with_its_defaults() {
     let written = tempfile::tempdir().unwrap();
-    let output = Command::new(root().join("charts/manifests.sh"))
-        .arg(written.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    output(Command::new(root().join("charts/manifests.sh")).arg(written.path())).unwrap();
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     let list = read(&root().join("manifests/kustomization.yaml"));
     let same = |name: &str| -> usize {

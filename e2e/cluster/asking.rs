@@ -4,14 +4,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Identity, Method};
 use serde_json::Value;
 
 use super::lab::PATIENCE;
+use crate::program::{in_time, ok_if};
 
 /// Longer than any answer that arrives.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -66,14 +67,7 @@ impl ApiClient {
     /// Directly to a server on this machine, without verifying its certificate, and
     /// with or without a client certificate.
     pub(crate) fn direct(port: u16, identity: Option<Identity>) -> Self {
-        let mut client = builder().tls_danger_accept_invalid_certs(true);
-        if let Some(identity) = identity {
-            client = client.identity(identity);
-        }
-        Self {
-            client: client.build().unwrap(),
-            base: format!("https://127.0.0.1:{port}"),
-        }
+        Self::with_headers(port, identity, HeaderMap::new())
     }
 
     /// Like [`ApiClient::direct`], as a front proxy that passes on requests of a user of
@@ -81,10 +75,16 @@ impl ApiClient {
     pub(super) fn proxied(port: u16, proxy: Identity, user: &str, group: &str) -> Self {
         let names = ["x-remote-user", "x-remote-group"].map(HeaderName::from_static);
         let values = [user, group].map(|value| HeaderValue::from_str(value).unwrap());
-        let client = builder()
-            .tls_danger_accept_invalid_certs(true)
-            .identity(proxy)
-            .default_headers(names.into_iter().zip(values).collect());
+        let headers = names.into_iter().zip(values).collect();
+        Self::with_headers(port, Some(proxy), headers)
+    }
+
+    fn with_headers(port: u16, identity: Option<Identity>, headers: HeaderMap) -> Self {
+        let mut client = builder().tls_danger_accept_invalid_certs(true);
+        if let Some(identity) = identity {
+            client = client.identity(identity);
+        }
+        let client = client.default_headers(headers);
         Self {
             client: client.build().unwrap(),
             base: format!("https://127.0.0.1:{port}"),
@@ -93,15 +93,11 @@ impl ApiClient {
 
     /// Repeats a request until the answer is as wanted.
     pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Reply) -> bool) {
-        let begun = Instant::now();
-        loop {
+        in_time(path, PATIENCE, async || {
             let reply = self.get(path).await;
-            if wanted(&reply) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{path}: {reply:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            ok_if(wanted(&reply), &reply)
+        })
+        .await;
     }
 
     /// Repeats a request until the answer has this code.

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::asking::{ApiClient, Reply, connected_to, identity_of};
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::scene::{await_value, reader};
-use crate::program::{eventually, ok_if};
+use crate::program::{eventually, found_if, ok_if};
 
 const IDLE: usize = 500;
 const SLOW: usize = 200;
@@ -70,10 +70,8 @@ async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
         let after = eventually("memory that comes back", PATIENCE, || {
-            let after = server.resident_kib();
-            (after <= before + KEPT_KIB)
-                .then_some(after)
-                .ok_or(format!("{before}, then {after}"))
+            let resident = server.resident_kib();
+            found_if(resident, |after| *after <= before + KEPT_KIB)
         });
         println!(
             "crowd {turn}: {} requests through kube-apiserver, the slowest in {slowest:.2?} \

@@ -12,7 +12,7 @@ use super::workload::{
     autoscaler, behavior, condition, deployment, external, of_deployment, on_object, on_pods,
     target,
 };
-use crate::program::{Program, eventually, ok_if};
+use crate::program::{Program, eventually, ok_if, output};
 
 /// The number of nodes with four GPUs, enough for all Deployments at their maximum. With
 /// fewer, sums would end.
@@ -28,10 +28,7 @@ const LOADS: [u32; 3] = [190, 270, 40];
 fn says(lab: &Lab, arguments: &[&str]) -> String {
     let mut command = Program::command(arguments);
     command.arg("--kubeconfig").arg(lab.plane.kubeconfig());
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    output(&mut command).unwrap_or_else(|said| panic!("{arguments:?}: {said}"))
 }
 
 fn json_of(lab: &Lab, arguments: &[&str]) -> Value {

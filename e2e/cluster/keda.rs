@@ -11,7 +11,7 @@ use super::check::check;
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::workload::on_pods;
 use crate::manual::{commands, run, texts};
-use crate::program::{Program, built, eventually};
+use crate::program::{Program, built, eventually, ok_if};
 use crate::prometheus::free_port;
 
 /// KEDA's namespace, and the names of its Service and Secret.
@@ -262,11 +262,7 @@ fn an_authority_of_keda_in_our_apiservice_is_found(keda: &Keda<'_>) {
     let operator = keda.operator(&[]);
     eventually("KEDA's authority in our APIService", PATIENCE, || {
         let found = messages(lab, "GM103");
-        found
-            .iter()
-            .any(|it| it.contains(EXTERNAL))
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
+        ok_if(found.iter().any(|it| it.contains(EXTERNAL)), &found)
     });
     drop(operator);
     let _operator = keda.operator(&["--enable-apiservice-patching=false"]);

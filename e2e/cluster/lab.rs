@@ -145,11 +145,7 @@ impl Lab {
                 .into_iter()
                 .filter_map(|name| self.unavailable(name))
                 .collect();
-            if troubles.is_empty() {
-                Ok(())
-            } else {
-                Err(troubles.join("; "))
-            }
+            ok_if(troubles.is_empty(), &troubles)
         });
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, of_deployment, on_object, on_pods, target};
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
-use crate::program::{eventually, ok_if};
+use crate::program::{eventually, found_if, in_time, ok_if};
 use crate::prometheus::{Storage, Store};
 use crate::stub::Stub;
 
@@ -99,16 +99,13 @@ async fn prometheus(lab: &Lab, targets: Vec<Target>) -> (Store, Stub) {
         ));
     }
     let engine = Storage::new().start(&config).await;
-    let begun = std::time::Instant::now();
-    loop {
+    in_time("scraped texts", PATIENCE, async || {
         let time = unix_seconds().to_string();
         let up = engine.query("up{job=~\"text-.*\"} == 1", &time).await;
-        if up.len() == targets.len() {
-            return (engine, stub);
-        }
-        assert!(begun.elapsed() < PATIENCE, "{up:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
+        ok_if(up.len() == targets.len(), &up)
+    })
+    .await;
+    (engine, stub)
 }
 
 /// The pods of a Deployment, sorted, once there are as many.
@@ -116,9 +113,7 @@ fn pods(lab: &Lab, deployment: &str, count: usize) -> Vec<String> {
     eventually("the pods", PATIENCE, || {
         let mut names = lab.plane.pods(TEAM);
         names.retain(|name| name.rsplitn(3, '-').last() == Some(deployment));
-        (names.len() == count)
-            .then(|| names.clone())
-            .ok_or_else(|| format!("{names:?}"))
+        found_if(names, |names| names.len() == count)
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::scaling::Autoscaler;
 use super::workload::{external, of_deployment, on_object, on_pods, target};
-use crate::program::eventually;
+use crate::program::{eventually, found_if};
 
 /// More replicas than the cluster has GPUs: the last pods hold none.
 const MOST: u32 = 20;
@@ -33,10 +33,7 @@ fn ten_of_which_two_are_busy(lab: &Lab, percent: u32) {
     lab.gpus.concentrate(2, percent);
     lab.await_replicas(10);
     let held = eventually("ten GPUs held", PATIENCE, || {
-        let holders = lab.gpus.holders();
-        (holders.len() == 10)
-            .then(|| holders.clone())
-            .ok_or_else(|| format!("{holders:?}"))
+        found_if(lab.gpus.holders(), |holders| holders.len() == 10)
     });
     let cost = "controller.kubernetes.io/pod-deletion-cost=100";
     let pods = format!("{} {}", held[0], held[1]);

@@ -15,7 +15,7 @@ use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
 use super::trickle::{Subject, Trickle, some_values};
 use super::workload::{autoscaler, on_pods};
-use crate::program::{eventually, ok_if};
+use crate::program::{eventually, found_if, ok_if};
 
 /// A rule that finds series in any Prometheus. None of its queries ends during the test.
 /// Readings are valid for longer than the machine may be busy.
@@ -103,10 +103,8 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     proxy.release();
     await_holding(&proxy, 0);
     let after = eventually("memory that comes back", PATIENCE, || {
-        let after = server.resident_kib();
-        (after <= before + KEPT_KIB)
-            .then_some(after)
-            .ok_or(format!("{before}, then {after}"))
+        let resident = server.resident_kib();
+        found_if(resident, |after| *after <= before + KEPT_KIB)
     });
     println!("VmRSS {before} KiB before, {crowded} in the flood of {asked}, {after} after it");
     eventually("autoscalers on the rule that see", PATIENCE, || {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::install::manifest;
 use super::lab::{Lab, PATIENCE, TEAM};
-use crate::program::eventually;
+use crate::program::{eventually, ok_if};
 
 const APISERVICES: [&str; 2] = ["v1.metrics.k8s.io", "v1beta1.metrics.k8s.io"];
 
@@ -58,10 +58,7 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     eventually("both pods", PATIENCE, || {
         let pods = top(&["pods", "-n", TEAM])?;
         let busy = pods.iter().filter(|pod| pod[1] == "400m").count();
-        (busy == 2 && pods.len() == 2)
-            .then_some(())
-            .ok_or(pods)
-            .map_err(|pods| format!("{pods:?}"))
+        ok_if(busy == 2 && pods.len() == 2, &pods)
     });
     for arguments in [
         &["pods", "-A"][..],

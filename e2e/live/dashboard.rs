@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::scene::{PATIENCE, Scene};
 use crate::kubectl::unix_seconds;
+use crate::program::{found_if, in_time};
 use crate::prometheus::{Storage, Store};
 
 const DASHBOARD: &str = include_str!("../../dashboards/gpu-metrics-apiserver.json");
@@ -68,8 +69,7 @@ async fn numbers(
     query: &str,
     wanted: Option<&[(&str, f64)]>,
 ) -> Vec<(Value, f64)> {
-    let begun = unix_seconds();
-    loop {
+    in_time(query, PATIENCE, async || {
         let now = unix_seconds();
         let found = prometheus.query(query, &format!("{now:.3}")).await;
         let is_there = match wanted {
@@ -79,16 +79,9 @@ async fn numbers(
                 .eq(wanted.iter().copied()),
             None => found.iter().any(|(_, value)| !value.is_nan()),
         };
-        if is_there {
-            return found;
-        }
-        let waited = now - begun;
-        assert!(
-            waited < PATIENCE.as_secs_f64(),
-            "{query}: {found:?}, not {wanted:?}"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    }
+        found_if(found, |_| is_there)
+    })
+    .await
 }
 
 /// The exact values of a panel for the scene, if known.

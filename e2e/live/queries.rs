@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::scene::{GPU, PATIENCE, PODS_A, Scene, WINDOW, await_window};
-use crate::program::eventually;
+use crate::program::{eventually, found_if};
 use crate::prometheus::Storage;
 use crate::stores::scene::Reader;
 
@@ -49,10 +49,7 @@ async fn a_poll_of_a_small_fleet_is_one_query() {
     let server = Reader::start(&store.url, GPU);
     await_window(&server, PODS_A, WINDOW);
     let polls = eventually("ten polls", PATIENCE, || {
-        let polls = polls(&log);
-        (polls.len() >= 11)
-            .then_some(polls.clone())
-            .ok_or_else(|| format!("{polls:?}"))
+        found_if(polls(&log), |polls| polls.len() >= 11)
     });
     // The first poll reads the past, field by field.
     assert_eq!(polls[0].len(), 8, "{:?}", polls[0]);

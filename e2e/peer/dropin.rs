@@ -17,7 +17,7 @@ use super::pair::{LOOKING, Scene, Side, adapter};
 use crate::cluster::lab::listening;
 use crate::cluster::workload::{arguments, deployment};
 use crate::controlplane::{ControlPlane, Extent};
-use crate::program::{Program, eventually, ok_if};
+use crate::program::{Program, eventually, found_if, ok_if};
 use crate::prometheus::free_port;
 
 const NAMESPACE: &str = "monitoring";
@@ -136,10 +136,7 @@ fn gpu_pods(plane: &ControlPlane) -> Vec<String> {
     let (labels, limits) = (json!({"app": "infer"}), json!({"nvidia.com/gpu": 1}));
     plane.apply(&deployment(("team", "infer"), 2, &labels, &limits));
     eventually("pods that run", PATIENCE, || {
-        let pods = plane.pods("team");
-        (pods.len() == 2)
-            .then(|| pods.clone())
-            .ok_or_else(|| format!("{pods:?}"))
+        found_if(plane.pods("team"), |pods| pods.len() == 2)
     })
 }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::cluster::asking::{ApiClient, Reply, identity_of};
 use crate::cluster::lab::listening;
 use crate::controlplane::ControlPlane;
-use crate::program::{Program, built};
+use crate::program::{Program, built, in_time, ok_if};
 use crate::prometheus::{Store, free_port};
 
 /// How long each server may take to become ready.
@@ -209,15 +209,11 @@ impl Side {
         let is_there = |kind: &str| config.lines().any(|line| line == kind);
         let kinds = KINDS.iter().filter(|(kind, _)| is_there(kind));
         let sources: Vec<&str> = kinds.map(|(_, source)| *source).collect();
-        let begun = Instant::now();
-        loop {
+        in_time("two searches", START, async || {
             let log = self.log();
             let looks = |source: &str| log.matches(source).count() + log.matches(UNABLE).count();
-            if sources.iter().all(|source| looks(source) >= 2) {
-                return;
-            }
-            assert!(begun.elapsed() < START, "{sources:?}: {log}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            ok_if(sources.iter().all(|source| looks(source) >= 2), &log)
+        })
+        .await;
     }
 }

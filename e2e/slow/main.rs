@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kubectl::Served;
-use program::eventually;
+use program::{eventually, found_if};
 use prometheus::Storage;
 use scene::{FRESHNESS, METRICS, PATIENCE, PERCENT, Reader, compare, difference, exporters};
 use store::Store;
@@ -71,7 +71,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
         .map(|store| Reader::start(&store.url, "{window: 30s}"));
     for (store, reader) in stores.iter().zip(&readers) {
         println!("{}", store.name);
-        reader.await_values(&METRICS, |_| true);
+        reader.await_values(&METRICS);
     }
     let mut rows = stores.each_ref().map(|store| Row::new(&store.name));
     for turn in 0..ASKED {
@@ -93,7 +93,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
         nodes.controls.force_value(device, PERCENT[device]);
     }
     for (store, reader) in stores.iter().zip(&readers) {
-        reader.await_values(&METRICS, |_| true);
+        reader.await_values(&METRICS);
         compare(store, reader, FRESHNESS).await;
     }
     let mut rows = Vec::from(rows);
@@ -104,9 +104,9 @@ async fn values_from_every_store_equal_those_of_its_promql() {
         .await,
     );
     replicas.thaw();
-    readers[3].await_values(&METRICS, |_| true);
+    readers[3].await_values(&METRICS);
     rows.push(outage("Thanos, one replica down", &readers[3], || replicas.kill()).await);
-    readers[3].await_values(&METRICS, |_| true);
+    readers[3].await_values(&METRICS);
     table::write(&rows);
 }
 
@@ -114,10 +114,7 @@ async fn values_from_every_store_equal_those_of_its_promql() {
 fn value_since(reader: &Reader, metric: &str, second: i64) -> Served {
     eventually(metric, PATIENCE, || {
         let served = reader.value(metric)?;
-        let is_new = served.at.as_second() >= second;
-        is_new
-            .then(|| served.clone())
-            .ok_or_else(|| format!("{served:?}"))
+        found_if(served, |served| served.at.as_second() >= second)
     })
 }
 

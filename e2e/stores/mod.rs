@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::exporters::Exporters;
 use crate::kubectl::Served;
-use crate::program::{eventually, ok_if};
+use crate::program::{eventually, in_time, ok_if};
 use crate::prometheus::Storage;
 
 use scene::{FRESHNESS, METRICS, PATIENCE, Reader, agrees, compare, exporters};
@@ -28,7 +28,7 @@ async fn stores(nodes: &Exporters) -> [Store; 2] {
 
 /// Waits until a program serves the initial readings over a full window.
 fn await_full(reader: &Reader) {
-    reader.await_values(&METRICS, |_| true);
+    reader.await_values(&METRICS);
     for (metric, _) in METRICS {
         eventually("a full window", PATIENCE, || {
             let served = reader.value(metric)?;
@@ -56,24 +56,19 @@ async fn values_from_each_store_equal_those_of_its_promql() {
         nodes.controls.force_value(7, f64::from(5 * round));
         for (store, reader) in stores.iter().zip(&readers) {
             for (metric, _) in METRICS {
-                let mut last = String::new();
-                let begun = std::time::Instant::now();
-                while begun.elapsed() < PATIENCE {
-                    let served = eventually(metric, PATIENCE, || reader.value(metric));
-                    match agrees(store, &served, FRESHNESS).await {
-                        Ok(()) => break,
-                        // A sample became visible after the query of this test.
-                        Err(other) => last = other,
-                    }
-                }
-                assert!(begun.elapsed() < PATIENCE, "{last}");
+                in_time(metric, PATIENCE, async || {
+                    let served = reader.value(metric)?;
+                    // A sample may become visible after the query of this test.
+                    agrees(store, &served, FRESHNESS).await
+                })
+                .await;
             }
         }
     }
     // The last readings are constant: mean of the eight, and their sum.
     let last = [(METRICS[0].0, "45625m"), (METRICS[1].0, "365")];
     for (store, reader) in stores.iter().zip(&readers) {
-        reader.await_values(&last, |_| true);
+        reader.await_values(&last);
         compare(store, reader, FRESHNESS).await;
     }
 }
@@ -111,14 +106,10 @@ async fn a_failed_scrape_ends_no_reading() {
 
 /// Waits until the store has this many targets up.
 async fn await_up(store: &Store, wanted: f64) {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < PATIENCE {
+    in_time("targets that are up", PATIENCE, async || {
         let now = crate::kubectl::unix_seconds().to_string();
         let up = store.number("sum(up)", &now).await;
-        if up == Some(wanted) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{} does not see {wanted} targets up", store.name);
+        ok_if(up == Some(wanted), &(&store.name, up))
+    })
+    .await;
 }

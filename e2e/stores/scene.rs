@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::store::Store;
 use crate::exporters::{Exporters, SCRAPED};
 use crate::kubectl::{Answer, Kubectl, Served, is_lost, milli};
-use crate::program::{Program, eventually};
+use crate::program::{Program, eventually, ok_if};
 
 /// A generous limit: on an idle machine each wait takes seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
@@ -86,17 +86,12 @@ impl Reader {
         }
     }
 
-    /// Waits until all metrics have these values over a full window. Until then
-    /// answers may be missing, or must pass.
-    pub(crate) fn await_values(&self, wanted: &[(&str, &str)], passes: impl Fn(&Served) -> bool) {
+    /// Waits until all metrics have these values.
+    pub(crate) fn await_values(&self, wanted: &[(&str, &str)]) {
         for (metric, value) in wanted {
             eventually(&format!("{metric} {value}"), PATIENCE, || {
                 let served = self.value(metric)?;
-                if served.value == *value {
-                    return Ok(());
-                }
-                assert!(passes(&served), "{served:?} on the way to {value}");
-                Err(format!("{served:?}"))
+                ok_if(served.value == *value, &served)
             });
         }
     }
