@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::client::Client;
 use super::error::CallError;
@@ -25,19 +26,25 @@ const ABSENT: &str = "the ConfigMap kube-system/extension-apiserver-authenticati
                       kube-apiserver makes: check that it runs with --client-ca-file or \
                       --requestheader-client-ca-file";
 
-/// How often the ConfigMap is read. The pause is short because many clusters replace the
-/// authorities by a restart of kube-apiserver: until the server has read the new ones, it
-/// authenticates no request that kube-apiserver proxies.
-const EVERY: Duration = Duration::from_secs(5);
+/// The pause after a failure. It is short because many clusters replace the authorities by
+/// a restart of kube-apiserver: until the server has read the new ones, it authenticates no
+/// request that kube-apiserver proxies.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How long a watch lasts, and how much longer its end is waited for.
+const WATCH: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// The data of the ConfigMap; `None`: not read yet.
 pub type Texts = Option<Arc<BTreeMap<String, String>>>;
 
-/// Reads the ConfigMap again and again, and sends its data whenever they change. Spawn it
-/// as a task: it ends only when the task is aborted.
+/// Reads the ConfigMap whenever it changes, and sends its data. Spawn it as a task: it
+/// ends only when the task is aborted.
 pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sender<Texts>) {
     let mut reporter = registry.enter(NAME, Need::Required);
     loop {
+        let begun = Instant::now();
+        let mut changed = false;
         match client.object::<ConfigMap>(PATH).await {
             Ok(map) => {
                 let data = Some(Arc::new(map.data.unwrap_or_default()));
@@ -48,12 +55,31 @@ pub async fn follow(client: Client, registry: WatchRegistry, texts: watch::Sende
                 });
                 reporter.contact(1);
                 reporter.well();
+                let version = map.metadata.resource_version.unwrap_or_default();
+                changed = changes(&client, &version).await;
             }
             Err(CallError::NotFound(_)) => {
                 reporter.failed(&CallError::NotFound(ABSENT.to_owned()));
             }
             Err(error) => reporter.failed(&error.with_remedy(REMEDY)),
         }
-        tokio::time::sleep(EVERY).await;
+        if !changed {
+            tokio::time::sleep_until(begun + PAUSE).await;
+        }
     }
+}
+
+/// Waits until the ConfigMap changes. The event is not parsed, because it is read again.
+/// Returns `false` if the watch ends or fails before.
+async fn changes(client: &Client, version: &str) -> bool {
+    let path = format!(
+        "/api/v1/namespaces/kube-system/configmaps?watch=1&fieldSelector=metadata.name%3D{NAME}\
+         &resourceVersion={version}&timeoutSeconds={}",
+        WATCH.as_secs()
+    );
+    let Ok(mut body) = client.open(&path, "application/json").await else {
+        return false;
+    };
+    let event = client.piece(&mut body, WATCH + SILENCE).await;
+    event.is_ok_and(|event| event.is_some_and(|it| !it.starts_with(br#"{"type":"ERROR""#)))
 }
