@@ -1,13 +1,13 @@
 //! The values of a snapshot by short names, each checked against its explanation.
 
-use super::scene::{Scene, policy};
+use super::scene::Scene;
 use apimachinery::time::Timestamp;
 use gpu_metrics::aggregate::Absence;
 use gpu_metrics::dcgm::metrics;
 use gpu_metrics::explain::{Explanation, Question, ReadingOutcome, Selected};
 use gpu_metrics::layout::Object;
 use gpu_metrics::metric::Value;
-use gpu_metrics::policy::{Formula, Measure, MetricSpec, Policy};
+use gpu_metrics::policy::{Measure, MetricSpec};
 use gpu_metrics::snapshot::Snapshot;
 
 impl Scene {
@@ -134,25 +134,6 @@ fn parts(object: &str) -> Option<(&str, Option<&str>, &str)> {
         Some((namespace, name)) => (resource, Some(namespace), name),
         None => (resource, None, name),
     })
-}
-
-/// The flagship metric of a pod with each formula, in the order of [`Formula::ALL`].
-pub(super) fn by_formula(
-    build: impl Fn(Scene) -> Scene,
-    window_secs: u64,
-    object: &str,
-) -> Vec<f64> {
-    let one = |formula| {
-        let policy = Policy {
-            formula,
-            ..policy(window_secs)
-        };
-        build(Scene::new(policy))
-            .answers()
-            .flagship(object)
-            .unwrap_or(f64::NAN)
-    };
-    Formula::ALL.into_iter().map(one).collect()
 }
 
 pub(super) fn close(actual: Option<f64>, expected: f64) {

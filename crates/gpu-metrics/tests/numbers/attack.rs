@@ -10,28 +10,6 @@ use gpu_metrics::policy::Policy;
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
 
-/// The pod of a StatefulSet is recreated on its node, and gets another GPU. The exporter
-/// names pods as it read them up to half a minute ago: for one scrape it names the new pod
-/// at the GPU of the old one.
-#[test]
-fn a_recreated_pod_does_not_hold_the_gpu_of_its_predecessor() {
-    let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
-    let held = |uuid: &str| device(uuid) + " exported_namespace=n exported_pod=p";
-    let after = |value: &str| format!("· · · {}", format!("{value} ").repeat(27));
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/p", Some(30.0))])
-        .mcu(&held("A"), "80 80 80")
-        .mcu(&device("A"), &after("0"))
-        .mcu(&device("B"), "0 0 0")
-        .mcu(&held("B"), &after("40"));
-    let answers = scene.answers();
-    for object in ["pods n/p", "namespaces n", "nodes node-1"] {
-        close(answers.of(object, HELD), 1.0);
-    }
-    close(answers.of("pods n/p", SUM), 40.0);
-    close(answers.external("n", "cluster_gpu_held_count"), 1.0);
-}
-
 /// The pod of a StatefulSet is recreated, and the exporter does not report the GPU of the
 /// new pod. `later`: the later values of the GPU of the old pod.
 fn made_again(later: &str, running: Option<f64>) -> Answers {

@@ -1,13 +1,75 @@
 //! Attribution of devices with misleading labels: docs/attribution.md.
 
 use super::answers::close;
+use super::cases::check;
 use super::scene::{Scene, at, object as node, policy};
 use apimachinery::labels::Labels;
-use gpu_metrics::inventory::PodPhase;
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
+
+const CASES: &str = "
+# a bare pod holds a GPU by the labels of its series if it requests one
+window 60; pods p
+A p job=d instance=i: 40*3
+gpus p 1 = p 40
+gpus p 0 = p -
+
+# a bare pod that requests no GPU holds one by labels of holders
+window 60; pods p; gpus p 0
+A p job=d instance=i vgpu=0: 40*3
+= p 40
+
+# readings from after a pod's end count for no pod
+// At second 15 both pods hold a GPU, at 30, 45 and 60 one of them. The device goes on, unheld.
+window 60; pods p q; ended p 25
+A p job=d instance=i: 80*5
+B q job=d instance=i: 20*5
+= p -; namespace sum 40; deployment sum 40; namespace held_count 5/4; deployment held_count 5/4
+= node sum 100; node held_count 5/4; cluster sum 100; cluster held_count 5/4
+departed p = p -; namespace sum 40; deployment sum 40; namespace held_count 5/4
+departed p = deployment held_count 5/4; node sum 100; node held_count 5/4
+departed p = cluster sum 100; cluster held_count 5/4
+
+# the name of an ended pod hides no readings of the next pod
+// The exporter still names the previous pod now and then.
+window 60; pods p q; ended p 15
+A p job=d instance=i: 80 · · 20 ·
+A q job=d instance=i: · 20 20 · 20
+= namespace sum 20; namespace held_count 1
+
+# a recreated pod does not hold the GPU of its predecessor
+// The pod of a StatefulSet gets another GPU of its node. The exporter names pods as it read
+// them up to half a minute ago: for one scrape the new pod is named at the old GPU.
+window 60; pods p@30
+A job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 80*3
+A job=d instance=i Hostname=node-1: ·*3 0*27
+B job=d instance=i Hostname=node-1: 0*3
+B job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: ·*3 40*27
+= p held_count 1; namespace held_count 1; node held_count 1; cluster held_count 1; p sum 40
+
+# a pod that never existed does not count once all pods were listed
+window 60; pods 0..8 p#
+G0 p0 job=d instance=i: 40*5
+G1 p1 job=d instance=i: 42*5
+G2 p2 job=d instance=i: 44*5
+G3 p3 job=d instance=i: 46*5
+G4 p4 job=d instance=i: 48*5
+G5 p5 job=d instance=i: 50*5
+G6 p6 job=d instance=i: 52*5
+G7 p7 job=d instance=i: 53*5
+X d-6d4cf56db6-aaaaa job=d instance=i: 99*5
+= namespace 474/9; deployment 474/9; d-6d4cf56db6-aaaaa -
+listed -25 = namespace 375/8; deployment 375/8; d-6d4cf56db6-aaaaa -
+listed 42 = namespace 2389/48; deployment 2389/48; d-6d4cf56db6-aaaaa -
+listed 66 = namespace 474/9; deployment 474/9; d-6d4cf56db6-aaaaa -
+";
+
+#[test]
+fn each_case_has_its_value() {
+    check(CASES);
+}
 
 /// The nodes recognised as those of other clusters.
 fn foreign(scene: &mut Scene) -> Vec<String> {
@@ -140,75 +202,6 @@ fn a_node_has_the_devices_reported_under_any_of_its_names() {
     }
 }
 
-#[test]
-fn a_bare_pod_that_requests_no_gpu_holds_one_only_by_labels_of_holders() {
-    for (gpus, more, holds) in [(1, "", true), (0, "", false), (0, "vgpu=0", true)] {
-        let labels = format!("UUID=A job=d instance=i namespace=n pod=p {more}");
-        let scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-        let scene = scene.mcu(&labels, "40 40 40");
-        let mut scene = scene.with(|inventory| inventory.pods[0].gpus = gpus);
-        let value = scene.answers().flagship("pods n/p");
-        assert_eq!(value.is_some(), holds, "{gpus} {more}");
-    }
-}
-
-/// Pod p has the GPU A at 80, and q has B at 20. p ends at second 25, but its labels
-/// remain on the series.
-fn ended(departed: bool) -> Scene {
-    let held =
-        |uuid: &str, pod: &str| format!("UUID={uuid} job=d instance=i namespace=n pod={pod}");
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None), ("n/q", None)])
-        .mcu(&held("A", "p"), "80 80 80 80 80")
-        .mcu(&held("B", "q"), "20 20 20 20 20");
-    scene.with(|inventory| {
-        let pod = &mut inventory.pods[0];
-        (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(25.0)));
-        if departed {
-            inventory.departed.push(inventory.pods.remove(0));
-        }
-    })
-}
-
-#[test]
-fn readings_from_after_a_pods_end_count_for_no_pod() {
-    for departed in [false, true] {
-        let answers = ended(departed).answers();
-        assert_eq!(answers.flagship("pods n/p"), None);
-        // At second 15 both pods hold a GPU, at 30, 45 and 60 one of them.
-        for group in ["namespaces n", "deployments.apps n/d"] {
-            close(answers.of(group, SUM), (100.0 + 3.0 * 20.0) / 4.0);
-            close(answers.of(group, HELD), 1.25);
-        }
-        // The device continues, unheld.
-        close(answers.of("nodes node-1", SUM), 100.0);
-        close(answers.of("nodes node-1", HELD), 1.25);
-        close(
-            answers.external("n", "cluster_gpu_memory_utilization_sum"),
-            100.0,
-        );
-        close(answers.external("n", "cluster_gpu_held_count"), 1.25);
-    }
-}
-
-/// The next pod holds the GPU, and the exporter still names the previous pod now and
-/// then.
-#[test]
-fn the_name_of_an_ended_pod_hides_no_readings_of_the_next_pod() {
-    let held = |pod: &str| format!("UUID=A job=d instance=i namespace=n pod={pod}");
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None), ("n/q", None)])
-        .mcu(&held("p"), "80 · · 20 ·")
-        .mcu(&held("q"), "· 20 20 · 20");
-    let scene = scene.with(|inventory| {
-        let pod = &mut inventory.pods[0];
-        (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(15.0)));
-    });
-    let answers = { scene }.answers();
-    close(answers.of("namespaces n", SUM), 20.0);
-    close(answers.of("namespaces n", HELD), 1.0);
-}
-
 /// A StatefulSet's pod had GPU A on node-2 until second 45 and has GPU B on node-1 since.
 #[test]
 fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
@@ -231,36 +224,6 @@ fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
     let sum = (80.0 + 100.0 + 20.0 + 20.0) / 4.0;
     close(answers.of("namespaces n", SUM), sum);
     close(answers.of("deployments.apps n/d", SUM), sum);
-}
-
-/// Eight pods, and a GPU whose series name a pod that is not known.
-fn with_a_stranger(listed: Option<f64>) -> Scene {
-    let values = [40, 42, 44, 46, 48, 50, 52, 53];
-    let mut scene = Scene::new(policy(60)).pods((0..8).map(|pod| format!("n/p{pod}")));
-    for (place, value) in values.into_iter().enumerate() {
-        let labels = format!("UUID=G{place} job=d instance=i namespace=n pod=p{place}");
-        scene = scene.mcu(&labels, &format!("{value} ").repeat(5));
-    }
-    let stranger = "UUID=X job=d instance=i namespace=n pod=d-6d4cf56db6-aaaaa";
-    let scene = scene.mcu(stranger, "99 99 99 99 99");
-    scene.with(|inventory| inventory.listed = listed.map(at))
-}
-
-#[test]
-fn a_pod_that_never_existed_does_not_count() {
-    let (without, with) = (46.875, 474.0 / 9.0);
-    for (listed, value) in [
-        (None, with),
-        (Some(-25.0), without),
-        (Some(42.0), (with + without) / 2.0),
-        (Some(66.0), with),
-    ] {
-        let answers = with_a_stranger(listed).answers();
-        for group in ["namespaces n", "deployments.apps n/d"] {
-            close(answers.flagship(group), value);
-        }
-        assert_eq!(answers.flagship("pods n/d-6d4cf56db6-aaaaa"), None);
-    }
 }
 
 /// Twelve pods with a GPU at 59 each, behind three exporters; the last one has named

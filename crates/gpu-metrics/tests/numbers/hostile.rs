@@ -5,7 +5,6 @@ use super::polled::{Line, detected, line, pod, poll};
 use super::rules::watch_signals;
 use super::scene::{Scene, at, json, key, policy, samples};
 use gpu_metrics::batch::{Batch, PrometheusId, Sample};
-use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
 const MCU: SignalId = SignalId::MEM_COPY_UTIL;
@@ -23,40 +22,6 @@ fn dated(number: usize) -> Line {
         sample.value = minutes.clamp(0.0, 90.0) + 10.0;
     }
     (labels, samples)
-}
-
-#[test]
-fn a_job_in_ratios_does_not_change_the_readings_of_a_job_in_percents() {
-    let device = |job: &str| format!("UUID=A gpu=0 job={job} instance=i namespace=n pod=p");
-    let mut scene = Scene::new(policy(60))
-        .mcu(&device("percent"), "46 46 46 46 46 46 46 46")
-        .mcu(&device("ratio"), "· · · · · 0 0 0.46");
-    let value = scene.answers().of("pods n/p", MEAN);
-    assert!(value.is_none_or(|value| value == 46.0), "{value:?}");
-}
-
-#[test]
-fn with_configured_ratios_a_percent_is_no_reading() {
-    let ratios = Policy {
-        percent_as_ratio: Some(true),
-        ..policy(60)
-    };
-    let mut scene = Scene::new(ratios)
-        .mcu(
-            "UUID=A gpu=0 job=dcgm instance=i namespace=n pod=p",
-            "46 46 46 46 46 46",
-        )
-        .mcu(
-            "UUID=B gpu=1 job=dcgm instance=i namespace=n pod=q",
-            "0.1 0.1 0.1 0.1 0.1 0.1",
-        );
-    let answers = scene.answers();
-    assert_eq!(answers.of("pods n/p", MEAN), None);
-    assert_eq!(
-        answers.external("n", "avg_GPU_utilization"),
-        Some(10.0),
-        "of what can be read"
-    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Values when targets return or samples arrive late.
 
-use super::answers::{Answers, close};
+use super::answers::Answers;
 use super::scene::{Scene, at, policy, samples};
 use gpu_metrics::signal::SignalId;
 
@@ -8,18 +8,6 @@ const SUM: &str = "gpu_memory_utilization_sum";
 
 fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p{gpu}")
-}
-
-/// The instants without it are undefined. Without a cluster, its samples before and
-/// afterwards show that its pod was there.
-#[test]
-fn a_device_that_returns_was_missing_before() {
-    let mut scene = Scene::new(policy(120))
-        .mcu(&labels(0), &"40 ".repeat(12))
-        .mcu(&labels(1), "40 40 40 40 · · · · · · 40 40");
-    close(scene.answers().of("namespaces n", SUM), 80.0);
-    let mut known = scene.cluster(&[("n/p0", None), ("n/p1", None)]);
-    close(known.answers().of("deployments.apps n/d", SUM), 80.0);
 }
 
 /// Ten pods of a Deployment, at 40 until second 120; the samples of the first

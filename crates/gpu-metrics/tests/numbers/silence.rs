@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answers::{Answers, close};
+use super::cases::check;
 use super::scene::{Scene, at, policy};
 use apimachinery::labels::Labels;
 use gpu_metrics::aggregate::{Absence, Missing};
@@ -16,6 +17,84 @@ const SUM: &str = "gpu_memory_utilization_sum";
 
 fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p{gpu}")
+}
+
+const CASES: &str = "
+# a missing GPU counts as active by its last reading
+window 60; pods 0..10 p#
+G0 p0 job=dcgm instance=i0: 40*5
+1..10 G# p# job=dcgm instance=i#: 40*13
+= deployment active_count 9; deployment idle_count 0
+
+# a missing GPU does not count as idle, and may be the only active one
+window 60; pods 0..10 p#
+G0 p0 job=dcgm instance=i0: 40*5
+1..10 G# p# job=dcgm instance=i#: 0*13
+= deployment active_count -; deployment idle_count 9
+
+# a mean may change by two points
+// With the silent GPU it is 6.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 4*13
+G1 p1 job=dcgm instance=i1: 8*5
+= deployment 4
+
+# a mean may not change by more than two points
+// With the silent GPU it is 6.5.
+window 60; pods p0 p1
+G0 p0 job=dcgm instance=i0: 4*13
+G1 p1 job=dcgm instance=i1: 9*5
+= deployment -
+
+# a device that its target leaves out is lost after a window
+window 60; pods p
+G0 p job=dcgm instance=i: 40*5
+1..4 G# p job=dcgm instance=i: 40*13
+= p sum 120
+
+# a device that its target leaves out is missing before
+window 60; pods p
+G0 p job=dcgm instance=i: 40*5
+1..4 G# p job=dcgm instance=i: 40*9
+at 121 = p sum -
+
+# a field whose query fails makes no device lost
+// The exporter of node-1 is silent from 65 to 200, and from 185 on the query of utilisation
+// fails.
+window 60; pods 0..4 p#; nodes node-2; node p2 node-2; node p3 node-2
+0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 40*5
+2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 40*13
+used 0..2 G# job=dcgm instance=i1 Hostname=node-1 exported_namespace=n exported_pod=p#: 1*5 ·*8 1 1
+used 2..4 G# job=dcgm instance=i2 Hostname=node-2 exported_namespace=n exported_pod=p#: 1*15
+= namespace memory_used 4; namespace sum -
+
+# a device that never had the field is lost beside others that have it
+// None has a profiling field.
+window 60; pods p
+watts 0..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 300*15
+1..8 G# job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 40*15
+= namespace sum 280
+
+# a shared GPU is lost only if it is lost for each of its pods
+// An exporter that reports one pod for each GPU names the sharing pods in turn.
+window 60; pods pA pB pC
+A pA job=dcgm instance=i: 40*5
+A pB job=dcgm instance=i: ·*5 30*4 ·*8 30 30
+C pC job=dcgm instance=i: 20*19
+= deployment sum 50; deployment held_count 2
+
+# a device that returns was missing before
+// Without a cluster its samples before and afterwards show that its pod was there.
+window 120
+G0 p0 job=dcgm instance=i0: 40*12
+G1 p1 job=dcgm instance=i1: 40*4 ·*6 40 40
+= namespace sum 80
+pods p0 p1 = deployment sum 80
+";
+
+#[test]
+fn each_case_has_its_value() {
+    check(CASES);
 }
 
 const fn missing(why: Missing, devices: usize, of: usize) -> Absence {
@@ -109,131 +188,6 @@ fn a_request_does_not_count_where_gpus_are_shared_or_there_is_no_exporter() {
 }
 
 #[test]
-fn a_missing_gpu_counts_as_active_or_idle_by_its_last_reading() {
-    let of = |answers: &Answers, metric| answers.of("deployments.apps n/d", metric);
-    // The first has no samples after second 60.
-    let one_away = |first: &str, other: &str| {
-        let values = |gpu| match gpu {
-            0 => first.repeat(5),
-            _ => other.repeat(13),
-        };
-        ten(values).answers()
-    };
-    // One of ten active GPUs is missing, and no idle one.
-    let busy = one_away("40 ", "40 ");
-    close(of(&busy, "gpu_active_count"), 9.0);
-    close(of(&busy, "gpu_idle_count"), 0.0);
-    // The only active GPU is missing.
-    let alone = one_away("40 ", "0 ");
-    assert_eq!(of(&alone, "gpu_active_count"), None);
-    close(of(&alone, "gpu_idle_count"), 9.0);
-}
-
-/// Two GPUs, of which the second is silent: the mean without it is 4, with it 6 or 6.5.
-#[test]
-fn a_mean_may_change_by_two_points() {
-    let mean = |second: f64| {
-        let mut scene = Scene::new(policy(60)).cluster(&[("n/p0", None), ("n/p1", None)]);
-        scene = scene.mcu(&labels(0), &"4 ".repeat(13));
-        let values = format!("{second} ").repeat(5);
-        let answers = scene.mcu(&labels(1), &values).answers();
-        answers.flagship("deployments.apps n/d")
-    };
-    close(mean(8.0), 4.0);
-    assert_eq!(mean(9.0), None);
-}
-
-#[test]
-fn a_device_that_its_target_leaves_out_is_lost_after_a_window() {
-    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    for gpu in 0..4 {
-        let labels = format!("UUID=G{gpu} job=dcgm instance=i namespace=n pod=p");
-        let scrapes = if gpu == 0 { 5 } else { 13 };
-        scene = scene.mcu(&labels, &"40 ".repeat(scrapes));
-    }
-    close(scene.answers().of("pods n/p", SUM), 120.0);
-    // Before that it is missing, and a quarter of the sum is unknown.
-    let mut early = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    for gpu in 0..4 {
-        let labels = format!("UUID=G{gpu} job=dcgm instance=i namespace=n pod=p");
-        let scrapes = if gpu == 0 { 5 } else { 9 };
-        early = early.mcu(&labels, &"40 ".repeat(scrapes));
-    }
-    let at_end = Answers::new(early.snapshot_at(at(121.0)));
-    assert_eq!(at_end.of("pods n/p", SUM), None);
-}
-
-/// Two nodes with two GPUs each. The exporter of the first is silent from second 65 to
-/// 200, and from 185 on the query of utilisation fails.
-#[test]
-fn a_field_whose_query_fails_makes_no_device_lost() {
-    let pods = ["n/p0", "n/p1", "n/p2", "n/p3"].map(|pod| (pod, None));
-    let mut scene = Scene::new(policy(60)).cluster(&pods);
-    let inventory = Arc::make_mut(&mut scene.inventory);
-    let mut other = inventory.nodes[0].clone();
-    other.name = "node-2".into();
-    inventory.nodes.push(other);
-    for pod in &mut inventory.pods[2..] {
-        pod.node = Some("node-2".into());
-    }
-    for gpu in 0..4 {
-        let node = if gpu < 2 { 1 } else { 2 };
-        let labels = format!(
-            "UUID=G{gpu} job=dcgm instance=i{node} Hostname=node-{node} \
-             exported_namespace=n exported_pod=p{gpu}"
-        );
-        let (util, memory) = match node {
-            1 => (5, format!("{}{}1 1", "1 ".repeat(5), "· ".repeat(8))),
-            _ => (13, "1 ".repeat(15)),
-        };
-        scene = scene
-            .mcu(&labels, &"40 ".repeat(util))
-            .signal(SignalId::FB_USED, &labels, &memory);
-    }
-    let answers = scene.answers();
-    close(answers.of("namespaces n", "gpu_memory_used"), 4.0);
-    assert_eq!(answers.of("namespaces n", SUM), None);
-}
-
-/// The other devices of its node have the field, and none has a profiling field.
-#[test]
-fn a_device_that_never_had_the_field_is_lost_beside_others_that_have_it() {
-    let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-    for gpu in 0..8 {
-        let labels = format!(
-            "UUID=G{gpu} job=dcgm instance=i Hostname=node-1 exported_namespace=n exported_pod=p"
-        );
-        scene = scene.signal(SignalId::POWER_USAGE, &labels, &"300 ".repeat(15));
-        if gpu > 0 {
-            scene = scene.mcu(&labels, &"40 ".repeat(15));
-        }
-    }
-    close(scene.answers().of("namespaces n", SUM), 7.0 * 40.0);
-}
-
-#[test]
-fn devices_without_percents_are_shown_by_profiling_fields() {
-    let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
-    let mut scene = Scene::new(policy(60))
-        .signal(SignalId::DRAM_ACTIVE, labels, "0.4 0.4 0.4 0.4")
-        .signal(SignalId::GR_ENGINE_ACTIVE, labels, "0.5 0.5 0.5 0.5");
-    let answers = scene.answers();
-    close(answers.flagship("pods n/p"), 40.0);
-    close(answers.of("pods n/p", "gpu_utilization"), 50.0);
-}
-
-#[test]
-fn the_field_of_a_device_is_chosen_at_each_instant() {
-    let labels = "UUID=A job=dcgm instance=i namespace=n pod=p";
-    let mut scene = Scene::new(policy(60)).mcu(labels, "80 80 80").signal(
-        SignalId::DRAM_ACTIVE,
-        labels,
-        &"0.4 ".repeat(9),
-    );
-    close(scene.answers().flagship("pods n/p"), 40.0);
-}
-
-#[test]
 fn a_store_without_new_samples_is_reported() {
     let mut scene = outage(0);
     let late = at(180.0) + Duration::from_secs(120);
@@ -302,22 +256,6 @@ fn a_gpu_that_its_exporter_no_longer_reports_is_lost_and_reported() {
     let lost = missing(Missing::Lost(at(65.0)), 1, 1);
     assert_eq!(answers.absence("pods n/pA", SUM), lost);
     close(answers.of("deployments.apps n/d", SUM), 20.0);
-}
-
-/// An exporter that reports one pod for each GPU names the sharing pods in turn.
-#[test]
-fn a_shared_gpu_is_lost_only_if_it_is_lost_for_each_of_its_pods() {
-    let labels =
-        |gpu: char, pod: char| format!("UUID={gpu} job=dcgm instance=i namespace=n pod=p{pod}");
-    let later = "· · · · · 30 30 30 30 · · · · · · · · 30 30";
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/pA", None), ("n/pB", None), ("n/pC", None)])
-        .mcu(&labels('A', 'A'), "40 40 40 40 40")
-        .mcu(&labels('A', 'B'), later)
-        .mcu(&labels('C', 'C'), &"20 ".repeat(19));
-    let answers = scene.answers();
-    close(answers.of("deployments.apps n/d", SUM), 50.0);
-    close(answers.of("deployments.apps n/d", "gpu_held_count"), 2.0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! If one of several signals is missing, values that depend on it are unknown, not 0.
 
 use super::answers::close;
+use super::cases::check;
 use super::scene::{Scene, at, policy};
 use gpu_metrics::batch::Batch;
 use gpu_metrics::policy::{
@@ -9,6 +10,37 @@ use gpu_metrics::policy::{
 use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
+
+const CASES: &str = "
+# a condition on a signal that ended makes no device idle, unless another decides
+// The first instants, with all signals known, are half of the window.
+window 60; pods p
+0..4 G# p job=dcgm instance=i#: 50*7
+gpu 0..2 G# p job=dcgm instance=i#: 80*3
+gpu 2..4 G# p job=dcgm instance=i#: 0*3
+any gpu>5 = p sum 100?; p active_count 2?; p idle_count 2?; p held_count 4
+all gpu>5 = p sum 100?; p active_count 2?; p idle_count 2?; p held_count 4
+any gpu>5 memory>0 = p sum 200
+all gpu>5 memory>99 = p idle_count 4
+
+# reserved memory that was never reported is none
+window 60; pods p
+used G0 p job=dcgm instance=i0: 400*7
+free G0 p job=dcgm instance=i0: 400*7
+= p memory_used_percent 50
+
+# reserved memory without a reading does not count as zero
+window 60; pods p
+used G0 p job=dcgm instance=i0: 400*7
+free G0 p job=dcgm instance=i0: 400*7
+reserved G0 p job=dcgm instance=i0: 200*3
+= p memory_used_percent 40?
+";
+
+#[test]
+fn each_case_has_its_value() {
+    check(CASES);
+}
 
 fn labels(gpu: usize) -> String {
     format!("UUID=G{gpu} job=dcgm instance=i{gpu} namespace=n pod=p")
@@ -36,36 +68,6 @@ fn scene(activity: Activity, signal: SignalId, share: f64) -> Scene {
 const GPU: ActivityCondition = ActivityCondition::Above(DeviceValue::GpuUtilization, 5.0);
 const ENGINE: ActivityCondition =
     ActivityCondition::Above(DeviceValue::Signal(SignalId::GR_ENGINE_ACTIVE), 0.1);
-
-#[test]
-fn an_unknown_condition_makes_no_device_idle() {
-    for activity in [Activity::Any(vec![GPU]), Activity::All(vec![GPU])] {
-        let answers = scene(activity, SignalId::GPU_UTIL, 80.0).answers();
-        // The first instants, with all signals known, are half of the window.
-        let counts = [("gpu_active_count", 2.0), ("gpu_idle_count", 2.0)];
-        for (metric, known) in [(SUM, 100.0)].into_iter().chain(counts) {
-            let value = answers.of("pods n/p", metric);
-            assert!(
-                value.is_none_or(|value| value == known),
-                "{metric} {value:?}"
-            );
-        }
-        // Activity does not matter here.
-        close(answers.of("pods n/p", "gpu_held_count"), 4.0);
-    }
-}
-
-#[test]
-fn a_known_condition_may_decide_beside_an_unknown_one() {
-    let all_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 0.0);
-    let none_busy = ActivityCondition::Above(DeviceValue::MemoryUtilization, 99.0);
-    let any = Activity::Any(vec![GPU, all_busy]);
-    let answers = scene(any, SignalId::GPU_UTIL, 80.0).answers();
-    close(answers.of("pods n/p", SUM), 200.0);
-    let all = Activity::All(vec![GPU, none_busy]);
-    let answers = scene(all, SignalId::GPU_UTIL, 80.0).answers();
-    close(answers.of("pods n/p", "gpu_idle_count"), 4.0);
-}
 
 #[test]
 fn a_condition_on_a_signal_that_a_device_never_had_is_not_met() {
@@ -103,28 +105,4 @@ fn activity_is_unknown_without_the_deciding_utilisation() {
             .mcu(&labels(gpu), "50 50 50");
     }
     assert_eq!(scene.answers().of("pods n/p", "watts_of_active"), None);
-}
-
-#[test]
-fn reserved_memory_without_a_reading_does_not_count_as_zero() {
-    let signals = [
-        (SignalId::FB_USED, "400 400 400 400 400 400 400"),
-        (SignalId::FB_FREE, "400 400 400 400 400 400 400"),
-        (SignalId::FB_RESERVED, "200 200 200"),
-    ];
-    let percent = |count: usize| {
-        let mut scene = Scene::new(policy(60)).cluster(&[("n/p", None)]);
-        for (signal, values) in &signals[..count] {
-            scene = scene.signal(*signal, &labels(0), values);
-        }
-        scene.answers().of("pods n/p", "gpu_memory_used_percent")
-    };
-    // Never reported, so there is no reserved memory.
-    close(percent(2), 50.0);
-    // Reported before: 40 where it is known, and never 50.
-    assert!(
-        percent(3).is_none_or(|percent| percent == 40.0),
-        "{:?}",
-        percent(3)
-    );
 }
