@@ -27,6 +27,7 @@ impl Form {
 pub(super) struct Target {
     /// Path of the collection: `/api/v1/pods`.
     pub(super) path: String,
+    pub(super) fields: &'static str,
     pub(super) form: Form,
     pub(super) remedy: String,
 }
@@ -37,6 +38,7 @@ impl Target {
         let root = if group.is_empty() { "api" } else { "apis" };
         Self {
             path: format!("/{root}/{api_version}/{plural}"),
+            fields: "",
             form,
             remedy: format!(
                 "add to the server's ClusterRole: \

@@ -177,6 +177,9 @@ impl<V: Departing> Watcher<V> {
 
     fn path(&self, pairs: &[(&str, &str)]) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
+        if !self.target.fields.is_empty() {
+            query.append_pair("fieldSelector", self.target.fields);
+        }
         query.extend_pairs(pairs);
         format!("{}?{}", self.target.path, query.finish())
     }
