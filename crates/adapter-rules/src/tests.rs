@@ -5,59 +5,41 @@ mod queries;
 mod reading;
 mod series;
 
-use std::sync::Arc;
-
 use super::raw::RuleEntry;
 use super::rule::Rules;
 use apimachinery::kinds::{Kind, Kinds};
 
-fn kind(group: &str, plural: &str, singular: &str, kind: &str, namespaced: bool) -> Kind {
-    Kind {
-        group: group.into(),
-        version: "v1".into(),
-        plural: plural.into(),
-        singular: singular.into(),
-        short: Vec::new(),
-        kind: kind.into(),
-        namespaced,
-        watchable: true,
-    }
-}
+/// Group (`-` is the core), plural, singular, kind, and whether it is in a namespace.
+const KINDS: &str = "
+- pods pod Pod true
+- services service Service true
+- nodes node Node false
+- persistentvolumes persistentvolume PersistentVolume false
+- namespaces namespace Namespace false
+apps deployments deployment Deployment true
+apps statefulsets statefulset StatefulSet true
+batch jobs job Job true
+networking.k8s.io ingresses ingress Ingress true
+storage.k8s.io storageclasses storageclass StorageClass false
+extensions deployments deployment Deployment true
+";
 
 fn kinds() -> Kinds {
-    let mut pods = kind("", "pods", "pod", "Pod", true);
-    pods.short = vec![Arc::from("po")];
-    Kinds::new(vec![
-        pods,
-        kind("", "services", "service", "Service", true),
-        kind("", "nodes", "node", "Node", false),
-        kind(
-            "",
-            "persistentvolumes",
-            "persistentvolume",
-            "PersistentVolume",
-            false,
-        ),
-        kind("", "namespaces", "namespace", "Namespace", false),
-        kind("apps", "deployments", "deployment", "Deployment", true),
-        kind("apps", "statefulsets", "statefulset", "StatefulSet", true),
-        kind("batch", "jobs", "job", "Job", true),
-        kind("networking.k8s.io", "ingresses", "ingress", "Ingress", true),
-        kind(
-            "storage.k8s.io",
-            "storageclasses",
-            "storageclass",
-            "StorageClass",
-            false,
-        ),
-        kind(
-            "extensions",
-            "deployments",
-            "deployment",
-            "Deployment",
-            true,
-        ),
-    ])
+    let kind = |row: &str| {
+        let words: Vec<&str> = row.split(' ').collect();
+        let is_pod = words[1] == "pods";
+        Kind {
+            group: words[0].trim_start_matches('-').into(),
+            version: "v1".into(),
+            plural: words[1].into(),
+            singular: words[2].into(),
+            short: is_pod.then(|| "po".into()).into_iter().collect(),
+            kind: words[3].into(),
+            namespaced: words[4] == "true",
+            watchable: true,
+        }
+    };
+    Kinds::new(KINDS.trim().lines().map(kind).collect())
 }
 
 fn rules(yaml: &str) -> Rules {

@@ -81,32 +81,35 @@ fn a_fault_names_the_rule_its_field_and_the_remedy() {
     }
 }
 
+/// An expression, and the remedy.
+const DIFFERENT: &str = r"
+\Qa.b\E => escape the characters one by one
+a\07 => write \x07
+[\07] => write \x07
+\<up => write < and >
+\b{start}up => write \b(?:\{)
+[[a]b] => write \[
+[a&&b] => write each character once
+[a~~b] => write each character once
+[+--] => write each character once
+a{,5} => write \{ for the character itself
+a{ => write \{ for the character itself
+(?=a) => look-around
+(a)\1 => write \x07
+";
+
 #[test]
 fn an_expression_that_go_reads_differently_is_refused_with_a_remedy() {
-    for (expression, remedy) in [
-        (r"\Qa.b\E", "escape the characters one by one"),
-        (r"a\07", r"write \x07"),
-        (r"[\07]", r"write \x07"),
-        (r"\<up", "write < and >"),
-        (r"\b{start}up", r"write \b(?:\{)"),
-        (r"[[a]b]", r"write \["),
-        (r"[a&&b]", "write each character once"),
-        (r"[a~~b]", "write each character once"),
-        (r"[+--]", "write each character once"),
-        (r"a{,5}", r"write \{ for the character itself"),
-        (r"a{", r"write \{ for the character itself"),
-        (r"(?=a)", "look-around"),
-        (r"(a)\1", r"write \x07"),
-    ] {
+    for row in DIFFERENT.trim().lines() {
+        let (expression, remedy) = row.split_once(" => ").expect("an arrow");
         let yaml = format!(
             "- {{seriesQuery: up, metricsQuery: up, name: {{matches: '{expression}', as: x}}}}\n\
              - {{seriesQuery: up, metricsQuery: up}}\n"
         );
         let found = faults(&yaml);
+        let place = "rules[0].name.matches (line 1, column 55): ";
         assert!(
-            found.len() == 1
-                && found[0].starts_with("rules[0].name.matches (line 1, column 55): ")
-                && found[0].contains(remedy),
+            found.len() == 1 && found[0].starts_with(place) && found[0].contains(remedy),
             "{expression}: {found:?}"
         );
         assert_eq!(rules(&yaml).usable.len(), 1, "the other rule stands");
@@ -115,18 +118,9 @@ fn an_expression_that_go_reads_differently_is_refused_with_a_remedy() {
 
 #[test]
 fn an_expression_that_go_reads_the_same_way_is_accepted() {
-    for expression in [
-        r"^[[:alpha:]_][[:word:]]*$",
-        r"[]a]",
-        r"[^]a]",
-        r"[^\[\]&~-]",
-        r"[a-]&&b~~c--",
-        r"a&&b",
-        r"\pN\p{Greek}[\d\-a]",
-        r"(?P<n>a)(?<m>b)(?i)c",
-        r"\[\b\x{41}\x41\_",
-        r"a{0,1000}",
-    ] {
+    let same = r"^[[:alpha:]_][[:word:]]*$ []a] [^]a] [^\[\]&~-] [a-]&&b~~c-- a&&b \pN\p{Greek}[\d\-a]
+        (?P<n>a)(?<m>b)(?i)c \[\b\x{41}\x41\_ a{0,1000}";
+    for expression in same.split_whitespace() {
         let yaml = format!(
             "- {{seriesQuery: up, metricsQuery: up, seriesFilters: [{{is: '{expression}'}}]}}\n"
         );
@@ -161,122 +155,75 @@ fn a_rule_without_a_query_is_listed_and_reported() {
     );
 }
 
+/// The naming of a rule, a series, and the name of its metric (`-` is none).
+const NAMES: &str = "
+{} http_requests => http_requests
+{as: my_metric} http_requests => my_metric
+{as: my_$0} http_requests => my_http_requests
+{matches: http} http_requests => http
+{matches: '^(.*)_total$'} a_total => a
+{matches: '^(.*)_total$', as: '${1}_per_second'} a_total => a_per_second
+{matches: '^(.*)_total$', as: '$1_per_second'} a_total => -
+{matches: '^(?P<n>.*)_total$', as: 'x_$n'} a_total => x_a
+{matches: '^(.*)_(.*)$', as: '$2$$$9'} a_b => b$
+{matches: nope} a_total => -
+";
+
 #[test]
 fn names_are_expanded_as_go_expands_them() {
-    for (naming, series, expected) in [
-        ("", "http_requests", Some("http_requests")),
-        ("as: my_metric", "http_requests", Some("my_metric")),
-        ("as: my_$0", "http_requests", Some("my_http_requests")),
-        ("matches: http", "http_requests", Some("http")),
-        ("matches: '^(.*)_total$'", "a_total", Some("a")),
-        (
-            "{matches: '^(.*)_total$', as: '${1}_per_second'}",
-            "a_total",
-            Some("a_per_second"),
-        ),
-        (
-            "{matches: '^(.*)_total$', as: '$1_per_second'}",
-            "a_total",
-            None,
-        ),
-        (
-            "{matches: '^(?P<n>.*)_total$', as: 'x_$n'}",
-            "a_total",
-            Some("x_a"),
-        ),
-        ("{matches: '^(.*)_(.*)$', as: '$2$$$9'}", "a_b", Some("b$")),
-        ("matches: nope", "a_total", None),
-    ] {
-        let naming = match naming {
-            "" => String::new(),
-            naming if naming.starts_with('{') => format!("name: {naming}, "),
-            naming => format!("name: {{{naming}}}, "),
-        };
-        let rules = rules(&format!("- {{seriesQuery: up, {naming}metricsQuery: up}}"));
-        assert_eq!(
-            rules.usable[0].metric(series).as_deref(),
-            expected,
-            "{naming}{series}"
-        );
+    for row in NAMES.trim().lines() {
+        let (asked, expected) = row.split_once(" => ").expect("an arrow");
+        let (naming, series) = asked.rsplit_once(' ').expect("a series");
+        let rule = format!("- {{seriesQuery: up, name: {naming}, metricsQuery: up}}");
+        let metric = rules(&rule).usable[0].metric(series);
+        assert_eq!(metric.as_deref().unwrap_or("-"), expected, "{row}");
     }
 }
+
+/// The `resources` of a rule, and the kinds of labels (`-` is none).
+const LABELS: &str = "
+{template: <<.Resource>>} => pod=pods pods=pods Pod=pods po=pods job=jobs.batch \
+    deployment=deployments.apps endpoint=- instance=- namespace=namespaces
+{template: kube_<<.Group>>_<<.Resource>>} => kube_apps_deployment=deployments.apps kube__pod=pods \
+    kube_networking_k8s_io_ingress=ingresses.networking.k8s.io pod=-
+{overrides: {a: {resource: StatefulSet}, b: {resource: pods}, c: {group: stor, resource: storageclass}, \
+    d: {resource: nope}, e: {resource: pod}}} => a=statefulsets.apps b=pods \
+    c=storageclasses.storage.k8s.io d=- pod=-
+";
 
 #[test]
 fn a_label_names_a_kind_and_a_kind_a_label() {
     let kinds = kinds();
     let labels = |yaml: &str| -> ResourceLabels {
-        rules(&format!(
-            "- {{seriesQuery: up, metricsQuery: up, resources: {yaml}}}"
-        ))
-        .usable[0]
-            .labels
-            .clone()
+        let rule = format!("- {{seriesQuery: up, metricsQuery: up, resources: {yaml}}}");
+        rules(&rule).usable[0].labels.clone()
     };
-    let kind = |labels: &ResourceLabels, label: &str| {
-        labels
-            .kind(label, &kinds)
-            .map(|kind| kind.resource().to_string())
+    let mut read = Vec::new();
+    for row in LABELS.trim().lines() {
+        let (yaml, pairs) = row.split_once(" => ").expect("an arrow");
+        let labels = labels(yaml);
+        for pair in pairs.split_whitespace() {
+            let (label, expected) = pair.split_once('=').expect("a kind");
+            let kind = labels.kind(label, &kinds);
+            let kind = kind.map_or("-".to_owned(), |kind| kind.resource().to_string());
+            assert_eq!(kind, expected, "{label} of {yaml}");
+        }
+        read.push(labels);
+    }
+    let [plain, grouped, overrides] = &read[..] else {
+        panic!("{read:?}")
     };
-    let plain = labels("{template: <<.Resource>>}");
-    for (label, expected) in [
-        ("pod", Some("pods")),
-        ("pods", Some("pods")),
-        ("Pod", Some("pods")),
-        ("po", Some("pods")),
-        ("job", Some("jobs.batch")),
-        ("deployment", Some("deployments.apps")),
-        ("endpoint", None),
-        ("instance", None),
-        ("namespace", Some("namespaces")),
-    ] {
-        assert_eq!(kind(&plain, label).as_deref(), expected, "{label}");
-    }
-    let grouped = labels("{template: kube_<<.Group>>_<<.Resource>>}");
-    for (label, expected) in [
-        ("kube_apps_deployment", Some("deployments.apps")),
-        (
-            "kube_networking_k8s_io_ingress",
-            Some("ingresses.networking.k8s.io"),
-        ),
-        ("kube__pod", Some("pods")),
-        ("pod", None),
-    ] {
-        assert_eq!(kind(&grouped, label).as_deref(), expected, "{label}");
-    }
-    let overrides = labels(
-        "{overrides: {a: {resource: StatefulSet}, b: {resource: pods}, c: {group: stor, resource: storageclass}, \
-         d: {resource: nope}, e: {resource: pod}}}",
-    );
-    for (label, expected) in [
-        ("a", Some("statefulsets.apps")),
-        ("b", Some("pods")),
-        ("c", Some("storageclasses.storage.k8s.io")),
-        ("d", None),
-        ("pod", None),
-    ] {
-        assert_eq!(kind(&overrides, label).as_deref(), expected, "{label}");
-    }
     assert_eq!(overrides.unknown(&kinds).collect::<Vec<_>>(), ["nope"]);
     let pods = kinds.find("", "pod").expect("pods");
-    let label = |labels: &ResourceLabels, on: &[&str]| {
-        let on = on.iter().map(|label| (*label).into()).collect();
-        labels
-            .label(pods, &kinds, &on)
-            .map(|label| label.to_string())
+    let label = |labels: &ResourceLabels, on: &str| {
+        let label = labels.label(pods, &kinds, &[on.into()].into());
+        label.map_or("-".to_owned(), |label| label.to_string())
     };
-    assert_eq!(
-        label(&plain, &["pods"]).as_deref(),
-        Some("pod"),
-        "as upstream asks"
-    );
-    assert_eq!(label(&grouped, &[]).as_deref(), Some("kube__pod"));
-    assert_eq!(label(&overrides, &["a"]).as_deref(), Some("b"));
-    assert_eq!(
-        label(&overrides, &["e"]).as_deref(),
-        Some("e"),
-        "the one that the series has"
-    );
-    assert_eq!(label(&labels("{}"), &["pod"]), None);
+    assert_eq!(label(plain, "pods"), "pod", "as upstream asks");
+    assert_eq!(label(grouped, "x"), "kube__pod");
+    assert_eq!(label(overrides, "a"), "b");
+    assert_eq!(label(overrides, "e"), "e", "the one that the series has");
+    assert_eq!(label(&labels("{}"), "pod"), "-");
 }
 
 #[test]

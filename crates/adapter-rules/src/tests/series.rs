@@ -38,53 +38,43 @@ const DEFAULT: &str = r#"
   metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)
 "#;
 
-fn shapes(series: &[(&str, &[&str])]) -> Arc<[Shape]> {
-    series
-        .iter()
-        .map(|(name, labels)| Shape {
-            name: (*name).into(),
-            labels: labels.iter().map(|label| (*label).into()).collect(),
-        })
-        .collect()
+/// Series, `name: labels` in each line.
+fn shapes(series: &str) -> Arc<[Shape]> {
+    let shape = |line: &str| {
+        let (name, labels) = line.split_once(": ").expect("a colon");
+        Shape {
+            name: name.into(),
+            labels: labels.split(' ').map(Into::into).collect(),
+        }
+    };
+    series.trim().lines().map(shape).collect()
 }
 
+const CONTAINER: &str = "
+container_some_count_total: pod namespace container
+container_some_time_seconds_total: pod namespace container
+container_some_usage: pod namespace container
+";
+
+const OTHERS: &str = "
+ingress_hits_total: kube_ingress kube_service kube_pod kube_namespace
+node_fan_seconds_total: kube_node
+node_gigawatts: kube_node
+service_proxy_packets: kube_service kube_namespace
+volume_claims_total: kube_persistentvolume
+work_queue_wait_seconds_total: kube_deployment kube_namespace
+";
+
 fn registry(rules: &Rules) -> Registry {
-    let container = shapes(&[
-        (
-            "container_some_count_total",
-            &["pod", "namespace", "container"],
-        ),
-        (
-            "container_some_time_seconds_total",
-            &["pod", "namespace", "container"],
-        ),
-        ("container_some_usage", &["pod", "namespace", "container"]),
-    ]);
-    let others = shapes(&[
-        (
-            "ingress_hits_total",
-            &["kube_ingress", "kube_service", "kube_pod", "kube_namespace"],
-        ),
-        ("node_fan_seconds_total", &["kube_node"]),
-        ("node_gigawatts", &["kube_node"]),
-        ("service_proxy_packets", &["kube_service", "kube_namespace"]),
-        ("volume_claims_total", &["kube_persistentvolume"]),
-        (
-            "work_queue_wait_seconds_total",
-            &["kube_deployment", "kube_namespace"],
-        ),
-    ]);
-    let series: Vec<Arc<[Shape]>> = rules
-        .usable
-        .iter()
-        .map(|rule| {
-            Arc::clone(if rule.series_query == "container" {
-                &container
-            } else {
-                &others
-            })
+    let of = |query: &str| {
+        shapes(if query == "container" {
+            CONTAINER
+        } else {
+            OTHERS
         })
-        .collect();
+    };
+    let series = rules.usable.iter().map(|rule| of(&rule.series_query));
+    let series: Vec<Arc<[Shape]>> = series.collect();
     let mut registry = Registry::default();
     registry.add_custom(&rules.usable, &series, &kinds());
     registry
@@ -129,33 +119,14 @@ fn the_default_rules_give_the_queries_of_upstream() {
 #[test]
 fn the_default_rules_list_the_metrics_of_upstream() {
     let registry = registry(&rules(DEFAULT));
-    let listed: Vec<String> = registry
-        .custom
-        .keys()
-        .map(|(resource, metric)| format!("{resource}/{metric}"))
-        .collect();
-    assert_eq!(
-        listed,
-        [
-            "deployments.apps/work_queue_wait",
-            "ingresses.networking.k8s.io/ingress_hits",
-            "namespaces/ingress_hits",
-            "namespaces/service_proxy_packets",
-            "namespaces/some_count",
-            "namespaces/some_time",
-            "namespaces/some_usage",
-            "namespaces/work_queue_wait",
-            "nodes/node_fan",
-            "nodes/node_gigawatts",
-            "persistentvolumes/volume_claims",
-            "pods/ingress_hits",
-            "pods/some_count",
-            "pods/some_time",
-            "pods/some_usage",
-            "services/ingress_hits",
-            "services/service_proxy_packets",
-        ]
-    );
+    let listed = registry.custom.keys();
+    let listed = listed.map(|(resource, metric)| format!("{resource}/{metric}"));
+    let upstream = "deployments.apps/work_queue_wait ingresses.networking.k8s.io/ingress_hits \
+        namespaces/ingress_hits namespaces/service_proxy_packets namespaces/some_count \
+        namespaces/some_time namespaces/some_usage namespaces/work_queue_wait nodes/node_fan \
+        nodes/node_gigawatts persistentvolumes/volume_claims pods/ingress_hits pods/some_count \
+        pods/some_time pods/some_usage services/ingress_hits services/service_proxy_packets";
+    assert_eq!(listed.collect::<Vec<_>>().join(" "), upstream);
 }
 
 #[test]
@@ -164,7 +135,7 @@ fn the_last_rule_wins_then_the_last_series() {
         "- {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'first <<.Series>>'}\n\
          - {seriesQuery: a, name: {as: m}, resources: {template: <<.Resource>>}, metricsQuery: 'last <<.Series>>'}\n",
     );
-    let series = shapes(&[("a", &["pod", "namespace"]), ("b", &["pod", "namespace"])]);
+    let series = shapes("a: pod namespace\nb: pod namespace");
     let mut registry = Registry::default();
     registry.add_custom(&rules.usable, &[Arc::clone(&series), series], &kinds());
     let custom = &registry.custom[&("pods".into(), "m".into())];
@@ -179,7 +150,7 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
          - {seriesQuery: b, resources: {namespaced: false}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n\
          - {seriesQuery: c, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}\n",
     );
-    let series = ["a", "b", "c"].map(|name| shapes(&[(name, &["namespace"])]));
+    let series = ["a", "b", "c"].map(|name| shapes(&format!("{name}: namespace")));
     let mut registry = Registry::default();
     registry.add_external(&rules.usable, &series, &kinds());
     let query = |metric: &str| {
@@ -198,18 +169,12 @@ fn an_external_metric_covers_its_namespace_unless_the_rule_is_not_namespaced() {
 #[test]
 fn a_series_whose_name_needs_quotes_is_no_metric() {
     let rules = rules("- {seriesQuery: a, resources: {template: <<.Resource>>}, metricsQuery: a}");
-    let series = shapes(&[
-        ("a} or vector(1) #", &["pod", "namespace"]),
-        ("a:b", &["pod", "namespace"]),
-    ]);
+    let series = shapes("a} or vector(1) #: pod namespace\na:b: pod namespace");
     let mut registry = Registry::default();
     registry.add_custom(&rules.usable, std::slice::from_ref(&series), &kinds());
     registry.add_external(&rules.usable, &[series], &kinds());
-    let names: Vec<&str> = registry
-        .custom
-        .keys()
-        .map(|(_, metric)| &**metric)
-        .collect();
-    assert_eq!(names, ["a:b", "a:b"]);
+    let mut names = registry.custom.keys().map(|(_, metric)| &**metric);
+    assert!(names.all(|name| name == "a:b"));
+    assert_eq!(registry.custom.len(), 2);
     assert_eq!(registry.external.len(), 1);
 }

@@ -60,7 +60,7 @@ fn answers(lines: &[String], more: &str) -> Answers {
         match words[0] {
             "at" => now = Some(number(words[1])),
             "pods" | "nodes" | "gpus" | "node" | "ended" | "departed" | "listed" => {
-                changes.push(words)
+                changes.push(words);
             }
             _ => set(&mut policy, &words),
         }
