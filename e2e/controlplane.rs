@@ -91,7 +91,6 @@ impl ControlPlane {
     }
 
     fn try_start(extent: Extent) -> Result<Self, String> {
-        let begun = Instant::now();
         let dir = tempfile::Builder::new().prefix("controlplane-").tempdir();
         let dir = dir.map_err(|error| format!("a temporary directory: {error}"))?;
         let watchman = Watchman::post(dir.path())?;
@@ -119,7 +118,6 @@ impl ControlPlane {
         if let Extent::Cluster { autoscaler_sync } = extent {
             plane.populate(autoscaler_sync)?;
         }
-        println!("{extent:?}: ready {:?} after its start", begun.elapsed());
         Ok(plane)
     }
 
@@ -270,10 +268,9 @@ impl ControlPlane {
     /// Publishes only this authority of the front proxy.
     pub(crate) fn publish_front_proxy(&self, authority: &str) {
         let data = serde_json::json!({"requestheader-client-ca-file": authority});
-        let patch = serde_json::json!({"data": data}).to_string();
-        let map = ["patch", "configmap", "extension-apiserver-authentication"];
-        let arguments = ["--namespace=kube-system", "--patch", &patch];
-        self.kubectl(&[&map[..], &arguments].concat());
+        let map = ["configmap", "extension-apiserver-authentication"];
+        let map = [&map[..], &["--namespace=kube-system"]].concat();
+        self.patch(&map, &serde_json::json!({"data": data}));
     }
 
     /// An administrator's kubeconfig.

@@ -2,9 +2,13 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -51,6 +55,30 @@ impl Stub {
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
+}
+
+/// A store's answer to a request; 502 if there is none.
+pub(crate) async fn forward<B: Body>(store: &str, request: Request<B>) -> Response<Full<Bytes>>
+where
+    B::Error: Debug,
+{
+    let (parts, body) = request.into_parts();
+    let target = parts.uri.path_and_query().unwrap();
+    let forwarded = reqwest::Client::new()
+        .request(parts.method, format!("{store}{target}"))
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .body(body.collect().await.unwrap().to_bytes());
+    let mut response = Response::new(Full::default());
+    let Ok(answer) = forwarded.send().await else {
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        return response;
+    };
+    *response.status_mut() = answer.status();
+    let kind = answer.headers().get(CONTENT_TYPE).cloned();
+    let kind = kind.map(|it| (CONTENT_TYPE, it));
+    response.headers_mut().extend(kind);
+    *response.body_mut() = Full::new(answer.bytes().await.unwrap_or_default());
+    response
 }
 
 impl Drop for Stub {

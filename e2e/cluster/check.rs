@@ -81,13 +81,10 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     }
     let read = || lab.plane.kubectl_as(&reader, &["get", "--raw", FINDINGS]);
     assert!(read().unwrap_err().contains("(Forbidden)"));
-    let name = json!({"name": "findings"});
-    lab.plane.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": name,
-        "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["findings"], "verbs": ["list"]}],
-    }));
-    lab.plane
-        .run("create clusterrolebinding findings --clusterrole=findings --user=reader");
+    let rule = json!({
+        "apiGroups": ["custom.metrics.k8s.io"], "resources": ["findings"], "verbs": ["list"],
+    });
+    lab.plane.grant("findings", &rule, "--user=reader");
     eventually("the findings for a reader", PATIENCE, || read().map(|_| ()));
     let said = read().unwrap();
     assert!(said.contains("GM408"), "{said}");

@@ -6,7 +6,7 @@
 //! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -34,20 +34,13 @@ pub(super) fn install(plane: &ControlPlane) {
 
 /// Directs the Service to a port of this machine.
 pub(super) fn lead(plane: &ControlPlane, port: u16) {
-    let patch = |object: &[&str], change: Value| {
-        let change = format!("--patch={change}");
-        plane.kubectl(&[&["patch", "--type=merge", &change], object].concat());
-    };
-    patch(
-        &["service", NAME, "-n", HOME],
-        json!({"spec": {
-            "type": "ExternalName", "externalName": "localhost",
-            "ports": [{"name": "https", "port": port, "targetPort": "https"}],
-        }}),
-    );
-    let named = APISERVICES.map(|name| format!("apiservice/{name}"));
-    let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    patch(&named, json!({"spec": {"service": {"port": port}}}));
+    let service = json!({"spec": {
+        "type": "ExternalName", "externalName": "localhost",
+        "ports": [{"name": "https", "port": port, "targetPort": "https"}],
+    }});
+    plane.patch(&["service", NAME, "-n", HOME], &service);
+    let port = json!({"spec": {"service": {"port": port}}});
+    plane.patch(&[&["apiservice"], &APISERVICES[..]].concat(), &port);
 }
 
 const PODS: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*";
@@ -143,12 +136,6 @@ fn s109_kubectl_is_content(lab: &Lab) {
     assert!(said.contains("ExternalMetricValueList"), "{said}");
 }
 
-/// The error message for a user; `None` if there is a value.
-fn refusal(lab: &Lab, user: &Path, path: &str) -> Option<String> {
-    let said = lab.plane.kubectl_as(user, &["get", "--raw", path]);
-    said.err()
-}
-
 fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     let plane = &lab.plane;
     let grant = |user: &str, resources: &[&str]| {
@@ -173,7 +160,7 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     let power = format!("{PODS}/gpu_power_usage");
     for (user, path) in [(&named, &flagship), (&starred, &power)] {
         eventually("a right in force", PATIENCE, || {
-            refusal(lab, user, path).map_or(Ok(()), Err)
+            plane.kubectl_as(user, &["get", "--raw", path])
         });
     }
     let elsewhere = flagship.replace("/team/", "/default/");
@@ -185,7 +172,8 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
         (&named, &power),
         (&starred, &flagship),
     ] {
-        let said = refusal(lab, user, path).unwrap();
+        let said = plane.kubectl_as(user, &["get", "--raw", path]);
+        let said = said.unwrap_err();
         assert!(said.contains("(Forbidden)"), "{path}: {said}");
     }
 }

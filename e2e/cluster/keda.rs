@@ -155,22 +155,8 @@ impl<'a> Keda<'a> {
 
     /// Directs the external metrics to a Service. Its server must write the authority.
     fn direct(&self, namespace: &str, service: &str, port: u16) {
-        self.lab.plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
-            {
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": {"name": service, "namespace": namespace},
-                "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-            },
-            {
-                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-                "metadata": {"name": EXTERNAL},
-                "spec": {
-                    "group": "external.metrics.k8s.io", "version": "v1beta1",
-                    "groupPriorityMinimum": 100, "versionPriority": 100,
-                    "service": {"namespace": namespace, "name": service, "port": port},
-                },
-            },
-        ]}));
+        let plane = &self.lab.plane;
+        plane.register(&[EXTERNAL], (namespace, service), port, &Value::Null);
     }
 }
 
@@ -235,9 +221,7 @@ async fn keda_scales_by_gpu_metrics_and_check_finds_conflicts_with_it() {
     let soon = json!({"spec": {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {
         "scaleDown": {"stabilizationWindowSeconds": 0},
     }}}}});
-    let patch = ["-n", TEAM, "--type=merge", "-p", &soon.to_string()];
-    let command = [&["patch", "scaledobject", APP][..], &patch].concat();
-    lab.plane.kubectl(&command);
+    lab.plane.patch(&["scaledobject", APP, "-n", TEAM], &soon);
     lab.await_replicas(1);
     assert_eq!(operator.stderr().matches("no certs appended").count(), 1);
 

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::Request;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use crate::stub::Stub;
+use crate::stub::{Stub, forward};
 
 /// The proxy's state.
 #[derive(Debug, Default)]
@@ -58,7 +56,13 @@ impl Proxy {
     pub(super) async fn before(url: &str) -> Self {
         let (url, state) = (url.to_owned(), Arc::<State>::default());
         let shared = Arc::clone(&state);
-        let answer = move |request| forward(request, url.clone(), Arc::clone(&shared));
+        let answer = move |request: Request<Incoming>| {
+            let (url, state) = (url.clone(), Arc::clone(&shared));
+            async move {
+                state.pass(request.uri().query().unwrap_or_default()).await;
+                forward(&url, request).await
+            }
+        };
         Self {
             state,
             stub: Stub::start(answer).await,
@@ -84,28 +88,4 @@ impl Proxy {
         let read = |count: &AtomicUsize| count.load(Ordering::SeqCst);
         (read(&self.state.holding), read(&self.state.most))
     }
-}
-
-async fn forward(
-    request: Request<Incoming>,
-    url: String,
-    state: Arc<State>,
-) -> Response<Full<Bytes>> {
-    let path = request.uri().path();
-    let query = request.uri().query().unwrap_or_default();
-    state.pass(query).await;
-    let answer = reqwest::get(format!("{url}{path}?{query}")).await;
-    let mut response = Response::new(Full::default());
-    let Ok(answer) = answer else {
-        *response.status_mut() = StatusCode::BAD_GATEWAY;
-        return response;
-    };
-    *response.status_mut() = answer.status();
-    if let Some(value) = answer.headers().get("content-type") {
-        let headers = response.headers_mut();
-        headers.insert("content-type", value.clone());
-    }
-    let body = answer.bytes().await.unwrap_or_default();
-    *response.body_mut() = Full::new(body);
-    response
 }

@@ -41,9 +41,11 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
     for (key, value) in aged() {
         data.insert(key, json!(ByteString(value)));
     }
-    let patch = json!({"data": data}).to_string();
-    let plane = &scene.lab.plane;
-    plane.kubectl(&["patch", "secret", SECRET, "-n", HOME, "-p", &patch]);
+    let data = json!({"data": data});
+    scene
+        .lab
+        .plane
+        .patch(&["secret", SECRET, "-n", HOME], &data);
     await_log(scene, "the new authority's certificate", |said| {
         said.matches("serving certificate in force").count() > 1
     });

@@ -198,14 +198,7 @@ pub(super) fn reader(lab: &Lab) -> ApiClient {
         "apiGroups": ["custom.metrics.k8s.io", "external.metrics.k8s.io"],
         "resources": ["*"], "verbs": ["get", "list"],
     });
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": group}, "rules": [rule],
-    });
-    lab.plane.apply(&role);
-    let binding =
-        format!("create clusterrolebinding {group} --clusterrole={group} --group={group}");
-    lab.plane.run(&binding);
+    lab.plane.grant(group, &rule, &format!("--group={group}"));
     ApiClient::of(&lab.plane.user_kubeconfig("autoscaler", Some(group)))
 }
 

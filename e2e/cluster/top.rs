@@ -39,11 +39,8 @@ async fn s121_kubectl_top_and_an_autoscaler_read_resource_metrics() {
     lab.plane
         .kubectl(&["apply", "-f", &manifest("optional/resource-metrics.yaml")]);
     let port = json!({"spec": {"service": {"port": lab.port}}});
-    let port = format!("--patch={port}");
-    for name in APISERVICES {
-        lab.plane
-            .kubectl(&["patch", "apiservice", name, "--type=merge", &port]);
-    }
+    lab.plane
+        .patch(&[&["apiservice"], &APISERVICES[..]].concat(), &port);
     lab.reconfigure(CONFIG);
     for name in APISERVICES {
         eventually(name, PATIENCE, || lab.unavailable(name).map_or(Ok(()), Err));

@@ -76,6 +76,52 @@ impl ControlPlane {
             .unwrap_or_else(|said| panic!("kubectl apply {object}: {said}"));
     }
 
+    /// Merges a change into objects of one kind, or into `KIND/NAME`s.
+    pub(crate) fn patch(&self, objects: &[&str], change: &Value) {
+        let change = format!("--patch={change}");
+        self.kubectl(&[&["patch", "--type=merge", &change], objects].concat());
+    }
+
+    /// Gives `--user=NAME` or `--group=NAME` a new ClusterRole with one rule.
+    pub(crate) fn grant(&self, role: &str, rule: &Value, subject: &str) {
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": role}, "rules": [rule],
+        }));
+        let binding = format!("create clusterrolebinding {role} --clusterrole={role} {subject}");
+        self.run(&binding);
+    }
+
+    /// Registers versions of a group for a server on a port of this machine, in the order
+    /// of their priority. The aggregator follows a Service of type ExternalName to
+    /// `localhost`. Without a bundle the server must write its authority.
+    pub(crate) fn register(
+        &self,
+        apiservices: &[&str],
+        (namespace, service): (&str, &str),
+        port: u16,
+        bundle: &Value,
+    ) {
+        let mut items = vec![json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": service, "namespace": namespace},
+            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+        })];
+        items.extend(apiservices.iter().zip(0..).map(|(name, place)| {
+            let (version, group) = name.split_once('.').unwrap();
+            json!({
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": name},
+                "spec": {
+                    "group": group, "version": version, "caBundle": bundle,
+                    "groupPriorityMinimum": 100, "versionPriority": 100 - place,
+                    "service": {"namespace": namespace, "name": service, "port": port},
+                },
+            })
+        }));
+        self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
+    }
+
     /// Adds a node with more GPUs than any test uses. KWOK makes it ready.
     pub(super) fn add_node(&self, name: &str) -> Result<(), String> {
         let size = json!({

@@ -109,20 +109,12 @@ impl Pod {
 /// Directs the Service and this APIService to a port of this machine, and waits
 /// until kube-apiserver reports it as available.
 fn lead(plane: &ControlPlane, port: u16, apiservice: &str) {
-    let patch = |kind: &str, name: &str, change: Value| {
-        let change = format!("--patch={change}");
-        let place = [kind, name, "-n", NAMESPACE];
-        plane.kubectl(&[&["patch", "--type=merge", &change][..], &place].concat());
-    };
     // The name of the port differs from that in the applied Service.
     let ports = json!([{"name": "here", "port": port, "targetPort": 6443}]);
     let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": ports});
-    patch("service", NAME, json!({"spec": spec}));
-    patch(
-        "apiservice",
-        apiservice,
-        json!({"spec": {"service": {"port": port}}}),
-    );
+    plane.patch(&["service", NAME, "-n", NAMESPACE], &json!({"spec": spec}));
+    let port = json!({"spec": {"service": {"port": port}}});
+    plane.patch(&["apiservice", apiservice], &port);
     let available = r#"jsonpath={.status.conditions[?(@.type=="Available")]}"#;
     eventually(&format!("{apiservice} available"), PATIENCE, || {
         let said = plane.kubectl(&["get", "apiservice", apiservice, "-o", available]);

@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::scene::{METRICS, PATIENCE, Reader, exporters};
 use crate::program::{eventually, ok_if};
 use crate::prometheus::Storage;
-use crate::stub::Stub;
+use crate::stub::{Stub, forward};
 
 const ID: &str = "AKIDEXAMPLE";
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
@@ -107,30 +107,17 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let request = Request::from_parts(parts, body);
-    let mut response = Response::new(Full::default());
     if let Err(why) = verify(&request) {
         seen.lock().unwrap().rejected.push(why);
-        *response.status_mut() = StatusCode::FORBIDDEN;
-        return response;
+        let response = Response::builder().status(StatusCode::FORBIDDEN);
+        return response.body(Full::default()).unwrap();
     }
     seen.lock()
         .unwrap()
         .accepted
         .push(request.method().to_string());
-    let (parts, body) = request.into_parts();
-    let target = parts.uri.path_and_query().unwrap();
-    let forwarded = reqwest::Client::new()
-        .request(parts.method, format!("{store}{target}"))
-        .header("content-type", "application/x-www-form-urlencoded")
-        .body(body);
-    let answer = forwarded.send().await.unwrap();
-    *response.status_mut() = answer.status();
-    let kind = answer.headers().get("content-type").cloned();
-    response
-        .headers_mut()
-        .extend(kind.map(|it| (http::header::CONTENT_TYPE, it)));
-    *response.body_mut() = Full::new(answer.bytes().await.unwrap());
-    response
+    let request = request.map(Full::new);
+    forward(store, request).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

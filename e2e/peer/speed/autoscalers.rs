@@ -291,32 +291,12 @@ async fn five_hundred_autoscalers() {
 }
 
 /// Directs the group to a server on this machine, with the authority of its certificate.
-/// The aggregator follows a Service of type ExternalName to `localhost`.
 pub(super) fn register(plane: &ControlPlane, port: u16, authority: &str) {
-    let name = json!({"name": "bench"});
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "bench", "namespace": "bench"},
-        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-    });
-    let mut items = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": name}),
-        service,
-    ];
-    let bundle = k8s_openapi::ByteString(authority.as_bytes().to_vec());
-    items.extend(
-        [("v1beta2", 100), ("v1beta1", 99)].map(|(version, priority)| {
-            json!({
-                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-                "metadata": {"name": format!("{version}.{GROUP}")},
-                "spec": {
-                    "group": GROUP, "version": version,
-                    "groupPriorityMinimum": 100, "versionPriority": priority,
-                    "caBundle": bundle,
-                    "service": {"namespace": "bench", "name": "bench", "port": port},
-                },
-            })
-        }),
-    );
-    plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
+    plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"},
+    }));
+    let bundle = json!(k8s_openapi::ByteString(authority.as_bytes().to_vec()));
+    let names = ["v1beta2", "v1beta1"].map(|version| format!("{version}.{GROUP}"));
+    let names = names.each_ref().map(String::as_str);
+    plane.register(&names, ("bench", "bench"), port, &bundle);
 }

@@ -288,13 +288,10 @@ fn held(exporters: &Exporters) -> Held {
 
 /// Lets the group list metrics.
 fn allow(plane: &ControlPlane) {
-    plane.apply(&json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "metrics"},
-        "rules": [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["*"]}],
-    }));
-    let binding = "create clusterrolebinding metrics --clusterrole=metrics";
-    plane.run(&format!("{binding} --group={GROUP}"));
+    let rule = json!({
+        "apiGroups": ["custom.metrics.k8s.io"], "resources": ["*"], "verbs": ["*"],
+    });
+    plane.grant("metrics", &rule, &format!("--group={GROUP}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
