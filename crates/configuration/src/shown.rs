@@ -136,20 +136,12 @@ mod tests {
                     headers: {X-Scope-OrgID: tenant-a}\n  matchers: {cluster: prod-eu}\n\
                     gpu: {window: 2m, idle: omit}\n";
         let config = Config::from_yaml("f", text, &Flags::default()).unwrap();
-        let shown: Vec<String> = config
-            .shown()
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let shown = config.shown().into_iter();
+        let shown: Vec<String> = shown.map(|(key, value)| format!("{key}={value}")).collect();
         let all = shown.join("\n");
-        for wanted in [
-            "gpu.window=2m",
-            "gpu.idle=omit",
-            "gpu.step=",
-            "x-scope-orgid",
-            "cluster (",
-            "user and password",
-        ] {
+        let wanted =
+            "gpu.window=2m|gpu.idle=omit|gpu.step=|x-scope-orgid|cluster (|user and password";
+        for wanted in wanted.split('|') {
             assert!(all.contains(wanted), "{wanted}: {all}");
         }
         for secret in ["hunter", "bob", "internal", "hidden", "tenant-a", "prod-eu"] {

@@ -383,16 +383,4 @@ fn additional_servers_have_settings_of_their_own() {
     assert_eq!(zone_b.url.as_str(), "http://zone-b:9090/");
     assert_eq!(zone_b.timeout, PrometheusSettings::DEFAULT_TIMEOUT);
     assert_eq!(zone_b.matchers, [("zone".to_owned(), "b".to_owned())]);
-    for (additional, told) in [
-        ("{verb: GET}", "prometheus.additional[0].url: is missing"),
-        ("{url: nowhere}", "prometheus.additional[0].url"),
-        (
-            "{url: 'http://b', additional: [{url: 'http://c'}]}",
-            "prometheus.additional[0].additional: cannot have servers",
-        ),
-    ] {
-        let text = format!("prometheus: {{url: 'http://a', additional: [{additional}]}}\n");
-        let error = Config::from_yaml("f", &text, &Flags::default()).unwrap_err();
-        assert!(error.to_string().contains(told), "{error}");
-    }
 }

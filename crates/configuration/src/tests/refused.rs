@@ -69,6 +69,12 @@ prometheus: {url: 'http://h', auth: {azure: {cloud: mars}}}
     prometheus.auth.azure.cloud: "mars" is not known: write public or government or china
 prometheus: {url: 'http://h', auth: {oauth2: {clientId: a, clientSecretFile: b, tokenUrl: c}}}
     prometheus.auth.oauth2.tokenUrl: is no URL: write https://host/path
+prometheus: {url: 'http://a', additional: [{verb: GET}]}
+    prometheus.additional[0].url: is missing
+prometheus: {url: 'http://a', additional: [{url: nowhere}]}
+    prometheus.additional[0].url
+prometheus: {url: 'http://a', additional: [{url: 'http://b', additional: [{url: 'http://c'}]}]}
+    prometheus.additional[0].additional: cannot have servers
 prometheus: {url: 'http://h', tls: {certFile: a}}
     prometheus.tls: has only one of certFile and keyFile
 prometheus: {url: 'http://h', headers: {'a b': c}}
@@ -89,6 +95,18 @@ gpu: {idle: one}
     gpu.idle: "one" is not known: write zero or omit
 gpu: {step: 500ms}
     gpu.step: "500ms" is out of range: write a duration from 1s to 1m
+gpu: {poll: 1ms}
+    gpu.poll: "1ms" is out of range: write a duration from 500ms
+gpu: {scrapeInterval: 200y}
+    gpu.scrapeInterval: "200y" is out of range: write a duration
+gpu: {step: 1ms}
+    gpu.step: "1ms" is out of range: write a duration
+gpu: {hold: 3d}
+    gpu.hold: "3d" is out of range: write a duration
+gpu: {maxWindow: 52w}
+    gpu.maxWindow: "52w" is out of range: write a duration
+gpu: {window: 10y}
+    gpu.window: "10y" is out of range: write a duration
 gpu: {minDevices: 50}
     gpu.minDevices: "50" is no share: write a number above 0, at most 1
 gpu: {percentAsRatio: maybe}
@@ -123,6 +141,8 @@ gpu: {metrics: [{name: '9a', field: X}]}
     gpu.metrics[0].name: "9a" is no metric name
 gpu: {metrics: [{name: a, field: X}, {name: A, field: Y}]}
     gpu.metrics[1].name: "A" is the name of gpu.metrics[0] too
+gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}
+    gpu.metrics[0].name: "gpu_held_count" is a built-in metric
 gpu: {metrics: [{name: a, field: ''}]}
     gpu.metrics[0].field: "" is no series name
 gpu: {metrics: [{name: a, field: X, unit: bytes}]}
@@ -143,31 +163,6 @@ fn each_error_has_the_key_the_value_and_what_to_write() {
         assert!(error.contains(message.trim()), "{text}\n{error}");
         assert!(error.starts_with("config.yaml:"), "{error}");
     }
-}
-
-#[test]
-fn durations_out_of_bounds_and_a_name_that_is_taken_are_refused() {
-    let flood = error("gpu: {poll: 1ms}");
-    assert!(
-        flood.contains("gpu.poll") && flood.contains("500ms"),
-        "{flood}"
-    );
-    for (key, value) in [
-        ("scrapeInterval", "200y"),
-        ("step", "1ms"),
-        ("hold", "3d"),
-        ("maxWindow", "52w"),
-        ("window", "10y"),
-    ] {
-        let text = error(&format!("gpu: {{{key}: {value}}}"));
-        let named = text.contains(&format!("gpu.{key}"));
-        assert!(named && text.contains("write a duration"), "{text}");
-    }
-    let taken = error("gpu: {metrics: [{name: GPU_held_count, field: DCGM_FI_DEV_GPU_TEMP}]}");
-    assert!(
-        taken.contains("gpu.metrics[0].name") && taken.contains("built-in"),
-        "{taken}"
-    );
 }
 
 #[test]
