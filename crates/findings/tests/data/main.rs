@@ -8,6 +8,8 @@
 )]
 
 mod faults;
+#[path = "../../../gpu-metrics/tests/numbers/notation.rs"]
+mod notation;
 #[path = "../../../gpu-metrics/tests/numbers/polled.rs"]
 mod polled;
 #[allow(dead_code, reason = "tests of other crates use the rest of it")]

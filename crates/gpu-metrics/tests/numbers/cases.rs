@@ -1,206 +1,19 @@
-//! Reads scenes and their values from text, in the notation of docs/numbers.md, "Small cases".
-//!
-//! ```text
-//! # a GPU handed over counts for the pod that its labels name
-//! window 80; pods new
-//! A old: 90 90
-//! A: · · 0
-//! A new: · · · 10 10 10
-//! = new 10; old -; cluster 35
-//! at 31; pods old = old 90
-//! ```
-//!
-//! A line with a colon is a series: a signal (if none, the memory copy utilisation), a
-//! device, its pod in the namespace `n`, further labels, and a value for each scrape; `40*5`
-//! is a value five times. `0..3 G# p#` stands for three series, with numbers in place of `#`.
-//!
-//! A line with ` = ` has values of the scene, which may have further settings before it: an
-//! object, a metric without `gpu_` (if none, the mean memory utilisation), and the value. `-` is
-//! no value, `46?` none or this one.
-
-use std::ops::Range;
-use std::time::Duration;
+//! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
+//! utilisation), and the value. `-` is no value, `46?` none or this one.
 
 use super::answers::Answers;
-use super::scene::{Scene, at, object, policy, samples};
-use gpu_metrics::inventory::{Inventory, PodPhase};
-use gpu_metrics::policy::{
-    Activity, ActivityCondition, DeviceValue, Formula, IdleValue, MigWeight, Policy, Shared,
-};
-use gpu_metrics::signal::SignalId;
+use super::notation::{self, named_pod, number};
 
 /// Checks all cases of a table.
 pub(super) fn check(table: &str) {
-    let mut wrong = Vec::new();
-    for case in table.split("\n# ").skip(1) {
-        let (fact, lines) = case.split_once('\n').unwrap();
-        let lines = lines.lines().filter(|line| !line.starts_with("//"));
-        let lines: Vec<String> = lines.map(|line| format!(" {line}")).collect();
-        for line in &lines {
-            if let Some((more, values)) = line.split_once(" = ") {
-                let answers = answers(&lines, more);
-                let values = values
-                    .split("; ")
-                    .filter_map(|value| compare(&answers, value));
-                wrong.extend(values.map(|value| format!("{fact}:{more} {value}")));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// The settings and series of a case.
-fn answers(lines: &[String], more: &str) -> Answers {
-    let is_setting = |line: &&String| !line.contains(": ") && !line.contains(" = ");
-    let settings = lines.iter().filter(is_setting).map(String::as_str);
-    let settings = settings.chain([more]).flat_map(|line| line.split("; "));
-    let (mut policy, mut changes, mut now) = (policy(50), Vec::new(), None);
-    for setting in settings.filter(|setting| !setting.trim().is_empty()) {
-        let words: Vec<&str> = setting.split_whitespace().collect();
-        match words[0] {
-            "at" => now = Some(number(words[1])),
-            "pods" | "nodes" | "gpus" | "node" | "ended" | "departed" | "listed" => {
-                changes.push(words);
-            }
-            _ => set(&mut policy, &words),
-        }
-    }
-    let mut scene = Scene::new(policy);
-    for line in lines {
-        if let Some((labels, values)) = line.split_once(": ") {
-            feed(&mut scene, labels, values);
-        }
-    }
-    for words in changes {
-        scene = match words[0] {
-            "pods" => connect(scene, &words[1..]),
-            _ => scene.with(|inventory| change(inventory, &words)),
+    notation::check(table, |(mut scene, now), values| {
+        let answers = match now {
+            Some(now) => Answers::new(scene.snapshot_at(now)),
+            None => scene.answers(),
         };
-    }
-    match now {
-        Some(secs) => Answers::new(scene.snapshot_at(at(secs))),
-        None => scene.answers(),
-    }
-}
-
-fn set(policy: &mut Policy, words: &[&str]) {
-    match words[..] {
-        ["window", secs] => policy.window = Some(Duration::from_secs(number(secs) as u64)),
-        ["formula", name] => policy.formula = Formula::from_name(name).unwrap(),
-        ["mig", "slices"] => policy.mig_weight = MigWeight::Slices,
-        ["mig", "equal"] => policy.mig_weight = MigWeight::Equal,
-        ["shared", "split"] => policy.shared = Shared::Split,
-        ["shared", "whole"] => policy.shared = Shared::DeviceValue,
-        ["idle", "omit"] => policy.idle = IdleValue::Omit,
-        ["ratios"] => policy.percent_as_ratio = Some(true),
-        ["hold", secs] => policy.hold = Duration::from_secs_f64(number(secs)),
-        ["any", ref of @ ..] => policy.activity = Activity::Any(conditions(of)),
-        ["all", ref of @ ..] => policy.activity = Activity::All(conditions(of)),
-        _ => panic!("{words:?}"),
-    }
-}
-
-/// `memory>0 gpu>5 engine>0.01`
-fn conditions(words: &[&str]) -> Vec<ActivityCondition> {
-    let condition = |word: &&str| {
-        let (value, above) = word.split_once('>').unwrap();
-        let value = match value {
-            "memory" => DeviceValue::MemoryUtilization,
-            "gpu" => DeviceValue::GpuUtilization,
-            _ => DeviceValue::Signal(signal(value).unwrap()),
-        };
-        ActivityCondition::Above(value, number(above))
-    };
-    words.iter().map(condition).collect()
-}
-
-/// A cluster with the pods `p q`, or `p@30` with its start, or `0..3 p#` with three.
-fn connect(scene: Scene, words: &[&str]) -> Scene {
-    if let [range, name] = words
-        && range.contains("..")
-    {
-        let names = places(range).map(|place| name.replace('#', &place.to_string()));
-        return scene.pods(names.map(|name| named_pod(&name).join("/")));
-    }
-    let of = |word: &&str| {
-        let (name, start) = word.split_once('@').unwrap_or((word, ""));
-        (named_pod(name).join("/"), start.parse().ok())
-    };
-    let pods: Vec<(String, Option<f64>)> = words.iter().map(of).collect();
-    let pods = pods.iter().map(|(name, start)| (name.as_str(), *start));
-    scene.cluster(&pods.collect::<Vec<_>>())
-}
-
-/// The namespace of a pod, and its name.
-fn named_pod(word: &str) -> [&str; 2] {
-    let (namespace, name) = word.split_once('/').unwrap_or(("n", word));
-    [namespace, name]
-}
-
-fn change(inventory: &mut Inventory, words: &[&str]) {
-    let [_, name] = named_pod(words[1]);
-    let place = inventory.pods.iter().position(|pod| *pod.name == *name);
-    let pod = place.map(|place| &mut inventory.pods[place]);
-    match (words, pod) {
-        (["nodes", name], _) => inventory.nodes.push(object(name)),
-        (["listed", secs], _) => inventory.listed = Some(at(number(secs))),
-        (["node", _, node], Some(pod)) => pod.node = Some((*node).into()),
-        (["gpus", _, count], Some(pod)) => pod.gpus = number(count) as u32,
-        (["ended", _, secs], Some(pod)) => {
-            (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(number(secs))));
-        }
-        (["departed", _], Some(_)) => {
-            let gone = inventory.pods.remove(place.unwrap());
-            inventory.departed.push(gone);
-        }
-        _ => panic!("{words:?}"),
-    }
-}
-
-/// Adds the series of a line.
-fn feed(scene: &mut Scene, labels: &str, values: &str) {
-    let (mut of, mut range, mut later) = (SignalId::MEM_COPY_UTIL, 0..1, 0.0);
-    let mut text = String::new();
-    for word in labels.split_whitespace() {
-        if let Some(signal) = signal(word) {
-            of = signal;
-        } else if word.contains("..") {
-            range = places(word);
-        } else if let Some(secs) = word.strip_prefix('+') {
-            later = number(secs);
-        } else if word.contains('=') {
-            text += &format!("{word} ");
-        } else if text.is_empty() {
-            text += &format!("UUID={word} ");
-        } else {
-            let [namespace, name] = named_pod(word);
-            text += &format!("namespace={namespace} pod={name} ");
-        }
-    }
-    let repeated = values.split_whitespace().map(|word| {
-        let (value, times) = word.split_once('*').unwrap_or((word, "1"));
-        format!("{value} ").repeat(times.parse().unwrap())
+        let values = values.iter().filter_map(|value| compare(&answers, value));
+        values.collect()
     });
-    let mut samples = samples(&repeated.collect::<String>());
-    for sample in &mut samples {
-        sample.at = sample.at + Duration::from_secs_f64(later);
-    }
-    for place in range {
-        scene.feed(of, &text.replace('#', &place.to_string()), &samples);
-    }
-}
-
-fn signal(word: &str) -> Option<SignalId> {
-    Some(match word {
-        "gpu" => SignalId::GPU_UTIL,
-        "dram" => SignalId::DRAM_ACTIVE,
-        "engine" => SignalId::GR_ENGINE_ACTIVE,
-        "used" => SignalId::FB_USED,
-        "free" => SignalId::FB_FREE,
-        "reserved" => SignalId::FB_RESERVED,
-        "watts" => SignalId::POWER_USAGE,
-        _ => return None,
-    })
 }
 
 /// A value of the table and the actual one, if they differ.
@@ -234,13 +47,4 @@ fn compare(answers: &Answers, text: &str) -> Option<String> {
         None => value.is_some_and(|value| near(number_of, value)),
     };
     (!is_right).then(|| format!("{text}, not {value:?}"))
-}
-
-fn number(text: &str) -> f64 {
-    text.parse().unwrap_or_else(|_| panic!("{text}"))
-}
-
-fn places(text: &str) -> Range<usize> {
-    let (start, end) = text.split_once("..").unwrap();
-    start.parse().unwrap()..end.parse().unwrap()
 }

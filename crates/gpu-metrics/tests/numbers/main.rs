@@ -19,6 +19,7 @@ mod h100;
 mod hostile;
 mod intervals;
 mod membership;
+mod notation;
 mod pair;
 mod polled;
 mod properties;
