@@ -1,19 +1,15 @@
 //! The shutdown over real TLS connections.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use aggregated_apiserver::api::service::into_service;
-use aggregated_apiserver::certificates::authority::CertificateAuthority;
 use aggregated_apiserver::serve::listener::{Limits, Listener};
-use aggregated_apiserver::serve::tls::{self, ClientAuth};
-use aggregated_apiserver::testing::test_server::{TestServer, validity};
+use aggregated_apiserver::testing::test_server::TestServer;
 use apimachinery::time::Timestamp;
 
 use crate::api::{Api, router};
@@ -25,31 +21,13 @@ use super::shutdown::Shutdown;
 
 /// A server whose phases `shutdown` controls.
 async fn start(telemetry: &Telemetry, shutdown: &Shutdown) -> TestServer {
-    let authority = CertificateAuthority::new("test", validity()).unwrap();
-    let localhost = Ipv4Addr::LOCALHOST.into();
-    let issued = authority
-        .serving(&["localhost"], &[localhost], validity())
-        .unwrap();
-    let chain = vec![issued.certificate.clone()];
-    let config = tls::server_config(chain, issued.key(), &ClientAuth::Asked).unwrap();
-    let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
-    let address = tcp.local_addr().unwrap();
     let metrics = gpu_metrics::dcgm::metrics::built_in();
     let provider = Composite::from(Arc::new(GpuProvider::new(&metrics)));
-    let api = Api::new(
-        Arc::new(provider),
-        || Timestamp::from_secs(0),
-        telemetry.clone(),
-    );
-    let listener = Listener::new(tcp, config, Limits::default())
-        .leaving(shutdown.leaving())
-        .run(into_service(router::open(&api)), shutdown.draining());
-    TestServer {
-        address,
-        authority,
-        stop: watch::Sender::new(false),
-        task: tokio::spawn(listener),
-    }
+    let now = || Timestamp::from_secs(0);
+    let api = Api::new(Arc::new(provider), now, telemetry.clone());
+    let service = into_service(router::open(&api));
+    let leaving = |listener: Listener| listener.leaving(shutdown.leaving());
+    TestServer::until(shutdown.draining(), service, Limits::default(), leaving).await
 }
 
 /// Sends a request on a connection that stays open, and reads the status.

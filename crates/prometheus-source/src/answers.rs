@@ -231,15 +231,18 @@ mod tests {
     use crate::testing::fake_prometheus::FakePrometheus;
     use aggregated_apiserver::testing::test_server::until;
 
+    fn settings(fake: &FakePrometheus) -> PrometheusSettings {
+        PrometheusSettings::new(parse_url(&fake.url()).unwrap())
+    }
+
     fn client(fake: &FakePrometheus) -> Arc<PromqlClient> {
-        let settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
-        Arc::new(PromqlClient::alone(settings).unwrap())
+        Arc::new(PromqlClient::alone(settings(fake)).unwrap())
     }
 
     /// A cache of a Prometheus that never answers; its queries end after `timeout`.
     fn of_silence(fake: &FakePrometheus, most: u16, timeout: Duration) -> Arc<AnswerCache> {
         fake.stall();
-        let mut settings = PrometheusSettings::new(parse_url(&fake.url()).unwrap());
+        let mut settings = settings(fake);
         settings.max_concurrent_queries = most;
         settings.timeout = timeout;
         let prometheus = Arc::new(PromqlClient::alone(settings).unwrap());

@@ -111,10 +111,8 @@ mod tests {
         assert!(!failures.failed(B, &status(503), at(30)));
         assert_eq!(failures.succeeded(A, at(40)), None);
         assert_eq!(open(&failures), Some((ErrorKind::ServerError, at(30))));
-        assert_eq!(
-            failures.succeeded(B, at(120)).unwrap(),
-            "answers again after 1m30s (server_error)"
-        );
+        let mended = failures.succeeded(B, at(120)).unwrap();
+        assert_eq!(mended, "answers again after 1m30s (server_error)");
         assert_eq!(failures.succeeded(A, at(121)), None);
         assert_eq!(open(&failures), None);
         let is_new = failures.failed(A, &status(503), at(130));
@@ -136,10 +134,8 @@ mod tests {
         let mut failures = FailureLog::default();
         failures.succeeded(A, at(0));
         failures.failed(B, &status(503), at(1));
-        assert!(
-            failures.failing_alone().is_empty(),
-            "the store may have gone then"
-        );
+        let alone = failures.failing_alone();
+        assert!(alone.is_empty(), "the store may have gone then");
         failures.succeeded(A, at(5));
         assert_eq!(failures.failing_alone(), BTreeSet::from([B]));
         failures.failed(A, &status(503), at(6));

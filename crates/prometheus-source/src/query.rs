@@ -168,10 +168,7 @@ mod tests {
             ("http://h/", "http://h/api/v1/query"),
             ("http://h/prometheus", "http://h/prometheus/api/v1/query"),
             ("http://h/a/b/", "http://h/a/b/api/v1/query"),
-            (
-                "https://h:9092/?namespace=x",
-                "https://h:9092/api/v1/query?namespace=x",
-            ),
+            ("http://h/?n=x", "http://h/api/v1/query?n=x"),
         ] {
             assert_eq!(endpoint(&base.parse().unwrap(), "query").as_str(), wanted);
         }

@@ -81,45 +81,32 @@ impl Shard {
 mod tests {
     use super::*;
 
+    const REST: &str = "UUID!~GPU-[0123456789abcdef].*";
+
     fn matchers(first: Shard) -> Vec<String> {
         let all = std::iter::successors(Some(first), |shard| shard.next());
-        let matchers = all.filter_map(Shard::matcher);
-        matchers
-            .map(|(label, is, value)| format!("{label}{is}{value}"))
-            .collect()
+        let texts = all.filter_map(Shard::matcher);
+        let texts = texts.map(|(label, is, value)| format!("{label}{is}{value}"));
+        texts.collect()
     }
 
     #[test]
     fn every_digit_is_in_one_part_and_all_else_in_the_rest() {
         assert_eq!(matchers(Shard::ALL), [] as [&str; 0]);
-        assert_eq!(
-            matchers(Shard::first_of(2)),
-            [
-                "UUID=~GPU-[01234567].*",
-                "UUID=~GPU-[89abcdef].*",
-                "UUID!~GPU-[0123456789abcdef].*"
-            ]
-        );
+        let halves = ["UUID=~GPU-[01234567].*", "UUID=~GPU-[89abcdef].*", REST];
+        assert_eq!(matchers(Shard::first_of(2)), halves);
         let most = matchers(Shard::first_of(Shard::MOST));
         assert_eq!(most.len(), 17);
-        assert_eq!(
-            (&*most[0], &*most[15]),
-            ("UUID=~GPU-[0].*", "UUID=~GPU-[f].*")
-        );
+        let ends = ["UUID=~GPU-[0].*", "UUID=~GPU-[f].*"];
+        assert_eq!([&most[0], &most[15]], ends);
     }
 
     #[test]
     fn the_halves_of_a_part_begin_with_its_first_digit() {
         let second = Shard::first_of(2).next().unwrap();
         let half = second.halved().unwrap();
-        assert_eq!(
-            matchers(half),
-            [
-                "UUID=~GPU-[89ab].*",
-                "UUID=~GPU-[cdef].*",
-                "UUID!~GPU-[0123456789abcdef].*"
-            ]
-        );
+        let quarters = ["UUID=~GPU-[89ab].*", "UUID=~GPU-[cdef].*", REST];
+        assert_eq!(matchers(half), quarters);
         let rest = second.next().unwrap();
         assert_eq!((rest.halved(), rest.next()), (None, None));
         assert_eq!(Shard::first_of(Shard::MOST).halved(), None);

@@ -17,9 +17,7 @@ async fn ask(server: &TestServer, accept: &str) -> TestResponse {
 #[tokio::test]
 async fn s007_the_aggregated_document_has_every_version_with_its_resources() {
     let (server, fixture) = server().await;
-    fixture
-        .ready
-        .store(false, std::sync::atomic::Ordering::SeqCst);
+    fixture.fail();
     let answer = ask(&server, &only("v2")).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some(only("v2").as_str()));
@@ -58,33 +56,38 @@ async fn s007_the_aggregated_document_has_every_version_with_its_resources() {
 async fn s008_every_accept_header_for_it_is_supported() {
     let (server, _) = server().await;
     let nopeer = BOTH.replace("List", "List;profile=nopeer");
+    let [v2, beta, v3] = ["v2", "v2beta1", "v3"].map(only);
     for (accept, version) in [
-        (only("v2"), "v2"),
-        (only("v2beta1"), "v2beta1"),
+        (v2.clone(), "v2"),
+        (beta.clone(), "v2beta1"),
         (BOTH.to_owned(), "v2"),
         (nopeer, "v2"),
-        (format!("{},application/json", only("v2")), "v2"),
+        (format!("{v2},application/json"), "v2"),
+        (format!("{v2};q=0.1,{beta}"), "v2beta1"),
     ] {
         let answer = ask(&server, &accept).await;
         assert_eq!(answer.status, 200, "{accept}");
-        let body = answer.json();
-        assert_eq!(
-            body["apiVersion"],
-            format!("apidiscovery.k8s.io/{version}"),
-            "{accept}"
-        );
-        let content_type = answer.header("content-type").unwrap().to_owned();
-        assert!(
-            content_type.contains(&format!(";v={version};")),
-            "{content_type}"
-        );
+        let wanted = format!("apidiscovery.k8s.io/{version}");
+        assert_eq!(answer.json()["apiVersion"], wanted, "{accept}");
+        let content_type = answer.header("content-type").unwrap();
+        let version = format!(";v={version};");
+        assert!(content_type.contains(&version), "{content_type}");
     }
-    // A clause with an unknown version is skipped; the next one is used.
-    let answer = ask(&server, &format!("{},application/json", only("v3"))).await;
-    assert_eq!(answer.json()["kind"], "APIGroupList");
-    assert_eq!(answer.header("vary"), Some("Accept"));
-    let answer = ask(&server, &only("v3")).await;
-    assert_eq!(status(&answer)["reason"], "NotAcceptable");
+    // A clause with an unknown version or without weight is skipped; the next one is used.
+    for clause in [v3.clone(), format!("{v2};q=0")] {
+        let answer = ask(&server, &format!("{clause},application/json")).await;
+        assert_eq!(answer.json()["kind"], "APIGroupList", "{clause}");
+        assert_eq!(answer.header("vary"), Some("Accept"));
+    }
+    for refused in [
+        v3,
+        v2.replace("json", "yaml"),
+        "application/json;as=APIGroupDiscoveryList".to_owned(),
+        "application/json;g=apidiscovery.k8s.io".to_owned(),
+    ] {
+        let answer = ask(&server, &refused).await;
+        assert_eq!(status(&answer)["reason"], "NotAcceptable", "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -102,48 +105,44 @@ async fn s009_a_known_tag_gets_304_until_the_configuration_changes() {
     assert_eq!(answer.header("location"), None);
 
     // Another replica, whose provider lists metrics in another order, has the same document.
-    let mut same = Fixture::new();
-    same.custom.reverse();
-    let replica = TestServer::start(open(&api(&Arc::new(same)))).await;
+    let replica = changed(|fixture| fixture.custom.reverse()).await;
     assert_eq!(etag(&ask(&replica, BOTH).await), tag);
 
-    let mut more = Fixture::new();
-    more.external_names.push("another".into());
-    let changed = TestServer::start(open(&api(&Arc::new(more)))).await;
-    let answer = changed.send("GET", "/apis", &known).await;
+    let more = changed(|fixture| fixture.external_names.push("another".into())).await;
+    let answer = more.send("GET", "/apis", &known).await;
     assert_eq!(answer.status, 200);
     assert_ne!(etag(&answer), tag);
 }
 
 #[tokio::test]
 async fn a_resource_with_the_prefix_of_another_is_listed_once() {
-    let mut fixture = Fixture::new();
-    let pods = fixture.custom[3].clone();
-    for (resource, metric) in [("pods-x.example.com", "m"), ("pods", "a"), ("pods", "z")] {
-        let mut metric_of = pods.clone();
-        (metric_of.resource, metric_of.metric) = (resource.into(), metric.into());
-        fixture.custom.push(metric_of);
-    }
-    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
+    let server = changed(|fixture| {
+        let pods = fixture.custom[3].clone();
+        for (resource, metric) in [("pods-x.example.com", "m"), ("pods", "a"), ("pods", "z")] {
+            let mut metric_of = pods.clone();
+            (metric_of.resource, metric_of.metric) = (resource.into(), metric.into());
+            fixture.custom.push(metric_of);
+        }
+    })
+    .await;
     let body = ask(&server, BOTH).await.json();
-    let resources = body["items"][0]["versions"][0]["resources"].as_array();
-    let resources = resources.unwrap().iter();
-    let names = resources.clone().map(|it| it["resource"].as_str().unwrap());
-    let mut names: Vec<_> = names.collect();
-    names.sort_unstable();
+    let text = |of: &Json| of.as_str().unwrap().to_owned();
+    let list = |of: &Json| of.as_array().unwrap().clone().into_iter();
+    let listed = list(&body["items"][0]["versions"][0]["resources"]).map(|it| {
+        let metrics = list(&it["subresources"]).map(|sub| text(&sub["subresource"]));
+        (text(&it["resource"]), metrics.collect::<String>())
+    });
+    let mut listed: Vec<_> = listed.collect();
+    listed.sort_unstable();
     let wanted = [
-        "deployments.apps",
-        "namespaces",
-        "nodes",
-        "pods",
-        "pods-x.example.com",
+        ("deployments.apps", "m"),
+        ("namespaces", "m"),
+        ("nodes", "m"),
+        ("pods", "amz"),
+        ("pods-x.example.com", "m"),
     ];
-    assert_eq!(names, wanted);
-    let of_pods = resources
-        .clone()
-        .find(|it| it["resource"] == "pods")
-        .unwrap();
-    let metrics = of_pods["subresources"].as_array().unwrap().iter();
-    let metrics: Vec<_> = metrics.map(|sub| &sub["subresource"]).collect();
-    assert_eq!(metrics, ["a", "m", "z"]);
+    assert_eq!(
+        listed,
+        wanted.map(|(one, two)| (one.to_owned(), two.to_owned()))
+    );
 }

@@ -13,11 +13,8 @@ const NAMESPACES: [&str; 2] = ["gpu-operator", "dynamo-system"];
 
 async fn serving() -> TestServer {
     let (gpus, now) = three_gpus();
-    let api = Api::new(
-        Arc::new(Composite::from(gpus)),
-        move || now,
-        Telemetry::new(),
-    );
+    let provider = Arc::new(Composite::from(gpus));
+    let api = Api::new(provider, move || now, Telemetry::new());
     TestServer::start(open(&api)).await
 }
 
@@ -73,10 +70,8 @@ async fn means_of_the_fleet_accept_settings_and_labels_like_other_metrics() {
     assert_eq!(minute["items"][0]["value"], "230");
     let one = server.get(&power("gpu%3D2")).await.json();
     assert_eq!(one["items"][0]["value"], "50");
-    assert_eq!(
-        one["items"][0]["metricLabels"],
-        serde_json::json!({"gpu": "2"})
-    );
+    let labels = &one["items"][0]["metricLabels"];
+    assert_eq!(*labels, serde_json::json!({"gpu": "2"}));
     let none = server.get(&power("gpu%3D9")).await;
     assert_eq!(status(&none)["code"], 404);
 }

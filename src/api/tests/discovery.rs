@@ -9,9 +9,7 @@ use super::*;
 #[tokio::test]
 async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {
     let (server, fixture) = server().await;
-    fixture
-        .ready
-        .store(false, std::sync::atomic::Ordering::SeqCst);
+    fixture.fail();
     for (path, version) in [(V1, "v1beta1"), (V2, "v1beta2")] {
         let began = Instant::now();
         let answer = server.get(path).await;
@@ -22,10 +20,8 @@ async fn s001_versions_are_listed_at_once_while_the_backend_is_down() {
         assert_eq!(body["kind"], "APIResourceList");
         assert_eq!(body["apiVersion"], "v1");
         assert_eq!(body["server"], "gpu-metrics-apiserver");
-        assert_eq!(
-            body["groupVersion"],
-            format!("custom.metrics.k8s.io/{version}")
-        );
+        let group_version = format!("custom.metrics.k8s.io/{version}");
+        assert_eq!(body["groupVersion"], group_version);
     }
     assert_eq!(fixture.times_asked(), 0);
 }
@@ -62,11 +58,12 @@ async fn s003_every_entry_is_complete_and_has_only_the_verb_get() {
 
 #[tokio::test]
 async fn s004_no_resource_appears_in_both_scopes() {
-    let mut fixture = Fixture::new();
-    let mut wrong = fixture.custom[3].clone();
-    (wrong.metric, wrong.namespaced) = ("z".into(), false);
-    fixture.custom.push(wrong);
-    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
+    let server = changed(|fixture| {
+        let mut wrong = fixture.custom[3].clone();
+        (wrong.metric, wrong.namespaced) = ("z".into(), false);
+        fixture.custom.push(wrong);
+    })
+    .await;
     let body = server.get(V2).await.json();
     let mut scopes: HashMap<String, bool> = HashMap::new();
     for entry in body["resources"].as_array().unwrap() {
@@ -81,9 +78,7 @@ async fn s004_no_resource_appears_in_both_scopes() {
 #[tokio::test]
 async fn s005_ten_answers_and_two_replicas_list_in_one_order() {
     let (server, _) = server().await;
-    let mut shuffled = Fixture::new();
-    shuffled.custom.reverse();
-    let replica = TestServer::start(open(&api(&Arc::new(shuffled)))).await;
+    let replica = changed(|fixture| fixture.custom.reverse()).await;
     let first = server.get(V2).await.body;
     for _ in 0..10 {
         assert_eq!(server.get(V2).await.body, first);
@@ -123,9 +118,7 @@ async fn s015_a_trailing_slash_changes_nothing() {
 
 #[tokio::test]
 async fn a_group_without_metrics_is_served_without_resources() {
-    let mut fixture = Fixture::new();
-    fixture.external_names.clear();
-    let server = TestServer::start(open(&api(&Arc::new(fixture)))).await;
+    let server = changed(|fixture| fixture.external_names.clear()).await;
     let groups = server.get("/apis").await.json();
     assert_eq!(groups["groups"].as_array().unwrap().len(), 2);
     let list = server.get(EXT).await.json();

@@ -39,9 +39,9 @@ type ExternalSeries = (Vec<(Arc<str>, Arc<str>)>, Value);
 pub(super) struct Fixture {
     objects: Vec<Object>,
     external: Vec<ExternalSeries>,
-    pub(super) ready: AtomicBool,
+    ready: AtomicBool,
     /// The number of requests for values to the provider.
-    pub(super) asked: AtomicUsize,
+    asked: AtomicUsize,
     /// The users of the requests that wait for a fetch.
     pub(super) fetching: Mutex<Vec<String>>,
     pub(super) custom: Vec<CustomMetric>,
@@ -69,37 +69,29 @@ fn object(
         namespace,
         name: name.to_owned(),
         labels: Labels::from_pairs(labels.iter().copied()),
-        series: values
-            .iter()
-            .enumerate()
-            .map(|(gpu, number)| {
-                let labels = [("gpu", gpu.to_string()), ("model", "A100".to_owned())];
-                (Labels::from_pairs(labels), value(*number))
-            })
-            .collect(),
+        series: (0..).zip(values).map(series).collect(),
     }
+}
+
+fn series((gpu, number): (u8, &f64)) -> (Labels, Value) {
+    let labels = [("gpu", gpu.to_string()), ("model", "A100".to_owned())];
+    (Labels::from_pairs(labels), value(*number))
 }
 
 impl Fixture {
     pub(super) fn new() -> Self {
-        let pod = ObjectKind::pod;
+        let (pod, node, namespace) = (ObjectKind::pod, ObjectKind::node, ObjectKind::namespace);
         let deployment = || ObjectKind::new("deployments.apps", "Deployment", "apps/v1", true);
-        let ns = Some("ns");
+        let (ns, team) = (Some("ns"), [("team", "a")]);
         let mut objects = vec![
             object(pod(), ns, "a", &[("app", "x"), ("n", "5")], &[30.0, 45.0]),
             object(pod(), ns, "b", &[("app", "x"), ("n", "2")], &[80.0]),
             object(pod(), ns, "c", &[("app", "y")], &[]),
             object(pod(), Some("other"), "d", &[("app", "x")], &[99.0]),
-            object(ObjectKind::node(), None, "n1", &[("zone", "z")], &[10.0]),
-            object(ObjectKind::node(), None, "n2", &[], &[20.0]),
-            object(ObjectKind::namespace(), None, "ns", &[], &[55.0]),
-            object(
-                ObjectKind::namespace(),
-                None,
-                "team",
-                &[("team", "a")],
-                &[5.0],
-            ),
+            object(node(), None, "n1", &[("zone", "z")], &[10.0]),
+            object(node(), None, "n2", &[], &[20.0]),
+            object(namespace(), None, "ns", &[], &[55.0]),
+            object(namespace(), None, "team", &team, &[5.0]),
             object(deployment(), ns, "web", &[("app", "x")], &[1500.0]),
             object(pod(), Some("broken"), "good", &[], &[1.0]),
             object(pod(), Some("broken"), "huge", &[], &[1e300]),
@@ -146,6 +138,11 @@ impl Fixture {
         }
     }
 
+    /// Makes the backend unavailable.
+    pub(super) fn fail(&self) {
+        self.ready.store(false, Ordering::SeqCst);
+    }
+
     pub(super) fn times_asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
@@ -175,24 +172,18 @@ impl Fixture {
         sink: &mut Sink<'_>,
     ) -> Result<(), ProviderError> {
         self.begin()?;
-        let of_kind = || {
-            self.objects
-                .iter()
-                .filter(|object| *object.kind.resource == *objects.resource)
-        };
+        let is_of_kind = |object: &&Object| *object.kind.resource == *objects.resource;
+        let of_kind = || self.objects.iter().filter(is_of_kind);
         let kind = &of_kind().next().ok_or(ProviderError::NoSuchMetric)?.kind;
-        if query.metric == "unlisted" {
-            let what = "unable to list matching resources";
-            return Err(ProviderError::Unlisted(what));
-        }
-        if query.metric == "rule" {
-            return self.fetch(&query.user).await;
-        }
-        if query.metric == "expensive" {
-            return Err(ProviderError::TooMuchWork);
-        }
-        if query.metric != "m" {
-            return Err(ProviderError::NoSuchMetric);
+        match &*query.metric {
+            "unlisted" => {
+                let what = "unable to list matching resources";
+                return Err(ProviderError::Unlisted(what));
+            }
+            "rule" => return self.fetch(&query.user).await,
+            "expensive" => return Err(ProviderError::TooMuchWork),
+            "m" => {}
+            _ => return Err(ProviderError::NoSuchMetric),
         }
         if kind.namespaced != objects.namespace.is_some() {
             return Err(ProviderError::WrongScope);
@@ -213,24 +204,19 @@ impl Fixture {
                 }));
             }
         }
-        found
-            .then_some(())
-            .ok_or_else(|| ProviderError::NoValue("it holds no GPU".to_owned()))
+        let none = || ProviderError::NoValue("it holds no GPU".to_owned());
+        found.then_some(()).ok_or_else(none)
     }
 
     fn pass_external(&self, query: &Query, sink: &mut Sink<'_>) -> Result<(), ProviderError> {
         self.begin()?;
-        let name = self
-            .external_names
-            .iter()
-            .find(|name| name.eq_ignore_ascii_case(&query.metric))
-            .ok_or(ProviderError::NoSuchMetric)?;
+        let mut names = self.external_names.iter();
+        let name = names.find(|name| name.eq_ignore_ascii_case(&query.metric));
+        let name = name.ok_or(ProviderError::NoSuchMetric)?;
         let mut found = false;
         for (labels, value) in &self.external {
-            if query
-                .selector
-                .matches(&Labels::from_pairs(labels.iter().cloned()))
-            {
+            let all = Labels::from_pairs(labels.iter().cloned());
+            if query.selector.matches(&all) {
                 found = true;
                 sink(Item::External(ExternalItem {
                     metric: name,
@@ -239,9 +225,8 @@ impl Fixture {
                 }));
             }
         }
-        found
-            .then_some(())
-            .ok_or_else(|| ProviderError::NoValue("no series matches the selector".to_owned()))
+        let none = || ProviderError::NoValue("no series matches the selector".to_owned());
+        found.then_some(()).ok_or_else(none)
     }
 }
 
@@ -255,13 +240,9 @@ fn mean(object: &Object, selector: &Selector) -> Result<Option<Value>, ProviderE
             ));
         }
     }
-    let admitted = || {
-        let fresh = object
-            .series
-            .iter()
-            .filter(|(_, value)| value.is_fresh(NOW));
-        fresh.filter(|(labels, _)| selector.matches(labels))
-    };
+    let is_admitted =
+        |(labels, value): &&(Labels, Value)| value.is_fresh(NOW) && selector.matches(labels);
+    let admitted = || object.series.iter().filter(is_admitted);
     let Some((_, first)) = admitted().next() else {
         return Ok(None);
     };

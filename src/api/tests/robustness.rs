@@ -5,23 +5,15 @@ use super::*;
 #[tokio::test]
 async fn s087_every_failure_is_a_status() {
     let (server, _) = server().await;
-    for (method, target, accept) in [
-        ("GET", "/apis/nope".to_owned(), ""),
-        ("GET", "/apis/custom.metrics.k8s.io/v1".to_owned(), ""),
-        ("GET", "/api/v1/pods".to_owned(), ""),
-        ("GET", "/".to_owned(), ""),
-        ("GET", format!("{V2}/namespaces/ns/pods/c/m"), ""),
-        ("GET", format!("{V2}/namespaces/ns/pods/*/nope"), ""),
-        (
-            "GET",
-            format!("{V2}/namespaces/ns/pods/*/m?labelSelector=%3D"),
-            "",
-        ),
-        ("GET", format!("{V2}/namespaces/ns/pods/*/m?watch=1"), ""),
-        ("GET", format!("{V2}/namespaces/ns/pods/*/%zz"), ""),
-        ("POST", format!("{V2}/namespaces/ns/pods/*/m"), ""),
-        ("GET", format!("{V2}/namespaces/ns/pods/*/m"), "text/html"),
-    ] {
+    let below = |target: &str| format!("{V2}/namespaces/ns/pods/{target}");
+    let of_pods = "c/m */nope */m?labelSelector=%3D */m?watch=1 */%zz";
+    let others = "/apis/nope /apis/custom.metrics.k8s.io/v1 /api/v1/pods /";
+    let others = others.split(' ').map(str::to_owned);
+    let targets = of_pods.split(' ').map(below).chain(others);
+    let gets = targets.map(|target| ("GET", target, ""));
+    let post = ("POST", below("*/m"), "");
+    let html = ("GET", below("*/m"), "text/html");
+    for (method, target, accept) in gets.chain([post, html]) {
         let answer = server.send(method, &target, &[("Accept", accept)]).await;
         assert!(answer.status >= 400, "{target}");
         status(&answer);
@@ -33,30 +25,22 @@ async fn s087_every_failure_is_a_status() {
 #[tokio::test]
 async fn work_beyond_the_limit_gets_429() {
     let (server, _) = server().await;
-    let path = format!("{V2}/namespaces/ns/pods/a/expensive");
-    let answer = server.get(&path).await;
+    let answer = pods(&server, "a/expensive").await;
     assert_eq!(status(&answer)["reason"], "TooManyRequests");
-    assert_eq!(
-        (answer.status, answer.header("retry-after")),
-        (429, Some("1"))
-    );
+    let after = answer.header("retry-after");
+    assert_eq!((answer.status, after), (429, Some("1")));
 }
 
 #[tokio::test]
 async fn s088_dot_segments_reach_nothing() {
     let (server, fixture) = server().await;
-    for target in [
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/..%2f..%2fsecrets/m",
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/%2e%2e/m",
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/../m",
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/../other/pods/*/m",
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces//pods/a/m",
-        "/apis/custom.metrics.k8s.io/v1beta2//namespaces/ns/pods/a/m",
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m//",
-        "/../../api/v1/secrets",
-        "//apis",
-    ] {
-        let answer = server.get(target).await;
+    let below = "/namespaces/ns/pods/..%2f..%2fsecrets/m /namespaces/ns/pods/%2e%2e/m \
+                 /namespaces/ns/pods/../m /namespaces/ns/../other/pods/*/m \
+                 /namespaces//pods/a/m //namespaces/ns/pods/a/m /namespaces/ns/pods/a/m//";
+    let below = below.split(' ').map(|target| format!("{V2}{target}"));
+    let others = ["/../../api/v1/secrets", "//apis"].map(str::to_owned);
+    for target in below.chain(others) {
+        let answer = server.get(&target).await;
         status(&answer);
         assert!(matches!(answer.status, 400 | 404), "{target}");
     }
@@ -86,14 +70,11 @@ async fn s089_invalid_bytes_in_a_path_are_bad_requests() {
 async fn s090_nothing_is_decoded_twice() {
     let (server, fixture) = server().await;
     for piece in ["%252e", "%252e%252e", "%2561", "%252f"] {
-        let answer = server
-            .get(&format!("{V2}/namespaces/ns/pods/{piece}/m"))
-            .await;
+        let answer = pods(&server, &format!("{piece}/m")).await;
         assert_eq!(status(&answer)["code"], 404, "{piece}");
     }
     assert_eq!(fixture.times_asked(), 0);
-    let once = server.get(&format!("{V2}/namespaces/ns/pods/%61/m")).await;
-    assert_eq!(names(&once), ["a"]);
+    assert_eq!(names(&pods(&server, "%61/m").await), ["a"]);
 }
 
 #[tokio::test]
@@ -103,32 +84,17 @@ async fn s091_oversized_requests_are_refused_quickly() {
     let pods = format!("{V2}/namespaces/ns/pods/*/m");
     let many: Vec<String> = (0..10_000).map(|index| format!("k{index}")).collect();
     let selector = encode(&many.join(","));
-    let answers = [
-        server
-            .get(&format!("{pods}?labelSelector={}", "a".repeat(60_000)))
-            .await,
-        server
-            .get(&format!("{pods}?labelSelector={}", &selector[..60_000]))
-            .await,
-        server
-            .get(&format!("{pods}?x={}", "a".repeat(1 << 20)))
-            .await,
-        server.get(&format!("/{}", "a".repeat(1 << 20))).await,
-    ];
-    for answer in &answers {
-        assert!(
-            matches!(answer.status, 400 | 413 | 414 | 431),
-            "{}",
-            answer.status
-        );
+    for target in [
+        format!("{pods}?labelSelector={}", "a".repeat(60_000)),
+        format!("{pods}?labelSelector={}", &selector[..60_000]),
+        format!("{pods}?x={}", "a".repeat(1 << 20)),
+        format!("/{}", "a".repeat(1 << 20)),
+    ] {
+        let code = server.get(&target).await.status;
+        assert!(matches!(code, 400 | 413 | 414 | 431), "{code}");
     }
-    let lines: Vec<(String, String)> = (0..2000)
-        .map(|index| (format!("X-{index}"), "y".to_owned()))
-        .collect();
-    let lines: Vec<(&str, &str)> = lines
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
+    let lines: Vec<String> = (0..2000).map(|index| format!("X-{index}")).collect();
+    let lines: Vec<_> = lines.iter().map(|name| (name.as_str(), "y")).collect();
     assert_eq!(server.send("GET", &pods, &lines).await.status, 431);
     assert_eq!(server.send("GET", &pods, &lines[..900]).await.status, 200);
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -138,33 +104,22 @@ async fn s091_oversized_requests_are_refused_quickly() {
 #[tokio::test]
 async fn s092_names_with_a_special_meaning_elsewhere_are_only_names() {
     let (server, _) = server().await;
-    for metric in [
-        "m\"} or vector(1)",
-        "m{a=\"b\"}",
-        "m' OR 1",
-        "<script>",
-        "m\u{202e}x",
-        "$(id)",
-    ] {
-        let target = format!("{V2}/namespaces/ns/pods/*/{}", encode(metric));
-        let answer = server.get(&target).await;
+    let queries = ["m\"} or vector(1)", "m{a=\"b\"}", "m' OR 1"];
+    for metric in queries
+        .into_iter()
+        .chain(["<script>", "m\u{202e}x", "$(id)"])
+    {
+        let answer = pods(&server, &format!("*/{}", encode(metric))).await;
         let body = status(&answer);
         assert_eq!(body["code"], 404, "{metric}");
         let message = body["message"].as_str().unwrap();
-        assert!(
-            !message.contains('<') && !message.contains('\u{202e}'),
-            "{message}"
-        );
+        assert!(!message.contains(['<', '\u{202e}']), "{message}");
     }
     for selector in ["a=\"b\"", "a={b}", "a=b\\", "a=\"} or vector(1)", "a=b\nc"] {
         let value = encode(selector);
         for parameter in ["labelSelector", "metricLabelSelector"] {
-            let target = format!("{V2}/namespaces/ns/pods/*/m?{parameter}={value}");
-            assert_eq!(
-                status(&server.get(&target).await)["code"],
-                400,
-                "{selector}"
-            );
+            let answer = pods(&server, &format!("*/m?{parameter}={value}")).await;
+            assert_eq!(status(&answer)["code"], 400, "{selector}");
         }
     }
 }

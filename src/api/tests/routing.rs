@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 #[tokio::test]
@@ -12,9 +14,9 @@ async fn s016_wildcard_lists_exactly_the_pods_with_data() {
 #[tokio::test]
 async fn s017_a_named_pod_is_one_item_or_a_reason() {
     let (server, _) = server().await;
-    let answer = server.get(&format!("{V2}/namespaces/ns/pods/a/m")).await;
+    let answer = pods(&server, "a/m").await;
     assert_eq!(names(&answer), ["a"]);
-    let answer = server.get(&format!("{V2}/namespaces/ns/pods/c/m")).await;
+    let answer = pods(&server, "c/m").await;
     let body = status(&answer);
     assert_eq!(body["code"], 404);
     assert_eq!(
@@ -23,9 +25,7 @@ async fn s017_a_named_pod_is_one_item_or_a_reason() {
     );
     assert_eq!(body.get("details"), None);
     let query = "metricLabelSelector=gpu%3D7";
-    let answer = server
-        .get(&format!("{V2}/namespaces/ns/pods/a/m?{query}"))
-        .await;
+    let answer = pods(&server, &format!("a/m?{query}")).await;
     assert_eq!(
         status(&answer)["message"],
         "the server could not find the metric m for pods a with selector gpu=7: it holds no GPU"
@@ -35,26 +35,26 @@ async fn s017_a_named_pod_is_one_item_or_a_reason() {
 #[tokio::test]
 async fn s018_nodes_are_served_by_name_and_all() {
     let (server, _) = server().await;
-    let all = server.get(&format!("{V2}/nodes/*/m")).await;
+    let all = get(&server, "nodes/*/m").await;
     assert_eq!(names(&all), ["n1", "n2"]);
-    let one = server.get(&format!("{V2}/nodes/n1/m")).await;
+    let one = get(&server, "nodes/n1/m").await;
     assert_eq!(names(&one), ["n1"]);
     let object = &one.json()["items"][0]["describedObject"];
     assert_eq!(
         *object,
-        serde_json::json!({"kind": "Node", "name": "n1", "apiVersion": "v1"})
+        json!({"kind": "Node", "name": "n1", "apiVersion": "v1"})
     );
 }
 
 #[tokio::test]
 async fn s019_a_namespace_describes_itself() {
     let (server, _) = server().await;
-    let answer = server.get(&format!("{V2}/namespaces/ns/metrics/m")).await;
+    let answer = get(&server, "namespaces/ns/metrics/m").await;
     assert_eq!(names(&answer), ["ns"]);
     let object = &answer.json()["items"][0]["describedObject"];
     assert_eq!(
         *object,
-        serde_json::json!({"kind": "Namespace", "name": "ns", "apiVersion": "v1"})
+        json!({"kind": "Namespace", "name": "ns", "apiVersion": "v1"})
     );
 }
 
@@ -69,16 +69,15 @@ async fn s019_all_namespaces_that_match_describe_themselves() {
         let path = format!("{V2}/namespaces/*/metrics/m{query}");
         assert_eq!(names(&server.get(&path).await), wanted, "{query}");
     }
-    let none = format!("{V2}/namespaces/*/metrics/m?labelSelector=team%3Db");
-    assert_eq!(status(&server.get(&none).await)["code"], 404);
-    let encoded = format!("{V2}/namespaces/%2A/metrics/m");
-    assert_eq!(names(&server.get(&encoded).await), ["ns", "team"]);
+    let none = "namespaces/*/metrics/m?labelSelector=team%3Db";
+    assert_eq!(refusal(&server, V2, none).await, 404);
+    let encoded = get(&server, "namespaces/%2A/metrics/m").await;
+    assert_eq!(names(&encoded), ["ns", "team"]);
     for path in ["namespaces/**/metrics/m", "namespaces/*/metrics/m/x"] {
-        let answer = server.get(&format!("{V2}/{path}")).await;
-        assert_eq!(status(&answer)["code"], 404, "{path}");
+        assert_eq!(refusal(&server, V2, path).await, 404, "{path}");
     }
-    let external = server.get(&format!("{EXT}/namespaces/*/queue_depth")).await;
-    assert_eq!(status(&external)["code"], 404);
+    let external = refusal(&server, EXT, "namespaces/*/queue_depth").await;
+    assert_eq!(external, 404);
 }
 
 #[tokio::test]
@@ -95,21 +94,14 @@ async fn s020_a_resource_with_its_group_is_served() {
 #[tokio::test]
 async fn s021_an_unknown_metric_has_the_message_of_the_reference() {
     let (server, _) = server().await;
-    for (path, message) in [
-        (
-            format!("{V2}/namespaces/ns/pods/*/nope"),
-            "the server could not find the metric nope for pods",
-        ),
-        (
-            format!("{V2}/namespaces/ns/deployments.apps/web/nope"),
-            "the server could not find the metric nope for deployments.apps",
-        ),
-    ] {
-        let body = status(&server.get(&path).await);
+    for (resource, name) in [("pods", "*"), ("deployments.apps", "web")] {
+        let path = format!("namespaces/ns/{resource}/{name}/nope");
+        let body = status(&get(&server, &path).await);
         assert_eq!(
             (&body["code"], &body["reason"]),
-            (&404.into(), &"NotFound".into())
+            (&json!(404), &json!("NotFound"))
         );
+        let message = format!("the server could not find the metric nope for {resource}");
         assert_eq!(body["message"], message);
         assert_eq!(body.get("details"), None);
     }
@@ -121,12 +113,10 @@ async fn s029_paths_of_other_lengths_are_not_found() {
     let paths = "pods/m namespaces/ns/m namespaces/ns namespaces/ns/pods namespaces/ns/pods/a \
                  namespaces/ns/metrics/m/x namespaces/ns/pods/a/m/x a/b/c/d a/b/c/d/e/f blah";
     for path in paths.split(' ') {
-        let answer = server.get(&format!("{V2}/{path}")).await;
-        assert_eq!(status(&answer)["code"], 404, "{path}");
+        assert_eq!(refusal(&server, V2, path).await, 404, "{path}");
     }
     for path in ["m", "namespaces/ns", "namespaces/ns/a/b", "namespaces/NS/m"] {
-        let answer = server.get(&format!("{EXT}/{path}")).await;
-        assert_eq!(status(&answer)["code"], 404, "{path}");
+        assert_eq!(refusal(&server, EXT, path).await, 404, "{path}");
     }
     assert_eq!(fixture.times_asked(), 0);
 }
@@ -138,8 +128,7 @@ async fn s030_words_with_a_special_meaning_are_no_resources() {
                  watch/namespaces/ns/pods/a namespaces/ns/status/a/m namespaces/ns/finalize/a/m \
                  namespaces/ns/watch/a/m namespaces/ns/proxy/a/m namespaces/ns/metrics/a/m";
     for path in paths.split(' ') {
-        let answer = server.get(&format!("{V2}/{path}")).await;
-        assert_eq!(status(&answer)["code"], 404, "{path}");
+        assert_eq!(refusal(&server, V2, path).await, 404, "{path}");
     }
     assert_eq!(fixture.times_asked(), 0);
 }
@@ -147,14 +136,10 @@ async fn s030_words_with_a_special_meaning_are_no_resources() {
 #[tokio::test]
 async fn s031_a_kind_is_served_in_its_own_scope_only() {
     let (server, _) = server().await;
-    for path in [
-        "namespaces/ns/nodes/n1/m",
-        "namespaces/ns/nodes/*/m",
-        "namespaces/ns/namespaces/ns/m",
-        "pods/a/m",
-        "pods/*/m",
-    ] {
-        let body = status(&server.get(&format!("{V2}/{path}")).await);
+    let paths = "namespaces/ns/nodes/n1/m namespaces/ns/nodes/*/m namespaces/ns/namespaces/ns/m \
+                 pods/a/m pods/*/m";
+    for path in paths.split(' ') {
+        let body = status(&get(&server, path).await);
         assert_eq!(body["code"], 404, "{path}");
         let message = body["message"].as_str().unwrap();
         assert!(message.contains("/namespaces/<namespace>"), "{message}");
@@ -164,13 +149,11 @@ async fn s031_a_kind_is_served_in_its_own_scope_only() {
 #[tokio::test]
 async fn s032_external_names_match_in_any_case() {
     let (server, _) = server().await;
-    let answer = server
-        .get(&format!("{EXT}/namespaces/ns/queue_depth"))
-        .await;
+    let ask = async |name: &str| server.get(&format!("{EXT}/namespaces/ns/{name}")).await;
+    let answer = ask("queue_depth").await;
     assert_eq!(answer.json()["items"][0]["metricName"], "Queue_Depth");
     for name in ["QUEUE_DEPTH", "Queue_Depth"] {
-        let other = server.get(&format!("{EXT}/namespaces/ns/{name}")).await;
-        assert_eq!(other.body, answer.body);
+        assert_eq!(ask(name).await.body, answer.body);
     }
 }
 
@@ -181,7 +164,7 @@ async fn s033_external_selectors_filter_and_unknown_metrics_are_not_found() {
     let all = server.get(&path).await.json();
     assert_eq!(
         all,
-        serde_json::json!({"kind": "ExternalMetricValueList",
+        json!({"kind": "ExternalMetricValueList",
             "apiVersion": "external.metrics.k8s.io/v1beta1", "metadata": {}, "items": [
             {"metricName": "Queue_Depth", "metricLabels": {"queue": "fast"},
              "timestamp": "2026-01-02T03:04:05Z", "window": 60, "value": "3"},
@@ -190,12 +173,11 @@ async fn s033_external_selectors_filter_and_unknown_metrics_are_not_found() {
     );
     let one = server
         .get(&format!("{path}?labelSelector=queue%3Dslow"))
-        .await
-        .json();
-    assert_eq!(one["items"], serde_json::json!([all["items"][1]]));
+        .await;
+    assert_eq!(one.json()["items"], json!([all["items"][1]]));
     for target in ["queue_depth?labelSelector=queue%3Dnone", "nope"] {
-        let answer = server.get(&format!("{EXT}/namespaces/ns/{target}")).await;
-        assert_eq!(status(&answer)["code"], 404, "{target}");
+        let target = format!("namespaces/ns/{target}");
+        assert_eq!(refusal(&server, EXT, &target).await, 404, "{target}");
     }
 }
 

@@ -37,22 +37,16 @@ struct Prometheus {
 impl StoreAnswers for Prometheus {
     fn fetch<'a>(&'a self, ask: &'a StoreQuery, _: &'a str) -> Answering<'a, Arc<Found>> {
         let at = 1_767_323_045_999;
-        let samples = if ask.promql.contains("cpu") {
-            vec![
-                sample("ns/a/main", 0.25, at),
-                sample("ns/a/side", 0.0005, at + 9000),
-                sample("ns/b/main", 2.0, at),
-                sample("other/d/main", 1.0, at),
-                sample("n1", 3.5, at),
-            ]
-        } else {
-            vec![
-                sample("ns/a/main", 67_108_864.0, at),
-                sample("ns/b/main", 1536.0, at),
-                sample("other/d/main", 1.0, at),
-                sample("n1", 8_589_934_592.0, at),
-            ]
+        let values = match ask.promql.contains("cpu") {
+            true => [0.25, 2.0, 1.0, 3.5],
+            false => [67_108_864.0, 1536.0, 1.0, 8_589_934_592.0],
         };
+        let of = ["ns/a/main", "ns/b/main", "other/d/main", "n1"].into_iter();
+        let samples = of.zip(values).map(|(of, value)| sample(of, value, at));
+        let mut samples: Vec<_> = samples.collect();
+        if ask.promql.contains("cpu") {
+            samples.push(sample("ns/a/side", 0.0005, at + 9000));
+        }
         let answer = match self.down {
             true => Err(ProviderError::Unavailable),
             false => Ok(Arc::new(Found::Vector(samples))),
@@ -142,7 +136,7 @@ async fn s116_pods_and_nodes_can_be_listed_and_read() {
 }
 
 #[tokio::test]
-async fn both_versions_have_the_same_content() {
+async fn both_versions_and_protobuf_have_the_same_content() {
     let server = metrics(Prometheus::default()).await;
     for target in [
         "namespaces/ns/pods",
@@ -156,15 +150,35 @@ async fn both_versions_have_the_same_content() {
         older["apiVersion"] = "metrics.k8s.io/v1".into();
         assert_eq!(newer, older, "{target}");
     }
-    let as_protobuf = [("Accept", PROTOBUF)];
+    let json = server.get(&format!("{METRICS}/pods")).await.json();
+    let accept = format!("{PROTOBUF}, */*");
     for (path, version) in [(METRICS, "v1"), (OLDER, "v1beta1")] {
         let path = format!("{path}/pods");
-        let answer = server.send("GET", &path, &as_protobuf).await;
-        let meta = Unknown::decode(&answer.body[4..]).unwrap().type_meta;
-        let named = meta.unwrap().api_version;
-        assert_eq!(named, Some(format!("metrics.k8s.io/{version}")));
+        let answer = server.send("GET", &path, &[("Accept", &accept)]).await;
+        assert_eq!(answer.header("content-type"), Some(PROTOBUF));
+        let envelope = Unknown::decode(&answer.body[4..]).unwrap();
+        let meta = envelope.type_meta.unwrap();
+        assert_eq!(meta.api_version, Some(format!("metrics.k8s.io/{version}")));
+        assert_eq!(meta.kind.as_deref(), Some("PodMetricsList"));
+        let list = PodMetricsList::decode(&envelope.raw.unwrap()[..]).unwrap();
+        assert_eq!(serde_json::to_value(list.items).unwrap(), json["items"]);
     }
 }
+
+/// A code, a target, and a part of the message.
+const REFUSED: &str = r#"
+400 pods?labelSelector=%3D%3D unable to parse
+400 pods?fieldSelector=status.phase%3DRunning is not a known field selector
+405 pods?watch=1 resources of kind "pods.metrics.k8s.io"
+405 nodes?watch=1 resources of kind "nodes.metrics.k8s.io"
+404 namespaces/ns/pods/c podmetrics.metrics.k8s.io "ns/c" not found
+404 namespaces/ns/pods/late no such pod is running
+404 nodes/n2 nodemetrics.metrics.k8s.io "n2" not found
+404 pods/a could not find the requested resource
+404 namespaces/ns/nodes could not find the requested resource
+404 namespaces/ns/pods/a/x could not find the requested resource
+404 deployments could not find the requested resource
+"#;
 
 #[tokio::test]
 async fn s117_labels_and_fields_select() {
@@ -180,49 +194,11 @@ async fn s117_labels_and_fields_select() {
         let answer = server.get(&format!("{METRICS}/{target}")).await;
         assert_eq!(named(&answer), wanted, "{target}");
     }
-    for (target, code, words) in [
-        ("pods?labelSelector=%3D%3D", 400, "unable to parse"),
-        (
-            "pods?fieldSelector=status.phase%3DRunning",
-            400,
-            "is not a known field selector",
-        ),
-        (
-            "pods?watch=1",
-            405,
-            r#"resources of kind "pods.metrics.k8s.io""#,
-        ),
-        (
-            "nodes?watch=1",
-            405,
-            r#"resources of kind "nodes.metrics.k8s.io""#,
-        ),
-        (
-            "namespaces/ns/pods/c",
-            404,
-            r#"podmetrics.metrics.k8s.io "ns/c" not found"#,
-        ),
-        ("namespaces/ns/pods/late", 404, "no such pod is running"),
-        (
-            "nodes/n2",
-            404,
-            r#"nodemetrics.metrics.k8s.io "n2" not found"#,
-        ),
-        ("pods/a", 404, "could not find the requested resource"),
-        (
-            "namespaces/ns/nodes",
-            404,
-            "could not find the requested resource",
-        ),
-        (
-            "namespaces/ns/pods/a/x",
-            404,
-            "could not find the requested resource",
-        ),
-        ("deployments", 404, "could not find the requested resource"),
-    ] {
+    for row in REFUSED.trim().lines() {
+        let mut words = row.splitn(3, ' ');
+        let [code, target, words] = [(); 3].map(|()| words.next().unwrap());
         let answer = server.get(&format!("{METRICS}/{target}")).await;
-        assert_eq!(answer.status, code, "{target}");
+        assert_eq!(answer.status.to_string(), code, "{target}");
         let message = status(&answer)["message"].to_string().replace('\\', "");
         assert!(message.contains(words), "{target}: {message}");
     }
@@ -247,19 +223,12 @@ async fn accept(server: &TestServer, target: &str, accept: &str) -> TestResponse
 #[tokio::test]
 async fn s119_a_table_has_the_columns_of_kubectl() {
     let server = metrics(Prometheus::default()).await;
-    let wish =
-        format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
+    let older = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
+    let wish = format!("{TABLE},{older},application/json");
     for (target, rows) in [
-        (
-            "pods",
-            json!([
-                ["a", "251m", "64Mi", "1m0s"],
-                ["b", "2", "1536", "1m0s"],
-                ["d", "1", "1", "1m0s"]
-            ]),
-        ),
-        ("nodes/n1", json!([["n1", "3500m", "8Gi", "1m0s"]])),
-        ("namespaces/no/pods", json!([])),
+        ("pods", "a 251m 64Mi 1m0s;b 2 1536 1m0s;d 1 1 1m0s"),
+        ("nodes/n1", "n1 3500m 8Gi 1m0s"),
+        ("namespaces/no/pods", ""),
     ] {
         let answer = accept(&server, target, &wish).await;
         assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -270,7 +239,9 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
         assert_eq!(columns, ["Name", "cpu", "memory", "Window"]);
         let cells = body["rows"].as_array().unwrap().iter();
         let cells: Vec<&Json> = cells.map(|row| &row["cells"]).collect();
-        assert_eq!(json!(cells), rows);
+        let rows = rows.split_terminator(';');
+        let rows: Vec<Vec<&str>> = rows.map(|row| row.split(' ').collect()).collect();
+        assert_eq!(json!(cells), json!(rows));
     }
     let only = accept(&server, "pods", TABLE).await.json();
     assert_eq!(only["rows"][0]["object"]["kind"], "PartialObjectMetadata");
@@ -284,22 +255,8 @@ async fn s119_a_table_has_the_columns_of_kubectl() {
 }
 
 #[tokio::test]
-async fn protobuf_has_the_content_of_json_for_pods() {
+async fn s120_the_group_is_in_discovery_with_both_versions() {
     let server = metrics(Prometheus::default()).await;
-    let answer = accept(&server, "pods", &format!("{PROTOBUF}, */*")).await;
-    assert_eq!(answer.header("content-type"), Some(PROTOBUF));
-    let envelope = Unknown::decode(&answer.body[4..]).unwrap();
-    let meta = envelope.type_meta.unwrap();
-    assert_eq!(meta.kind.as_deref(), Some("PodMetricsList"));
-    let list = PodMetricsList::decode(&envelope.raw.unwrap()[..]).unwrap();
-    let json = server.get(&format!("{METRICS}/pods")).await.json();
-    assert_eq!(serde_json::to_value(list.items).unwrap(), json["items"]);
-}
-
-#[tokio::test]
-async fn s120_the_group_is_served_only_with_resource_rules() {
-    let server = metrics(Prometheus::default()).await;
-    let (without, _) = super::server().await;
     let resources = json!([
         {"name": "nodes", "singularName": "", "namespaced": false,
             "kind": "NodeMetrics", "verbs": ["get", "list"]},
@@ -325,13 +282,6 @@ async fn s120_the_group_is_served_only_with_resource_rules() {
         assert_eq!(pods["responseKind"]["kind"], "PodMetrics");
         assert_eq!(pods["verbs"], json!(["get", "list"]));
     }
-    let pods = format!("{METRICS}/pods");
-    for path in [METRICS, OLDER, &pods, "/apis/metrics.k8s.io"] {
-        assert_eq!(server.get(path).await.status, 200, "{path}");
-        assert_eq!(without.get(path).await.status, 404, "{path}");
-    }
-    let groups = without.get("/apis").await.text();
-    assert!(!groups.contains("\"metrics.k8s.io"), "{groups}");
 }
 
 #[tokio::test]
@@ -350,7 +300,7 @@ async fn the_openapi_documents_are_complete() {
 }
 
 #[tokio::test]
-async fn the_group_is_served_while_there_are_rules() {
+async fn s120_the_group_is_served_while_there_are_rules() {
     let cluster = cluster(Vec::new(), &["n1"]);
     let provider = RuleProvider::new(cluster, Box::new(Prometheus::default()));
     let provider = Arc::new(provider);
@@ -358,7 +308,12 @@ async fn the_group_is_served_while_there_are_rules() {
     for (rules, status) in [(None, 404), (Some(rules()), 200), (None, 404)] {
         let is_served = rules.is_some();
         provider.tell_usage(rules);
-        for path in [METRICS, &format!("{METRICS}/nodes")] {
+        for path in [
+            METRICS,
+            OLDER,
+            &format!("{METRICS}/nodes"),
+            "/apis/metrics.k8s.io",
+        ] {
             assert_eq!(server.get(path).await.status, status, "{path}");
         }
         let groups = server.get("/apis").await.text();

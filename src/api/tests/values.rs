@@ -21,15 +21,11 @@ async fn s035_s036_served_quantities_read_back_as_the_value() {
 #[tokio::test]
 async fn s037_s039_stale_values_and_values_that_are_no_numbers_are_absent_and_never_zero() {
     let (server, _) = server().await;
-    let list = server
-        .get(&format!("{V2}/namespaces/broken/pods/*/m"))
-        .await;
+    let list = get(&server, "namespaces/broken/pods/*/m").await;
     assert_eq!(names(&list), ["good", "unset"]);
     assert!(!list.text().contains("\"0\""));
     for name in ["nan", "inf", "ninf", "huge", "stale"] {
-        let answer = server
-            .get(&format!("{V2}/namespaces/broken/pods/{name}/m"))
-            .await;
+        let answer = get(&server, &format!("namespaces/broken/pods/{name}/m")).await;
         assert_eq!(status(&answer)["code"], 404, "{name}");
     }
 }
@@ -40,11 +36,8 @@ async fn s040_the_window_is_present_when_there_is_one() {
     for (version, key) in [(V1, "window"), (V2, "windowSeconds")] {
         let with = items(&server, &format!("{version}/namespaces/ns/pods/a/m")).await;
         assert_eq!(with[0][key], 60);
-        let without = items(
-            &server,
-            &format!("{version}/namespaces/broken/pods/unset/m"),
-        )
-        .await;
+        let unset = format!("{version}/namespaces/broken/pods/unset/m");
+        let without = items(&server, &unset).await;
         assert_eq!(without[0].get("window"), None);
         assert_eq!(without[0].get("windowSeconds"), None);
         let both = items(&server, &format!("{version}/namespaces/broken/pods/*/m")).await;
@@ -83,21 +76,16 @@ async fn s038_s041_s042_the_document_is_exactly_this() {
 #[tokio::test]
 async fn s041_nothing_to_list_is_not_found_and_never_null() {
     let (server, _) = server().await;
-    let answer = server.get(&format!("{V2}/namespaces/empty/pods/*/m")).await;
+    let answer = get(&server, "namespaces/empty/pods/*/m").await;
     assert_eq!(status(&answer)["code"], 404);
 }
 
 #[tokio::test]
 async fn s043_pods_of_other_namespaces_never_appear() {
     let (server, _) = server().await;
-    let list = server
-        .get(&format!(
-            "{V2}/namespaces/ns/pods/*/m?labelSelector=app%3Dx"
-        ))
-        .await;
+    let list = pods(&server, "*/m?labelSelector=app%3Dx").await;
     assert_eq!(names(&list), ["a", "b"]);
-    let answer = server.get(&format!("{V2}/namespaces/ns/pods/d/m")).await;
-    assert_eq!(status(&answer)["code"], 404);
+    assert_eq!(status(&pods(&server, "d/m").await)["code"], 404);
 }
 
 #[tokio::test]

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
     use crate::certificates::{CertificateStatus, Serving, serving};
+    use crate::testing::authority::authority;
     use crate::testing::test_server::validity;
 
     fn issued(authority: &CertificateAuthority) -> Issued {
@@ -124,7 +125,7 @@ mod tests {
             let (stop, stopped) = watch::channel(false);
             Self {
                 folder,
-                authority: CertificateAuthority::new("test", validity()).unwrap(),
+                authority: authority("test"),
                 serving,
                 stop,
                 task: tokio::spawn(run(files, publisher, stopped)),
@@ -138,7 +139,7 @@ mod tests {
 
         fn good(&self) -> Issued {
             let issued = issued(&self.authority);
-            self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+            self.write_pair(&issued);
             issued
         }
 
@@ -147,10 +148,13 @@ mod tests {
             &mut self,
             wanted: impl Fn(&CertificateStatus) -> bool,
         ) -> CertificateStatus {
-            let limit = Duration::from_secs(60);
             let found = self.serving.status.wait_for(wanted);
-            let found = tokio::time::timeout(limit, found).await;
+            let found = tokio::time::timeout(Duration::from_secs(60), found).await;
             found.expect("never").unwrap().clone()
+        }
+
+        fn write_pair(&self, issued: &Issued) {
+            self.write(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
         }
 
         async fn until_served(&mut self, issued: &Issued) {
@@ -204,9 +208,8 @@ mod tests {
         scene.until_served(&second).await;
         let other = issued(&scene.authority);
         scene.write(other.certificate_pem.as_bytes(), second.key_pem.as_bytes());
-        scene
-            .until_failing("this is not the key of the certificate")
-            .await;
+        let words = "tls.key: this is not the key of the certificate in ";
+        scene.until_failing(words).await;
         scene.write(b"garbage", other.key_pem.as_bytes());
         scene.until_failing("no certificate chain").await;
         scene.write(&vec![b'x'; 1024 * 1024 + 1], b"");
@@ -216,10 +219,7 @@ mod tests {
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
         };
         let expired = scene.authority.serving(&["localhost"], &[], over).unwrap();
-        scene.write(
-            expired.certificate_pem.as_bytes(),
-            expired.key_pem.as_bytes(),
-        );
+        scene.write_pair(&expired);
         scene.until_failing("expired at 1970-01-01T00:00:01Z").await;
         fs::remove_file(scene.folder.path().join("tls.key")).unwrap();
         scene.until_failing("tls.key: No such file").await;
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(pair.chain()[0], second.certificate);
         let status = scene.serving.status.borrow().clone();
         assert!(status.ready(SystemTime::now()).is_ok());
-        scene.write(second.certificate_pem.as_bytes(), second.key_pem.as_bytes());
+        scene.write_pair(&second);
         scene.until_served(&second).await;
         scene.end().await;
     }

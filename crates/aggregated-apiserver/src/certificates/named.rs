@@ -130,9 +130,8 @@ mod tests {
             ("a.read.test", Some("*.read.test")),
             ("other.test", None),
         ] {
-            let pair = pairs.pair(asked);
-            let first = pair.as_ref().map(|pair| pair.names()[0].as_str());
-            assert_eq!(first, shown, "{asked}");
+            let first = pairs.pair(asked).map(|pair| pair.names()[0].clone());
+            assert_eq!(first.as_deref(), shown, "{asked}");
         }
     }
 

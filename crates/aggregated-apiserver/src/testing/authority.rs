@@ -13,6 +13,13 @@ pub fn authority(name: &str) -> CertificateAuthority {
     CertificateAuthority::new(name, validity()).unwrap()
 }
 
+/// A store that contains only this authority.
+pub fn roots(authority: &CertificateAuthority) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate()).unwrap();
+    roots
+}
+
 /// The TLS settings of a server on 127.0.0.1 without HTTP/2. With `clients`, it accepts only
 /// client certificates of that authority.
 pub fn server_of(
@@ -22,9 +29,7 @@ pub fn server_of(
     let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let issued = authority.serving(&[], &[localhost], validity()).unwrap();
     let clients = clients.map_or(ClientAuth::Asked, |authority| {
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate()).unwrap();
-        ClientAuth::Required(roots.into())
+        ClientAuth::Required(roots(authority).into())
     });
     let chain = vec![issued.certificate.clone()];
     let config = server_config(chain, issued.key(), &clients).unwrap();

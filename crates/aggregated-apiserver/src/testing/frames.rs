@@ -98,15 +98,8 @@ impl Frames {
         let stream = self.next;
         self.next += 2;
         // GET over https at x (RFC 7541 §6): the path as a literal.
-        let mut block = vec![
-            0x82,
-            0x87,
-            0x41,
-            1,
-            b'x',
-            4,
-            u8::try_from(path.len()).unwrap(),
-        ];
+        let length = u8::try_from(path.len()).unwrap();
+        let mut block = vec![0x82, 0x87, 0x41, 1, b'x', 4, length];
         block.extend(path.as_bytes());
         let headers = frame(HEADERS, END_STREAM | END_HEADERS, stream, &block);
         (stream, headers)

@@ -4,8 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::authority::{authority, roots};
 use crate::certificates::authority::{CertificateAuthority, Issued, Validity};
 use crate::serve::listener::{Limits, Listener, Service};
 use crate::serve::tls::{self, ClientAuth};
@@ -36,45 +38,46 @@ pub struct TestServer {
 
 impl TestServer {
     pub async fn start(service: Service) -> Self {
-        let authority = CertificateAuthority::new("test", validity()).unwrap();
-        Self::with(service, authority, &ClientAuth::Asked, Limits::default()).await
+        Self::with(service, Limits::default()).await
     }
 
     /// Starts a server that treats any client with a certificate as a front proxy.
-    pub async fn with(
+    pub async fn with(service: Service, limits: Limits) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let server = Self::until(stopped, service, limits, |listener| listener).await;
+        Self { stop, ..server }
+    }
+
+    /// Starts such a server, whose listener is changed by `set` and stops with `stopped`.
+    pub async fn until(
+        stopped: watch::Receiver<bool>,
         service: Service,
-        authority: CertificateAuthority,
-        clients: &ClientAuth,
         limits: Limits,
+        set: impl FnOnce(Listener) -> Listener,
     ) -> Self {
         let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let issued = authority
-            .serving(&["localhost"], &[localhost], validity())
-            .unwrap();
-        let config =
-            tls::server_config(vec![issued.certificate.clone()], issued.key(), clients).unwrap();
+        let authority = authority("test");
+        let issued = authority.serving(&["localhost"], &[localhost], validity());
+        let issued = issued.unwrap();
+        let chain = vec![issued.certificate.clone()];
+        let config = tls::server_config(chain, issued.key(), &ClientAuth::Asked).unwrap();
         let tcp = TcpListener::bind((localhost, 0)).await.unwrap();
         let address = tcp.local_addr().unwrap();
-        let listener =
-            Listener::new(tcp, config, limits).front_proxies(|peer| !peer.certificates.is_empty());
-        let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(listener.run(service, stopped));
+        let listener = Listener::new(tcp, config, limits);
+        let listener = set(listener.front_proxies(|peer| !peer.certificates.is_empty()));
         Self {
             address,
             authority,
-            stop,
-            task,
+            stop: watch::Sender::new(false),
+            task: tokio::spawn(listener.run(service, stopped)),
         }
     }
 
     pub fn client_config(&self, client: Option<&Issued>, alpn: &[&str]) -> ClientConfig {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.authority.certificate()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots);
+            .with_root_certificates(roots(&self.authority));
         let mut config = match client {
             Some(issued) => {
                 let chain = vec![issued.certificate.clone()];
@@ -106,19 +109,19 @@ impl TestServer {
 
     /// Sends the bytes unchanged, and reads until the server closes.
     pub async fn raw(&self, request: &[u8]) -> TestResponse {
-        let mut stream = self.connect().await;
+        let config = self.client_config(None, &["http/1.1"]);
+        self.raw_with(config, request).await
+    }
+
+    pub async fn raw_with(&self, config: ClientConfig, request: &[u8]) -> TestResponse {
+        let mut stream = self.connect_with(config).await.unwrap();
         // A server may close before all bytes are sent.
         let _ = stream.write_all(request).await;
         read_answer(&mut stream).await
     }
 
     pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> TestResponse {
-        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        request.push_str("\r\n");
-        self.raw(request.as_bytes()).await
+        self.raw(head(method, target, headers).as_bytes()).await
     }
 
     pub async fn get(&self, target: &str) -> TestResponse {
@@ -161,6 +164,15 @@ pub async fn read_answer(stream: &mut TlsStream<TcpStream>) -> TestResponse {
         .await
         .expect("the server neither answered nor closed");
     TestResponse::parse(&bytes)
+}
+
+/// The head of a request that is the only one of its connection.
+pub fn head(method: &str, target: &str, headers: &[(&str, &str)]) -> String {
+    let lines = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let lines: String = lines.collect();
+    format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n")
 }
 
 /// Waits until a condition holds, for longer than any finite wait of the server.

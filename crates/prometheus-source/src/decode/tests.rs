@@ -39,26 +39,6 @@ fn sample(millis: i64, value: f64) -> Sample {
 }
 
 #[test]
-fn a_matrix_becomes_series_with_unchanged_labels() {
-    let (decoded, batch) = run(&matrix(
-        r#"[{"metric":{"__name__":"X","pod":"a\"\\b"},"values":[[1700000000.123,"46"],[1700000015,"0"]]},
-            {"metric":{"__name__":"X","pod":"é"},"values":[[1700000001.5,"0.25"]]}]"#,
-    ));
-    assert_eq!(decoded.unwrap(), Vec::<String>::new());
-    let series: Vec<_> = batch.iter().collect();
-    assert_eq!(series[0].labels, r#"{"__name__":"X","pod":"a\"\\b"}"#);
-    assert_eq!(
-        series[0].samples,
-        [
-            sample(1_700_000_000_123, 46.0),
-            sample(1_700_000_015_000, 0.0)
-        ]
-    );
-    assert_eq!(series[1].labels, r#"{"__name__":"X","pod":"é"}"#);
-    assert_eq!(series[1].samples, [sample(1_700_000_001_500, 0.25)]);
-}
-
-#[test]
 fn keys_agree_between_answers_and_differ_between_label_sets_and_hashers() {
     let hasher = KeyHasher::new();
     let a = hasher.key(r#"{"a":"1"}"#);
@@ -74,23 +54,11 @@ fn special_values_are_kept_and_other_text_becomes_nan() {
         r#"[{"metric":{},"values":[[1,"NaN"],[2,"+Inf"],[3,"-Inf"],[4,"1e+06"],
             [5,"9223372036854776000"],[6,"-1"],[7,"nonsense"],[8,""]]}]"#,
     ));
-    let values: Vec<f64> = batch
-        .iter()
-        .flat_map(|s| s.samples)
-        .map(|s| s.value)
-        .collect();
-    assert!(values[0].is_nan());
-    assert_eq!(
-        values[1..6],
-        [
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            1e6,
-            9_223_372_036_854_776_000.0,
-            -1.0
-        ]
-    );
-    assert!(values[6].is_nan() && values[7].is_nan());
+    let samples = batch.iter().flat_map(|series| series.samples);
+    let values: Vec<String> = samples.map(|sample| sample.value.to_string()).collect();
+    let numbers = ["inf", "-inf", "1000000", "9223372036854776000", "-1"];
+    assert_eq!(values[1..6], numbers);
+    assert_eq!([&*values[0], &*values[6], &*values[7]], ["NaN"; 3]);
 }
 
 #[test]
@@ -169,46 +137,28 @@ fn unusable_answers_are_refused() {
     let body = r#"{"status":"error","errorType":"bad_data","error":"parse error","data":null}"#;
     assert_eq!(error(body), refused);
     let of_other_type = matrix("[]").replace("matrix", "vector");
-    for body in [
-        "<html><body>",
-        "[]",
-        "{}",
-        r#"{"status":"ok"}"#,
-        r#"{"status":"success"}"#,
-        r#"{"status":"success","data":null}"#,
-        r#"{"status":"success","data":{"resultType":"matrix"}}"#,
-        &of_other_type,
-        &format!("{} x", matrix("[]")),
-    ] {
-        let error = error(body);
-        assert!(matches!(error, DecodeError::NotAnAnswer(_)), "{body}");
-    }
-    for result in [
-        "null",
-        "{}",
-        r#"[{"values":[[1,"2"]]}]"#,
-        r#"[{"metric":[],"values":[[1,"2"]]}]"#,
-        r#"[{"metric":{},"values":[[1]]}]"#,
-        r#"[{"metric":{},"values":[[1,"2",3]]}]"#,
-        r#"[{"metric":{},"values":[["1","2"]]}]"#,
-        r#"[{"metric":{},"values":[[1,2]]}]"#,
-        r#"[{"metric":{},"values":[[1e300,"2"]]}]"#,
-        r#"[{"metric":{"a":"b"},"metric":{},"values":[]}]"#,
-    ] {
-        let error = error(&matrix(result));
-        assert!(matches!(error, DecodeError::NotAnAnswer(_)), "{result}");
+    let with_more = format!("{} x", matrix("[]"));
+    let bodies = r#"<html><body> [] {} {"status":"ok"} {"status":"success"}
+        {"status":"success","data":null} {"status":"success","data":{"resultType":"matrix"}}"#;
+    let results = r#"null {} [{"values":[[1,"2"]]}] [{"metric":[],"values":[[1,"2"]]}]
+        [{"metric":{},"values":[[1]]}] [{"metric":{},"values":[[1,"2",3]]}]
+        [{"metric":{},"values":[["1","2"]]}] [{"metric":{},"values":[[1,2]]}]
+        [{"metric":{},"values":[[1e300,"2"]]}] [{"metric":{"a":"b"},"metric":{},"values":[]}]"#;
+    let bodies = bodies.split_whitespace().map(str::to_owned);
+    let results = results.split_whitespace().map(matrix);
+    for body in bodies.chain(results).chain([of_other_type, with_more]) {
+        assert!(
+            matches!(error(&body), DecodeError::NotAnAnswer(_)),
+            "{body}"
+        );
     }
 }
 
 #[test]
 fn invalid_utf8_is_refused_anywhere() {
-    for marker in ["in labels", "in ignored"] {
-        let body = r#"{"status":"success","x":"in ignored","data":{"resultType":"matrix","result":[{"metric":{"a":"in labels"},"values":[]}]}}"#;
+    let body = r#"{"status":"success","x":"?","data":{"resultType":"matrix","result":[{"metric":{"a":"?"},"values":[]}]}}"#;
+    for (at, _) in body.match_indices('?') {
         let mut bytes = body.as_bytes().to_vec();
-        let at = bytes
-            .windows(marker.len())
-            .position(|w| w == marker.as_bytes())
-            .unwrap();
         bytes[at] = 0xff;
         let (decoded, batch) = run_bytes(&bytes);
         assert!(matches!(decoded, Err(DecodeError::NotAnAnswer(_))));
@@ -232,72 +182,23 @@ fn both_readers_agree_on_each_label_set_time_and_value() {
             .collect();
         (decoded.is_ok(), series)
     };
-    let values = [
-        "46",
-        "0",
-        "-0",
-        "0.25",
-        "71.223000",
-        "5.",
-        ".5",
-        ".",
-        "",
-        "00.1",
-        "1e+06",
-        "NaN",
-        "+Inf",
-        "-Inf",
-        "-3.5",
-        "x",
-        "é",
-        "999999999999999",
-        "1234567890123456",
-        "0.1234567890123456",
-        "12345678.12345678",
-        "0.30000000000000004",
-        r"\u0031",
-        r"1\n",
-        "1\n",
-    ];
-    let times = [
-        "1700000000.123",
-        "1700000000",
-        "1700000000.1",
-        "1.25",
-        "0",
-        "0.001",
-        "01",
-        "1.",
-        "1.0005",
-        "-1",
-        "1e3",
-        "1.7e9",
-        "99999999999.999",
-        "100000000000.5",
-        "6300000000001",
-        ".5",
-    ];
-    let labels = [
-        r"{}",
-        r#"{"a":"b"}"#,
-        r#"{"a":""}"#,
-        r#"{"a":"}"}"#,
-        r#"{"a":"}\"}"}"#,
-        r#"{"a":"x:"}"#,
-        r#"{"a":"\\"}"#,
-        r#"{"a":"b","c":"{d}"}"#,
-        r#"{"a":"é}é"}"#,
-        r#"{"a":" "}"#,
-        "[]",
-        "null",
-        r#""}""#,
-    ];
+    let values = r"46 0 -0 0.25 71.223000 5. .5 . 00.1 1e+06 NaN +Inf -Inf -3.5 x é 999999999999999
+        1234567890123456 0.1234567890123456 12345678.12345678 0.30000000000000004 \u0031 1\n";
+    let times = "1700000000.123 1700000000 1700000000.1 1.25 0 0.001 01 1. 1.0005 -1 1e3 1.7e9
+        99999999999.999 100000000000.5 6300000000001 .5";
+    let labels = r#"{} {"a":"b"} {"a":""} {"a":"}"} {"a":"}\"}"} {"a":"x:"} {"a":"\\"}
+        {"a":"b","c":"{d}"} {"a":"é}é"} [] null "}""#;
     let series = |labels: &str, time: &str, value: &str| {
         format!(r#"{{"metric":{labels},"values":[[{time},"{value}"],[2,"7"]]}}"#)
     };
-    let of_values = values.iter().map(|value| series(labels[1], "1", value));
-    let of_times = times.iter().map(|time| series(labels[1], time, "1"));
-    let of_labels = labels.iter().map(|labels| series(labels, "1", "1"));
+    let plain = r#"{"a":"b"}"#;
+    let values = values.split_whitespace().chain(["", "1\n"]);
+    let labels = labels.split_whitespace().chain([r#"{"a":" "}"#]);
+    let of_values = values.map(|value| series(plain, "1", value));
+    let of_times = times
+        .split_whitespace()
+        .map(|time| series(plain, time, "1"));
+    let of_labels = labels.map(|labels| series(labels, "1", "1"));
     for one in of_values.chain(of_times).chain(of_labels) {
         let next = series(r#"{"next":"1"}"#, "3", "4");
         let compact = matrix(&format!("[{one},{next}]"));

@@ -75,18 +75,14 @@ fn another_address_may_answer_unless_the_query_is_at_fault() {
 fn a_finding_has_neither_the_address_nor_the_text_of_the_store() {
     let skew = |skew_ms| Error::new(ErrorKind::ClockSkew, "http://p", skew_text(skew_ms));
     let tls = Error::new(ErrorKind::Tls, "http://p", "TLS: UnknownIssuer");
+    let ahead = "clock_skew: its clock is 1m30s ahead of this server's clock; set the clocks";
+    let behind = "clock_skew: this server's clock is 1h ahead of its clock; set the clocks";
     for (error, words) in [
         (tls, "tls; check prometheus.tls"),
         (refused(404, "no"), "rejected; check the path prefix"),
         (refused(500, "no"), "server_error; see the server's log"),
-        (
-            skew(90_500),
-            "clock_skew: its clock is 1m30s ahead of this server's clock; set the clocks",
-        ),
-        (
-            skew(-3_600_000),
-            "clock_skew: this server's clock is 1h ahead of its clock; set the clocks",
-        ),
+        (skew(90_500), ahead),
+        (skew(-3_600_000), behind),
     ] {
         let (how, remedy) = error.finding();
         let told = format!("{how}; {remedy}");

@@ -48,10 +48,7 @@ fn table() -> Vec<(String, Access)> {
     ];
     let external = [
         ("namespaces/ns/queue_depth", "list queue_depth - ns -"),
-        (
-            "namespaces/ns/queue_depth?watch=true",
-            "watch queue_depth - ns -",
-        ),
+        ("namespaces/ns/q?watch=true", "watch q - ns -"),
         ("findings?watch=1", "watch findings - - -"),
     ];
     let usage = [
@@ -62,15 +59,8 @@ fn table() -> Vec<(String, Access)> {
         ("namespaces/ns/pods", "list pods - ns -"),
         ("namespaces/ns/pods/a?watch=1", "get pods - ns a"),
     ];
-    let documents = [
-        "/apis",
-        "/apis/",
-        "/apis/custom.metrics.k8s.io",
-        V2,
-        "/metrics",
-        "/readyz/ping",
-        "/openapi/v3/x",
-    ];
+    let documents = "/apis /apis/ /apis/custom.metrics.k8s.io /metrics /readyz/ping /openapi/v3/x";
+    let documents = documents.split(' ').chain([V2]);
     // These have no target, and are reviewed as non-resource paths.
     let without_target = [
         (USAGE, "pods/a"),
@@ -120,9 +110,7 @@ async fn s078_other_methods_are_reviewed_with_their_verbs() {
         ("BREW", VALUES, ""),
         ("POST", "/apis", "post"),
     ] {
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Remote-User: bob\r\n\r\n"
-        );
+        let request = head(method, target, &[("X-Remote-User", "bob")]);
         let config = scene.config(Some(&proxy));
         let answer = scene.raw(config, request.as_bytes()).await;
         assert_eq!(answer.status, 405, "{method}");

@@ -4,7 +4,6 @@ use http::StatusCode;
 use rcgen::{
     CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
 };
-use rustls::RootCertStore;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -13,6 +12,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::*;
 use aggregated_apiserver::certificates::authority::Validity;
+use aggregated_apiserver::testing::authority::roots;
 
 const AS_MASTER: [(&str, &str); 2] = [
     ("X-Remote-User", "mallory"),
@@ -46,7 +46,7 @@ async fn s054_headers_without_a_certificate_are_ignored() {
 #[tokio::test]
 async fn s055_a_certificate_of_a_foreign_authority_is_refused_everywhere() {
     let scene = Scene::new().await;
-    let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
+    let foreign = authority("foreign");
     for shown in [
         proxy_of(&foreign),
         foreign.client("me", Some("us"), validity()).unwrap(),
@@ -72,7 +72,7 @@ async fn s056_a_self_signed_certificate_with_the_proxys_name_is_refused() {
     let key = private(&key.serialize_pem());
     let config = showing(&scene, certificate.der(), &key, &TLS13);
     for target in [VALUES, "/readyz"] {
-        let request = head(target, &AS_MASTER);
+        let request = head("GET", target, &AS_MASTER);
         refused(&scene.raw(config.clone(), request.as_bytes()).await, 401);
     }
     assert_eq!(scene.times_served(), 0);
@@ -105,13 +105,11 @@ fn showing(
 ) -> ClientConfig {
     let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(key).unwrap();
     let shown = CertifiedKey::new(vec![certificate.clone()], key);
-    let mut roots = RootCertStore::empty();
-    roots.add(scene.server.authority.certificate()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()
-        .with_root_certificates(roots)
+        .with_root_certificates(roots(&scene.server.authority))
         .with_client_cert_resolver(Arc::new(Shown(Arc::new(shown))))
 }
 
@@ -119,36 +117,27 @@ fn showing(
 async fn s057_a_client_certificate_identifies_its_user_whatever_the_headers() {
     let scene = Scene::new().await;
     for name in ["bob", "front-proxy-client"] {
-        let bob = scene
-            .clients
-            .client(name, Some("staff"), validity())
-            .unwrap();
-        let answer = scene.ask(Some(&bob), VALUES, &AS_MASTER).await;
+        let bob = scene.clients.client(name, Some("staff"), validity());
+        let answer = scene.ask(Some(&bob.unwrap()), VALUES, &AS_MASTER).await;
         assert_eq!(answer.status, 200);
         let who = scene.reviewed();
         assert_eq!(who.user, name);
         assert_eq!(who.groups, ["staff", "system:authenticated"]);
         assert_eq!((who.uid, who.extra.len()), (None, 1));
         let id = &who.extra["authentication.kubernetes.io/credential-id"];
-        assert!(
-            id[0].starts_with("X509SHA256=") && id[0].len() == 75,
-            "{id:?}"
-        );
+        let is_hash = id[0].starts_with("X509SHA256=") && id[0].len() == 75;
+        assert!(is_hash, "{id:?}");
     }
 }
 
 #[tokio::test]
 async fn a_client_certificate_needs_a_name_and_its_uid_counts() {
     let scene = Scene::new().await;
-    let authority = CertificateAuthority::new("own", validity()).unwrap();
+    let authority = authority("own");
     scene.set("client-ca-file", &authority.certificate_pem());
     let name = || (DnType::CommonName, "bob");
-    let uid = |value| {
-        (
-            DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]),
-            value,
-        )
-    };
+    let of_uid = || DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+    let uid = |value| (of_uid(), value);
     for (attributes, wanted) in [
         (vec![name()], Some(None)),
         (vec![name(), uid("1000")], Some(Some("1000"))),
@@ -165,7 +154,7 @@ async fn a_client_certificate_needs_a_name_and_its_uid_counts() {
             .sign(params, ExtendedKeyUsagePurpose::ClientAuth)
             .unwrap();
         let config = showing(&scene, &issued.certificate, &issued.key(), &TLS13);
-        let answer = scene.raw(config, head(VALUES, &[]).as_bytes()).await;
+        let answer = scene.raw(config, head("GET", VALUES, &[]).as_bytes()).await;
         assert_eq!(answer.status == 200, wanted.is_some());
         match wanted {
             None => drop(refused(&answer, 401)),
@@ -180,10 +169,8 @@ async fn s058_a_proxy_with_another_name_is_not_accepted() {
     let other = scene.proxies.client("other", None, validity()).unwrap();
     refused(&scene.ask(Some(&other), VALUES, &AS_MASTER).await, 401);
     scene.set("requestheader-allowed-names", r#"["a", "other"]"#);
-    assert_eq!(
-        scene.ask(Some(&other), VALUES, &AS_MASTER).await.status,
-        200
-    );
+    let answer = scene.ask(Some(&other), VALUES, &AS_MASTER).await;
+    assert_eq!(answer.status, 200);
     refused(&scene.proxied(VALUES, &AS_MASTER).await, 401);
 }
 
@@ -200,11 +187,8 @@ async fn s059_without_listed_names_any_proxy_counts_unless_clients_share_its_aut
     data.insert("requestheader-client-ca-file".to_owned(), both);
     let problems = scene.trust.load(&data);
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(
-        problems[0]
-            .to_string()
-            .contains("requestheader-allowed-names")
-    );
+    let problem = problems[0].to_string();
+    assert!(problem.contains("requestheader-allowed-names"), "{problem}");
     assert!(scene.trust.current().unwrap().overlap);
     assert_eq!(scene.ask(Some(&other), VALUES, &bob).await.status, 401);
 }
@@ -214,24 +198,19 @@ async fn s060_an_expired_early_or_server_certificate_is_no_proxys() {
     let scene = Scene::new().await;
     let now = SystemTime::now();
     let hours = |count: u64| Duration::from_secs(3600 * count);
+    let name = "front-proxy-client";
     let issue = |not_before, not_after| {
         let validity = Validity {
             not_before,
             not_after,
         };
-        scene
-            .proxies
-            .client("front-proxy-client", None, validity)
-            .unwrap()
+        scene.proxies.client(name, None, validity).unwrap()
     };
-    let server = scene
-        .proxies
-        .serving(&["front-proxy-client"], &[], validity())
-        .unwrap();
+    let server = scene.proxies.serving(&[name], &[], validity());
     for shown in [
         issue(now - hours(2), now - hours(1)),
         issue(now + hours(1), now + hours(2)),
-        server,
+        server.unwrap(),
     ] {
         for target in [VALUES, "/readyz"] {
             refused(&scene.ask(Some(&shown), target, &AS_MASTER).await, 401);
@@ -248,12 +227,9 @@ async fn certificates_and_authorities_expire_on_open_connections() {
         not_before: now - Duration::from_secs(60),
         not_after: now + Duration::from_secs(600),
     };
-    let short = scene
-        .proxies
-        .client("front-proxy-client", None, validity)
-        .unwrap();
+    let short = scene.proxies.client("front-proxy-client", None, validity);
     // The authority is valid for an hour (`validity`).
-    for (shown, seconds) in [(short, 700), (scene.proxy(), 4000)] {
+    for (shown, seconds) in [(short.unwrap(), 700), (scene.proxy(), 4000)] {
         scene.ahead.store(0, Ordering::SeqCst);
         let client = scene.server.http2_as(Some(&shown));
         let bob = [("X-Remote-User", "bob")];
@@ -272,7 +248,7 @@ async fn certificates_and_authorities_expire_on_open_connections() {
 
 /// The status of the response; 0: the handshake failed.
 async fn try_as(scene: &Scene, config: ClientConfig, target: &str) -> u16 {
-    let request = head(target, &[("X-Remote-User", "bob")]);
+    let request = head("GET", target, &[("X-Remote-User", "bob")]);
     match scene.server.connect_with(config).await {
         // In TLS 1.3 the client receives the refusal after the handshake.
         Ok(mut stream) => {
@@ -316,15 +292,13 @@ async fn s062_a_proxy_without_a_user_header_is_refused() {
 #[tokio::test]
 async fn a_resumed_connection_verifies_its_certificate_again() {
     let scene = Scene::new().await;
-    let rotated = CertificateAuthority::new("rotated", validity()).unwrap();
+    let rotated = authority("rotated");
     for version in [&TLS12, &TLS13] {
-        scene.set(
-            "requestheader-client-ca-file",
-            &scene.proxies.certificate_pem(),
-        );
+        let key = "requestheader-client-ca-file";
+        scene.set(key, &scene.proxies.certificate_pem());
         let proxy = scene.proxy();
         let config = showing(&scene, &proxy.certificate, &proxy.key(), version);
-        let request = head(VALUES, &[("X-Remote-User", "bob")]);
+        let request = head("GET", VALUES, &[("X-Remote-User", "bob")]);
         let ask = async || {
             let mut stream = scene.server.connect_with(config.clone()).await.unwrap();
             let _ = stream.write_all(request.as_bytes()).await;
@@ -333,12 +307,9 @@ async fn a_resumed_connection_verifies_its_certificate_again() {
         };
         let full = Some(rustls::HandshakeKind::Full);
         assert_eq!(ask().await, (200, full));
-        let (code, kind) = ask().await;
-        assert_eq!(
-            (code, kind == Some(rustls::HandshakeKind::Resumed)),
-            (200, true)
-        );
-        scene.set("requestheader-client-ca-file", &rotated.certificate_pem());
+        let resumed = Some(rustls::HandshakeKind::Resumed);
+        assert_eq!(ask().await, (200, resumed));
+        scene.set(key, &rotated.certificate_pem());
         assert_eq!(ask().await.0, 401);
     }
 }
@@ -346,16 +317,15 @@ async fn a_resumed_connection_verifies_its_certificate_again() {
 #[tokio::test]
 async fn an_invalid_certificate_affects_no_other_client() {
     let scene = Scene::new().await;
-    let authority = CertificateAuthority::new("own", validity()).unwrap();
+    let authority = authority("own");
     scene.set("client-ca-file", &authority.certificate_pem());
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, "bob");
     let mut unknown = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![0xff; 4096]);
     unknown.set_criticality(true);
     params.custom_extensions.push(unknown);
-    let issued = authority
-        .sign(params, ExtendedKeyUsagePurpose::ClientAuth)
-        .unwrap();
+    let issued = authority.sign(params, ExtendedKeyUsagePurpose::ClientAuth);
+    let issued = issued.unwrap();
     let config = showing(&scene, &issued.certificate, &issued.key(), &TLS13);
     // An unknown critical extension.
     let code = try_as(&scene, config, "/readyz").await;

@@ -14,14 +14,10 @@ fn paths(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|index| format!("{CUSTOM}/namespaces/ns/pods/p{index}/m"))
 }
 
-/// Settings under which reviews do not time out on a slow machine.
-fn patient() -> SecuritySettings {
-    SecuritySettings {
-        access_budget: Duration::from_secs(60),
-        token_budget: Duration::from_secs(60),
-        values_time: Duration::from_secs(60),
-        ..SecuritySettings::default()
-    }
+/// Sets times at which reviews do not time out on a slow machine.
+fn patient(it: &mut SecuritySettings) {
+    let minute = Duration::from_secs(60);
+    (it.access_budget, it.token_budget, it.values_time) = (minute, minute, minute);
 }
 
 /// A server on tokio's clock, which a test pauses. No user has access.
@@ -31,11 +27,8 @@ fn without_network(reviewer: &Arc<FakeReviewer>) -> Router {
 
 async fn code(router: &Router, path: &str) -> u16 {
     let request = http::Request::get(path).body(Body::empty()).unwrap();
-    let answer = router.clone().oneshot(request).await;
-    answer
-        .unwrap_or_else(|never| match never {})
-        .status()
-        .as_u16()
+    let Ok(answer) = router.clone().oneshot(request).await;
+    answer.status().as_u16()
 }
 
 impl Scene {
@@ -48,7 +41,7 @@ impl Scene {
         enough: usize,
         headers: &[(&'static str, &'static str)],
     ) -> (BTreeMap<u16, usize>, tokio::task::JoinSet<u16>) {
-        let issued = self.clients.client(user, None, validity()).unwrap();
+        let issued = self.client(user);
         let client = self.server.http2_as(Some(&issued));
         let mut tasks = tokio::task::JoinSet::new();
         for path in paths {
@@ -65,22 +58,20 @@ impl Scene {
                 *codes.entry(code).or_default() += 1;
             }
         };
-        let limit = Duration::from_secs(30);
-        if tokio::time::timeout(limit, answered).await.is_err() {
-            panic!("too few answers: {codes:?}");
-        }
+        let answered = tokio::time::timeout(Duration::from_secs(30), answered).await;
+        assert!(answered.is_ok(), "too few answers: {codes:?}");
         (codes, tasks)
     }
 
     async fn as_user(&self, user: &str, target: &str) -> TestResponse {
-        let issued = self.clients.client(user, None, validity()).unwrap();
+        let issued = self.client(user);
         self.ask(Some(&issued), target, &[]).await
     }
 }
 
 #[tokio::test]
 async fn a_review_is_completed_and_cached_when_the_client_leaves() {
-    let scene = Scene::with(patient()).await;
+    let scene = Scene::with(patient).await;
     scene.reviewer.hold(|user| user == "bob");
     tokio::select! {
         answer = scene.by_user("bob", VALUES) => panic!("{answer:?}"),
@@ -109,9 +100,7 @@ async fn reviews_of_direct_clients_have_a_limited_rate() {
         assert_eq!(code(&service, &path).await, 403);
     }
     // The limit is 32 per tenth of a second.
-    let took = began.elapsed();
-    assert!(took >= Duration::from_secs(3), "{took:?}");
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(began.elapsed().as_secs(), 3);
     assert_eq!(reviewer.asked().len(), 1000);
 }
 
@@ -129,9 +118,8 @@ async fn clients_that_leave_do_not_accumulate_reviews() {
         assert!(answer.is_err(), "{answer:?}");
     }
     assert_eq!(reviewer.asked().len(), permits);
-    let tasks = tokio::runtime::Handle::current()
-        .metrics()
-        .num_alive_tasks();
+    let runtime = tokio::runtime::Handle::current();
+    let tasks = runtime.metrics().num_alive_tasks();
     assert!(tasks <= 2 * permits, "{tasks}");
     // The hanging reviews time out, and others can run.
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -151,9 +139,9 @@ async fn a_review_that_panics_returns_its_permit() {
 
 #[tokio::test]
 async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
-    let scene = Scene::with(SecuritySettings {
-        direct_access_reviews: 8,
-        ..patient()
+    let scene = Scene::with(|it| {
+        patient(it);
+        it.direct_access_reviews = 8;
     })
     .await;
     scene.reviewer.hold(|user| user == "eve");
@@ -172,10 +160,9 @@ async fn direct_flood_does_not_delay_reviews_of_the_front_proxy() {
 
 #[tokio::test]
 async fn direct_requests_in_flight_do_not_refuse_the_front_proxys_users() {
-    let scene = Scene::with(SecuritySettings {
-        direct_in_flight: 6,
-        values_in_flight: 2,
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.direct_in_flight = 6;
+        it.values_in_flight = 2;
     })
     .await;
     let slow = [("x-test-sleep", "1")];

@@ -1,7 +1,12 @@
 use super::*;
 use crate::api::request::Backend;
+use aggregated_apiserver::serve::listener::Limits;
 use aggregated_apiserver::testing::fake_reviewer::Mood;
 use aggregated_apiserver::testing::frames::Frames;
+
+async fn json(answer: reqwest::Response) -> serde_json::Value {
+    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+}
 
 #[tokio::test]
 async fn a_panic_fails_one_request_and_keeps_the_connection() {
@@ -10,52 +15,40 @@ async fn a_panic_fails_one_request_and_keeps_the_connection() {
     let bob = [("X-Remote-User", "bob"), ("x-test-panic", "1")];
     let answer = scene.over(&client, VALUES, &bob).await;
     assert_eq!(answer.status(), 500);
-    let body: serde_json::Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+    let body = json(answer).await;
     assert_eq!(
         (&body["kind"], &body["code"]),
         (&"Status".into(), &500.into())
     );
     let address = scene.served().address;
     let answer = scene.over(&client, VALUES, &bob[..1]).await;
-    assert_eq!(
-        (answer.status().as_u16(), scene.served().address),
-        (200, address)
-    );
+    assert_eq!(answer.status(), 200);
+    assert_eq!(scene.served().address, address);
     assert_eq!(scene.counters.refusals("panicked"), 1);
 }
 
 #[tokio::test]
 async fn a_request_that_takes_too_long_is_cut() {
-    let scene = Scene::with(SecuritySettings {
-        values_time: Duration::from_millis(200),
-        ..SecuritySettings::default()
-    })
-    .await;
+    let scene = Scene::with(|it| it.values_time = Duration::from_millis(200)).await;
     let headers = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
     let answer = scene.proxied(VALUES, &headers).await;
-    let message = refused(&answer, 504);
-    assert_eq!(
-        message,
-        "Timeout: request did not complete within the allotted timeout"
-    );
+    let message = "Timeout: request did not complete within the allotted timeout";
+    assert_eq!(refused(&answer, 504), message);
     assert_eq!(answer.json()["reason"], "Timeout");
 }
 
 #[tokio::test]
 async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_nor_health() {
-    let scene = Scene::with(SecuritySettings {
-        values_in_flight: 2,
-        discovery_in_flight: 1,
-        anonymous_in_flight: 1,
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.values_in_flight = 2;
+        it.discovery_in_flight = 1;
+        it.anonymous_in_flight = 1;
     })
     .await;
     let busy = [("X-Remote-User", "bob"), ("x-test-sleep", "1")];
     let proxy = scene.proxy();
-    let sleepers = futures_util::future::join(
-        scene.ask(Some(&proxy), VALUES, &busy),
-        scene.ask(Some(&proxy), VALUES, &busy),
-    );
+    let sleep = || scene.ask(Some(&proxy), VALUES, &busy);
+    let sleepers = futures_util::future::join(sleep(), sleep());
     let rest = async {
         until("two requests are under way", async || {
             scene.times_served() == 2
@@ -68,11 +61,7 @@ async fn s105_too_many_requests_are_refused_but_not_the_masters_nor_discovery_no
         assert_eq!(scene.by_user("eve", V2).await.status, 200);
         assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
         refused(&scene.direct(VALUES, &[]).await, 403);
-        let master = [
-            ("X-Remote-User", "kas"),
-            ("X-Remote-Group", "system:masters"),
-        ];
-        assert_eq!(scene.proxied(VALUES, &master).await.status, 200);
+        assert_eq!(scene.proxied(VALUES, &MASTER).await.status, 200);
     };
     tokio::select! {
         _ = sleepers => panic!("the requests under way ended"),
@@ -90,12 +79,11 @@ const RULE: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/rul
 
 #[tokio::test]
 async fn requests_for_fetched_values_take_no_permits_of_values_in_memory() {
-    let scene = Scene::with(SecuritySettings {
-        values_in_flight: 3,
-        fetched_in_flight: vec![8; Backend::COUNT],
-        access_budget: Duration::from_secs(60),
-        values_time: Duration::from_secs(60),
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.values_in_flight = 3;
+        it.fetched_in_flight = vec![8; Backend::COUNT];
+        it.access_budget = Duration::from_secs(60);
+        it.values_time = Duration::from_secs(60);
     })
     .await;
     let client = scene.server.http2_as(Some(&scene.proxy()));
@@ -107,8 +95,7 @@ async fn requests_for_fetched_values_take_no_permits_of_values_in_memory() {
         let answer = ask(user, RULE).await.unwrap();
         assert_eq!(answer.status(), 503);
         assert_eq!(answer.headers().get("retry-after"), None);
-        let body: serde_json::Value =
-            serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+        let body = json(answer).await;
         assert_eq!(body["reason"], "ServiceUnavailable");
         assert_eq!(body.get("details"), None, "{body}");
     };
@@ -151,11 +138,10 @@ async fn requests_for_fetched_values_take_no_permits_of_values_in_memory() {
 
 #[tokio::test]
 async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
-    let scene = Scene::with(SecuritySettings {
-        anonymous_in_flight: 1,
-        values_in_flight: 1,
-        discovery_in_flight: 1,
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.anonymous_in_flight = 1;
+        it.values_in_flight = 1;
+        it.discovery_in_flight = 1;
     })
     .await;
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
@@ -177,18 +163,15 @@ async fn anonymous_flood_does_not_refuse_the_front_proxys_users() {
 
 #[tokio::test]
 async fn s091_too_many_header_lines_or_bytes_are_refused_over_either_protocol() {
-    let scene = Scene::with(SecuritySettings {
-        header_lines: 100,
-        header_bytes: 16 * 1024,
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.header_lines = 100;
+        it.header_bytes = 16 * 1024;
     })
     .await;
     let client = scene.server.http2_as(Some(&scene.proxy()));
     for (lines, bytes) in [(101, 1), (10, 2000)] {
         let value = "x".repeat(bytes);
-        let headers: Vec<(&str, &str)> = (0..lines)
-            .map(|_| ("X-Remote-Group", value.as_str()))
-            .collect();
+        let headers = vec![("X-Remote-Group", value.as_str()); lines];
         refused(&scene.proxied(VALUES, &headers).await, 431);
         assert_eq!(scene.over(&client, VALUES, &headers).await.status(), 431);
     }
@@ -208,15 +191,9 @@ async fn a_response_counts_as_a_request_until_the_client_received_it() {
     };
     let routes = Router::new().fallback(async || "an answer");
     let service = into_service(secured(routes, &api, &reviewer, settings));
-    let authority = CertificateAuthority::new("test", validity()).unwrap();
-    let limits = Limits {
-        read: HOUR,
-        idle: HOUR,
-        stall: HOUR,
-        drain: HOUR,
-        ..Limits::default()
-    };
-    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
+    let mut limits = Limits::default();
+    (limits.read, limits.idle, limits.stall) = (HOUR, HOUR, HOUR);
+    let server = TestServer::with(service, limits).await;
     let mut client = Frames::connect(&server, 0).await;
     let stream = client.get(VALUES).await.unwrap();
     client.began(1).await;

@@ -38,11 +38,10 @@ use aggregated_apiserver::security::peer::Peer;
 use aggregated_apiserver::security::reviewer::{Access, AccessVerdict};
 use aggregated_apiserver::security::settings::SecuritySettings;
 use aggregated_apiserver::security::trust::TrustStore;
-use aggregated_apiserver::serve::listener::Limits;
-use aggregated_apiserver::serve::tls::ClientAuth;
+use aggregated_apiserver::testing::authority::authority;
 use aggregated_apiserver::testing::fake_reviewer::FakeReviewer;
 use aggregated_apiserver::testing::test_server::{
-    TestResponse, TestServer, read_answer, until, validity,
+    TestResponse, TestServer, head, read_answer, until, validity,
 };
 
 use crate::api::{Api, router};
@@ -53,6 +52,12 @@ use super::{NOW, V2, status};
 
 /// A path with values.
 const VALUES: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/ns/pods/a/m";
+
+/// A user who needs no review.
+const MASTER: [(&str, &str); 2] = [
+    ("X-Remote-User", "kas"),
+    ("X-Remote-Group", "system:masters"),
+];
 
 /// A request that reached the handler.
 #[derive(Clone, Debug)]
@@ -112,10 +117,13 @@ async fn record(request: Request, served: Arc<Mutex<Vec<Served>>>, next: Next) -
 
 impl Scene {
     async fn new() -> Self {
-        Self::with(SecuritySettings::default()).await
+        Self::with(|_| ()).await
     }
 
-    async fn with(settings: SecuritySettings) -> Self {
+    /// A scene with other settings than the default ones.
+    async fn with(change: impl FnOnce(&mut SecuritySettings)) -> Self {
+        let mut settings = SecuritySettings::default();
+        change(&mut settings);
         let scene = Self::unloaded(settings).await;
         let data = scene.data();
         assert!(scene.trust.load(&data).is_empty());
@@ -145,15 +153,7 @@ impl Scene {
             settings,
             &counters,
         );
-        let authority = |name| CertificateAuthority::new(name, validity()).unwrap();
         let service = into_service(router::secured(routes, &api, &Arc::new(security)));
-        let server = TestServer::with(
-            service,
-            authority("server"),
-            &ClientAuth::Asked,
-            Limits::default(),
-        )
-        .await;
         Self {
             clients: authority("clients"),
             proxies: authority("proxies"),
@@ -164,15 +164,13 @@ impl Scene {
             telemetry,
             served,
             ahead,
-            server,
+            server: TestServer::start(service).await,
         }
     }
 
     fn data(&self) -> BTreeMap<String, String> {
-        config_map(
-            &self.clients.certificate_pem(),
-            &self.proxies.certificate_pem(),
-        )
+        let proxies = self.proxies.certificate_pem();
+        config_map(&self.clients.certificate_pem(), &proxies)
     }
 
     /// Changes one key of the ConfigMap.
@@ -181,6 +179,11 @@ impl Scene {
         data.insert(key.to_owned(), value.to_owned());
         let problems = self.trust.load(&data);
         assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    /// The certificate of a user.
+    fn client(&self, name: &str) -> Issued {
+        self.clients.client(name, None, validity()).unwrap()
     }
 
     fn proxy(&self) -> Issued {
@@ -198,15 +201,12 @@ impl Scene {
         target: &str,
         headers: &[(&str, &str)],
     ) -> TestResponse {
-        let head = head(target, headers);
+        let head = head("GET", target, headers);
         self.raw(self.config(shown), head.as_bytes()).await
     }
 
     async fn raw(&self, config: ClientConfig, request: &[u8]) -> TestResponse {
-        let mut stream = self.server.connect_with(config).await.unwrap();
-        // A server that refuses the handshake may close the connection before this is sent.
-        let _ = stream.write_all(request).await;
-        read_answer(&mut stream).await
+        self.server.raw_with(config, request).await
     }
 
     /// Sends a request on the open connection of a client.
@@ -239,12 +239,8 @@ impl Scene {
 
     /// The latest request that reached the handler.
     fn served(&self) -> Served {
-        self.served
-            .lock()
-            .unwrap()
-            .last()
-            .expect("a request")
-            .clone()
+        let served = self.served.lock().unwrap();
+        served.last().expect("a request").clone()
     }
 
     fn times_served(&self) -> usize {
@@ -257,23 +253,10 @@ impl Scene {
     }
 }
 
-/// The head of a request that is the only one of its connection.
-fn head(target: &str, headers: &[(&str, &str)]) -> String {
-    let lines = headers
-        .iter()
-        .map(|(name, value)| format!("{name}: {value}\r\n"));
-    let lines: String = lines.collect();
-    format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{lines}\r\n")
-}
-
 /// An API with its layers, without a network. Every client is anonymous.
 fn layers(api: &Api, reviewer: &Arc<FakeReviewer>) -> Router {
-    secured(
-        router::routes(api),
-        api,
-        reviewer,
-        SecuritySettings::default(),
-    )
+    let settings = SecuritySettings::default();
+    secured(router::routes(api), api, reviewer, settings)
 }
 
 fn secured(
@@ -293,9 +276,8 @@ fn secured(
 }
 
 fn proxy_of(authority: &CertificateAuthority) -> Issued {
-    authority
-        .client("front-proxy-client", None, validity())
-        .unwrap()
+    let issued = authority.client("front-proxy-client", None, validity());
+    issued.unwrap()
 }
 
 /// Checks a refusal and returns its message.

@@ -10,11 +10,7 @@ async fn bearer(scene: &Scene, token: &str) -> TestResponse {
 
 #[tokio::test]
 async fn s069_a_token_is_reviewed_again_after_its_review_expired() {
-    let scene = Scene::with(SecuritySettings {
-        token_life: Duration::from_millis(400),
-        ..SecuritySettings::default()
-    })
-    .await;
+    let scene = Scene::with(|it| it.token_life = Duration::from_millis(400)).await;
     scene.reviewer.token_is("good", "bob");
     assert_eq!(bearer(&scene, "good").await.status, 200);
     assert_eq!(scene.reviewed().user, "bob");
@@ -61,10 +57,8 @@ async fn s070_an_invalid_token_is_refused_and_other_schemes_are_anonymous() {
         refused(&answer, 403);
         assert_eq!(scene.reviewed(), Identity::anonymous(), "{value:?}");
     }
-    let socket = [(
-        "Sec-WebSocket-Protocol",
-        "base64url.bearer.authorization.k8s.io.Z29vZA",
-    )];
+    let protocol = "base64url.bearer.authorization.k8s.io.Z29vZA";
+    let socket = [("Sec-WebSocket-Protocol", protocol)];
     scene.reviewer.token_is("good", "bob");
     refused(&scene.direct(VALUES, &socket).await, 403);
     let target = format!("{VALUES}?access_token=good&token=good");
@@ -75,13 +69,10 @@ async fn s070_an_invalid_token_is_refused_and_other_schemes_are_anonymous() {
 async fn the_first_valid_credential_counts() {
     let scene = Scene::new().await;
     scene.reviewer.token_is("good", "tina");
-    let foreign = CertificateAuthority::new("foreign", validity()).unwrap();
+    let foreign = authority("foreign");
     let foreign = foreign.client("me", None, validity()).unwrap();
-    let bob = scene.clients.client("bob", None, validity()).unwrap();
-    let (good, bad) = (
-        ("Authorization", "Bearer good"),
-        ("Authorization", "Bearer bad"),
-    );
+    let bob = scene.client("bob");
+    let [good, bad] = ["Bearer good", "Bearer bad"].map(|token| ("Authorization", token));
     assert_eq!(scene.ask(Some(&foreign), VALUES, &[good]).await.status, 200);
     assert_eq!(scene.reviewed().user, "tina");
     assert_eq!(scene.ask(Some(&bob), VALUES, &[bad]).await.status, 200);
@@ -93,10 +84,9 @@ async fn the_first_valid_credential_counts() {
 
 #[tokio::test]
 async fn s071_a_token_whose_review_failed_is_refused() {
-    let scene = Scene::with(SecuritySettings {
-        token_budget: Duration::from_millis(200),
-        token_life: Duration::from_millis(1),
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.token_budget = Duration::from_millis(200);
+        it.token_life = Duration::from_millis(1);
     })
     .await;
     scene.reviewer.token_is("good", "bob");
@@ -116,10 +106,9 @@ async fn s071_a_token_whose_review_failed_is_refused() {
 
 #[tokio::test]
 async fn a_token_without_a_permit_in_time_gets_429_and_delays_no_other_client() {
-    let scene = Scene::with(SecuritySettings {
-        token_reviews: 2,
-        token_budget: Duration::from_secs(2),
-        ..SecuritySettings::default()
+    let scene = Scene::with(|it| {
+        it.token_reviews = 2;
+        it.token_budget = Duration::from_secs(2);
     })
     .await;
     scene.reviewer.hold(|token| ["a", "b"].contains(&token));
@@ -136,7 +125,7 @@ async fn a_token_without_a_permit_in_time_gets_429_and_delays_no_other_client() 
         assert_eq!(scene.direct("/readyz", &[]).await.status, 200);
         assert_eq!(scene.by_user("hpa", VALUES).await.status, 200);
         assert_eq!(scene.by_user("hpa", "/apis").await.status, 200);
-        let bob = scene.clients.client("bob", None, validity()).unwrap();
+        let bob = scene.client("bob");
         assert_eq!(scene.ask(Some(&bob), VALUES, &[]).await.status, 200);
     };
     let ((first, second), ()) = tokio::join!(waiting, third);
@@ -147,11 +136,7 @@ async fn a_token_without_a_permit_in_time_gets_429_and_delays_no_other_client() 
 #[tokio::test]
 async fn s072_no_log_line_contains_a_token() {
     let (log, _guard) = logging(tracing::Level::TRACE);
-    let scene = Scene::with(SecuritySettings {
-        token_budget: Duration::from_millis(100),
-        ..SecuritySettings::default()
-    })
-    .await;
+    let scene = Scene::with(|it| it.token_budget = Duration::from_millis(100)).await;
     scene.reviewer.token_is("SECRETgood", "bob");
     let mut answers = vec![bearer(&scene, "SECRETgood").await];
     answers.push(bearer(&scene, "SECRETbad").await);
@@ -197,9 +182,8 @@ async fn the_audit_has_one_line_for_each_refusal_and_none_for_a_success() {
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
     assert_eq!(log.text(), "");
     let hostile = "eve\u{1b}[31m\u{202e} code=200".replace('\u{1b}', "\u{9b}");
-    scene
-        .reviewer
-        .rule(|_, _| AccessVerdict::Refused("no\nsuch right".to_owned()));
+    let verdict = || AccessVerdict::Refused("no\nsuch right".to_owned());
+    scene.reviewer.rule(move |_, _| verdict());
     let target = format!("{VALUES}?labelSelector=private");
     refused(&scene.by_user(&hostile, &target).await, 403);
     let text = log.text();

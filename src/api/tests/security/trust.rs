@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use http::StatusCode;
 
 use super::*;
@@ -8,7 +6,7 @@ use aggregated_apiserver::security::trust::TrustError;
 #[tokio::test]
 async fn s073_changed_authorities_apply_to_open_connections() {
     let scene = Scene::new().await;
-    let next = CertificateAuthority::new("next", validity()).unwrap();
+    let next = authority("next");
     let old = scene.server.http2_as(Some(&scene.proxy()));
     let new = scene.server.http2_as(Some(&proxy_of(&next)));
     let bob = [("X-Remote-User", "bob")];
@@ -33,17 +31,13 @@ async fn s073_changed_authorities_apply_to_open_connections() {
 #[tokio::test]
 async fn s074_invalid_or_missing_keys_keep_the_former_values() {
     let scene = Scene::new().await;
+    let [short, garbled] = ["AAAA", "!!"]
+        .map(|it| format!("-----BEGIN CERTIFICATE-----\n{it}\n-----END CERTIFICATE-----\n"));
     for (key, value) in [
         ("requestheader-client-ca-file", "nonsense"),
         ("requestheader-client-ca-file", ""),
-        (
-            "requestheader-client-ca-file",
-            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-        ),
-        (
-            "requestheader-client-ca-file",
-            "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n",
-        ),
+        ("requestheader-client-ca-file", &short),
+        ("requestheader-client-ca-file", &garbled),
         ("client-ca-file", "-----BEGIN CERTIFICATE-----\n"),
         ("requestheader-allowed-names", "front-proxy-client"),
         ("requestheader-allowed-names", "[1]"),
@@ -65,19 +59,18 @@ async fn s074_invalid_or_missing_keys_keep_the_former_values() {
         refused(&scene.ask(Some(&other), VALUES, &headers).await, 401);
     }
     let problems = scene.trust.load(&BTreeMap::new());
-    assert!(matches!(
-        problems[..],
-        [TrustError::Missing(_), TrustError::Missing(_)]
-    ));
+    assert_eq!(problems.len(), 2);
+    let is_missing = |it: &TrustError| matches!(it, TrustError::Missing(_));
+    assert!(problems.iter().all(is_missing), "{problems:?}");
     assert_eq!(scene.by_user("bob", VALUES).await.status, 200);
-    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    let bob = scene.client("bob");
     assert_eq!(scene.ask(Some(&bob), VALUES, &[]).await.status, 200);
 }
 
 #[tokio::test]
 async fn s074_one_invalid_key_does_not_delay_the_others() {
     let scene = Scene::new().await;
-    let next = CertificateAuthority::new("next", validity()).unwrap();
+    let next = authority("next");
     let mut data = config_map("nonsense", &next.certificate_pem());
     data.insert("requestheader-group-headers".to_owned(), "[".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 2);
@@ -92,15 +85,11 @@ async fn s074_one_invalid_key_does_not_delay_the_others() {
 async fn s074_before_the_first_load_no_certificate_counts() {
     let scene = Scene::unloaded(SecuritySettings::default()).await;
     assert!(scene.trust.current().is_none());
-    let master = [
-        ("X-Remote-User", "kas"),
-        ("X-Remote-Group", "system:masters"),
-    ];
-    refused(&scene.proxied(VALUES, &master).await, 401);
-    let bob = scene.clients.client("bob", None, validity()).unwrap();
+    refused(&scene.proxied(VALUES, &MASTER).await, 401);
+    let bob = scene.client("bob");
     refused(&scene.ask(Some(&bob), VALUES, &[]).await, 401);
     assert_eq!(scene.direct("/livez", &[]).await.status, 200);
-    refused(&scene.direct(VALUES, &master).await, 403);
+    refused(&scene.direct(VALUES, &MASTER).await, 403);
     // Invalid data establishes no trust.
     assert!(!scene.trust.load(&BTreeMap::new()).is_empty());
     assert!(scene.trust.load(&config_map("x", "y")).len() == 2);
@@ -109,10 +98,10 @@ async fn s074_before_the_first_load_no_certificate_counts() {
     let mut data = scene.data();
     data.insert("requestheader-allowed-names".to_owned(), "{".to_owned());
     assert_eq!(scene.trust.load(&data).len(), 1);
-    refused(&scene.proxied(VALUES, &master).await, 401);
+    refused(&scene.proxied(VALUES, &MASTER).await, 401);
     assert_eq!(scene.ask(Some(&bob), VALUES, &[]).await.status, 200);
     assert!(scene.trust.load(&scene.data()).is_empty());
-    assert_eq!(scene.proxied(VALUES, &master).await.status, 200);
+    assert_eq!(scene.proxied(VALUES, &MASTER).await.status, 200);
 }
 
 #[tokio::test]

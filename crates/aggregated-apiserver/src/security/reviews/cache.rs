@@ -162,26 +162,3 @@ where
         });
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn immediate_answers_do_not_exceed_the_rate() {
-        let (life, budget) = (Duration::from_secs(10), Duration::from_secs(10));
-        let lifetimes = CacheLifetimes {
-            allowed: life,
-            denied: life,
-            is_allowed: |&()| true,
-        };
-        let cache = ReviewCache::new(lifetimes, |_, ()| 1, budget, Arc::default());
-        let permits = ReviewPermits::new(4, Duration::from_millis(100));
-        let began = Instant::now();
-        for question in 0..41 {
-            let answer = cache.get(question, &permits, began + budget, async { Ok(()) });
-            assert!(answer.await.is_ok(), "{question}");
-        }
-        assert_eq!(began.elapsed(), Duration::from_secs(1));
-    }
-}

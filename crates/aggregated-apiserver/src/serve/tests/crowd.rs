@@ -10,7 +10,6 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::testing::frames::Frames;
 
-const KEEP: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 /// Longer than any finite wait of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -62,29 +61,20 @@ async fn slow(server: &TestServer, kind: usize) {
     const HELLO: &[u8] = &[
         0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
-    let tls = |alpn: &'static str| server.connect_with(server.client_config(None, &[alpn]));
-    match kind % 3 {
-        0 => drop(tokio::spawn(drip(connect(server).await, HELLO))),
-        1 => {
-            if let Ok(stream) = tls("http/1.1").await {
-                tokio::spawn(drip(stream, KEEP));
-            }
-        }
-        _ => {
-            if let Ok(stream) = tls("h2").await {
-                tokio::spawn(drip(stream, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
-            }
-        }
+    let (alpn, text) = match kind % 3 {
+        0 => return drop(tokio::spawn(drip(connect(server).await, HELLO))),
+        1 => ("http/1.1", KEEP),
+        _ => ("h2", &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]),
+    };
+    let config = server.client_config(None, &[alpn]);
+    if let Ok(stream) = server.connect_with(config).await {
+        tokio::spawn(drip(stream, text));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s096_many_silent_and_slow_clients_do_not_affect_others() {
-    let limits = Limits {
-        connections: 600,
-        ..patient()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
+    let (server, _) = start(patient(|it| it.connections = 600), Duration::ZERO).await;
     let server = Arc::new(server);
     let mut known = server.connect().await;
     assert!(ask(&mut known).await);
@@ -111,29 +101,20 @@ async fn s096_many_silent_and_slow_clients_do_not_affect_others() {
 
 #[tokio::test]
 async fn s095_rapid_resets_end_their_connection_and_no_other() {
-    let (server, count) = start(patient(), Duration::from_millis(1)).await;
-    let other = server.http2();
-    assert_eq!(
-        other.get(server.url("/")).send().await.unwrap().status(),
-        200
-    );
+    let (server, count) = start(patient(|_| ()), Duration::from_millis(1)).await;
+    let client = server.http2();
+    let other = async || client.get(server.url("/")).send().await.unwrap().status();
+    assert_eq!(other().await, 200);
     let mut attacker = Frames::connect(&server, 1 << 20).await;
     attacker.get_and_cancel("/", 10_000).await;
     attacker.closed().await;
     assert!(count.load(Ordering::SeqCst) < 1000);
-    assert_eq!(
-        other.get(server.url("/")).send().await.unwrap().status(),
-        200
-    );
+    assert_eq!(other().await, 200);
 }
 
 #[tokio::test]
 async fn a_client_with_a_response_is_kept_and_one_without_a_request_is_not() {
-    let limits = Limits {
-        read: Duration::from_millis(200),
-        ..patient()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
+    let (server, _) = start(patient(|it| it.read = SHORT), Duration::ZERO).await;
     let mut known = server.connect().await;
     assert!(ask(&mut known).await);
     for alpn in ["http/1.1", "h2"] {
@@ -145,11 +126,7 @@ async fn a_client_with_a_response_is_kept_and_one_without_a_request_is_not() {
 
 #[tokio::test]
 async fn the_longest_idle_connection_ends_when_slots_run_out() {
-    let limits = Limits {
-        connections: 2,
-        ..patient()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
+    let (server, _) = start(patient(|it| it.connections = 2), Duration::ZERO).await;
     let mut streams = Vec::new();
     for _ in 0..3 {
         let mut stream = server.connect().await;

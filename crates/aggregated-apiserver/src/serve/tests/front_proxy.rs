@@ -4,6 +4,7 @@
 use super::unread::{cancel, start};
 use super::*;
 use crate::testing::frames::Frames;
+use crate::testing::test_server::validity;
 
 async fn front_proxy(server: &TestServer) -> Frames {
     let shown = server.authority.client("proxy", None, validity()).unwrap();
@@ -14,11 +15,7 @@ async fn front_proxy(server: &TestServer) -> Frames {
 
 #[tokio::test]
 async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
-    let limits = Limits {
-        connections: 2,
-        front_proxies: 1,
-        ..patient()
-    };
+    let limits = patient(|it| (it.connections, it.front_proxies) = (2, 1));
     let (server, _) = start(limits).await;
     let mut proxy = front_proxy(&server).await;
     proxy.get("/").await.unwrap();
@@ -42,7 +39,7 @@ async fn a_front_proxy_keeps_its_connection_when_slots_run_out() {
 
 #[tokio::test]
 async fn a_front_proxy_may_cancel_many_requests() {
-    let (server, alive) = start(patient()).await;
+    let (server, alive) = start(patient(|_| ())).await;
     let mut proxy = front_proxy(&server).await;
     assert!(cancel(&mut proxy, &alive, 200).await);
     // Likewise before the requests are handled.
@@ -53,7 +50,7 @@ async fn a_front_proxy_may_cancel_many_requests() {
 
 #[tokio::test]
 async fn only_a_front_proxy_has_many_requests_at_a_time() {
-    let (server, alive) = start(patient()).await;
+    let (server, alive) = start(patient(|_| ())).await;
     let mut proxy = front_proxy(&server).await;
     let mut other = Frames::connect(&server, 1 << 20).await;
     for (client, most) in [(&mut other, 16), (&mut proxy, 250)] {

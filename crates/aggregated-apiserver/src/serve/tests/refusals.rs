@@ -12,11 +12,7 @@ fn refusals(log: &Log) -> Vec<String> {
 #[tokio::test]
 async fn requests_refused_before_the_service_are_logged() {
     let (log, _guard) = logging(tracing::Level::INFO);
-    let limits = Limits {
-        read: Duration::from_millis(200),
-        ..Limits::default()
-    };
-    let (server, _) = start(limits, Duration::ZERO).await;
+    let (server, _) = start(patient(|it| it.read = SHORT), Duration::ZERO).await;
     assert_eq!(server.raw(GET).await.status, 200);
     assert_eq!(refusals(&log), [""; 0]);
     let too_long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(70_000));

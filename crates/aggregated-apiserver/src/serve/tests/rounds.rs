@@ -48,28 +48,18 @@ async fn without_tls(server: &TestServer, bytes: &[u8]) {
 
 async fn http1(server: &TestServer) {
     let lines = "a: b\r\n".repeat(2000);
-    let target = "a".repeat(70_000);
-    for (request, code) in [
-        ("GET / HTTP/1.1\r\nHost:".to_owned(), 0),
-        (
-            "GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\na".to_owned(),
-            408,
-        ),
-        (
-            "GET / HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n".to_owned(),
-            413,
-        ),
-        (
-            "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
-            400,
-        ),
-        (
-            "GET / HTTP/1.1\r\nConnection: close, Upgrade\r\nUpgrade: h2c\r\n\r\n".to_owned(),
-            200,
-        ),
-        (format!("GET / HTTP/1.1\r\n{lines}\r\n"), 431),
-        (format!("GET /{target} HTTP/1.1\r\n\r\n"), 414),
+    let target = format!("/{}", "a".repeat(70_000));
+    let upgrade = "Connection: close, Upgrade\r\nUpgrade: h2c\r\n";
+    assert_eq!(server.raw(b"GET / HTTP/1.1\r\nHost:").await.status, 0);
+    for (target, headers, body, code) in [
+        ("/", "Content-Length: 9\r\n", "a", 408),
+        ("/", "Content-Length: 1000000000\r\n", "", 413),
+        ("/", "Transfer-Encoding: chunked\r\n", "", 400),
+        ("/", upgrade, "", 200),
+        ("/", &lines, "", 431),
+        (&target, "", "", 414),
     ] {
+        let request = format!("GET {target} HTTP/1.1\r\n{headers}\r\n{body}");
         let status = server.raw(request.as_bytes()).await.status;
         // 0: this machine is too slow for the limits.
         assert!([0, code].contains(&status), "{status}: {request:.70}");

@@ -57,18 +57,12 @@ pub(super) async fn start(limits: Limits) -> (TestServer, Arc<Alive>) {
             Ok(Response::new(Full::new(body)))
         }
     }));
-    let authority = CertificateAuthority::new("test", validity()).unwrap();
-    let server = TestServer::with(service, authority, &ClientAuth::Asked, limits).await;
-    (server, alive)
+    (TestServer::with(service, limits).await, alive)
 }
 
 #[tokio::test]
 async fn a_connection_whose_responses_are_not_read_ends() {
-    let limits = Limits {
-        stall: Duration::from_millis(400),
-        ..patient()
-    };
-    let (server, alive) = start(limits).await;
+    let (server, alive) = start(patient(|it| it.stall = 2 * SHORT)).await;
     // The client's windows admit ten bytes of each stream. Pings are answered.
     let mut client = Frames::connect(&server, 10).await;
     for _ in 0..16 {
@@ -89,11 +83,7 @@ async fn a_connection_whose_responses_are_not_read_ends() {
 
 #[tokio::test]
 async fn a_client_that_reads_slowly_is_kept() {
-    let limits = Limits {
-        stall: Duration::from_secs(2),
-        ..patient()
-    };
-    let (server, _) = start(limits).await;
+    let (server, _) = start(patient(|it| it.stall = Duration::from_secs(2))).await;
     let mut client = Frames::connect(&server, 0).await;
     let stream = client.get("/").await.unwrap();
     let began = Instant::now();
@@ -127,7 +117,7 @@ pub(super) async fn cancel(client: &mut Frames, alive: &Alive, times: usize) -> 
 
 #[tokio::test]
 async fn s095_a_client_that_cancels_requests_in_progress_loses_the_connection() {
-    let (server, alive) = start(patient()).await;
+    let (server, alive) = start(patient(|_| ())).await;
     let mut stranger = Frames::connect(&server, 1 << 20).await;
     assert!(!cancel(&mut stranger, &alive, 60).await);
     let mut served = Frames::connect(&server, 1 << 20).await;

@@ -19,10 +19,7 @@ async fn when_rules_fill_their_memory_rules_are_refused_and_polls_are_not() {
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
     let replicas = source.replicas();
     let promql = PromqlClient::new(settings, Arc::clone(&replicas)).unwrap();
-    let mut probe = Probe {
-        source,
-        batch: Batch::new(SignalId(0), Bytes::new()),
-    };
+    let mut probe = Probe::of(source);
     let mut others = replicas.budget.rule();
     assert!(others.grow(replicas.budget.most_of_rule()));
     fake.answer(ONE);
@@ -45,10 +42,7 @@ async fn a_poll_waits_until_another_one_is_decoded() {
     let fake = FakePrometheus::start().await;
     let source = Prometheus::new(tight(&fake.url()), KeyHasher::new()).unwrap();
     let replicas = source.replicas();
-    let mut probe = Probe {
-        source,
-        batch: Batch::new(SignalId(0), Bytes::new()),
-    };
+    let mut probe = Probe::of(source);
     fake.answer(ONE);
     let others = replicas.budget.polls(2).await;
     let mut poll = Box::pin(probe.fetch());
@@ -61,10 +55,7 @@ async fn a_poll_waits_until_another_one_is_decoded() {
 /// Each sample has fewer bytes of text than Prometheus writes.
 #[tokio::test]
 async fn samples_that_take_too_much_memory_are_refused() {
-    let fake = FakePrometheus::start().await;
-    let mut settings = settings(&fake.url());
-    settings.max_body_bytes = 4 * 2000;
-    let mut probe = Probe::new(settings);
+    let (fake, mut probe) = probe_with(|it| it.max_body_bytes = 4 * 2000).await;
     let samples = vec![r#"[1,"1"]"#; 100].join(",");
     fake.answer(format!(
         r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{}},"values":[{samples}]}}]}}}}"#

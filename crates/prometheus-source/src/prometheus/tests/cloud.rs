@@ -39,11 +39,9 @@ impl Tokens {
 
 /// The tokens of a store's requests.
 fn tokens_at(store: &FakePrometheus) -> Vec<String> {
-    let requests = store.requests();
-    let headers = requests.iter().map(|it| it.header("authorization"));
-    headers
-        .map(|it| it.unwrap_or_default().to_owned())
-        .collect()
+    let requests = store.requests().into_iter();
+    let headers = requests.map(|it| it.header("authorization").map(str::to_owned));
+    headers.map(Option::unwrap_or_default).collect()
 }
 
 #[tokio::test]
@@ -52,8 +50,7 @@ async fn one_token_serves_both_clients_and_no_error_contains_it() {
     let settings = tokens.settings(&store);
     let source = Prometheus::new(settings.clone(), KeyHasher::new()).unwrap();
     let promql = PromqlClient::new(settings, source.replicas()).unwrap();
-    let batch = Batch::new(SignalId(0), Bytes::new());
-    let mut probe = Probe { source, batch };
+    let mut probe = Probe::of(source);
     store.answer(ONE);
     probe.fetch().await.unwrap();
     store.answer(r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
@@ -69,15 +66,13 @@ async fn one_token_serves_both_clients_and_no_error_contains_it() {
 #[tokio::test]
 async fn no_query_is_sent_without_a_token() {
     let (store, tokens) = (FakePrometheus::start().await, Tokens::start().await);
-    tokens
-        .issuer
-        .answer_with(401, &[], r#"{"error": "invalid_client"}"#);
+    let refused = r#"{"error": "invalid_client"}"#;
+    tokens.issuer.answer_with(401, &[], refused);
     let mut probe = Probe::new(tokens.settings(&store));
     let text = probe.fails(ErrorKind::Credentials).await;
-    assert!(
-        text.contains("invalid_client") && text.contains("prometheus.auth.oauth2"),
-        "{text}"
-    );
+    for words in ["invalid_client", "prometheus.auth.oauth2"] {
+        assert!(text.contains(words), "{text}");
+    }
     assert!(store.requests().is_empty());
 }
 

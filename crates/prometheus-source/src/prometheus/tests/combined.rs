@@ -47,10 +47,9 @@ async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
     let mut poll = Poll::of(TWO).await;
     let answers = poll.ask().await.unwrap();
     let fetched = answers.iter().map(|it| it.outcome.as_ref().unwrap());
-    let fetched: Vec<_> = fetched
-        .map(|it| (it.series, it.samples, it.bytes))
-        .collect();
-    assert_eq!(fetched, [(1, 2, TWO.len()), (1, 1, TWO.len())]);
+    let fetched = fetched.map(|it| (it.series, it.samples, it.bytes));
+    let wanted = [(1, 2, TWO.len()), (1, 1, TWO.len())];
+    assert_eq!(fetched.collect::<Vec<_>>(), wanted);
     let query = poll.fake.last_request().param("query").unwrap();
     for name in [
         "DCGM_FI_DEV_MEM_COPY_UTIL|",
@@ -61,15 +60,10 @@ async fn one_query_has_all_names_and_its_answer_is_divided_by_name() {
     }
     assert_eq!(poll.fake.requests().len(), 1);
     assert!(poll.labels(0)[0].contains(r#""dcgm_fi_dev_mem_copy_util""#));
-    assert_eq!(
-        poll.labels(1),
-        [r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#]
-    );
+    let labels = r#"{"UUID":"GPU-1", "__name__": "DCGM_FI_DEV_FB_USED"}"#;
+    assert_eq!(poll.labels(1), [labels]);
     let signals = poll.batches.iter().map(|batch| batch.signal);
-    assert_eq!(
-        signals.collect::<Vec<_>>(),
-        [SignalId(0), SignalId(4), SignalId(7)]
-    );
+    assert_eq!(signals.collect::<Vec<_>>(), [0, 4, 7].map(SignalId));
 }
 
 #[tokio::test]
@@ -81,16 +75,11 @@ async fn a_divided_series_keeps_its_key_and_the_text_its_memory() {
     poll.ask().await.unwrap();
     assert_eq!(poll.labels(1)[0].as_ptr(), memory);
     let (specs, now) = (fields::built_in(), now());
-    let query = query(
-        &specs[4],
-        DeviceSelection::All,
-        now,
-        Duration::from_secs(60),
-    );
+    let minute = Duration::from_secs(60);
+    let query = query(&specs[4], DeviceSelection::All, now, minute);
     poll.source.fetch(&[query], now, &mut poll.batches).await;
-    let found = poll.batches[0]
-        .iter()
-        .find(|it| it.labels.contains("FB_USED"));
+    let mut found = poll.batches[0].iter();
+    let found = found.find(|it| it.labels.contains("FB_USED"));
     assert_eq!(found.unwrap().key, key);
 }
 

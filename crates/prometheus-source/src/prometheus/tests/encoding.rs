@@ -9,22 +9,14 @@ use crate::settings::Compression;
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_with_and_without_its_length() {
-    let fake = FakePrometheus::start().await;
-    let mut settings = settings(&fake.url());
-    settings.max_body_bytes = 4000;
-    let mut probe = Probe::new(settings);
+    let (fake, mut probe) = probe_with(|it| it.max_body_bytes = 4000).await;
     fake.answer("x".repeat(1001));
     let text = probe.fails(ErrorKind::TooLarge).await;
-    assert!(
-        text.contains("larger than 1000 bytes: raise prometheus.maxBodyBytes"),
-        "{text}"
-    );
+    let words = "larger than 1000 bytes: raise prometheus.maxBodyBytes";
+    assert!(text.contains(words), "{text}");
     // The body is small when compressed, and no header states its decompressed size.
-    fake.answer_with(
-        200,
-        &[("content-encoding", "gzip")],
-        gzip(&"x".repeat(1 << 20)),
-    );
+    let packed = gzip(&"x".repeat(1 << 20));
+    fake.answer_with(200, &[("content-encoding", "gzip")], packed);
     probe.fails(ErrorKind::TooLarge).await;
 }
 
@@ -49,15 +41,10 @@ async fn a_compressed_answer_is_decompressed_and_a_cut_one_is_truncated() {
 async fn uncompressed_answers_are_requested_unless_compression_is_set() {
     let fake = FakePrometheus::start().await;
     let mut settings = settings(&fake.url());
-    Probe::new(settings.clone()).fetch().await.unwrap();
-    let asked = || {
-        fake.last_request()
-            .header("accept-encoding")
-            .unwrap()
-            .to_owned()
-    };
-    assert_eq!(asked(), "identity");
-    settings.compression = Compression::Gzip;
-    Probe::new(settings).fetch().await.unwrap();
-    assert_eq!(asked(), "gzip");
+    for wanted in ["identity", "gzip"] {
+        Probe::new(settings.clone()).fetch().await.unwrap();
+        let asked = fake.last_request();
+        assert_eq!(asked.header("accept-encoding"), Some(wanted));
+        settings.compression = Compression::Gzip;
+    }
 }

@@ -23,33 +23,20 @@ async fn a_store_that_refuses_patterns_gets_a_query_for_each_spelling() {
     let fetched = probe.fetch().await.unwrap();
     assert_eq!((fetched.series, fetched.samples), (2, 4));
     assert_eq!(labels(&probe), [r#"{"UUID":"a"}"#, r#"{"UUID":"b"}"#]);
-    assert_eq!(
-        fake.requests().len(),
-        1 + 5,
-        "the refusal, and five spellings"
-    );
+    let asked = fake.requests().len();
+    assert_eq!(asked, 1 + 5, "the refusal, and five spellings");
     // The client remembers that names match only by equality, and which have series.
     probe.fetch().await.unwrap();
     assert_eq!(labels(&probe).len(), 2);
-    let queries: Vec<_> = fake.requests()[6..]
-        .iter()
-        .map(|request| request.param("query").unwrap())
-        .collect();
-    assert_eq!(
-        queries,
-        [
-            format!(r#"{{__name__="{NAME}"}}[1m]"#),
-            format!(r#"{{__name__="{LOWER}"}}[1m]"#)
-        ]
-    );
+    let requests = fake.requests();
+    let queries = requests[6..].iter().map(|it| it.param("query").unwrap());
+    let wanted = [NAME, LOWER].map(|name| format!(r#"{{__name__="{name}"}}[1m]"#));
+    assert_eq!(queries.collect::<Vec<_>>(), wanted);
 }
 
 #[tokio::test]
 async fn a_failure_of_one_spelling_is_a_failure_of_the_signal() {
-    let fake = FakePrometheus::start().await;
-    let mut settings = settings(&fake.url());
-    settings.name_matching = NameMatching::Exact;
-    let mut probe = Probe::new(settings);
+    let (fake, mut probe) = probe_with(|it| it.name_matching = NameMatching::Exact).await;
     let broken = r#"{"status":"success","data":null}"#;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, broken)]);
     probe.fails(ErrorKind::NotAnAnswer).await;
@@ -60,11 +47,11 @@ async fn a_failure_of_one_spelling_is_a_failure_of_the_signal() {
 
 #[tokio::test]
 async fn the_limit_is_on_all_spellings_together() {
-    let fake = FakePrometheus::start().await;
-    let mut settings = settings(&fake.url());
-    settings.name_matching = NameMatching::Exact;
-    settings.max_body_bytes = 2000;
-    let mut probe = Probe::new(settings);
+    let (fake, mut probe) = probe_with(|it| {
+        it.name_matching = NameMatching::Exact;
+        it.max_body_bytes = 2000;
+    })
+    .await;
     fake.match_names_exactly(&[(NAME, &answer("a")), (LOWER, &answer(&"b".repeat(300)))]);
     probe.fails(ErrorKind::TooLarge).await;
 }

@@ -57,11 +57,8 @@ async fn special_values_are_kept_and_samples_without_a_number_are_skipped() {
     let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
     assert!(values[0].is_nan());
     let (inf, minus) = (f64::INFINITY, f64::NEG_INFINITY);
-    assert_eq!(
-        values[1..],
-        [inf, minus, inf],
-        "a word and a histogram are none"
-    );
+    // A word and a histogram are none.
+    assert_eq!(values[1..], [inf, minus, inf]);
     assert_eq!(samples[0].at, Timestamp::from_millis(1500));
 }
 
@@ -115,18 +112,13 @@ async fn more_samples_than_a_cluster_has_containers_are_refused() {
         format!("[{}]", vec![row; count].join(","))
     };
     assert_eq!(rules.vector(&rows(300_000)).await.len(), 300_000);
-    let error = rules
-        .query(data("vector", &rows(300_001)))
-        .await
-        .unwrap_err();
+    let more = data("vector", &rows(300_001));
+    let cut = more[..more.len() - 5].to_owned();
+    let error = rules.query(more).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     let wanted = "has more than 300000 samples: aggregate in the query, or select less";
     assert!(error.to_string().ends_with(wanted), "{error}");
-    let cut = data("vector", &rows(300_001));
-    let error = rules
-        .query(cut[..cut.len() - 5].to_owned())
-        .await
-        .unwrap_err();
+    let error = rules.query(cut).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Truncated);
     assert!(rules.query(data("vector", "[]")).await.is_ok(), "it heals");
 }
@@ -139,33 +131,24 @@ async fn an_answer_larger_than_the_bound_is_refused_before_it_is_read() {
     let promql = PromqlClient::alone(small).unwrap();
     fake.answer("x".repeat(4001));
     let error = promql.query("up", now()).await.unwrap_err().to_string();
-    assert!(
-        error.contains("larger than 1000 bytes: aggregate in the query"),
-        "{error}"
-    );
+    let words = "larger than 1000 bytes: aggregate in the query";
+    assert!(error.contains(words), "{error}");
     let error = promql.series("up", now()).await.unwrap_err().to_string();
-    assert!(
-        error.contains("larger than 4000 bytes: narrow the seriesQuery"),
-        "{error}"
-    );
+    let words = "larger than 4000 bytes: narrow the seriesQuery";
+    assert!(error.contains(words), "{error}");
 }
 
 #[tokio::test]
 async fn many_values_of_a_label_are_one_shape_and_too_many_shapes_are_refused() {
     let rules = Rules::new().await;
-    let series: Vec<String> = (0..200_000)
-        .map(|value| format!(r#"{{"__name__":"up","id":"{value}"}}"#))
-        .collect();
-    let shapes = rules.series(&series.join(",")).await.unwrap();
-    assert_eq!(shapes.len(), 1);
-    let series: Vec<String> = (0..50_001)
-        .map(|name| format!(r#"{{"__name__":"m{name}"}}"#))
-        .collect();
-    assert_eq!(
-        rules.series(&series[1..].join(",")).await.unwrap().len(),
-        50_000
-    );
-    let error = rules.series(&series.join(",")).await.unwrap_err();
+    let values = (0..200_000).map(|value| format!(r#"{{"__name__":"up","id":"{value}"}}"#));
+    let values = values.collect::<Vec<_>>().join(",");
+    assert_eq!(rules.series(&values).await.unwrap().len(), 1);
+    let names = (0..50_001).map(|name| format!(r#"{{"__name__":"m{name}"}}"#));
+    let names: Vec<String> = names.collect();
+    let most = rules.series(&names[1..].join(",")).await;
+    assert_eq!(most.unwrap().len(), 50_000);
+    let error = rules.series(&names.join(",")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     let wanted = "more than 50000 names and sets of labels: narrow the seriesQuery";
     assert!(error.to_string().ends_with(wanted), "{error}");
@@ -208,10 +191,12 @@ async fn a_partial_answer_to_a_range_query_is_an_error() {
     let refused = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
     let partial = r#"{"status":"success","warnings":["a store did not answer"],
                       "data":{"resultType":"matrix","result":[]}}"#;
-    let error = range(refused).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-    let error = range(partial).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Partial, "{error}");
-    let error = range("<html>").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotAnAnswer, "{error}");
+    for (body, kind) in [
+        (refused, ErrorKind::Rejected),
+        (partial, ErrorKind::Partial),
+        ("<html>", ErrorKind::NotAnAnswer),
+    ] {
+        let error = range(body).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
 }

@@ -24,12 +24,11 @@ enum Event {
 /// An event of a run. A run loses either the Secret or the bundles. If it lost both, no
 /// place would have the authority of the pair that a replica serves.
 fn event(secret: bool) -> impl Strategy<Value = Event> {
-    let fault = if secret {
-        prop::option::of(0..ALL.len())
+    let fault = match secret {
+        true => prop::option::of(0..ALL.len())
             .prop_map(Event::Secret)
-            .boxed()
-    } else {
-        (0..3_usize).prop_map(Event::Bundle).boxed()
+            .boxed(),
+        false => (0..3_usize).prop_map(Event::Bundle).boxed(),
     };
     prop_oneof![
         60 => (0..3_usize, 1..12_usize).prop_map(|(replica, calls)| Event::Step(replica, calls)),

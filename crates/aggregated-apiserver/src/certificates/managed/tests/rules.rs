@@ -10,7 +10,6 @@ use super::super::store::{Entry, ServiceName};
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
 use crate::certificates::authority::{CertificateAuthority, Validity};
-use apimachinery::condition::State;
 
 const NAME: &str = "v1beta2.custom.metrics.k8s.io";
 
@@ -50,14 +49,9 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
     ];
     assert_eq!(pair.names(), names);
     assert_eq!(pair.validity().not_after, start() + DAY * 90);
-    assert_eq!(
-        pair.validity().not_before,
-        start() - Duration::from_secs(3600)
-    );
-    assert_eq!(
-        world.entry(NAME).bundle,
-        world.data()[content::CA_CERTIFICATE]
-    );
+    assert_eq!(pair.validity().not_before, start() - DAY / 24);
+    let bundle = world.entry(NAME).bundle;
+    assert_eq!(bundle, world.data()[content::CA_CERTIFICATE]);
     let (_, parsed) = x509_parser::parse_x509_certificate(&pair.chain()[0]).unwrap();
     let usage = parsed.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.server_auth && !usage.client_auth && !usage.any);
@@ -83,8 +77,7 @@ fn a_new_authority_is_in_the_bundles_before_its_certificate_is_served() {
     for hours in [0, 23] {
         replica.pass(now + Duration::from_secs(3600 * hours));
         assert_eq!(replica.leaf(), leaf, "kube-apiserver may not have read it");
-        let status = replica.serving.status.borrow();
-        assert_eq!(status.condition.state(), &State::Ok);
+        replica.is_well();
     }
     replica.pass(now + DAY);
     assert_ne!(replica.leaf(), leaf);
@@ -149,12 +142,10 @@ fn the_apiservices_of_resource_metrics_are_managed_while_they_are_served() {
         assert_eq!(replica.registration(name), Registration::Registered);
         assert!(!world.entry(name).bundle.is_empty(), "{name}");
     }
+    let manifest = "apply manifests/optional/resource-metrics.yaml";
     for (name, remedy) in [
         (NAME, "run gpu-metrics-apiserver check"),
-        (
-            RESOURCE_APISERVICES[0],
-            "apply manifests/optional/resource-metrics.yaml",
-        ),
+        (RESOURCE_APISERVICES[0], manifest),
     ] {
         let entry = world.entry(name);
         world.remove_entry(name);
@@ -210,10 +201,7 @@ fn every_broken_value_of_the_secret_is_repaired_and_the_pair_stays_trusted() {
             let (_, reason) = decide(&world.data(), &settings(1), now).unwrap();
             assert_eq!(reason, None, "{key}: {garbage}");
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");
-            assert_eq!(
-                replica.serving.status.borrow().condition.state(),
-                &State::Ok
-            );
+            replica.is_well();
         }
     }
 }
@@ -235,10 +223,7 @@ fn a_secret_that_cannot_be_read_leaves_the_pair_in_force() {
     assert!(expired.contains("forbidden: allow it"), "{expired}");
     world.lock().secret_fails = None;
     replica.pass(start());
-    assert_eq!(
-        replica.serving.status.borrow().condition.state(),
-        &State::Ok
-    );
+    replica.is_well();
 }
 
 #[test]

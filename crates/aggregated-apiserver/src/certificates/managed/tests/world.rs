@@ -12,6 +12,7 @@ use super::super::store::{CertificateStore, Change, Entry, ServiceName, WriteErr
 use super::super::{ManagedSettings, Replica};
 use crate::certificates::pair::Pair;
 use crate::certificates::{Registration, Serving, Trouble, serving};
+use apimachinery::condition::State;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -126,14 +127,11 @@ impl World {
 /// Yields once, so that the call happens at the next poll.
 async fn turn() {
     let mut waited = false;
-    std::future::poll_fn(|_| {
-        if std::mem::replace(&mut waited, true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
+    let once = std::future::poll_fn(|_| match std::mem::replace(&mut waited, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    });
+    once.await;
 }
 
 fn trouble(text: &str) -> Trouble {
@@ -269,6 +267,11 @@ impl Stepped {
     pub(super) fn leaf(&self) -> Vec<u8> {
         self.serving.pair().unwrap().chain()[0].to_vec()
     }
+
+    pub(super) fn is_well(&self) {
+        let status = self.serving.status.borrow();
+        assert_eq!(status.condition.state(), &State::Ok);
+    }
 }
 
 /// Verifies every pair in force against every bundle, as kube-apiserver does.
@@ -306,12 +309,7 @@ impl Verifier {
                 trusted.retain(|it| !replaces || it.validity.not_before + DAY <= now);
                 let name = "gpu-metrics-apiserver.gpu-metrics.svc";
                 let verdict = pair.verify(&trusted, name, now);
-                assert_eq!(
-                    verdict,
-                    Ok(()),
-                    "replica {number}, {} authorities",
-                    trusted.len()
-                );
+                assert_eq!(verdict, Ok(()), "replica {number}, {}", trusted.len());
             }
         }
     }
