@@ -31,6 +31,15 @@ impl Fleet {
     }
 }
 
+/// The series of the memory copy utilisation in the first seconds of a scenario.
+fn memory_copy(scenario: Scenario, secs: u64) -> Vec<ScrapedSeries> {
+    let (from, to) = (after(&scenario, 0), after(&scenario, secs));
+    let fleet = Fleet::new(scenario);
+    let mut series: Vec<ScrapedSeries> = fleet.scraped(from, to).collect();
+    series.retain(|it| it.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"));
+    series
+}
+
 /// A time on the timeline of a scenario.
 fn after(scenario: &Scenario, secs: u64) -> Timestamp {
     scenario.epoch + Duration::from_secs(secs)

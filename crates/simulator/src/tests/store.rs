@@ -141,15 +141,7 @@ fn an_ha_pair_and_a_second_job_see_each_gpu_at_different_times() {
     let mut scenario = Scenario::clean(1, 1, 1);
     scenario.scrape.replicas = 2;
     scenario.scrape.second_job = Some(LabelScheme::EndpointsAnnotation);
-    let fleet = Fleet::new(scenario);
-    let from = after(fleet.scenario(), 0);
-    let names: Vec<_> = fleet
-        .scraped(from, from + Duration::from_secs(60))
-        .collect();
-    let series: Vec<_> = names
-        .iter()
-        .filter(|series| series.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"))
-        .collect();
+    let series = memory_copy(scenario, 60);
     assert_eq!(series.len(), 4);
     let firsts: std::collections::BTreeSet<_> = series.iter().map(|s| s.samples[0].0).collect();
     assert_eq!(firsts.len(), 4, "each target has its own phase");

@@ -30,20 +30,14 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 fn a_gpu_handed_over_has_one_owner_at_each_scrape() {
     let mut scenario = Scenario::clean(2, 8, 5);
     scenario.workloads.handover_every = 2;
-    let from = after(&scenario, 0);
-    let fleet = Fleet::new(scenario);
     let mut owners: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let mut changes = 0;
-    for series in fleet.scraped(from, from + Duration::from_secs(600)) {
-        if series.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL") {
-            let uuid = series.labels.get("UUID").unwrap().to_owned();
-            let pod = series.labels.get("exported_pod").map(str::to_owned);
-            for (at, _) in series.samples {
-                owners
-                    .entry((uuid.clone(), at))
-                    .or_default()
-                    .push(pod.clone());
-            }
+    for series in memory_copy(scenario, 600) {
+        let uuid = series.labels.get("UUID").unwrap().to_owned();
+        let pod = series.labels.get("exported_pod").map(str::to_owned);
+        for (at, _) in series.samples {
+            let of = owners.entry((uuid.clone(), at)).or_default();
+            of.push(pod.clone());
         }
     }
     assert!(owners.values().all(|pods| pods.len() == 1));
@@ -124,14 +118,9 @@ fn inventories_are_sorted_and_owners_lead_to_their_tops() {
 
 /// The shares of valid, sentinel, NaN and zero-while-busy samples of MCU.
 fn shares(scenario: Scenario) -> [f64; 3] {
-    let from = after(&scenario, 0);
-    let fleet = Fleet::new(scenario);
-    let samples: Vec<_> = fleet
-        .scraped(from, from + Duration::from_secs(3600))
-        .filter(|series| series.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"))
-        .flat_map(|series| series.samples)
-        .map(|(_, value)| value)
-        .collect();
+    let series = memory_copy(scenario, 3600).into_iter();
+    let samples = series.flat_map(|series| series.samples);
+    let samples: Vec<f64> = samples.map(|(_, value)| value).collect();
     let share = |wanted: &dyn Fn(f64) -> bool| {
         samples.iter().filter(|&&v| wanted(v)).count() as f64 / samples.len() as f64
     };
@@ -161,45 +150,14 @@ fn labels_drop_out_for_a_scrape_and_the_value_stays() {
     let mut scenario = Scenario::clean(1, 8, 9).under(LoadClass::Constant(50.0));
     scenario.workloads.free_every = 0;
     scenario.exporters.dropout_rate = 0.1;
-    let from = after(&scenario, 0);
-    let fleet = Fleet::new(scenario);
-    let series = fleet.scraped(from, from + Duration::from_secs(3600));
-    let bare: usize = series
-        .filter(|s| s.labels.get("__name__") == Some("DCGM_FI_DEV_MEM_COPY_UTIL"))
-        .filter(|s| s.labels.get("exported_pod").is_none())
-        .map(|s| s.samples.len())
-        .sum();
+    let mut series = memory_copy(scenario, 3600);
+    series.retain(|series| series.labels.get("exported_pod").is_none());
+    let bare: usize = series.iter().map(|series| series.samples.len()).sum();
     assert!(
         bare > 0 && bare.is_multiple_of(8),
         "{bare}: a node loses all labels at once"
     );
     assert!((10..=40).contains(&(bare / 8)), "{bare}");
-}
-
-#[test]
-fn samples_stay_within_the_bound_around_the_truth() {
-    let mut scenario = Scenario::clean(4, 8, 11);
-    scenario.workloads.idle_every = 0;
-    let (from, to) = (after(&scenario, 0), after(&scenario, 3600));
-    let fleet = Fleet::new(scenario);
-    let mut checked = 0;
-    for series in fleet.scraped(from, to) {
-        let name = series.labels.get("__name__");
-        let pod = series.labels.get("exported_pod");
-        let (Some("DCGM_FI_DEV_MEM_COPY_UTIL"), Some(pod)) = (name, pod) else {
-            continue;
-        };
-        let namespace = series.labels.get("exported_namespace").unwrap();
-        let truth = fleet.true_mean(namespace, pod, from, to).unwrap();
-        if truth.devices == 1 {
-            let sum: f64 = series.samples.iter().map(|(_, value)| value).sum();
-            let mean = sum / series.samples.len() as f64;
-            let error = (mean - truth.active).abs();
-            assert!(error <= truth.bound(4.5), "{pod}: {mean} against {truth:?}");
-            checked += 1;
-        }
-    }
-    assert!(checked > 3, "{checked}");
 }
 
 #[test]
