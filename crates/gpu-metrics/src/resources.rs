@@ -207,28 +207,30 @@ mod tests {
         let names = vec!["example.com/a100*".into(), "example.com/t4".into()];
         let (default, configured) = (GpuResources::default(), GpuResources::new(names));
         let (devices, share) = (Some(Amount::Devices), Some(Amount::Share));
-        for (resources, name, amount) in [
-            (&default, "nvidia.com/gpu", devices),
-            (&default, "nvidia.com/gpu-a100", devices),
-            (&default, "nvidia.com/mig-1g.10gb", devices),
-            (&default, "nvidia.com/gpu.shared", share),
-            (&default, "nvidia.com/gpumem", share),
-            (&default, "nvidia.com/vgpu", share),
-            (&default, "volcano.sh/gpu-number", share),
-            (&default, "4paradigm.com/vgpu", share),
-            (&default, "aliyun.com/gpu-count", share),
-            (&default, "tencent.com/vcuda-core", share),
-            (&default, "koordinator.sh/gpu", share),
-            (&default, "cpu", None),
-            (&default, "nvidia.com/hostdev", None),
-            (&default, "amd.com/gpu", None),
-            (&default, "gpu", None),
-            (&configured, "example.com/a100-80gb", devices),
-            (&configured, "example.com/t4", devices),
-            (&configured, "example.com/t4-other", None),
-            (&configured, "nvidia.com/gpu", None),
+        for (resources, names, amount) in [
+            (
+                &default,
+                "nvidia.com/gpu nvidia.com/gpu-a100 nvidia.com/mig-1g.10gb",
+                devices,
+            ),
+            (
+                &default,
+                "nvidia.com/gpu.shared nvidia.com/gpumem nvidia.com/vgpu",
+                share,
+            ),
+            (
+                &default,
+                "volcano.sh/gpu-number 4paradigm.com/vgpu aliyun.com/gpu-count",
+                share,
+            ),
+            (&default, "tencent.com/vcuda-core koordinator.sh/gpu", share),
+            (&default, "cpu nvidia.com/hostdev amd.com/gpu gpu", None),
+            (&configured, "example.com/a100-80gb example.com/t4", devices),
+            (&configured, "example.com/t4-other nvidia.com/gpu", None),
         ] {
-            assert_eq!(resources.amount(name), amount, "{name}");
+            for name in names.split(' ') {
+                assert_eq!(resources.amount(name), amount, "{name}");
+            }
             let same = GpuResources::from_text(&resources.to_string());
             assert_eq!(*resources, same);
         }

@@ -76,47 +76,45 @@ pub(crate) fn is_per_process(labels: &Labels, signal: SignalId) -> bool {
 mod tests {
     use super::*;
 
-    fn labels(pairs: &[(&str, &str)]) -> Labels {
-        Labels::from_pairs(pairs.iter().copied())
+    fn labels(text: &str) -> Labels {
+        Labels::from_pairs(text.split(' ').filter_map(|pair| pair.split_once('=')))
     }
 
     #[test]
     fn a_source_is_the_job_and_the_external_labels() {
-        let plain = labels(&[("job", "dcgm"), ("instance", "a:9400"), ("pod", "p")]);
-        assert_eq!(source(&plain), "dcgm");
-        let replica = labels(&[
-            ("job", "dcgm"),
-            ("prometheus_replica", "k8s-0"),
-            ("prometheus", "monitoring/k8s"),
-            ("Cluster", "prod"),
-        ]);
-        assert_eq!(
-            source(&replica),
-            "dcgm{cluster=prod,prometheus=monitoring/k8s,prometheus_replica=k8s-0}"
-        );
-        assert_eq!(source(&labels(&[])), "");
+        let pair = "job=dcgm prometheus_replica=k8s-0 prometheus=monitoring/k8s Cluster=prod";
+        for (of, expected) in [
+            ("job=dcgm instance=a:9400 pod=p", "dcgm"),
+            (
+                pair,
+                "dcgm{cluster=prod,prometheus=monitoring/k8s,prometheus_replica=k8s-0}",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(source(&labels(of)), expected, "{of}");
+        }
     }
 
     #[test]
     fn a_prometheus_is_no_cluster() {
-        let prometheus = labels(&[("prometheus", "monitoring/k8s"), ("cluster", "")]);
-        assert_eq!(cluster(&prometheus), None);
-        let managed = labels(&[("project_id", "p1"), ("cluster", "gpu")]);
-        assert_eq!(
-            cluster(&managed).as_deref(),
-            Some("cluster=gpu,project_id=p1")
-        );
-        let own = labels(&[("k8s_cluster", "east")]);
-        assert_eq!(cluster(&own).as_deref(), Some("k8s_cluster=east"));
+        for (of, expected) in [
+            ("prometheus=monitoring/k8s cluster=", None),
+            (
+                "project_id=p1 cluster=gpu",
+                Some("cluster=gpu,project_id=p1"),
+            ),
+            ("k8s_cluster=east", Some("k8s_cluster=east")),
+        ] {
+            assert_eq!(cluster(&labels(of)).as_deref(), expected, "{of}");
+        }
     }
 
     #[test]
     fn a_process_has_a_line_for_load_and_memory_only() {
-        let share = labels(&[("vgpu", "0"), ("pod_uid", "u"), ("pod", "p")]);
+        let (share, replica) = (labels("vgpu=0 pod_uid=u pod=p"), labels("vgpu=0 pod=p"));
         assert!(is_per_process(&share, SignalId::GPU_UTIL));
         assert!(is_per_process(&share, SignalId::FB_USED));
         assert!(!is_per_process(&share, SignalId::MEM_COPY_UTIL));
-        let replica = labels(&[("vgpu", "0"), ("pod", "p")]);
         assert!(!is_per_process(&replica, SignalId::GPU_UTIL));
     }
 }

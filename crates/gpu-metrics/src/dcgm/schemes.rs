@@ -176,14 +176,13 @@ pub fn nodes(labels: &Labels) -> Vec<NodeName> {
 mod tests {
     use super::*;
 
-    fn labels(pairs: &[(&str, &str)]) -> Labels {
-        Labels::from_pairs(pairs.iter().copied())
+    fn labels(text: &str) -> Labels {
+        Labels::from_pairs(text.split(' ').filter_map(|pair| pair.split_once('=')))
     }
 
-    /// What `exported_namespace=n exported_pod=p` claims, as a text.
+    /// What labels claim, as a text.
     fn claimed(text: &str) -> String {
-        let pairs = text.split(' ').filter_map(|pair| pair.split_once('='));
-        let claim = claim(&Labels::from_pairs(pairs), &ExporterIdentity::default());
+        let claim = claim(&labels(text), &ExporterIdentity::default());
         let Some((Owner { namespace, pod, .. }, scheme)) = claim.owner else {
             return "nothing".to_owned();
         };
@@ -192,56 +191,45 @@ mod tests {
         format!("{scheme:?} {namespace}/{pod}{suspect}{proven}")
     }
 
+    /// The last but one: a UID proves nothing about the exporter's own pod.
+    const CLAIMS: &str = "
+exported_namespace=t exported_pod=w namespace=m pod=e => Exported t/w
+exported_namespace=t namespace=m pod=w => Mixed t/w
+pod_name=w pod_namespace=t => Legacy t/w
+namespace=t pod=w container=vllm => Bare t/w
+container= namespace= pod= => nothing
+namespace=t pod=w vgpu=0 => Bare t/w, proven
+namespace=t pod=w pod_uid=0b7c => Bare t/w, proven
+namespace=t pod=e container=dcgm-exporter pod_uid=5 => Bare t/e, suspect
+namespace=gpu-operator pod=dcgm-exporter-x => Bare gpu-operator/dcgm-exporter-x, suspect
+";
+
     #[test]
     fn the_schemes_are_distinguished_per_series() {
-        for (text, expected) in [
-            (
-                "exported_namespace=t exported_pod=w namespace=m pod=e",
-                "Exported t/w",
-            ),
-            ("exported_namespace=t namespace=m pod=w", "Mixed t/w"),
-            ("pod_name=w pod_namespace=t", "Legacy t/w"),
-            ("namespace=t pod=w container=vllm", "Bare t/w"),
-            ("container= namespace= pod=", "nothing"),
-            ("namespace=t pod=w vgpu=0", "Bare t/w, proven"),
-            ("namespace=t pod=w pod_uid=0b7c", "Bare t/w, proven"),
-            // A UID proves nothing about the exporter's own pod.
-            (
-                "namespace=t pod=e container=dcgm-exporter pod_uid=5",
-                "Bare t/e, suspect",
-            ),
-            (
-                "namespace=gpu-operator pod=dcgm-exporter-x",
-                "Bare gpu-operator/dcgm-exporter-x, suspect",
-            ),
-        ] {
-            assert_eq!(claimed(text), expected, "{text}");
+        for row in CLAIMS.trim().lines() {
+            let (labels, expected) = row.split_once(" => ").unwrap();
+            assert_eq!(claimed(labels), expected, "{labels}");
         }
     }
 
     #[test]
     fn devices_are_identified_by_uuid_in_every_spelling() {
+        let device = |text: &str| device(&labels(text));
         for name in ["UUID", "uuid", "gpu_uuid", "Uuid"] {
-            let device = device(&labels(&[(name, "GPU-1")])).unwrap();
+            let device = device(&format!("{name}=GPU-1")).unwrap();
             assert_eq!(&*device.uuid, "GPU-1", "{name}");
         }
-        let lower = labels(&[
-            ("uuid", "GPU-1"),
-            ("gpu_i_id", "7"),
-            ("gpu_i_profile", "1g.10gb"),
-        ]);
-        let instance = device(&lower).unwrap();
+        let instance = device("uuid=GPU-1 gpu_i_id=7 gpu_i_profile=1g.10gb").unwrap();
         assert_eq!(instance.instance.as_deref(), Some("7"));
         assert_eq!(instance.profile.as_deref(), Some("1g.10gb"));
-        let nameless = labels(&[("instance", "10.0.0.1:9400"), ("gpu", "3")]);
-        assert_eq!(&*device(&nameless).unwrap().uuid, "10.0.0.1:9400/3");
-        assert_eq!(device(&labels(&[("gpu", "3")])), None);
+        let nameless = device("instance=10.0.0.1:9400 gpu=3").unwrap();
+        assert_eq!(&*nameless.uuid, "10.0.0.1:9400/3");
+        assert_eq!(device("gpu=3"), None);
     }
 
     #[test]
     fn the_hostname_precedes_the_instance_as_a_node_name() {
-        let all = labels(&[("hostname", "gpu-node-1"), ("instance", "10.0.0.1:9400")]);
-        let found = nodes(&all);
+        let found = nodes(&labels("hostname=gpu-node-1 instance=10.0.0.1:9400"));
         let found: Vec<_> = found.iter().map(|node| (node.rank, &*node.name)).collect();
         assert_eq!(found, [(0, "gpu-node-1"), (8, "10.0.0.1")]);
     }

@@ -138,9 +138,7 @@ fn join_nodes(all: &[&Arc<LabelFacts>]) -> Vec<NodeName> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::batch::{PrometheusId, Sample};
-    use super::super::super::series::Device;
-    use super::super::super::signal::Unit;
+    use super::super::super::batch::Sample;
     use super::super::StoreSettings;
     use super::*;
     use apimachinery::labels::Labels;
@@ -166,22 +164,12 @@ mod tests {
         };
         SeriesInfo {
             signal,
-            unit: Unit::Percent,
-            device: Device {
-                uuid: "GPU-1".into(),
-                instance: None,
-                profile: None,
-            },
-            owner: None,
-            job: "dcgm".into(),
-            prometheus: PrometheusId(0),
-            source: "dcgm".into(),
-            instance: "node:9400".into(),
             label_facts: Arc::new(LabelFacts {
                 nodes: nodes.iter().map(name).collect(),
                 labels: Labels::from_pairs([("label", label)]),
                 ..LabelFacts::default()
             }),
+            ..crate::targets::tests::series("node:9400", None, "GPU-1")
         }
     }
 

@@ -14,7 +14,7 @@ mod lateness;
 mod movement;
 mod scales;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};

@@ -12,7 +12,8 @@ fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_000_000 + secs)
 }
 
-fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
+/// A series of an exporter.
+pub(crate) fn series(instance: &str, node: Option<&str>, device: &str) -> SeriesInfo {
     let node = node.map(|name| NodeName {
         rank: 0,
         name: name.into(),

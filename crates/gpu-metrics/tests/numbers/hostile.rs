@@ -2,7 +2,6 @@
 
 use super::answers::Answers;
 use super::polled::{Line, detected, line, pod, poll};
-use super::rules::watch_signals;
 use super::scene::{Scene, at, json, key, policy, samples};
 use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::signal::SignalId;
@@ -217,24 +216,4 @@ fn an_exporter_whose_power_is_no_longer_read_is_not_frozen() {
     }
     let answers = Answers::new(scene.snapshot_at(at(79.0 * 15.0 + 1.0)));
     assert_eq!(answers.of("pods n/p0", MEAN), Some(50.0));
-}
-
-#[test]
-fn profiling_fields_replace_a_percent_field_that_a_target_loses() {
-    let labels = pod(0, "a");
-    let of = |value, until| vec![line(&labels, value, (15.0, 1.0), (-600.0, until))];
-    let signals = [
-        (SignalId::GPU_UTIL, of(50.0, 300.0)),
-        (SignalId::DRAM_ACTIVE, of(0.5, 9000.0)),
-        (SignalId::GR_ENGINE_ACTIVE, of(0.5, 9000.0)),
-        (SignalId::FB_USED, of(1000.0, 9000.0)),
-    ];
-    let mut last_absent = 0;
-    watch_signals(&mut detected(None), &signals, 3000, |now, answers| {
-        if answers.of("pods n/a0", "gpu_utilization").is_none() {
-            last_absent = now;
-        }
-    });
-    // Such fields are looked for every ten minutes.
-    assert!(last_absent < 1500, "absent until {last_absent}");
 }

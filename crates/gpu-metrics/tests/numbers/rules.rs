@@ -145,16 +145,20 @@ fn profiling_fields_replace_vanished_percents_within_a_minute() {
     let both = |value, until| vec![line(0, value, until), line(1, value, 900.0)];
     let signals = [
         (SignalId::MEM_COPY_UTIL, both(50.0, 60.0)),
+        (SignalId::GPU_UTIL, both(50.0, 60.0)),
         (SignalId::DRAM_ACTIVE, both(0.4, 900.0)),
+        (SignalId::GR_ENGINE_ACTIVE, both(0.4, 900.0)),
         (SignalId::FB_USED, both(1000.0, 900.0)),
     ];
     let mut absent = Vec::new();
     watch_signals(&mut scene(2), &signals, 500, |now, answers| {
-        match answers.flagship("pods n/p0") {
-            Some(value) => assert!((40.0..=50.0).contains(&value), "{value} at {now}"),
-            None => absent.push(now),
+        for metric in [MEAN, "gpu_utilization"] {
+            match answers.of("pods n/p0", metric) {
+                Some(value) => assert!((40.0..=50.0).contains(&value), "{value} at {now}"),
+                None => absent.push(now),
+            }
+            assert_eq!(answers.of("pods n/p1", metric), Some(50.0), "at {now}");
         }
-        assert_eq!(answers.flagship("pods n/p1"), Some(50.0), "at {now}");
     });
     // F after the last percentage, and up to a minute until the other field is queried.
     assert!(
