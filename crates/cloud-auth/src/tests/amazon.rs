@@ -26,12 +26,10 @@ async fn assert_signed<const N: usize>(method: AuthMethod, variables: [(&'static
     let authorization = authorization.unwrap();
     let (before, after) = authorization.split_once("AKID/").unwrap();
     assert_eq!(before, "AWS4-HMAC-SHA256 Credential=");
-    assert!(
-        after.contains(
-            "/eu-central-1/aps/aws4_request, SignedHeaders=host;x-amz-date;x-amz-security-token,"
-        ),
-        "{after}"
-    );
+    let scope = "/eu-central-1/aps/aws4_request, ";
+    let (_, headers) = after.split_once(scope).expect(after);
+    let signed = "SignedHeaders=host;x-amz-date;x-amz-security-token,";
+    assert!(headers.starts_with(signed), "{after}");
 }
 
 /// The error of a method that gets no keys.
@@ -52,39 +50,36 @@ fn the_region_is_that_of_the_address_else_the_configured_one_and_never_empty() {
         region.map_err(|error| error.to_string())
     };
     let vpc = "https://vpce-1.aps-workspaces.us-west-2.vpce.amazonaws.com/workspaces/w";
-    assert_eq!(
-        region(STORE, Some("other"), "another").unwrap(),
-        "eu-central-1"
-    );
-    assert_eq!(region(vpc, None, "").unwrap(), "us-west-2");
-    assert_eq!(
-        region("http://proxy:8080", Some("eu-west-1"), "another").unwrap(),
-        "eu-west-1"
-    );
-    assert_eq!(
-        region("http://proxy:8080", None, "eu-north-1").unwrap(),
-        "eu-north-1"
-    );
-    let error = region("http://proxy:8080", None, "").unwrap_err();
+    let proxy = "http://proxy:8080";
+    for (store, configured, variable, wanted) in [
+        (STORE, Some("other"), "another", "eu-central-1"),
+        (vpc, None, "", "us-west-2"),
+        (proxy, Some("eu-west-1"), "another", "eu-west-1"),
+        (proxy, None, "eu-north-1", "eu-north-1"),
+    ] {
+        assert_eq!(region(store, configured, variable).unwrap(), wanted);
+    }
+    let error = region(proxy, None, "").unwrap_err();
     assert!(error.contains("prometheus.auth.sigv4.region"), "{error}");
+}
+
+/// The variables of a pod with a web identity.
+fn web_identity(sts: &FakeIssuer, token: &tempfile::NamedTempFile) -> [(&'static str, String); 3] {
+    [
+        ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r".to_owned()),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", path(token)),
+    ]
 }
 
 #[tokio::test]
 async fn a_web_identity_is_exchanged_at_the_security_token_service() {
     let sts = FakeIssuer::start(|_| (200, sts_answer("2100-01-01T00:00:00Z"))).await;
     let token = file("web-token");
-    let variables = [
-        ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
-        ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r".to_owned()),
-        ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
-    ];
-    assert_signed(method(), variables).await;
+    assert_signed(method(), web_identity(&sts, &token)).await;
     let asked = sts.asked().pop().unwrap();
-    assert_eq!(
-        (&*asked.method, asked.path()),
-        ("POST", "/"),
-        "no token in an address"
-    );
+    // The address contains no token.
+    assert_eq!((&*asked.method, &*asked.target), ("POST", "/"));
     assert_eq!(asked.param("Action").unwrap(), "AssumeRoleWithWebIdentity");
     assert_eq!(asked.param("RoleArn").unwrap(), "arn:aws:iam::1:role/r");
     assert_eq!(asked.param("WebIdentityToken").unwrap(), "web-token");
@@ -97,11 +92,9 @@ async fn pod_identity_reads_the_token_file_for_each_request() {
     let method = method();
     for content in ["agent-1", "agent-2"] {
         std::fs::write(token.path(), content).unwrap();
+        let keys = format!("{}/v1/credentials", agent.url);
         let variables = [
-            (
-                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                format!("{}/v1/credentials", agent.url),
-            ),
+            ("AWS_CONTAINER_CREDENTIALS_FULL_URI", keys),
             ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path(&token)),
         ];
         assert_signed(method.clone(), variables).await;
@@ -123,29 +116,22 @@ async fn keys_come_by_plain_http_only_from_the_node() {
     ] {
         assert_eq!(aws::is_of_node(&uri.parse().unwrap()), is_of_node, "{uri}");
     }
-    let variables = [(
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "http://10.0.0.1/".to_owned(),
-    )];
-    let error = refused(variables).await;
+    let elsewhere = "http://10.0.0.1/".to_owned();
+    let error = refused([("AWS_CONTAINER_CREDENTIALS_FULL_URI", elsewhere)]).await;
     assert!(error.contains("is plain HTTP to another host"), "{error}");
 }
 
 #[tokio::test]
 async fn the_role_of_the_node_is_read_with_a_token() {
     let metadata = FakeIssuer::start(|asked| {
-        let has_token = asked
-            .headers
-            .get("x-aws-ec2-metadata-token")
-            .is_some_and(|it| it == "imds");
-        match (&*asked.method, asked.path()) {
-            ("PUT", "/latest/api/token") => (200, "imds\n".to_owned()),
-            ("GET", "/latest/meta-data/iam/security-credentials/") if has_token => {
-                (200, "role-1\n".to_owned())
-            }
-            ("GET", "/latest/meta-data/iam/security-credentials/role-1") if has_token => {
-                (200, KEYS.to_owned())
-            }
+        let roles = "/latest/meta-data/iam/security-credentials/";
+        let token = asked.headers.get("x-aws-ec2-metadata-token");
+        let has_token = token.is_some_and(|it| it == "imds");
+        let role = asked.path().strip_prefix(roles);
+        match (&*asked.method, asked.path(), role) {
+            ("PUT", "/latest/api/token", _) => (200, "imds\n".to_owned()),
+            ("GET", _, Some("")) if has_token => (200, "role-1\n".to_owned()),
+            ("GET", _, Some("role-1")) if has_token => (200, KEYS.to_owned()),
             _ => (401, String::new()),
         }
     })
@@ -171,57 +157,35 @@ async fn a_role_is_assumed_with_the_keys_of_the_platform() {
     let asked = sts.asked().pop().unwrap();
     assert_eq!(asked.param("ExternalId").unwrap(), "outside");
     let signature = &asked.headers["authorization"];
-    assert!(
-        signature.contains("Credential=FIRST/")
-            && signature.contains("/eu-central-1/sts/aws4_request"),
-        "{signature}"
-    );
+    for part in ["Credential=FIRST/", "/eu-central-1/sts/aws4_request"] {
+        assert!(signature.contains(part), "{signature}");
+    }
 }
 
 #[tokio::test]
 async fn errors_about_expired_keys_refusals_and_garbage_contain_no_secret() {
     let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not authorized for web-token</Message></Error></ErrorResponse>";
+    let refused_with = "HTTP 403: AccessDenied: Not authorized for ***: check the trust policy";
+    let (past, garbled) = (sts_answer("2001-01-01T00:00:00Z"), sts_answer("soon"));
     for (status, body, words) in [
-        (
-            403,
-            denied.to_owned(),
-            "HTTP 403: AccessDenied: Not authorized for ***: check the trust policy",
-        ),
-        (
-            200,
-            sts_answer("2001-01-01T00:00:00Z"),
-            "its keys have expired",
-        ),
-        (
-            200,
-            sts_answer("soon"),
-            "the expiry time of its keys is not a time",
-        ),
+        (403, denied.to_owned(), refused_with),
+        (200, past, "its keys have expired"),
+        (200, garbled, "the expiry time of its keys is not a time"),
         (200, "<html>".to_owned(), "has no keys"),
         (200, "x".repeat(300 << 10), "is too long"),
     ] {
         let sts = FakeIssuer::start(move |_| (status, body.clone())).await;
         let token = file("web-token");
-        let variables = [
-            ("AWS_ENDPOINT_URL_STS", sts.url.clone()),
-            ("AWS_ROLE_ARN", "arn".to_owned()),
-            ("AWS_WEB_IDENTITY_TOKEN_FILE", path(&token)),
-        ];
-        let error = refused(variables).await;
+        let error = refused(web_identity(&sts, &token)).await;
         assert!(error.contains(words), "{error}");
-        assert!(
-            !error.contains("web-token") && !error.contains("hunter2"),
-            "{error}"
-        );
+        let has_secret = error.contains("web-token") || error.contains("hunter2");
+        assert!(!has_secret, "{error}");
     }
 }
 
 #[tokio::test]
 async fn missing_environment_variables_are_named() {
-    let variables = [("AWS_ACCESS_KEY_ID", "AKID".to_owned())];
-    let error = refused(variables).await;
-    assert_eq!(
-        error,
-        "the environment variable AWS_SECRET_ACCESS_KEY is not set"
-    );
+    let error = refused([("AWS_ACCESS_KEY_ID", "AKID".to_owned())]).await;
+    let wanted = "the environment variable AWS_SECRET_ACCESS_KEY is not set";
+    assert_eq!(error, wanted);
 }

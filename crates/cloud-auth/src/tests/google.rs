@@ -21,15 +21,11 @@ async fn a_token_comes_from_the_metadata_server() {
     let issuer = FakeIssuer::start(|_| (200, TOKEN.to_owned())).await;
     let method = AuthMethod::Google(GoogleSettings::default());
     let authenticator = authenticator(method, [("GCE_METADATA_HOST", issuer.host())]);
-    assert_eq!(
-        authorization(&authenticator).await.unwrap(),
-        "Bearer google"
-    );
+    let added = authorization(&authenticator).await;
+    assert_eq!(added.unwrap(), "Bearer google");
     let asked = issuer.asked().pop().unwrap();
-    assert_eq!(
-        asked.path(),
-        "/computeMetadata/v1/instance/service-accounts/default/token"
-    );
+    let path = "/computeMetadata/v1/instance/service-accounts/default/token";
+    assert_eq!(asked.path(), path);
     assert_eq!(asked.headers["metadata-flavor"], "Google");
     let scopes = asked.param("scopes").unwrap();
     assert!(scopes.ends_with("/auth/monitoring.read"), "{scopes}");
@@ -47,10 +43,8 @@ async fn a_service_account_signs_its_assertion() {
     let account = json!({"type": "service_account", "client_email": "reader@p", "private_key": pem,
         "private_key_id": "k1", "token_uri": uri, "project_id": "p"});
     let file = file(&account.to_string());
-    assert_eq!(
-        authorization(&with_file(&file)).await.unwrap(),
-        "Bearer google"
-    );
+    let added = authorization(&with_file(&file)).await;
+    assert_eq!(added.unwrap(), "Bearer google");
     let asked = issuer.asked().pop().unwrap();
     let assertion = asked.param("assertion").unwrap();
     let (signed, signature) = assertion.rsplit_once('.').unwrap();
@@ -59,20 +53,16 @@ async fn a_service_account_signs_its_assertion() {
     public.verify(signed.as_bytes(), &signature).unwrap();
     let (_, claims) = signed.split_once('.').unwrap();
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
-    assert_eq!(
-        (&claims["iss"], &claims["aud"]),
-        (&json!("reader@p"), &json!(uri))
-    );
+    let named = [&claims["iss"], &claims["aud"]];
+    assert_eq!(named, [&json!("reader@p"), &json!(uri)]);
 }
 
 #[tokio::test]
 async fn a_federated_identity_impersonates_a_service_account() {
+    let impersonated = r#"{"accessToken": "of-account", "expireTime": "2100-01-01T00:00:00Z"}"#;
     let issuer = FakeIssuer::start(|asked| match asked.path() {
         "/sts" => (200, TOKEN.to_owned()),
-        _ => (
-            200,
-            r#"{"accessToken": "of-account", "expireTime": "2100-01-01T00:00:00Z"}"#.to_owned(),
-        ),
+        _ => (200, impersonated.to_owned()),
     })
     .await;
     let subject = file(r#"{"id_token": "subject-1"}"#);
@@ -85,16 +75,12 @@ async fn a_federated_identity_impersonates_a_service_account() {
             "format": {"type": "json", "subject_token_field_name": "id_token"}},
     });
     let file = file(&account.to_string());
-    assert_eq!(
-        authorization(&with_file(&file)).await.unwrap(),
-        "Bearer of-account"
-    );
+    let added = authorization(&with_file(&file)).await;
+    assert_eq!(added.unwrap(), "Bearer of-account");
     let asked = issuer.asked();
     assert_eq!(asked[0].param("subject_token").unwrap(), "subject-1");
-    assert_eq!(
-        asked[0].param("audience").unwrap(),
-        "//iam.googleapis.com/pool"
-    );
+    let audience = asked[0].param("audience").unwrap();
+    assert_eq!(audience, "//iam.googleapis.com/pool");
     assert_eq!(asked[1].headers["authorization"], "Bearer google");
 }
 
@@ -104,24 +90,17 @@ async fn the_error_of_an_invalid_file_has_its_path_and_not_its_content() {
         "token_uri": "https://oauth2.example/token"});
     let external = json!({"type": "external_account", "audience": "a", "subject_token_type": "t",
         "token_url": "http://sts.example/", "credential_source": {"file": "/etc/hostname"}});
+    let user = json!({"type": "authorized_user", "refresh_token": "hunter2"});
     for (content, words) in [
-        (
-            "hunter2".to_owned(),
-            "is neither the key of a service account",
-        ),
-        (
-            json!({"type": "authorized_user", "refresh_token": "hunter2"}).to_string(),
-            "is neither",
-        ),
-        (http.to_string(), "its private_key is no RSA key"),
-        (external.to_string(), "names an address without https"),
+        (json!("hunter2"), "is neither the key of a service account"),
+        (user, "is neither"),
+        (http, "its private_key is no RSA key"),
+        (external, "names an address without https"),
     ] {
-        let file = file(&content);
+        let file = file(&content.to_string());
         let error = authorization(&with_file(&file)).await.unwrap_err();
-        assert!(
-            error.contains(words) && error.contains(&path(&file)),
-            "{error}"
-        );
+        let has_path = error.contains(&path(&file));
+        assert!(has_path && error.contains(words), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

@@ -12,13 +12,8 @@ fn settings(issuer: &FakeIssuer, secret: &tempfile::NamedTempFile) -> AuthMethod
 
 #[tokio::test]
 async fn a_token_is_requested_by_client_credentials_and_kept() {
-    let issuer = FakeIssuer::start(|_| {
-        (
-            200,
-            r#"{"access_token": "t1", "expires_in": 3600}"#.to_owned(),
-        )
-    })
-    .await;
+    let token = r#"{"access_token": "t1", "expires_in": 3600}"#;
+    let issuer = FakeIssuer::start(|_| (200, token.to_owned())).await;
     let secret = file("hun ter\n");
     let authenticator = authenticator(settings(&issuer, &secret), []);
     for _ in 0..3 {
@@ -31,10 +26,8 @@ async fn a_token_is_requested_by_client_credentials_and_kept() {
     assert_eq!(asked.param("scope").unwrap(), "metrics read");
     assert_eq!(asked.param("audience").unwrap(), "store");
     // reader%3A1:hun+ter, encoded as RFC 6749 requires.
-    assert_eq!(
-        asked.headers["authorization"],
-        "Basic cmVhZGVyJTNBMTpodW4rdGVy"
-    );
+    let basic = "Basic cmVhZGVyJTNBMTpodW4rdGVy";
+    assert_eq!(asked.headers["authorization"], basic);
     assert_eq!(asked.param("client_secret"), None);
 }
 
@@ -53,31 +46,21 @@ async fn the_client_is_sent_as_parameters_if_the_server_refuses_basic_authentica
 
 #[tokio::test]
 async fn errors_about_refusals_and_garbage_do_not_contain_the_secret() {
-    let answers = [
-        (
-            400,
-            r#"{"error": "invalid_scope", "error_description": "no hunter2 here"}"#,
-            "HTTP 400: invalid_scope: no *** here: check tokenUrl",
-        ),
+    let refusal = r#"{"error": "invalid_scope", "error_description": "no hunter2 here"}"#;
+    let refused_with = "HTTP 400: invalid_scope: no *** here: check tokenUrl";
+    let expired = r#"{"access_token": "t1", "expires_in": 0}"#;
+    let broken = r#"{"access_token": "a\nb"}"#;
+    for (status, body, words) in [
+        (400, refusal, refused_with),
         (200, "<html>", "no JSON object with access_token"),
-        (
-            200,
-            r#"{"access_token": "t1", "expires_in": 0}"#,
-            "has expired",
-        ),
-        (
-            200,
-            r#"{"access_token": "a\nb"}"#,
-            "cannot be sent in a header",
-        ),
+        (200, expired, "has expired"),
+        (200, broken, "cannot be sent in a header"),
         (302, "", "HTTP 302"),
-    ];
-    for (status, body, words) in answers {
+    ] {
         let issuer = FakeIssuer::start(move |_| (status, body.to_owned())).await;
         let secret = file("hunter2");
-        let error = authorization(&authenticator(settings(&issuer, &secret), []))
-            .await
-            .unwrap_err();
+        let authenticator = authenticator(settings(&issuer, &secret), []);
+        let error = authorization(&authenticator).await.unwrap_err();
         assert!(error.contains(words) && error.contains("/token"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
