@@ -138,7 +138,6 @@ async fn two_days_of_a_real_prometheus_are_simulated_and_printed_in_three_format
 
     let end = run(&prometheus.url, &file, &[&over[..], &["--sweep"]].concat());
     assert_eq!(end.code, Some(0), "{end:?}");
-    println!("{}", end.stdout);
     for said in [
         "recorded",
         "clairvoyant",

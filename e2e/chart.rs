@@ -15,7 +15,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::controlplane::ControlPlane;
 use crate::program::{built, output};
 
 /// The name of a release, which prometheus-adapter had before.
@@ -25,7 +24,7 @@ const NAMESPACE: &str = "monitoring";
 const FULL: &str = RELEASE;
 const DEPLOYMENT: &str = "prometheus-adapter-gpu-metrics-apiserver";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -75,15 +74,6 @@ fn run<S: AsRef<std::ffi::OsStr>>(
 /// A stand-in for prometheus-adapter's chart.
 fn adapter() -> PathBuf {
     root().join("e2e/chart/adapter")
-}
-
-/// Installs the stand-in as `RELEASE` in `NAMESPACE`.
-fn install_adapter(plane: &ControlPlane, settings: &[&str]) {
-    let chart = adapter();
-    let install = ["install", RELEASE, chart.to_str().unwrap()];
-    let place = ["--namespace", NAMESPACE];
-    let arguments = [&install[..], settings, &place].concat();
-    run(&arguments, Some(plane.kubeconfig())).unwrap_or_else(|said| panic!("{said}"));
 }
 
 /// The chart rendered with a fixture and settings (`key=value`).

@@ -1,23 +1,21 @@
 //! The manifests as built by kubectl's kustomize. The chart's tests check the objects,
 //! because `manifests/` equals the chart with its defaults.
 
-use std::path::Path;
 use std::process::Command;
 
 use aggregated_apiserver::certificates::managed::store::ServiceName;
 use aggregated_apiserver::certificates::managed::{APISERVICES, service_names};
 use serde_json::{Value, json};
 
-use crate::chart::{named, of};
+use crate::chart::{named, of, root};
 
 const NAME: &str = "gpu-metrics-apiserver";
 const NAMESPACE: &str = "gpu-metrics";
 
 fn built(folder: &str) -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let output = Command::new("kubectl")
         .arg("kustomize")
-        .arg(&folder)
+        .arg(root().join(folder))
         .output()
         .expect("kubectl: make prerequisites");
     let said = String::from_utf8_lossy(&output.stderr);

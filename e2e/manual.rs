@@ -12,6 +12,7 @@ use kubectl_gpu_metrics::check::SAMPLE_HPA;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::chart::{helm, root};
 use crate::controlplane::{ControlPlane, Extent, parts};
 use crate::program::{Program, output};
 
@@ -64,10 +65,6 @@ impl Block {
         );
         is && !how.starts_with("not run: ")
     }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The commands of a section of a page, in order: the lines of its `sh` blocks.
@@ -148,7 +145,7 @@ fn tried(language: &str) -> Vec<Block> {
 pub(crate) fn shell(text: &str, dir: &Path, kubeconfig: &Path) -> Result<String, String> {
     let kubectl = parts::find("kubectl").unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_gpu-metrics-apiserver"));
-    let helm = crate::chart::helm();
+    let helm = helm();
     let folders = [program, &kubectl, &helm];
     let folders = folders.map(|it| it.parent().unwrap().display().to_string());
     let path = std::env::var("PATH").unwrap_or_default();

@@ -29,29 +29,22 @@ fn main() {
     }
     let names = arguments.iter().filter(|it| !it.starts_with('-'));
     let names: Vec<&String> = names.collect();
-    let wanted =
-        |name: &str| names.is_empty() || names.iter().any(|part| name.contains(part.as_str()));
     // Tests only check the answers: `cargo bench` passes a flag to measure.
     let is_test = !arguments.iter().any(|argument| argument == "--bench");
     let most = if is_test { 10_000 } else { u32::MAX };
     println!("| what | size | result | budget |\n|---|---|---|---|");
-    if wanted("poll") {
-        poll::run(most);
-    }
-    if wanted("answer") {
-        answer::run();
-    }
-    if wanted("narrow") {
-        narrow::run();
-    }
-    if wanted("instructions") {
-        instructions::run(is_test);
-    }
-    if wanted("resident") {
-        resident::run(most);
-    }
-    if wanted("backtest") {
-        backtest::run();
+    let parts: [(&str, &dyn Fn()); 6] = [
+        ("poll", &|| poll::run(most)),
+        ("answer", &answer::run),
+        ("narrow", &narrow::run),
+        ("instructions", &|| instructions::run(is_test)),
+        ("resident", &|| resident::run(most)),
+        ("backtest", &backtest::run),
+    ];
+    for (name, run) in parts {
+        if names.is_empty() || names.iter().any(|part| name.contains(part.as_str())) {
+            run();
+        }
     }
 }
 

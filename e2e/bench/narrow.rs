@@ -26,35 +26,18 @@ pub(super) fn run() {
     );
     let absent: Vec<String> = (0..64).map(|key| format!("absent_{key}!=x")).collect();
     let values: Vec<String> = (0..256).map(|value| format!("NVIDIA-H{value}")).collect();
-    let cases = [
-        (
-            "cluster, window only",
-            format!("{cluster}?labelSelector=window%3D2m"),
-        ),
-        (
-            "cluster, one label",
-            format!("{cluster}?labelSelector=gpu!%3D0"),
-        ),
-        (
-            "cluster, 64 requirements",
-            format!(
-                "{cluster}?labelSelector={}",
-                absent.join(",").replace('=', "%3D")
-            ),
-        ),
-        (
-            "cluster, 256 values",
-            format!(
-                "{cluster}?labelSelector=model%20notin%20({})",
-                values.join(",")
-            ),
-        ),
-        (
-            "pods of a namespace, one label",
-            format!("{list}?metricLabelSelector=gpu!%3D0"),
-        ),
-    ];
-    for (what, path) in cases {
+    let absent = absent.join(",").replace('=', "%3D");
+    let absent = format!("labelSelector={absent}");
+    let values = format!("labelSelector=model%20notin%20({})", values.join(","));
+    let other = "metricLabelSelector=gpu!%3D0";
+    for (what, path, query) in [
+        ("cluster, window only", cluster, "labelSelector=window%3D2m"),
+        ("cluster, one label", cluster, "labelSelector=gpu!%3D0"),
+        ("cluster, 64 requirements", cluster, &absent),
+        ("cluster, 256 values", cluster, &values),
+        ("pods of a namespace, one label", &list, other),
+    ] {
+        let path = format!("{path}?{query}");
         let request = Request::get(path).body(()).expect("a request");
         let (parts, ()) = request.into_parts();
         let ask = || {

@@ -72,14 +72,7 @@ pub(super) fn child(gpus: u32) {
 /// A line of `/proc/self/status`, in MiB.
 fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("procfs");
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(key))
-        .expect("the line");
-    let kib: u64 = line
-        .split_whitespace()
-        .nth(1)
-        .and_then(|kib| kib.parse().ok())
-        .expect("a number");
-    kib / 1024
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.expect("a number") / 1024
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::lab::listening;
-use crate::cluster::workload;
+use crate::cluster::workload::Pod;
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually, ok_if};
 
@@ -45,7 +45,8 @@ impl Scene {
     /// With prometheus-adapter, installed with these values.
     fn with_adapter(values: &str) -> Self {
         let scene = Self::new();
-        install_adapter(&scene.plane, &["-f", fixture(values).to_str().unwrap()]);
+        let [chart, values] = [adapter(), fixture(values)].map(|it| it.display().to_string());
+        scene.helm(&["install", RELEASE, &chart, "-f", &values]);
         scene
     }
 
@@ -96,20 +97,13 @@ impl Scene {
 
     /// The server as the Deployment starts it, with its ServiceAccount's rights.
     fn serve(&self, deployment: &str) -> Program {
-        let deployment = self.object("deployment", deployment);
-        let pod = &deployment["spec"]["template"]["spec"];
-        let account = pod["serviceAccountName"].as_str().unwrap();
-        let account = self.plane.service_account_kubeconfig(NAMESPACE, account);
-        let volumes = pod["volumes"].as_array().unwrap();
-        let config = volumes.iter().find(|it| it["name"] == "config").unwrap();
-        let map = config["configMap"]["name"].as_str().unwrap();
-        let config = self.plane.dir().join("config.yaml");
-        let text = self.object("configmap", map)["data"]["config.yaml"].clone();
-        std::fs::write(&config, text.as_str().unwrap()).unwrap();
         let here = ["--config=", "--secure-port="];
-        let mut command = Program::command(workload::arguments(&deployment, &here));
+        let pod = Pod::of(&self.plane, (NAMESPACE, deployment), &here);
+        let config = self.plane.dir().join("config.yaml");
+        std::fs::write(&config, pod.config).unwrap();
+        let mut command = Program::command(pod.arguments);
         command.args(["--secure-port=0", "--config"]).arg(config);
-        command.args(Program::kubeconfig_flags(&account));
+        command.args(Program::kubeconfig_flags(&pod.account));
         Program::start(command)
     }
 

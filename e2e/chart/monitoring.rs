@@ -5,13 +5,9 @@ use serde_json::json;
 use super::*;
 use crate::prometheus::promtool;
 
-fn metrics_of_the_server() -> String {
-    std::fs::read_to_string(root().join("docs/metrics.md")).unwrap()
-}
-
 /// Checks that every metric of the server in a text is in docs/metrics.md.
 fn assert_known(text: &str) {
-    let known = metrics_of_the_server();
+    let known = std::fs::read_to_string(root().join("docs/metrics.md")).unwrap();
     let prefix = "gpu_metrics_apiserver_";
     let mut count = 0;
     for (at, _) in text.match_indices(prefix) {

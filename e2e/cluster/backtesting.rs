@@ -7,7 +7,7 @@ use apimachinery::time::Timestamp;
 use cluster_state::clock;
 use serde_json::{Value, json};
 
-use super::lab::{APP, Lab, TEAM};
+use super::lab::{APP, Lab, PODS, TEAM};
 use super::scaling::SYNC;
 use super::workload::on_pods;
 use crate::program::Program;
@@ -93,10 +93,7 @@ async fn replicas_of_a_backtest_are_those_of_the_real_controller() {
     let lab = Lab::start().await;
     lab.deploy(2);
     lab.gpus.share(LOADS[0]);
-    let held = format!(
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*/gpu_memory_utilization"
-    );
-    lab.await_values(&held, 2, "35");
+    lab.await_values(PODS, 2, "35");
     let metrics = json!([on_pods("gpu_memory_utilization", "50")]);
     lab.autoscale_after(6, &metrics, STABLE);
     std::thread::sleep(2 * SYNC);

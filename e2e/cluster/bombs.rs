@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::future::ready;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -227,29 +226,23 @@ fn whole(body: impl Into<Bytes>) -> Response<Body> {
 fn good(kind: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = now.as_secs() / 5 * 5;
+    let (head, _, tail) = parts(kind);
+    let head = head.split_inclusive('[').next().unwrap();
     match kind {
-        "search" => {
-            r#"{"status":"success","data":[{"__name__":"requests","namespace":"default"}]}"#
-                .to_owned()
+        "search" => format!(r#"{head}{{"__name__":"requests","namespace":"default"}}{tail}"#),
+        "rule" => {
+            format!(r#"{head}{{"metric":{{"namespace":"default"}},"value":[{now},"1"]}}{tail}"#)
         }
-        "rule" => format!(
-            r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{"namespace":"default"}},"value":[{now},"1"]}}]}}}}"#
-        ),
         _ => {
-            let mut text =
-                r#"{"status":"success","data":{"resultType":"matrix","result":["#.to_owned();
-            for gpu in 0..SERIES {
-                let comma = if gpu == 0 { "" } else { "," };
-                let node = gpu / 8;
-                let _ = write!(
-                    text,
-                    r#"{comma}{{"metric":{{"UUID":"GPU-{gpu}","gpu":"{}","Hostname":"n{node}","modelName":"H100","job":"dcgm","instance":"10.0.0.1:{node}"}},"values":[[{},"1"],[{},"1"],[{now},"1"]]}}"#,
-                    gpu % 8,
-                    now - 10,
-                    now - 5,
-                );
-            }
-            text + "]}}"
+            let gpu = |gpu: usize| {
+                let (node, index) = (gpu / 8, gpu % 8);
+                let (first, second) = (now - 10, now - 5);
+                format!(
+                    r#"{{"metric":{{"UUID":"GPU-{gpu}","gpu":"{index}","Hostname":"n{node}","modelName":"H100","job":"dcgm","instance":"10.0.0.1:{node}"}},"values":[[{first},"1"],[{second},"1"],[{now},"1"]]}}"#
+                )
+            };
+            let all: Vec<String> = (0..SERIES).map(gpu).collect();
+            format!("{head}{}]}}}}", all.join(","))
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `check` of a cluster, and the findings that the server serves.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::asking::{ApiClient, Reply, identity_of};
 use super::install::manifest;
-use super::lab::{Lab, PATIENCE, TEAM};
+use super::lab::{Lab, PATIENCE, PODS};
 use super::workload::on_pods;
-use crate::program::{Program, eventually, ok_if};
+use crate::program::{Program, eventually, found_if};
 
 const FINDINGS: &str = "/apis/custom.metrics.k8s.io/v1beta2/findings";
 
@@ -27,13 +26,12 @@ pub(super) fn check(kubeconfig: &Path) -> (Option<i32>, Value) {
     )
 }
 
-/// Code and object of each finding.
-pub(super) fn found(said: &Value) -> BTreeSet<(String, String)> {
-    let text = |it: &Value, key: &str| it[key].as_str().unwrap().to_owned();
-    let findings = said["findings"].as_array().unwrap().iter();
-    findings
-        .map(|it| (text(it, "code"), text(it, "object")))
-        .collect()
+/// The findings of a code by `check -A`.
+pub(super) fn of_code(kubeconfig: &Path, code: &str) -> Vec<Value> {
+    let mut said = check(kubeconfig).1["findings"].take();
+    let findings = said.as_array_mut().unwrap();
+    findings.retain(|it| it["code"] == code);
+    std::mem::take(findings)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,19 +48,18 @@ async fn findings_of_the_server_are_served_to_authorized_users_and_counted() {
     let _ = lab.end_server("TERM");
     lab.start_server();
     lab.await_available();
-    let values = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/*");
-    lab.await_values(&format!("{values}/gpu_memory_utilization"), 2, "40");
-    let silent = ("GM408".to_owned(), "dcgm-exporter".to_owned());
+    lab.await_values(PODS, 2, "40");
+    let silent = || {
+        let mut found = of_code(&admin, "GM408");
+        found.retain(|it| it["object"] == "dcgm-exporter");
+        found
+    };
     eventually("exporters that answer", PATIENCE, || {
-        let said = check(&admin).1;
-        let is_told = found(&said).contains(&silent);
-        ok_if(!is_told, &said)
+        found_if(silent(), Vec::is_empty)
     });
     lab.gpus.silence(0);
     eventually("a silent exporter", PATIENCE, || {
-        let said = check(&admin).1;
-        let is_told = found(&said).contains(&silent);
-        ok_if(is_told, &said)
+        found_if(silent(), |found| !found.is_empty())
     });
     let reader = lab.plane.user_kubeconfig("reader", None);
     let (code, said) = check(&reader);

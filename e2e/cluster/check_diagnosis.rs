@@ -1,57 +1,35 @@
 //! Faults that are easily confused, made on a cluster: each has its finding, and the
 //! remedy of the finding corrects the fault.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::asking::{ApiClient, Reply, identity_of};
-use super::check::{check, found};
-use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::check::{check, of_code};
+use super::lab::{APP, CONFIG, HOME, Lab, NAME, PATIENCE, PODS, SECRET, TEAM};
 use super::workload::{autoscaler, deployment, on_pods};
 use crate::manual::run;
-use crate::program::{eventually, ok_if};
+use crate::program::{eventually, found_if, ok_if};
 
-const PODS: &str =
-    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
-
-/// The Secret of `manifests/secret.yaml`.
-const SECRET: &str = "gpu-metrics-apiserver-certificates";
-
-/// A finding of `check`.
-struct Found {
-    message: String,
-    remedy: String,
-    /// The printed command, if there is one.
-    command: Option<String>,
+fn finding(lab: &Lab, code: &str, object: &str) -> Result<Value, String> {
+    let found = of_code(lab.plane.kubeconfig(), code);
+    let one = found.iter().find(|it| it["object"] == object).cloned();
+    one.ok_or_else(|| format!("{found:?}"))
 }
 
-fn findings(kubeconfig: &Path, code: &str, object: &str) -> Result<Found, String> {
-    let (_, said) = check(kubeconfig);
-    let mut all = said["findings"].as_array().unwrap().iter();
-    let found = all.find(|it| it["code"] == code && it["object"] == object);
-    let text = |it: &Value| it.as_str().unwrap().to_owned();
-    found
-        .map(|it| Found {
-            message: text(&it["message"]),
-            remedy: text(&it["remedy"]),
-            command: it["command"].as_str().map(str::to_owned),
-        })
-        .ok_or_else(|| said.to_string())
+/// A text of a finding.
+fn text<'f>(finding: &'f Value, key: &str) -> &'f str {
+    finding[key].as_str().unwrap()
 }
 
 /// Waits for a finding with these words, and returns its remedy.
 fn await_found(lab: &Lab, code: &str, object: &str, words: &str) -> String {
-    await_finding(lab, code, object, words).remedy
+    text(&await_finding(lab, code, object, words), "remedy").to_owned()
 }
 
-fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Found {
+fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Value {
     eventually(&format!("{code} with {words:?}"), PATIENCE, || {
-        let found = findings(lab.plane.kubeconfig(), code, object)?;
-        match found.message.contains(words) {
-            true => Ok(found),
-            false => Err(found.message),
-        }
+        let found = finding(lab, code, object)?;
+        found_if(found, |it| text(it, "message").contains(words))
     })
 }
 
@@ -59,16 +37,14 @@ fn await_finding(lab: &Lab, code: &str, object: &str, words: &str) -> Found {
 /// of the finding.
 fn mend(lab: &Lab, code: &str, object: &str, words: &str) {
     let found = await_finding(lab, code, object, words);
-    run(lab.plane.kubeconfig(), &found.command.expect("a command"));
+    run(lab.plane.kubeconfig(), text(&found, "command"));
     await_gone(lab, code, object);
 }
 
 fn await_gone(lab: &Lab, code: &str, object: &str) {
     eventually(&format!("the end of {code}"), PATIENCE, || {
-        match findings(lab.plane.kubeconfig(), code, object) {
-            Err(_) => Ok(()),
-            Ok(found) => Err(found.message),
-        }
+        let found = finding(lab, code, object);
+        ok_if(found.is_err(), &found)
     });
 }
 
@@ -76,7 +52,6 @@ fn await_gone(lab: &Lab, code: &str, object: &str) {
 fn apply_printed(lab: &Lab, text: &str) {
     let begin = text.find("kubectl ").unwrap_or_else(|| panic!("{text}"));
     let command = text[begin..].split(';').next().unwrap();
-    println!("as printed: {command}");
     run(lab.plane.kubeconfig(), command);
 }
 
@@ -111,11 +86,9 @@ fn no_fault(lab: &Lab) {
     eventually("a cluster that is well", PATIENCE, || {
         let (code, said) = check(lab.plane.kubeconfig());
         let is_well = code == Some(0) && said["success"] == true && said["skipped"] == json!([]);
-        let mut codes = found(&said).into_iter().map(|(code, _)| code);
-        ok_if(
-            is_well && codes.all(|code| ["GM501", "GM513"].contains(&&*code)),
-            &format!("{code:?} {said}"),
-        )
+        let mut findings = said["findings"].as_array().unwrap().iter();
+        let only = findings.all(|it| ["GM501", "GM513"].contains(&it["code"].as_str().unwrap()));
+        ok_if(is_well && only, &format!("{code:?} {said}"))
     });
     lab.plane.kubectl(&["delete", "hpa", APP, "-n", TEAM]);
 }

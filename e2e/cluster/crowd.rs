@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::asking::{ApiClient, Reply, connected_to, identity_of};
-use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::lab::{APP, HOME, Lab, NAME, PATIENCE, PODS, SECRET};
 use super::scene::{await_value, reader};
 use crate::program::{eventually, found_if, ok_if};
 
@@ -52,9 +52,7 @@ async fn s096_requests_are_answered_during_a_crowd_and_its_memory_is_freed() {
     lab.deploy(1);
     lab.gpus.work(50);
     let api_client = reader(&lab);
-    let path = format!(
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=app%3D{APP}"
-    );
+    let path = format!("{PODS}?labelSelector=app%3D{APP}");
     await_value(&api_client, &path, "50").await;
     let server = lab.server.as_ref().unwrap();
     let before = server.resident_kib();
@@ -211,11 +209,9 @@ async fn handshake(tls: &TlsConnector, tcp: TcpStream) -> std::io::Result<TlsStr
 
 /// Trusts the same authority as kube-apiserver.
 fn tls(lab: &Lab, protocol: &[u8]) -> TlsConnector {
-    let secret = ["get", "secret", "gpu-metrics-apiserver-certificates"];
-    let output = ["-n", HOME, "-o", r"jsonpath={.data.ca\.crt}"];
-    let encoded = lab.plane.kubectl(&[&secret[..], &output].concat());
-    let k8s_openapi::ByteString(pem) =
-        serde_json::from_value(serde_json::Value::String(encoded)).unwrap();
+    let secret = lab.plane.object(&["secret", SECRET, "-n", HOME]);
+    let authority = secret["data"]["ca.crt"].clone();
+    let k8s_openapi::ByteString(pem) = serde_json::from_value(authority).unwrap();
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(&pem) {
         roots.add(authority.unwrap()).unwrap();

@@ -6,18 +6,16 @@
 //! Service of type ExternalName, kube-apiserver uses the APIService's port unchanged
 //! (`k8s.io/apiserver` `pkg/util/proxy/proxy.go`, `ResolveCluster`).
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
-use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, TEAM};
+use super::lab::{APISERVICES, HOME, Lab, NAME, PATIENCE, PODS, TEAM};
+use crate::chart::root;
 use crate::controlplane::ControlPlane;
 use crate::program::{eventually, ok_if};
 
 /// A file or folder of `manifests/`.
 pub(super) fn manifest(name: &str) -> String {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    root.join("manifests").join(name).display().to_string()
+    root().join("manifests").join(name).display().to_string()
 }
 
 /// Applies the unchanged manifests. Their pods are admitted by the namespace's policy
@@ -43,15 +41,13 @@ pub(super) fn lead(plane: &ControlPlane, port: u16) {
     plane.patch(&[&["apiservice"], &APISERVICES[..]].concat(), &port);
 }
 
-const PODS: &str = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*";
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manifests_make_a_server_that_is_verified_and_has_the_rights_it_needs() {
     let lab = Lab::start().await;
     kube_apiserver_verifies_the_certificate(&lab);
     lab.deploy(2);
     lab.gpus.work(40);
-    lab.await_values(&format!("{PODS}/gpu_memory_utilization"), 2, "40");
+    lab.await_values(PODS, 2, "40");
     s109_every_form_of_path_is_answered(&lab);
     s109_kubectl_is_content(&lab);
     s114_rights_count_by_name_and_namespace(&lab);
@@ -156,15 +152,15 @@ fn s114_rights_count_by_name_and_namespace(lab: &Lab) {
     let named = grant("named", &["pods/gpu_memory_utilization"]);
     // The second rule shows that the binding is in effect.
     let starred = grant("starred", &["pods/*", "pods/gpu_power_usage"]);
-    let flagship = format!("{PODS}/gpu_memory_utilization");
-    let power = format!("{PODS}/gpu_power_usage");
+    let of = |metric: &str| PODS.replace("gpu_memory_utilization", metric);
+    let (flagship, power) = (PODS.to_owned(), of("gpu_power_usage"));
     for (user, path) in [(&named, &flagship), (&starred, &power)] {
         eventually("a right in force", PATIENCE, || {
             plane.kubectl_as(user, &["get", "--raw", path])
         });
     }
     let elsewhere = flagship.replace("/team/", "/default/");
-    let unknown = format!("{PODS}/no_such_metric");
+    let unknown = of("no_such_metric");
     for (user, path) in [
         (&stranger, &flagship),
         (&stranger, &unknown),
@@ -189,10 +185,9 @@ fn the_server_asks_for_itself(lab: &Lab) {
     let authority = format!("--certificate-authority={}", authority.display());
     let server = format!("--server=https://localhost:{}", lab.port);
     let name = format!("--tls-server-name={NAME}.{HOME}.svc");
-    let path = format!("{PODS}/gpu_memory_utilization");
     let account = lab.plane.service_account_kubeconfig(TEAM, "account");
     let ask = || {
-        let arguments = ["get", "--raw", &path, &authority, &server, &name];
+        let arguments = ["get", "--raw", PODS, &authority, &server, &name];
         lab.plane.kubectl_as(&account, &arguments)
     };
     let said = ask().unwrap_err();

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::check::check;
+use super::check::of_code;
 use super::lab::{APP, HOME, Lab, NAME, PATIENCE, TEAM};
 use super::workload::on_pods;
 use crate::manual::{commands, run, texts};
@@ -106,12 +106,11 @@ impl<'a> Keda<'a> {
             "--health-probe-bind-address=127.0.0.1:0",
             "--operator-service-name=keda-operator",
         ]);
-        command.arg(format!("--metrics-server-service-name={SERVICE}"));
-        command.arg(format!(
-            "--metrics-service-bind-address=127.0.0.1:{}",
-            self.port
-        ));
-        command.arg(format!("--ca-dir={}", self.account.path().display()));
+        command.args([
+            format!("--metrics-server-service-name={SERVICE}"),
+            format!("--metrics-service-bind-address=127.0.0.1:{}", self.port),
+            format!("--ca-dir={}", self.account.path().display()),
+        ]);
         command.args(flags);
         Program::start(command)
     }
@@ -140,15 +139,15 @@ impl<'a> Keda<'a> {
     fn metrics_server(&self, port: u16) -> Program {
         let mut command = self.command("adapter");
         let file = |name: &str| self.certificates.path().join(name).display().to_string();
-        command.arg(format!("--client-ca-file={}", file("ca.crt")));
-        command.arg(format!("--tls-cert-file={}", file("tls.crt")));
-        command.arg(format!("--tls-private-key-file={}", file("tls.key")));
-        command.arg(format!("--secure-port={port}"));
-        command.arg(format!("--port={}", free_port()));
-        command.arg(format!("--metrics-service-address=127.0.0.1:{}", self.port));
-        command.arg(format!(
-            "--metrics-service-grpc-authority=keda-operator.{KEDA}.svc"
-        ));
+        command.args([
+            format!("--client-ca-file={}", file("ca.crt")),
+            format!("--tls-cert-file={}", file("tls.crt")),
+            format!("--tls-private-key-file={}", file("tls.key")),
+            format!("--secure-port={port}"),
+            format!("--port={}", free_port()),
+            format!("--metrics-service-address=127.0.0.1:{}", self.port),
+            format!("--metrics-service-grpc-authority=keda-operator.{KEDA}.svc"),
+        ]);
         command.args(Program::kubeconfig_flags(&self.kubeconfig));
         Program::start(command)
     }
@@ -184,10 +183,9 @@ fn ours(text: &str) -> String {
 
 /// The messages of a code.
 fn messages(lab: &Lab, code: &str) -> Vec<String> {
-    let (_, said) = check(lab.plane.kubeconfig());
-    let findings = said["findings"].as_array().unwrap().iter();
-    let found = findings.filter(|it| it["code"] == code);
+    let found = of_code(lab.plane.kubeconfig(), code);
     found
+        .iter()
         .map(|it| format!("{}: {}", it["object"], it["message"]))
         .collect()
 }

@@ -24,9 +24,16 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) const HOME: &str = "gpu-metrics";
 pub(super) const NAME: &str = "gpu-metrics-apiserver";
 
+/// The Secret of `manifests/secret.yaml`.
+pub(super) const SECRET: &str = "gpu-metrics-apiserver-certificates";
+
 /// The scaled service, and its namespace.
 pub(super) const TEAM: &str = "team";
 pub(super) const APP: &str = "infer";
+
+/// The values of the service's pods.
+pub(super) const PODS: &str =
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
 
 /// The server's configuration, without the address of Prometheus. Readings are valid a
 /// little longer than by default: when other tests use the same cores, an exporter that is

@@ -2,7 +2,7 @@
 //! real Prometheus with many GPUs.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apimachinery::time::Timestamp;
 use futures_util::stream::{self, StreamExt as _};
@@ -47,25 +47,22 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
     let held = populate(&plane, &exporters.fleet, pods).await;
 
     let server = Server::start(&plane, &prometheus.url, &[]);
-    let all = ["ready", "every pod known", "every value served"];
-    let started = Instant::now();
     for (what, name, least) in [
-        (all[0], "health_check{name=\"cluster-objects\"}", 1),
-        (all[1], "inventory_objects{resource=\"pods\"}", pods),
-        (all[2], "devices{state=\"held\"}", held),
+        ("ready", "health_check{name=\"cluster-objects\"}", 1),
+        (
+            "every pod known",
+            "inventory_objects{resource=\"pods\"}",
+            pods,
+        ),
+        ("every value served", "devices{state=\"held\"}", held),
     ] {
         eventually(what, PATIENCE, || {
             let found = server.metric(name)?;
             ok_if(found >= least as f64, &found)
         });
-        println!("{what}: {:?}", started.elapsed());
     }
     // After a window and some polls and relists, all caches are full.
-    let full = Instant::now() + Duration::from_secs(75);
-    eventually("a full window", PATIENCE, || {
-        let left = full.saturating_duration_since(Instant::now());
-        ok_if(left.is_zero(), &left)
-    });
+    tokio::time::sleep(Duration::from_secs(75)).await;
     let resident = server.status("VmRSS:");
     let peak = server.status("VmHWM:");
     println!("{pods} pods, 1000 GPUs, {held} held: {resident} MiB resident, peak {peak} MiB");
@@ -74,7 +71,7 @@ async fn a_thousand_gpus_and_two_thousand_pods_fit_into_the_budget() {
 
 pub(crate) struct Server {
     pub(crate) program: Program,
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     operators: u16,
 }
 
@@ -93,7 +90,7 @@ impl Server {
             .args(flags);
         Self {
             program: Program::start(command),
-            dir,
+            _dir: dir,
             operators,
         }
     }
@@ -109,7 +106,6 @@ impl Server {
     }
 
     fn metrics(&self) -> String {
-        assert!(self.dir.path().exists());
         let url = format!("http://127.0.0.1:{}/metrics", self.operators);
         curl(&url, "")
     }

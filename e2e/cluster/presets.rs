@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::lab::{APP, CONFIG, Lab, PATIENCE, TEAM};
 use super::workload::{deployment, of_deployment, on_object, on_pods, target};
+use crate::chart::root;
 use crate::kubectl::{Answer, Kubectl, unix_seconds};
 use crate::program::{eventually, found_if, in_time, ok_if};
 use crate::prometheus::{Storage, Store};
@@ -193,11 +194,8 @@ fn deploy(lab: &Lab) -> (Servers, Vec<Target>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn presets_serve_each_servers_recorded_metrics_and_an_autoscaler_scales_by_them() {
     let mut lab = Lab::start().await;
-    let pools = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/e2e/presets/inferencepools.yaml"
-    );
-    lab.plane.run(&format!("apply -f {pools}"));
+    let pools = root().join("e2e/presets/inferencepools.yaml");
+    lab.plane.run(&format!("apply -f {}", pools.display()));
     let (servers, targets) = deploy(&lab);
     let (engine, _stub) = prometheus(&lab, targets).await;
     lab.stand_in = Some(engine.url.clone());

@@ -9,14 +9,11 @@ use aggregated_apiserver::certificates::managed::store::ServiceName;
 use k8s_openapi::ByteString;
 use serde_json::{Map, json};
 
-use super::lab::{HOME, Lab, NAME, PATIENCE};
+use super::lab::{HOME, NAME, PATIENCE, SECRET};
 use super::scene::{ALL, Scene};
 use crate::program::{eventually, ok_if};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// The Secret of `manifests/secret.yaml`.
-const SECRET: &str = "gpu-metrics-apiserver-certificates";
 
 const PERCENT: u32 = 60;
 
@@ -108,13 +105,7 @@ fn the_front_proxy_gets_another_authority(scene: &Scene) {
     scene.assert_answered(from, &ALL);
 }
 
-fn server_log(lab: &Lab) -> String {
-    lab.server.as_ref().unwrap().stderr()
-}
-
 fn await_log(scene: &Scene, what: &str, found: impl Fn(&str) -> bool) {
-    eventually(what, PATIENCE, || {
-        let said = server_log(&scene.lab);
-        ok_if(found(&said), &said)
-    });
+    let server = scene.lab.server.as_ref().unwrap();
+    server.find_in_stderr(what, PATIENCE, |said| found(said).then_some(()));
 }

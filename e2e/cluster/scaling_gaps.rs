@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::lab::{APISERVICES, Lab, PATIENCE};
+use super::lab::{APISERVICES, Lab, PATIENCE, PODS};
 use super::scaling::Autoscaler;
 use super::workload::on_pods;
 use crate::program::{eventually, ok_if};
-
-const PODS: &str =
-    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/*/gpu_memory_utilization";
 
 /// Waits until this many pods have this value.
 fn await_pods(lab: &Lab, count: usize, value: &str) {
@@ -52,7 +49,6 @@ fn s111_all_without_data_are_no_reason_for_anything(lab: &Lab) {
     scaler.await_active("True");
     (0..3).for_each(|node| lab.gpus.silence(node));
     let message = scaler.await_active("False");
-    println!("all without data: {message}");
     assert!(
         message.contains("has enough fresh samples for gpu_memory_utilization"),
         "{message}"
@@ -145,17 +141,10 @@ fn s115_a_server_that_was_away_is_back(lab: &mut Lab) {
     // The server is listening.
     let begun = Instant::now();
     lab.await_available();
-    println!("available {:?} after the server's start", begun.elapsed());
     await_pods(lab, 3, "49");
-    println!("values after {:?}", begun.elapsed());
     nothing_is_left_of(lab, "passing");
-    println!("a namespace is deleted after {:?}", begun.elapsed());
     assert!(begun.elapsed() < RECOVERED, "statement 115");
     nothing_else_suffers(lab);
-    println!(
-        "another namespace has come and gone after {:?}",
-        begun.elapsed()
-    );
 }
 
 fn nothing_is_left_of(lab: &Lab, namespace: &str) {

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::asking::{ApiClient, identity, identity_of};
-use super::lab::{APP, Lab, PATIENCE, TEAM};
+use super::lab::{APP, Lab, PATIENCE, PODS, TEAM};
 use super::proxy::Proxy;
 use super::scaling::Autoscaler;
 use super::scene::{await_value, reader};
@@ -87,26 +87,22 @@ async fn a_flood_of_slow_rule_queries_does_not_delay_gpu_metrics() {
     await_holding(&proxy, MOST);
 
     (0..BESIDE).for_each(|place| autoscale_on_rule(&lab, place));
-    let begun = Instant::now();
     lab.gpus.work(90);
     lab.await_replicas(4);
-    println!("from load to four replicas: {:.1?}", begun.elapsed());
     eventually("503 for autoscalers on the rule", PATIENCE, || {
         let blind = conditions(&lab, "too many queries of rules are in flight");
         ok_if(blind == BESIDE, &blind)
     });
-    let crowded = server.resident_kib();
     assert_unharmed(&lab).await;
     assert_eq!(proxy.holding(), (MOST, MOST));
-    let asked = flood.end();
-    assert_answered(&trickle);
+    flood.end();
+    trickle.assert_answered(Duration::ZERO, &GPUS);
     proxy.release();
     await_holding(&proxy, 0);
-    let after = eventually("memory that comes back", PATIENCE, || {
+    eventually("memory that comes back", PATIENCE, || {
         let resident = server.resident_kib();
         found_if(resident, |after| *after <= before + KEPT_KIB)
     });
-    println!("VmRSS {before} KiB before, {crowded} in the flood of {asked}, {after} after it");
     eventually("autoscalers on the rule that see", PATIENCE, || {
         let seeing = conditions(&lab, "successfully calculate");
         ok_if(seeing > BESIDE, &seeing)
@@ -122,9 +118,7 @@ fn await_holding(proxy: &Proxy, wanted: usize) {
 }
 
 fn gpu_metric() -> String {
-    format!(
-        "/apis/custom.metrics.k8s.io/v1beta2/namespaces/{TEAM}/pods/%2A/gpu_memory_utilization?labelSelector=deployment%3D{APP}"
-    )
+    format!("{PODS}?labelSelector=deployment%3D{APP}")
 }
 
 fn rule_metric(selector: &str) -> String {
@@ -140,17 +134,6 @@ fn gpu_subject(name: &'static str) -> Subject {
         path: gpu_metric(),
         every: Duration::from_millis(20),
         judge: some_values,
-    }
-}
-
-/// Asserts that the GPU metric was always answered.
-fn assert_answered(trickle: &Trickle) {
-    for subject in GPUS {
-        let seen = trickle.since(Duration::ZERO, subject);
-        let lost = seen.iter().find(|seen| seen.trouble.is_some());
-        assert!(lost.is_none(), "{lost:?}");
-        let slowest = seen.iter().map(|seen| seen.took).max();
-        println!("{subject}: {} requests, {slowest:?} at most", seen.len());
     }
 }
 
@@ -205,10 +188,7 @@ fn mallory(lab: &Lab) -> ApiClient {
 
 /// Constant concurrent requests: half of them for the same query, the others each for
 /// a separate one.
-struct Flood {
-    asked: Arc<AtomicUsize>,
-    requests: JoinSet<()>,
-}
+struct Flood(JoinSet<()>);
 
 impl Flood {
     fn start(api_clients: &[ApiClient]) -> Self {
@@ -228,16 +208,14 @@ impl Flood {
                 }
             });
         }
-        Self { asked, requests }
+        Self(requests)
     }
 
-    /// The number of requests.
-    fn end(mut self) -> usize {
+    fn end(mut self) {
         // A task ends only by a panic about an unexpected answer, which this repeats.
-        if let Some(ended) = self.requests.try_join_next() {
+        if let Some(ended) = self.0.try_join_next() {
             ended.unwrap();
         }
-        self.asked.load(Ordering::Relaxed)
     }
 }
 

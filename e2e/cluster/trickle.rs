@@ -27,7 +27,6 @@ pub(super) struct Seen {
     subject: &'static str,
     /// Time since the first request.
     pub(super) at: Duration,
-    pub(super) took: Duration,
     /// The time of the request, in seconds.
     pub(super) unix: f64,
     pub(super) trouble: Option<String>,
@@ -91,6 +90,15 @@ impl Trickle {
         found
     }
 
+    /// Asserts that every answer to these requests since a time was good.
+    pub(super) fn assert_answered(&self, from: Duration, subjects: &[&'static str]) {
+        for subject in subjects {
+            let seen = self.since(from, subject);
+            let lost = seen.iter().find(|seen| seen.trouble.is_some());
+            assert!(lost.is_none(), "the first of {}: {lost:?}", seen.len());
+        }
+    }
+
     /// The last answer to a request that was sent after `from`; its error, if it has
     /// one.
     pub(super) fn last(&self, from: Duration, subject: &str) -> Result<Seen, String> {
@@ -117,7 +125,6 @@ async fn ask(api_client: &ApiClient, subject: &Subject, begun: Instant) -> Seen 
     Seen {
         subject: subject.name,
         at,
-        took: begun.elapsed().saturating_sub(at),
         unix,
         trouble: reply.trouble().or_else(|| (subject.judge)(&reply.body)),
         body: reply.body,

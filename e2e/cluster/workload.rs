@@ -1,8 +1,11 @@
 //! Deployments and their autoscalers, as objects.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::controlplane::ControlPlane;
 
 /// A Deployment of pods with these labels and limits.
 pub(crate) fn deployment(
@@ -102,6 +105,31 @@ pub(crate) fn arguments(deployment: &Value, here: &[&str]) -> Vec<String> {
     args.map(|arg| arg.as_str().unwrap().to_owned())
         .filter(|arg| !here.iter().any(|flag| arg.starts_with(flag)))
         .collect()
+}
+
+/// What a Deployment's pods have: arguments, as in [`arguments`], the text of the
+/// configuration, and a kubeconfig with the rights of the ServiceAccount.
+pub(crate) struct Pod {
+    pub(crate) arguments: Vec<String>,
+    pub(crate) config: String,
+    pub(crate) account: PathBuf,
+}
+
+impl Pod {
+    pub(crate) fn of(plane: &ControlPlane, (namespace, name): (&str, &str), here: &[&str]) -> Self {
+        let object = |kind: &str, name: &str| plane.object(&[kind, name, "-n", namespace]);
+        let deployment = object("deployment", name);
+        let spec = &deployment["spec"]["template"]["spec"];
+        let volumes = spec["volumes"].as_array().unwrap().iter();
+        let mut maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
+        let config = object("configmap", maps.next().unwrap())["data"]["config.yaml"].take();
+        let account = spec["serviceAccountName"].as_str().unwrap();
+        Self {
+            arguments: arguments(&deployment, here),
+            config: config.as_str().unwrap().to_owned(),
+            account: plane.service_account_kubeconfig(namespace, account),
+        }
+    }
 }
 
 /// The condition of a type in an object's status.

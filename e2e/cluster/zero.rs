@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::check::check;
+use super::check::of_code;
 use super::explaining::explained;
 use super::lab::{APP, Lab, PATIENCE, TEAM};
 use super::workload::{autoscaler, condition, external, on_object, on_pods, target};
@@ -53,10 +53,8 @@ fn await_condition(lab: &Lab, type_: &str, status: &str, reason: &str) {
 
 /// The severities of GM509.
 fn gm509(lab: &Lab) -> Vec<Value> {
-    let (_, said) = check(lab.plane.kubeconfig());
-    let findings = said["findings"].as_array().unwrap().iter();
-    let of_zero = findings.filter(|it| it["code"] == "GM509");
-    of_zero.map(|it| it["severity"].clone()).collect()
+    let found = of_code(lab.plane.kubeconfig(), "GM509").into_iter();
+    found.map(|mut it| it["severity"].take()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ mod promql_scope;
 mod stage;
 mod tally;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpu_metrics::pipeline::Pipeline;
 use prometheus_source::KeyHasher;
@@ -34,7 +34,6 @@ const LOOKS: [(u64, Duration); 4] = [
 
 /// Compares values of a scenario at each look, `many` questions each time.
 async fn compare(scenario: Scenario, looks: &[(u64, Duration)], many: usize, tally: &mut Tally) {
-    let begun = Instant::now();
     let what = format!(
         "{} nodes × {} GPUs, seed {}",
         scenario.nodes, scenario.gpus_per_node, scenario.seed
@@ -77,7 +76,7 @@ async fn compare(scenario: Scenario, looks: &[(u64, Duration)], many: usize, tal
     if is_clean {
         assert_eq!(tally.beyond_promql, 0, "{what}: {tally}");
     }
-    println!("{what}: so far {tally}; {:.1?}", begun.elapsed());
+    println!("{what}: so far {tally}");
 }
 
 fn defects(nodes: u32, gpus_per_node: u32, seed: u64) -> Scenario {

@@ -61,7 +61,6 @@ async fn a_restarted_server_serves_the_previous_values_at_once() {
     end.assert_orderly();
     assert_history(&scene.server.kubectl);
     let took = scene.server.program.age();
-    println!("values {took:?} after the start of the process");
     assert!(took < Duration::from_secs(LONG_SECS - 5), "{took:?}");
 }
 

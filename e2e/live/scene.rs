@@ -79,10 +79,8 @@ impl Scene {
         scene.await_values(PODS_B, &[("batch-0", "30"), ("serve-0", "20")]);
         scene.await_values(CLUSTER, &[("cluster_gpu_memory_utilization", "46")]);
         eventually("/readyz", PATIENCE, || {
-            match scene.server.kubectl.get("/readyz") {
-                Answer::Body(_) => Ok(()),
-                answer => Err(format!("{answer:?}")),
-            }
+            let answer = scene.server.kubectl.get("/readyz");
+            ok_if(matches!(answer, Answer::Body(_)), &answer)
         });
         scene
     }

@@ -15,7 +15,7 @@ use super::compared;
 use super::objects::holding;
 use super::pair::{LOOKING, Scene, Side, adapter};
 use crate::cluster::lab::listening;
-use crate::cluster::workload::{arguments, deployment};
+use crate::cluster::workload::{Pod, deployment};
 use crate::controlplane::{ControlPlane, Extent};
 use crate::program::{Program, eventually, found_if, ok_if};
 use crate::prometheus::free_port;
@@ -33,34 +33,18 @@ fn object(plane: &ControlPlane, kind: &str, name: &str) -> Value {
     plane.object(&[kind, name, "-n", NAMESPACE])
 }
 
-/// The pod's process, with the Deployment's arguments and this machine's paths.
-struct Pod {
-    arguments: Vec<String>,
-    config: String,
-    account: String,
-}
+/// Flags with this machine's paths, ports and addresses.
+const HERE: [&str; 4] = [
+    "--config=",
+    "--cert-dir=",
+    "--prometheus-url=",
+    "--secure-port=",
+];
 
-impl Pod {
-    fn of(plane: &ControlPlane) -> Self {
-        let deployment = object(plane, "deployment", NAME);
-        let spec = &deployment["spec"]["template"]["spec"];
-        assert!(!image(plane).contains("prometheus-adapter"));
-        let here = [
-            "--config=",
-            "--cert-dir=",
-            "--prometheus-url=",
-            "--secure-port=",
-        ];
-        let volumes = spec["volumes"].as_array().unwrap().iter();
-        let mut maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
-        let map = object(plane, "configmap", maps.next().unwrap());
-        Self {
-            arguments: arguments(&deployment, &here),
-            config: map["data"]["config.yaml"].as_str().unwrap().to_owned(),
-            account: spec["serviceAccountName"].as_str().unwrap().to_owned(),
-        }
-    }
+/// The pod's processes.
+struct Processes(Pod);
 
+impl Processes {
     /// Starts a program as the pod's process, on a new port. `more` comes before the
     /// pod's arguments.
     async fn start(
@@ -72,13 +56,10 @@ impl Pod {
     ) -> Side {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.yaml");
-        std::fs::write(&file, &self.config).unwrap();
+        std::fs::write(&file, &self.0.config).unwrap();
         // A folder that does not exist yet, like the contents of an empty volume.
         let certificates = dir.path().join("cert");
-        let account = scene
-            .plane
-            .service_account_kubeconfig(NAMESPACE, &self.account);
-        command.args(&self.arguments).args([
+        command.args(&self.0.arguments).args([
             format!("--config={}", file.display()),
             format!("--cert-dir={}", certificates.display()),
             format!("--prometheus-url={}", scene.prometheus.url),
@@ -87,7 +68,9 @@ impl Pod {
             "--client-qps=100000".to_owned(),
             "--client-burst=100000".to_owned(),
         ]);
-        command.args(Program::kubeconfig_flags(&account)).args(more);
+        command
+            .args(Program::kubeconfig_flags(&self.0.account))
+            .args(more);
         let program = Program::start(command);
         let port = port.unwrap_or_else(|| listening(&program));
         scene.ready(program, port, dir).await.unwrap()
@@ -101,7 +84,7 @@ impl Pod {
         let ours = Program::command::<&str>([]);
         let (theirs, ours) =
             tokio::join!(theirs, self.start(scene, ours, &["--rule-max-age=0"], None));
-        theirs.has_looked(&self.config).await;
+        theirs.has_looked(&self.0.config).await;
         (theirs, ours)
     }
 }
@@ -197,7 +180,9 @@ async fn the_adapters_manifests_need_another_image_and_nothing_else() {
         prometheus: &prometheus,
     };
     apply_manifests(&plane);
-    let (theirs, ours) = Pod::of(&plane).both(scene).await;
+    assert!(!image(&plane).contains("prometheus-adapter"));
+    let pod = Pod::of(&plane, (NAMESPACE, NAME), &HERE);
+    let (theirs, ours) = Processes(pod).both(scene).await;
     let before = object(&plane, "apiservice", "v1beta1.metrics.k8s.io");
     assert_eq!(before["spec"]["insecureSkipTLSVerify"], true);
     lead(&plane, ours.port(), "v1beta1.metrics.k8s.io");

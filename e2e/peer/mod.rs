@@ -12,7 +12,6 @@ mod speed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt as _};
 use regex::Regex;
@@ -93,7 +92,6 @@ fn judge(answers: &[Lines]) {
 
 /// Starts both servers with a file and sends all requests.
 async fn tried(scene: Scene<'_>, file: PathBuf) -> Vec<Lines> {
-    let begun = Instant::now();
     let name = file.file_stem().unwrap().to_string_lossy();
     let config = &std::fs::read_to_string(&file).unwrap();
     let (theirs, ours) = tokio::join!(scene.theirs(config), scene.ours(config));
@@ -110,11 +108,6 @@ async fn tried(scene: Scene<'_>, file: PathBuf) -> Vec<Lines> {
     for line in answers.iter_mut().flatten() {
         *line = format!("{name}: {line}");
     }
-    println!(
-        "{name}: {} answers after {:?}",
-        answers.len(),
-        begun.elapsed()
-    );
     answers
 }
 

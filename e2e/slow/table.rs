@@ -38,16 +38,11 @@ pub(crate) fn write(rows: &[Row]) {
         "| store | values there | furthest from its PromQL after a jump | readings that stand still |\n|---|---|---|---|\n",
     );
     for row in rows {
-        let Row {
-            name,
-            asked,
-            there,
-            worst,
-        } = row;
         // The test has compared constant readings of every store.
         writeln!(
             table,
-            "| {name} | {there} of {asked} | {worst:.2} | equal |"
+            "| {} | {} of {} | {:.2} | equal |",
+            row.name, row.there, row.asked, row.worst
         )
         .unwrap();
     }

@@ -28,12 +28,10 @@ async fn stores(nodes: &Exporters) -> [Store; 2] {
 
 /// Waits until a program serves the initial readings over a full window.
 fn await_full(reader: &Reader) {
-    reader.await_values(&METRICS);
-    for (metric, _) in METRICS {
+    for (metric, value) in METRICS {
         eventually("a full window", PATIENCE, || {
             let served = reader.value(metric)?;
-            let full = served.window == WINDOW;
-            ok_if(full, &served)
+            ok_if(served.window == WINDOW && served.value == value, &served)
         });
     }
 }
