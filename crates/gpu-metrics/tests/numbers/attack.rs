@@ -10,37 +10,6 @@ use gpu_metrics::policy::Policy;
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
 
-/// The pod of a StatefulSet is recreated, and the exporter does not report the GPU of the
-/// new pod. `later`: the later values of the GPU of the old pod.
-fn made_again(later: &str, running: Option<f64>) -> Answers {
-    let device = |uuid: &str| format!("UUID={uuid} job=d instance=i Hostname=node-1");
-    let held = |uuid: &str, pod: &str| device(uuid) + " exported_namespace=n exported_pod=" + pod;
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/p", Some(50.0)), ("n/q", None)])
-        .mcu(&held("A", "p"), "80 80 80")
-        .mcu(&device("A"), later)
-        .mcu(&held("C", "q"), &"40 ".repeat(20));
-    let inventory = Arc::make_mut(&mut scene.inventory);
-    inventory.pods[0].running_since = running.map(at);
-    scene.answers()
-}
-
-#[test]
-fn a_recreated_pod_is_not_seen_at_the_gpu_of_its_predecessor() {
-    let idle = format!("· · · {}", "0 ".repeat(17));
-    for later in ["", &idle] {
-        let answers = made_again(later, Some(52.0));
-        assert_eq!(answers.of("namespaces n", SUM), None, "{later}");
-        close(answers.of("namespaces n", HELD), 2.0);
-        // Its containers do not run yet.
-        let answers = made_again(later, None);
-        close(answers.of("namespaces n", SUM), 40.0);
-        close(answers.of("nodes node-1", HELD), 1.0);
-        close(answers.of("nodes node-1", "gpu_idle_count"), 0.0);
-        assert_eq!(answers.snapshot.without_labels().len(), 0);
-    }
-}
-
 /// The same with GPUs by resource claims, on the node of the old pod and on another.
 #[test]
 fn a_recreated_pod_does_not_hold_the_gpu_of_the_former_claim() {

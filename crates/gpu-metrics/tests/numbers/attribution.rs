@@ -2,9 +2,8 @@
 
 use super::answers::close;
 use super::cases::check;
-use super::scene::{Scene, at, object as node, policy};
+use super::scene::{Scene, object as node, policy};
 use apimachinery::labels::Labels;
-use gpu_metrics::signal::SignalId;
 
 const SUM: &str = "gpu_memory_utilization_sum";
 const HELD: &str = "gpu_held_count";
@@ -64,6 +63,65 @@ X d-6d4cf56db6-aaaaa job=d instance=i: 99*5
 listed -25 = namespace 375/8; deployment 375/8; d-6d4cf56db6-aaaaa -
 listed 42 = namespace 2389/48; deployment 2389/48; d-6d4cf56db6-aaaaa -
 listed 66 = namespace 474/9; deployment 474/9; d-6d4cf56db6-aaaaa -
+
+# a pod that lives on a reported node has no GPU on an unknown one
+// The other node is of another cluster, with GPUs of a pod of the same name, of an unknown
+// pod, and of no pod.
+window 60; pods p
+A p job=d instance=a Hostname=node-1: 40*3
+B p job=d instance=b Hostname=other-1: 90*3
+C q job=d instance=b Hostname=other-1: 90*3
+D namespace=n job=d instance=b Hostname=other-1: 90*3
+gpus p 2 = foreign other-1; p 40; p held_count 1; namespace sum 40; cluster 40
+nodes none = foreign -
+
+# a pod has no more GPUs of another job elsewhere than it requests, unless they are shared
+window 60; pods p
+A p job=d instance=a Hostname=node-1: 40*3
+B p job=e instance=b Hostname=other-1: 90*3
+C q job=e instance=b Hostname=other-1: 90*3
+D namespace=n job=e instance=b Hostname=other-1: 90*3
+= foreign other-1; p held_count 1; cluster 40
+gpus p 2 = foreign -
+label nvidia.com/gpu.sharing-strategy time-slicing = foreign -
+
+# devices stay when an upgrade renames the node
+window 60; pods p
+A p job=d instance=a Hostname=node-1: 40*3
+B job=d instance=a Hostname=node-1: 20*3
+A p job=d instance=a Hostname=renamed: ·*3 40*2
+B job=d instance=a Hostname=renamed: ·*3 20*2
+= foreign -; cluster 30; p 40
+
+# a pod that moved to another node has only the GPUs of its own node
+// A StatefulSet's pod had GPU A on node-2 until 45 and has GPU B on node-1 since. At 60 A has
+// its last reading, at 75 both, at 90 and 105 B alone.
+window 60; pods p@50; nodes node-2; was p node-2 0
+A p job=d instance=node-2 Hostname=node-2: 80*3
+B p job=d instance=node-1 Hostname=node-1: ·*4 20*3
+= p 20; namespace sum 220/4; deployment sum 220/4
+
+# a free device and lines of processes have lost no labels
+window 60; pods p
+gpu A gpu=0 job=d instance=i Hostname=node-1: 59*13
+gpu A p gpu=0 job=d instance=i Hostname=node-1 pod_uid=u vgpu=0: 59*3
+= without_labels 0
+
+# a recreated pod is not seen at the GPU of its predecessor
+// The exporter does not report the GPU of the new pod, whose containers run or do not yet.
+window 60; pods p@50 q
+A job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 80*3
+C job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=q: 40*20
+running 52 p = namespace sum -; namespace held_count 2
+= namespace sum 40; node held_count 1; node idle_count 0; without_labels 0
+
+# a recreated pod is not seen at the GPU of its predecessor while that is idle
+window 60; pods p@50 q
+A job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=p: 80*3
+A job=d instance=i Hostname=node-1: ·*3 0*17
+C job=d instance=i Hostname=node-1 exported_namespace=n exported_pod=q: 40*20
+running 52 p = namespace sum -; namespace held_count 2
+= namespace sum 40; node held_count 1; node idle_count 0; without_labels 0
 ";
 
 #[test]
@@ -76,61 +134,6 @@ fn foreign(scene: &mut Scene) -> Vec<String> {
     let snapshot = scene.snapshot();
     let nodes = snapshot.layout().foreign_nodes().iter();
     nodes.map(ToString::to_string).collect()
-}
-
-/// Pod p, which requests `gpus` GPUs, on node-1 with the GPU A, and a node of another
-/// cluster with GPUs of a pod of the same name, of an unknown pod, and of no pod.
-fn two_clusters(job: &str, gpus: u32) -> Scene {
-    let other = |uuid: &str, pod: &str| {
-        format!("UUID={uuid} job={job} instance=b Hostname=other-1 namespace=n {pod}")
-    };
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None)])
-        .mcu(
-            "UUID=A job=d instance=a Hostname=node-1 namespace=n pod=p",
-            "40 40 40",
-        )
-        .mcu(&other("B", "pod=p"), "90 90 90")
-        .mcu(&other("C", "pod=q"), "90 90 90")
-        .mcu(&other("D", ""), "90 90 90");
-    scene.with(|inventory| inventory.pods[0].gpus = gpus)
-}
-
-#[test]
-fn a_pod_that_lives_on_a_reported_node_has_no_gpu_on_an_unknown_one() {
-    let mut scene = two_clusters("d", 2);
-    assert_eq!(foreign(&mut scene), ["other-1"]);
-    let answers = scene.answers();
-    close(answers.flagship("pods n/p"), 40.0);
-    close(answers.of("pods n/p", HELD), 1.0);
-    close(answers.of("namespaces n", SUM), 40.0);
-    close(answers.cluster(), 40.0);
-}
-
-#[test]
-fn a_pod_has_no_more_gpus_elsewhere_than_it_requests() {
-    let mut scene = two_clusters("e", 1);
-    assert_eq!(foreign(&mut scene), ["other-1"]);
-    let answers = scene.answers();
-    close(answers.of("pods n/p", HELD), 1.0);
-    close(answers.cluster(), 40.0);
-    // For a pod that requests two GPUs, a second one is not too many.
-    assert!(foreign(&mut two_clusters("e", 2)).is_empty());
-}
-
-#[test]
-fn a_request_for_shared_gpus_does_not_limit_their_number() {
-    let sharing = [("nvidia.com/gpu.sharing-strategy", "time-slicing")];
-    let mut scene = two_clusters("e", 1).with(|inventory| {
-        inventory.nodes[0].labels = Labels::from_pairs(sharing);
-    });
-    assert!(foreign(&mut scene).is_empty());
-}
-
-#[test]
-fn without_listed_nodes_no_device_is_foreign() {
-    let mut scene = two_clusters("d", 1).with(|inventory| inventory.nodes.clear());
-    assert!(foreign(&mut scene).is_empty());
 }
 
 /// Pods p and q on two nodes, with these node names in their exporters' series.
@@ -172,23 +175,6 @@ fn a_node_with_another_name_makes_no_device_foreign() {
 }
 
 #[test]
-fn devices_stay_when_an_upgrade_renames_the_node() {
-    let held = |uuid: &str, host: &str| {
-        format!("UUID={uuid} job=d instance=a Hostname={host} namespace=n pod=p")
-    };
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None)])
-        .mcu(&held("A", "node-1"), "40 40 40")
-        .mcu("UUID=B job=d instance=a Hostname=node-1", "20 20 20")
-        .mcu(&held("A", "renamed"), "· · · 40 40")
-        .mcu(&held("B", "renamed"), "· · · 20 20");
-    assert!(foreign(&mut scene).is_empty());
-    let answers = scene.answers();
-    close(answers.cluster(), 30.0);
-    assert!(answers.flagship("pods n/p").is_some());
-}
-
-#[test]
 fn a_node_has_the_devices_reported_under_any_of_its_names() {
     for host in ["node-1", "node-1.dc.local", "gpu-host", "10.0.0.7"] {
         let labels = format!("UUID=A job=d instance=a Hostname={host}");
@@ -200,30 +186,6 @@ fn a_node_has_the_devices_reported_under_any_of_its_names() {
         });
         close({ scene }.answers().of("nodes node-1", SUM), 40.0);
     }
-}
-
-/// A StatefulSet's pod had GPU A on node-2 until second 45 and has GPU B on node-1 since.
-#[test]
-fn a_pod_that_moved_to_another_node_has_only_the_gpus_of_its_own_node() {
-    let held = |uuid: &str, node: &str| {
-        format!("UUID={uuid} job=d instance={node} Hostname={node} namespace=n pod=p")
-    };
-    let scene = Scene::new(policy(60))
-        .cluster(&[("n/p", Some(50.0))])
-        .mcu(&held("A", "node-2"), "80 80 80")
-        .mcu(&held("B", "node-1"), "· · · · 20 20 20");
-    let scene = scene.with(|inventory| {
-        inventory.nodes.push(node("node-2"));
-        let mut before = inventory.pods[0].clone();
-        (before.node, before.started) = (Some("node-2".into()), Some(at(0.0)));
-        inventory.departed.push(before);
-    });
-    let answers = { scene }.answers();
-    close(answers.flagship("pods n/p"), 20.0);
-    // At 60 A has its last reading, at 75 both, at 90 and 105 B alone.
-    let sum = (80.0 + 100.0 + 20.0 + 20.0) / 4.0;
-    close(answers.of("namespaces n", SUM), sum);
-    close(answers.of("deployments.apps n/d", SUM), sum);
 }
 
 /// Twelve pods with a GPU at 59 each, behind three exporters; the last one has named
@@ -272,17 +234,6 @@ fn a_device_that_lost_its_labels_is_missing_and_not_lost() {
             .to_owned()
     });
     assert_eq!(instances.collect::<Vec<_>>(), ["i3"; 4]);
-}
-
-#[test]
-fn a_free_device_and_lines_of_processes_count_as_without_lost_labels() {
-    let device = "UUID=A gpu=0 job=d instance=i Hostname=node-1";
-    let process = format!("{device} namespace=n pod=p pod_uid=u vgpu=0");
-    let mut scene = Scene::new(policy(60))
-        .cluster(&[("n/p", None)])
-        .signal(SignalId::GPU_UTIL, device, &"59 ".repeat(13))
-        .signal(SignalId::GPU_UTIL, &process, "59 59 59");
-    assert!(scene.snapshot().without_labels().is_empty());
 }
 
 #[test]

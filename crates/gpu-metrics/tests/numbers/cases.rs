@@ -1,5 +1,7 @@
 //! Values of the scenes in a table: an object, a metric without `gpu_` (if none, the mean memory
-//! utilisation), and the value. `-` is no value, `46?` none or this one.
+//! utilisation), and the value. `-` is no value, `46?` none or this one. `foreign` has the nodes
+//! of other clusters, `clusters` has the names of several, and `without_labels` the number of
+//! GPUs that lost their labels.
 
 use super::answers::Answers;
 use super::notation::{self, named_pod, number};
@@ -19,6 +21,17 @@ pub(super) fn check(table: &str) {
 /// A value of the table and the actual one, if they differ.
 fn compare(answers: &Answers, text: &str) -> Option<String> {
     let words: Vec<&str> = text.split(' ').collect();
+    let snapshot = &answers.snapshot;
+    let told = match words[0] {
+        "foreign" => Some(snapshot.layout().foreign_nodes().join(" ")),
+        "clusters" => Some(snapshot.layout().several_clusters().join(" ")),
+        "without_labels" => Some(snapshot.without_labels().len().to_string()),
+        _ => None,
+    };
+    if let Some(told) = told {
+        let is_told = told == words[1..].join(" ").trim_start_matches('-');
+        return (!is_told).then(|| format!("{text}, not {told}"));
+    }
     let (of, metric, wanted) = match words[..] {
         [of, wanted] => (of, "memory_utilization", wanted),
         [of, metric, wanted] => (of, metric, wanted),

@@ -22,6 +22,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::scene::{Scene, at, object, policy, samples};
+use apimachinery::labels::Labels;
 use apimachinery::time::Timestamp;
 use gpu_metrics::inventory::{Inventory, PodPhase};
 use gpu_metrics::policy::{
@@ -143,12 +144,22 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
     let place = inventory.pods.iter().position(|pod| *pod.name == *name);
     let pod = place.map(|place| &mut inventory.pods[place]);
     match (words, pod) {
+        (["nodes", "none"], _) => inventory.nodes.clear(),
         (["nodes", name], _) => inventory.nodes.push(object(name)),
         (["exporters", node], _) => inventory.exporter_nodes = vec![(*node).into()],
-        (["running", secs], _) => {
+        (["namespaces", "none"], _) => inventory.namespaces.clear(),
+        (["created", secs], _) => {
             let since = Some(at(number(secs)));
+            inventory.workloads[0].created = since;
+            inventory.namespaces[0].created = since;
+        }
+        (["label", name, value], _) => {
+            inventory.nodes[0].labels = Labels::from_pairs([(*name, *value)]);
+        }
+        (["running", secs, names @ ..], _) => {
             let pods = inventory.pods.iter_mut();
-            pods.for_each(|pod| pod.running_since = since);
+            let pods = pods.filter(|pod| names.is_empty() || names.contains(&&*pod.name));
+            pods.for_each(|pod| pod.running_since = Some(at(number(secs))));
         }
         (["listed", secs], _) => inventory.listed = Some(at(number(secs))),
         (["node", _, node], Some(pod)) => pod.node = Some((*node).into()),
@@ -156,9 +167,17 @@ fn change(inventory: &mut Inventory, words: &[&str]) {
         (["ended", _, secs], Some(pod)) => {
             (pod.phase, pod.ended) = (PodPhase::Finished, Some(at(number(secs))));
         }
-        (["departed", _], Some(_)) => {
+        // A pod of the same name was on another node before.
+        (["was", _, node, secs], Some(pod)) => {
+            let mut before = pod.clone();
+            (before.node, before.started) = (Some((*node).into()), Some(at(number(secs))));
+            inventory.departed.push(before);
+        }
+        (["departed" | "unknown", _], Some(_)) => {
             let gone = inventory.pods.remove(place.unwrap());
-            inventory.departed.push(gone);
+            inventory
+                .departed
+                .extend((words[0] == "departed").then_some(gone));
         }
         _ => panic!("{words:?}"),
     }
