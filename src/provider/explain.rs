@@ -7,6 +7,7 @@ use super::lookup::{AnsweredSnapshot, Lookup};
 use super::{ObjectSelection, ProviderError, Query, StoreQuery, ValuesOf, Which};
 use adapter_rules::answer::Answer;
 use adapter_rules::rule::Rule;
+use apimachinery::duration::format_duration;
 use gpu_metrics::explain::{ExplainedValue, Explanation, Promql, Question, Selected};
 use gpu_metrics::inventory::{InventoryOrigin, Workload};
 use gpu_metrics::layout::Object;
@@ -235,11 +236,14 @@ impl Lookup<'_> {
         let reasons = group.and_then(|group| self.reasons(group));
         let group = group.unwrap_or_else(|| self.snapshot.layout().cluster());
         let found = (group, reasons.as_ref());
-        Ok(Explanation::of_group(
-            &question,
-            self.snapshot,
-            found,
-            answer,
-        ))
+        let mut explanation = Explanation::of_group(&question, self.snapshot, found, answer);
+        let wanted = self.narrowed.window.unwrap_or(self.snapshot.window());
+        if (explanation.window.as_ref()).is_some_and(|it| it.seconds > wanted.as_secs_f64()) {
+            explanation.notes.push(format!(
+                "a window of {} holds fewer than four scrapes of these GPUs, so it is extended",
+                format_duration(wanted)
+            ));
+        }
+        Ok(explanation)
     }
 }

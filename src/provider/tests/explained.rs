@@ -45,9 +45,8 @@ impl Asked {
     /// Explains the mean of an object such as `pods n/p` or `nodes x`.
     fn explain(&self, object: &str) -> Explanation {
         let (resource, name) = object.split_once(' ').unwrap();
-        let (namespace, name) = name
-            .split_once('/')
-            .map_or((None, name), |(namespace, name)| (Some(namespace), name));
+        let parts = name.split_once('/');
+        let (namespace, name) = (parts.map(|it| it.0), parts.map_or(name, |it| it.1));
         let of = ValuesOf::Objects(ObjectSelection::named(resource, namespace, name));
         let query = self.query(of, MEAN, "");
         self.provider.explain(&query, u64::MAX).unwrap()
@@ -65,17 +64,20 @@ impl Asked {
 /// The pods `a/secret-a` and `b/secret-b` share GPU A of node-1; `a/waiting` has no series.
 /// Also returns the time of the newest sample.
 pub(crate) fn shared_gpu() -> (Arc<GpuProvider>, Timestamp) {
-    let shared = |it: &str| {
-        format!("UUID=A Hostname=node-1 exported_namespace={it} exported_pod=secret-{it}")
-    };
-    let pods = ["a/secret-a", "a/waiting", "b/secret-b"];
-    let scene = Scene::new(policy(60)).cluster(&pods.map(|pod| (pod, None)));
-    let asked = asked(
-        scene
-            .mcu(&shared("a"), "50 50 50 50")
-            .mcu(&shared("b"), "50 50 50 50"),
-    );
+    let asked = sharing(&["a/secret-a", "a/waiting", "b/secret-b"], &["a", "b"]);
     (Arc::new(asked.provider), asked.now)
+}
+
+/// A cluster of these pods, in which the pods `secret-…` of these namespaces share GPU A of node-1.
+fn sharing(pods: &[&str], namespaces: &[&str]) -> Asked {
+    let pods: Vec<_> = pods.iter().map(|pod| (*pod, None)).collect();
+    let mut scene = Scene::new(policy(60)).cluster(&pods);
+    for it in namespaces {
+        let labels =
+            format!("UUID=A Hostname=node-1 exported_namespace={it} exported_pod=secret-{it}");
+        scene = scene.mcu(&labels, "50 50 50 50");
+    }
+    asked(scene)
 }
 
 /// Two GPUs held by `dynamo-system/worker-0` and one unheld GPU over two and a half minutes:
@@ -140,16 +142,7 @@ fn a_value_that_ended_has_its_reason() {
 
 #[test]
 fn pods_of_other_namespaces_are_counted_and_never_named() {
-    let shared = |pod: &str| {
-        format!("UUID=A Hostname=node-1 exported_namespace={pod} exported_pod=secret-{pod}")
-    };
-    let scene = Scene::new(policy(60)).cluster(&[("a/secret-a", None), ("b/secret-b", None)]);
-    let answers = asked(
-        scene
-            .mcu(&shared("a"), "50 50 50 50")
-            .mcu(&shared("b"), "50 50 50 50")
-            .mcu(&shared("c"), "50 50 50 50"),
-    );
+    let answers = sharing(&["a/secret-a", "b/secret-b"], &["a", "b", "c"]);
     for (object, named) in [
         ("pods a/secret-a", 1),
         ("namespaces a", 1),
@@ -158,11 +151,7 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
         let explanation = answers.explain(object);
         let text = serde_json::to_string(&explanation).unwrap();
         assert!(!text.contains("secret-b"), "{object}: {text}");
-        assert_eq!(
-            explanation.devices.first().map(|device| device.pods.len()),
-            Some(named),
-            "{object}: {explanation:#?}"
-        );
+        assert_eq!(explanation.devices[0].pods.len(), named, "{object}: {text}");
     }
     let own = answers.explain("pods a/secret-a");
     // The deleted pod `c` held it; the inventory does not contain `c`.
@@ -175,16 +164,22 @@ fn pods_of_other_namespaces_are_counted_and_never_named() {
     let query = answers.query(external("a"), "cluster_gpu_memory_utilization", "");
     let cluster = answers.provider.explain(&query, u64::MAX).unwrap();
     let text = serde_json::to_string(&cluster).unwrap();
-    assert!(
-        cluster.devices.is_empty() && !text.contains("secret"),
-        "{text}"
-    );
-    assert!(
-        cluster
-            .notes
-            .iter()
-            .any(|note| note.contains("devices counted and not listed: 1,"))
-    );
+    let is_unnamed = cluster.devices.is_empty() && !text.contains("secret");
+    assert!(is_unnamed, "{text}");
+    let counted = "devices counted and not listed: 1,";
+    assert!(cluster.notes.iter().any(|note| note.contains(counted)));
+}
+
+#[test]
+fn a_window_that_is_extended_to_four_scrapes_has_a_note() {
+    for (seconds, is_extended) in [(60, false), (30, true)] {
+        let scene = Scene::new(policy(seconds)).cluster(&[("n/p", None)]);
+        let labels = "UUID=A exported_namespace=n exported_pod=p";
+        let explanation = asked(scene.mcu(labels, "50 50 50 50 50")).explain("pods n/p");
+        let mut notes = explanation.notes.iter();
+        let found = notes.any(|note| note.contains("a window of 30s"));
+        assert_eq!(found, is_extended, "{explanation:#?}");
+    }
 }
 
 #[test]
@@ -218,8 +213,9 @@ fn series_that_place_a_pod_on_another_node_are_reported() {
         let labels = "UUID=A Hostname=node-1 exported_namespace=n exported_pod=p";
         let answers = asked(scene.mcu(labels, "50 50 50 50"));
         let said = answers.explain("pods n/p").no_value.unwrap();
+        let has_nodes = said.contains("on node-1, but it runs on node-2");
         assert!(
-            said.contains("on node-1, but it runs on node-2") && !said.contains("pod labels"),
+            has_nodes && !said.contains("pod labels"),
             "{started:?}: {said}"
         );
     }
