@@ -116,33 +116,3 @@ fn decode(raw: &str) -> Result<String, String> {
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .ok_or_else(|| "the query contains a broken percent-encoding".to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_value_of_a_parameter_wins() {
-        let params = Params::parse(Some("labelSelector=a&labelSelector=b&x=%41")).unwrap();
-        assert_eq!(params.label_selector.as_deref(), Some("a"));
-    }
-
-    #[test]
-    fn a_bare_watch_counts_and_false_does_not() {
-        for (query, watch) in [
-            ("watch", true),
-            ("watch=true", true),
-            ("watch=x", true),
-            ("watch=1", true),
-            ("watch=0", false),
-            ("watch=False", false),
-            ("", false),
-        ] {
-            assert_eq!(
-                Params::parse(Some(query)).unwrap().watch(),
-                watch,
-                "{query}"
-            );
-        }
-    }
-}

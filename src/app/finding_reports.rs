@@ -96,9 +96,9 @@ mod tests {
             said.say(found);
             let text = log.text();
             let lines = text[before..].lines();
-            let codes = lines.filter_map(|line| Some((line.find("GM")?, line)));
-            let codes =
-                codes.map(|(at, line)| (line[at..at + 5].to_owned(), line.contains("resolved")));
+            let lines = lines.filter_map(|line| Some((line, line.find("GM")?)));
+            let code = |(line, at): (&str, usize)| line[at..at + 5].to_owned();
+            let codes = lines.map(|it| (code(it), it.0.contains("resolved")));
             codes.collect::<Vec<_>>()
         };
         let began = |code: &Code| (code.id.to_owned(), false);
@@ -120,25 +120,15 @@ mod tests {
                 looked.iter().any(|it| it.id == code.id)
             });
             let text = metrics.render(Exposition::Prometheus);
-            let lines = text
-                .lines()
-                .filter(|line| line.starts_with("gpu_metrics_apiserver_findings{"));
+            let family = "gpu_metrics_apiserver_findings";
+            let lines = text.lines().filter_map(|line| line.strip_prefix(family));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
-        let line = |code, severity, number| {
-            format!(
-                "gpu_metrics_apiserver_findings{{code=\"{code}\",severity=\"{severity}\"}} {number}"
-            )
-        };
+        let line = |severity, number| format!(r#"{{code="GM408",severity="{severity}"}} {number}"#);
         let mild = found(&GM408, "a").with_severity(Severity::Warning);
-        assert_eq!(
-            shown(&[&GM408], &[mild.clone(), mild.clone()]),
-            [
-                line("GM408", "error", "0.0"),
-                line("GM408", "warning", "2.0")
-            ]
-        );
-        assert_eq!(shown(&[], &[mild]), [line("GM408", "warning", "1.0")]);
+        let both = [line("error", "0.0"), line("warning", "2.0")];
+        assert_eq!(shown(&[&GM408], &[mild.clone(), mild.clone()]), both);
+        assert_eq!(shown(&[], &[mild]), [line("warning", "1.0")]);
         assert_eq!(shown(&[], &[]), [""; 0]);
     }
 }

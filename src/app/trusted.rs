@@ -119,23 +119,15 @@ fn trouble(trust: Option<&Trust>, problems: &[TrustError]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::{Duration, SystemTime};
 
     use super::*;
-    use aggregated_apiserver::certificates::authority::{CertificateAuthority, Validity};
+    use aggregated_apiserver::testing::authority::authority;
 
     const CLIENTS: &str = "client-ca-file";
     const PROXY: &str = "requestheader-client-ca-file";
 
-    fn authority() -> String {
-        let now = SystemTime::now();
-        let validity = Validity {
-            not_before: now - Duration::from_secs(3600),
-            not_after: now + Duration::from_secs(3600),
-        };
-        CertificateAuthority::new("test", validity)
-            .unwrap()
-            .certificate_pem()
+    fn pem() -> String {
+        authority("test").certificate_pem()
     }
 
     fn loaded(trust: &TrustStore, data: &[(&str, &str)]) -> Option<String> {
@@ -148,7 +140,7 @@ mod tests {
     #[test]
     fn the_server_is_unready_with_an_invalid_front_proxy_authority_unless_a_former_one_is_valid() {
         let trust = TrustStore::default();
-        let (clients, proxy) = (authority(), authority());
+        let (clients, proxy) = (pem(), pem());
         let why = loaded(&trust, &[(CLIENTS, &clients), (PROXY, "broken")]).unwrap();
         assert!(why.starts_with(PROXY), "{why}");
         let good = [(CLIENTS, clients.as_str()), (PROXY, proxy.as_str())];
@@ -160,6 +152,6 @@ mod tests {
     #[test]
     fn a_cluster_without_a_front_proxy_is_ready() {
         let trust = TrustStore::default();
-        assert_eq!(loaded(&trust, &[(CLIENTS, &authority())]), None);
+        assert_eq!(loaded(&trust, &[(CLIENTS, &pem())]), None);
     }
 }

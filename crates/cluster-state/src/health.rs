@@ -242,10 +242,8 @@ mod tests {
         pods.well();
         assert!(registry.unready().is_empty());
         pods.failed(&away());
-        assert!(
-            registry.unready().is_empty(),
-            "what is known is kept, and served"
-        );
+        // What is known is kept, and served.
+        assert!(registry.unready().is_empty());
         let unwell = || registry.unwell().into_iter().map(|(watch, _)| watch);
         let both: Vec<_> = unwell().collect();
         assert_eq!(both, ["jobs.batch".into(), "pods".into()]);
@@ -268,21 +266,17 @@ mod tests {
         pods.failed(&forbidden);
         nodes.failed(&forbidden);
         assert_eq!(unready().collect::<Vec<_>>(), ["pods".into()]);
-        assert_eq!(
-            registry.unwell().len(),
-            2,
-            "and it is reported nevertheless"
-        );
+        let unwell = registry.unwell().len();
+        assert_eq!(unwell, 2, "and it is reported nevertheless");
     }
 
     #[test]
     fn one_missing_binding_is_reported_once_and_not_for_each_watch() {
         let registry = WatchRegistry::default();
         let mut watches = INVENTORY.map(|name| registry.enter(name, Need::Required));
+        let user = "system:serviceaccount:gpu:server";
         let forbidden = |name: &str| CallError::Forbidden {
-            text: format!(
-                "{name} is forbidden: User \"system:serviceaccount:gpu:server\" cannot list"
-            ),
+            text: format!("{name} is forbidden: User \"{user}\" cannot list"),
             remedy: "a rule".to_owned(),
         };
         for (watch, name) in watches.iter_mut().zip(INVENTORY).skip(1) {

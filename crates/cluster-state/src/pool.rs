@@ -88,10 +88,8 @@ mod tests {
     use super::*;
 
     fn pairs(pairs: &[(&str, &str)]) -> Pairs {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
     }
 
     #[test]

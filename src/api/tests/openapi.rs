@@ -64,11 +64,20 @@ async fn s011_the_swagger_document_is_complete_and_has_a_tag() {
     check_paths(&body);
     assert_eq!(body["paths"].as_object().unwrap().len(), 7);
     let tag = answer.header("etag").unwrap();
+    let others = [
+        format!("W/{tag}"),
+        format!("\"other\", {tag}"),
+        tag.to_lowercase(),
+    ];
+    let [weak, list, lower] = others.each_ref().map(String::as_str);
+    let bare = tag.trim_matches('"');
+    let known = [tag, weak, list, "*"].map(|given| (given, 304));
     // A tag of another server is ignored.
-    for (given, wanted) in [(tag, 304), ("\"ABCD\"", 200)] {
+    let unknown = ["\"ABCD\"", bare, lower, ""].map(|given| (given, 200));
+    for (given, wanted) in known.into_iter().chain(unknown) {
         let headers = [("Accept", "application/json"), ("If-None-Match", given)];
-        let answer = ask(&headers).await;
-        assert_eq!(answer.status, wanted);
+        let answer = server.send("GET", "/openapi/v2", &headers).await;
+        assert_eq!(answer.status, wanted, "{given}");
         assert_eq!(answer.body.is_empty(), wanted == 304);
     }
     let protobuf = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";

@@ -26,6 +26,12 @@ async fn s022_label_selectors_select_objects() {
             assert_eq!(names(&answer), wanted, "{selector}");
         }
     }
+    let first = pods(&server, "*/m?labelSelector=n%3D5&labelSelector=n%3D2").await;
+    assert_eq!(
+        names(&first),
+        ["a"],
+        "the first value of a parameter counts"
+    );
 }
 
 #[tokio::test]
@@ -117,7 +123,9 @@ async fn s027_watching_is_refused_and_timeouts_are_checked() {
         for (query, code) in [
             ("watch=true", 405),
             ("watch", 405),
+            ("watch=x", 405),
             ("watch=false", 200),
+            ("watch=False", 200),
             ("watch=0", 200),
             ("timeout=5s", 200),
             ("timeout=0", 200),

@@ -1,9 +1,6 @@
 //! Engines that replace one another, with a cluster and stores that are HTTP servers.
 
-use std::fmt::Write as _;
-
 use futures_util::FutureExt as _;
-use serde_json::json;
 
 use super::*;
 use crate::provider::composite::Composite;
@@ -18,7 +15,7 @@ use apimachinery::selector::Selector;
 use cluster_state::client::{Client, ClusterAccess};
 use cluster_state::clock;
 use cluster_state::health::WatchRegistry;
-use cluster_state::testing::fake_kube::FakeKube;
+use cluster_state::testing::fake_kube::{FakeKube, pod};
 use configuration::Flags;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
 use prometheus_source::{KeyHasher, Prometheus};
@@ -32,11 +29,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// A minute of samples with this value, one per second.
 fn readings(value: u8) -> String {
     let now = clock::now().secs();
-    let mut values = String::new();
-    for at in now - 60..=now {
-        let comma = if values.is_empty() { "" } else { "," };
-        let _ = write!(values, r#"{comma}[{at},"{value}"]"#);
-    }
+    let values = (now - 60..=now).map(|at| format!(r#"[{at},"{value}"]"#));
+    let values = values.collect::<Vec<_>>().join(",");
     format!(
         r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{
         "__name__":"{FIELD}","UUID":"GPU-1","gpu":"0","Hostname":"n1","modelName":"H100","job":"dcgm",
@@ -48,7 +42,7 @@ fn readings(value: u8) -> String {
 /// A store whose exporter reports this value. Dropping it stops the exporter.
 pub(in crate::app) struct Store {
     pub(in crate::app) fake: Arc<FakePrometheus>,
-    _scraping: JoinSet<()>,
+    scraping: JoinSet<()>,
 }
 
 impl Store {
@@ -60,25 +54,19 @@ impl Store {
     async fn empty() -> Self {
         let fake = Arc::new(FakePrometheus::start().await);
         fake.match_names_exactly(&[]);
-        Self {
-            fake,
-            _scraping: JoinSet::new(),
-        }
+        let scraping = JoinSet::new();
+        Self { fake, scraping }
     }
 
-    fn scrape(self, value: u8) -> Self {
-        let mut scraping = JoinSet::new();
+    fn scrape(mut self, value: u8) -> Self {
         let fake = Arc::clone(&self.fake);
-        scraping.spawn(async move {
+        self.scraping.spawn(async move {
             loop {
                 fake.match_names_exactly(&[(FIELD, &readings(value))]);
                 tokio::time::sleep(TICK).await;
             }
         });
-        Self {
-            fake: self.fake,
-            _scraping: scraping,
-        }
+        self
     }
 
     /// The number of queries for the field.
@@ -108,24 +96,8 @@ fn settings(url: &str, gpu: &str) -> Settings {
 
 /// A node and a pod with a GPU.
 pub(in crate::app) async fn cluster() -> FakeKube {
-    let kube = FakeKube::start().await;
-    kube.put(
-        "/api/v1/nodes",
-        json!({"metadata": {"name": "n1", "uid": "n"}}),
-    );
-    kube.put(
-        "/api/v1/namespaces",
-        json!({"metadata": {"name": "ml", "uid": "m"}}),
-    );
-    kube.put(
-        "/api/v1/pods",
-        json!({
-            "metadata": {"name": "a", "namespace": "ml", "uid": "a"},
-            "spec": {"nodeName": "n1", "containers": [
-                {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
-            "status": {"phase": "Running", "startTime": "2026-11-21T10:00:00Z"},
-        }),
-    );
+    let kube = FakeKube::small().await;
+    kube.put("/api/v1/pods", pod("a"));
     kube
 }
 
@@ -223,10 +195,8 @@ async fn values_stay_until_new_settings_have_values() {
     world.change(new.settings(&format!("{{metrics: [{extra}]}}")));
     world.until(80.0, |told| *told == Ok(40.0)).await;
     let told = world.ask("temperature").unwrap_err();
-    assert!(
-        told.contains("temperature"),
-        "listed, without a value: {told}"
-    );
+    // It is listed, without a value.
+    assert!(told.contains("temperature"), "{told}");
     assert!(world.telemetry.health.is_ok(Probe::Live));
     // The former engine has ended.
     let asked = old.asked();
@@ -252,10 +222,8 @@ async fn values_end_if_the_new_prometheus_does_not_answer() {
     .await;
     assert!(changed.elapsed() >= overlap);
     let reason = world.ask(METRIC).unwrap_err();
-    assert!(
-        reason.contains("queries to Prometheus have failed since"),
-        "{reason}"
-    );
+    let words = "queries to Prometheus have failed since";
+    assert!(reason.contains(words), "{reason}");
     let check = world.check("metrics-source");
     assert!(check.contains("server_error"), "{check}");
     // Back to the good settings.
@@ -268,10 +236,8 @@ async fn values_end_if_the_new_prometheus_does_not_answer() {
 async fn disabled_gpus_are_neither_listed_nor_queried() {
     let store = Store::reading(40).await;
     let world = World::start(store.settings("{enabled: false}")).await;
-    assert!(
-        world.telemetry.health.is_ok(Probe::Ready),
-        "nothing is waited for"
-    );
+    let is_ready = world.telemetry.health.is_ok(Probe::Ready);
+    assert!(is_ready, "nothing is waited for");
     assert_eq!(*world.served.load().listed(), ListedMetrics::default());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(store.fake.requests().len(), 0);
@@ -283,11 +249,8 @@ async fn disabled_gpus_are_neither_listed_nor_queried() {
     until("the snapshot has a time", async || is_shown()).await;
 
     world.change(store.settings("{enabled: false}"));
-    let served = &world.served;
-    until("no metric is listed", async || {
-        served.load().listed().custom.is_empty()
-    })
-    .await;
+    let is_empty = || world.served.load().listed().custom.is_empty();
+    until("no metric is listed", async || is_empty()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked = store.fake.requests().len();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -306,14 +269,12 @@ async fn missing_series_are_reported_and_looked_for() {
     let health = &world.telemetry.health;
     until("ready", async || health.is_ok(Probe::Ready)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
+    let words = "no DCGM series found in Prometheus";
     for told in [
         world.ask(METRIC).unwrap_err(),
         world.check("metrics-source"),
     ] {
-        assert!(
-            told.contains("no DCGM series found in Prometheus"),
-            "{told}"
-        );
+        assert!(told.contains(words), "{told}");
     }
     let warnings = log.text().matches("no DCGM series found").count();
     assert_eq!(warnings, 1, "{}", log.text());

@@ -42,10 +42,8 @@ impl Scene {
         let answers = AnswerCache::new(Arc::clone(&prometheus), clock::now, Duration::ZERO);
         let answers = Arc::new(answers);
         let asked = LoggedAnswers::new(Arc::clone(&answers));
-        let provider = Arc::new(RuleProvider::new(
-            Box::new(FakeObjects::default()),
-            Box::new(asked),
-        ));
+        let objects = Box::new(FakeObjects::default());
+        let provider = Arc::new(RuleProvider::new(objects, Box::new(asked)));
         let (sender, rules) = watch::channel(Arc::new(RuleSet::new(&config, prometheus)));
         let (changes, gpus) = mpsc::unbounded_channel();
         let serves_resources = Arc::new(AtomicBool::new(false));
@@ -96,16 +94,23 @@ fn check(telemetry: &Telemetry) -> Option<String> {
     found.unwrap().trouble
 }
 
+/// Waits until the file is refused, and returns the reason.
+async fn refused(telemetry: &Telemetry) -> String {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if let Some(reason) = check(telemetry) {
+            return reason;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_valid_file_is_applied_as_a_whole() {
     let mut scene = Scene::new(Flags::default());
     assert!(scene.counts("rules{kind=\"custom\"} 1.0"));
     assert!(!scene.provider.knows_usage());
-    scene
-        .write(&format!(
-            "prometheus: {{url: 'http://two:9090'}}\ngpu: {{maxWindow: 10m}}\n{RESOURCES}"
-        ))
-        .await;
+    let other = "prometheus: {url: 'http://two:9090'}\ngpu: {maxWindow: 10m}\n";
+    scene.write(&format!("{other}{RESOURCES}")).await;
     assert_eq!(scene.rules.borrow().iter().count(), 0);
     assert!(scene.prometheus().contains("http://two:9090"));
     let (config, sources) = scene.gpus.try_recv().unwrap();
@@ -124,11 +129,8 @@ async fn a_valid_file_is_applied_as_a_whole() {
 async fn changed_rules_change_neither_gpus_nor_prometheus() {
     let mut scene = Scene::new(Flags::default());
     let before = Arc::clone(&scene.rules.borrow().prometheus);
-    scene
-        .write(&format!(
-            "{FIRST}externalRules: [{{seriesQuery: up, metricsQuery: up}}]\n"
-        ))
-        .await;
+    let external = "externalRules: [{seriesQuery: up, metricsQuery: up}]\n";
+    scene.write(&format!("{FIRST}{external}")).await;
     let now = Arc::clone(&scene.rules.borrow().prometheus);
     assert!(Arc::ptr_eq(&before, &now), "its connections are kept");
     assert!(scene.gpus.try_recv().is_err());
@@ -138,17 +140,13 @@ async fn changed_rules_change_neither_gpus_nor_prometheus() {
 #[tokio::test]
 async fn an_invalid_file_leaves_the_old_one_in_force_and_its_fault_is_located() {
     let mut scene = Scene::new(Flags::default());
+    let soon = "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n";
+    let untrusting = "prometheus: {url: 'https://two:9090', tls: {caFile: /nonexistent}}\n";
     for (text, place) in [
-        (
-            "prometheus: {url: 'http://two:9090'}\ngpu: {window: soon}\n",
-            "config.yaml:2:",
-        ),
+        (soon, "config.yaml:2:"),
         ("rules: []\nnonsense: 1\n", "config.yaml:2:1: nonsense: "),
         ("gpu: {}\n", "no address of Prometheus"),
-        (
-            "prometheus: {url: 'https://two:9090', tls: {caFile: /nonexistent}}\n",
-            "/nonexistent",
-        ),
+        (untrusting, "/nonexistent"),
     ] {
         scene.write(text).await;
         let reason = scene.check().expect(text);
@@ -206,10 +204,7 @@ async fn a_mounted_file_is_followed_through_links_and_its_removal_is_reported() 
     rules.changed().await.unwrap();
     assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
     std::fs::remove_file(at("..data")).unwrap();
-    while check(&telemetry).is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    let reason = check(&telemetry).unwrap();
+    let reason = refused(&telemetry).await;
     assert!(reason.contains("cannot be read"), "{reason}");
     version("v3", FIRST);
     rules.changed().await.unwrap();
@@ -218,8 +213,7 @@ async fn a_mounted_file_is_followed_through_links_and_its_removal_is_reported() 
     rules.borrow_and_update();
     let process = std::process::id().to_string();
     let mut kill = std::process::Command::new("kill");
-    let sent = kill.args(["-HUP", &process]).status().unwrap();
-    assert!(sent.success());
+    assert!(kill.args(["-HUP", &process]).status().unwrap().success());
     rules.changed().await.unwrap();
     following.abort();
 }
@@ -242,10 +236,7 @@ async fn incomplete_and_empty_files_are_not_applied() {
     rules.changed().await.unwrap();
     assert_eq!(rules.borrow_and_update().rules[0].series_query, "down");
     std::fs::write(&path, "").unwrap();
-    while check(&telemetry).is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    let reason = check(&telemetry).unwrap();
+    let reason = refused(&telemetry).await;
     assert!(reason.contains("is empty"), "{reason}");
     assert!(!rules.has_changed().unwrap());
     following.abort();

@@ -80,11 +80,8 @@ async fn rules_do_not_wait_for_gpu_data() {
         let path = folder.path().join("config.yaml");
         std::fs::write(&path, rule(&fake, gpu)).unwrap();
         let scene = Scene::by(&path).await;
-        let metrics = || scene.provider.listed();
-        until("the metric is found", async || {
-            metrics().external.contains(&"up".into())
-        })
-        .await;
+        let is_found = || scene.provider.listed().external.contains(&"up".into());
+        until("the metric is found", async || is_found()).await;
         let health = &scene.background.telemetry.health;
         until("ready", async || health.is_ok(Probe::Ready)).await;
     }
@@ -108,34 +105,22 @@ async fn a_corrected_address_of_prometheus_does_not_wait_for_a_search_at_the_for
 #[tokio::test]
 async fn a_changed_file_applies_to_gpus_and_resource_metrics_unless_it_is_invalid() {
     let (one, two) = (Store::reading(40).await, Store::reading(80).await);
-    let of = |store: &Store| {
-        format!(
-            "prometheus: {{url: '{}', nameMatching: exact}}\n",
-            store.fake.url()
-        )
-    };
+    let at = |url: String| format!("prometheus: {{url: '{url}', nameMatching: exact}}\n");
+    let of = |store: &Store| at(store.fake.url());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, of(&one)).unwrap();
     let mut scene = Scene::by(&path).await;
-    let (provider, telemetry) = (
-        Arc::clone(&scene.provider),
-        scene.background.telemetry.clone(),
-    );
-    until("it has a value", async || {
-        ask(&*provider, METRIC) == Ok(40.0)
-    })
-    .await;
+    let provider = Arc::clone(&scene.provider);
+    let telemetry = scene.background.telemetry.clone();
+    let value = || ask(&*provider, METRIC);
+    until("it has a value", async || value() == Ok(40.0)).await;
 
     std::fs::write(&path, format!("{}{RESOURCES}", of(&two))).unwrap();
     until("it has another value", async || {
-        match ask(&*provider, METRIC) {
-            Ok(80.0) => true,
-            told => {
-                assert_eq!(told, Ok(40.0));
-                false
-            }
-        }
+        let told = value();
+        assert!(told == Ok(40.0) || told == Ok(80.0), "{told:?}");
+        told == Ok(80.0)
     })
     .await;
     assert!(provider.knows_usage() && scene.serves_resources.load(Ordering::Relaxed));
@@ -147,22 +132,21 @@ async fn a_changed_file_applies_to_gpus_and_resource_metrics_unless_it_is_invali
         failed.any(|finding| finding.name == "configuration")
     };
     until("the file is refused", async || is_refused()).await;
-    let own = |code: &str| {
+    let is_found = || {
         provider
             .findings()
             .findings
             .iter()
-            .any(|it| it.code == code)
+            .any(|it| it.code == "GM603")
     };
-    assert!(own("GM603"));
-    assert_eq!(ask(&*provider, METRIC), Ok(80.0));
+    assert!(is_found());
+    assert_eq!(value(), Ok(80.0));
     assert!(provider.knows_usage());
     std::fs::write(&path, of(&two)).unwrap();
-    until("a good file is in force", async || !own("GM603")).await;
+    until("a good file is in force", async || !is_found()).await;
 
     scene.drain.send(true).unwrap();
     let ended = async { while scene.background.tasks.join_next().await.is_some() {} };
-    tokio::time::timeout(Duration::from_secs(60), ended)
-        .await
-        .unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), ended);
+    ended.await.unwrap();
 }

@@ -155,35 +155,3 @@ fn bearer_token(headers: &HeaderMap) -> Result<Option<Token>, String> {
         Err(_) => Err("the bearer token is not text".to_owned()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn only_a_bearer_token_is_a_token() {
-        for (value, wanted) in [
-            ("Bearer abc", Some("abc")),
-            ("bEARER abc", Some("abc")),
-            (" Bearer abc ", Some("abc")),
-            ("Bearer abc def ghi", Some("abc")),
-            ("Bearer", None),
-            ("Bearer ", None),
-            ("Bearer  abc", None),
-            ("Basic YTpi", None),
-            ("abc", None),
-            ("", None),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
-            let token = bearer_token(&headers).unwrap().map(|token| token.0);
-            assert_eq!(token.as_deref(), wanted, "{value:?}");
-        }
-        let mut headers = HeaderMap::new();
-        let broken = HeaderValue::from_bytes(b"Bearer \xff").unwrap();
-        headers.insert(AUTHORIZATION, broken);
-        assert!(bearer_token(&headers).is_err());
-    }
-}

@@ -12,5 +12,6 @@
 pub mod authority;
 pub mod fake_reviewer;
 pub mod frames;
+pub mod http_server;
 pub mod log;
 pub mod test_server;

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use super::server::{Body, Server, whole};
+use super::server::Server;
+use aggregated_apiserver::testing::http_server::{Body, whole};
 
 /// The fault of a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,16 @@ impl FakeKube {
         Self::on(listener)
     }
 
+    /// A server with the node `n1` and the namespace `ml`.
+    pub async fn small() -> Self {
+        let kube = Self::start().await;
+        let node = json!({"metadata": {"name": "n1", "uid": "n"}});
+        kube.put("/api/v1/nodes", node);
+        let namespace = json!({"metadata": {"name": "ml", "uid": "m", "labels": {"team": "a"}}});
+        kube.put("/api/v1/namespaces", namespace);
+        kube
+    }
+
     /// Starts it on a port that was bound before.
     pub fn on(listener: TcpListener) -> Self {
         let state = Arc::new(Mutex::new(State {
@@ -72,14 +83,12 @@ impl FakeKube {
             ..State::default()
         }));
         let shared = Arc::clone(&state);
-        let server = Server::start(listener, move |request| {
-            answer(Arc::clone(&shared), request)
-        });
+        let answer = move |request| answer(Arc::clone(&shared), request);
+        let server = Server::start(listener, answer);
         let fake = Self { state, server };
         for resource in ["pods", "namespaces", "nodes", "services"] {
-            fake.lock()
-                .collections
-                .insert(format!("/api/v1/{resource}"), Collection::default());
+            let path = format!("/api/v1/{resource}");
+            fake.lock().collections.entry(path).or_default();
         }
         fake
     }
@@ -251,6 +260,16 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
+/// A running pod with a GPU on `n1`.
+pub fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "ml", "uid": name, "labels": {"app": "infer"}},
+        "spec": {"nodeName": "n1", "containers": [
+            {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": "Running", "startTime": "2026-11-21T10:00:00Z"},
+    })
+}
+
 fn key(object: &Value) -> (String, String) {
     let text = |field: &str| {
         let text = object["metadata"][field].as_str();
@@ -276,10 +295,8 @@ impl Collection {
 }
 
 fn refusal(code: u16, message: &str) -> Response<Body> {
-    whole(
-        code,
-        json!({"kind": "Status", "code": code, "message": message}).to_string(),
-    )
+    let status = json!({"kind": "Status", "code": code, "message": message});
+    whole(code, status.to_string())
 }
 
 async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Response<Body> {
@@ -301,10 +318,11 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
     match fault {
         Some(Fault::Stall) => std::future::pending().await,
         Some(Fault::Forbidden) => {
-            let text = format!(
-                "User \"system:serviceaccount:gpu:test\" cannot list {path} at the cluster scope"
+            let user = "User \"system:serviceaccount:gpu:test\"";
+            return refusal(
+                403,
+                &format!("{user} cannot list {path} at the cluster scope"),
             );
-            return refusal(403, &text);
         }
         Some(Fault::Status(code)) => return refusal(code, "so it is"),
         Some(Fault::Text(text)) => return whole(200, text),
@@ -341,10 +359,8 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Respons
 
 fn list(state: &State, path: &str, params: &BTreeMap<String, String>) -> Response<Body> {
     let number = |name: &str| params.get(name).and_then(|text| text.parse::<usize>().ok());
-    let (from, limit) = (
-        number("continue").unwrap_or(0),
-        number("limit").unwrap_or(500),
-    );
+    let from = number("continue").unwrap_or(0);
+    let limit = number("limit").unwrap_or(500);
     let collection = &state.collections[path];
     let items: Vec<&Value> = collection.objects.values().skip(from).take(limit).collect();
     let mut metadata = json!({"resourceVersion": state.version.to_string()});

@@ -1,22 +1,15 @@
 //! The HTTP server behind the fakes.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+use aggregated_apiserver::testing::http_server::{Body, serve};
 
 /// A server and a kubeconfig for it. Dropping it stops the server.
 pub(super) struct Server {
@@ -41,24 +34,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig(address)).unwrap();
-        let task = tokio::spawn(async move {
-            // Dropping the set with this task closes all connections.
-            let mut connections = tokio::task::JoinSet::new();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let answer = answer.clone();
-                connections.spawn(async move {
-                    let service = service_fn(move |request| {
-                        let answer = answer(request);
-                        async { Ok::<_, Infallible>(answer.await) }
-                    });
-                    let builder = auto::Builder::new(TokioExecutor::new());
-                    let _ = builder
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
-        });
+        let task = serve(listener, None, answer);
         Self { task, folder }
     }
 
@@ -76,12 +52,4 @@ pub(crate) fn kubeconfig(address: SocketAddr) -> String {
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     })
     .to_string()
-}
-
-/// An answer with a body.
-pub(super) fn whole(status: u16, body: impl Into<Bytes>) -> Response<Body> {
-    let body = Full::new(body.into()).map_err(|never| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = status.try_into().unwrap();
-    response
 }

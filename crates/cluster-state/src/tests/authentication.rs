@@ -78,16 +78,12 @@ async fn the_last_good_data_outlives_deletion_garbage_and_a_missing_right() {
     let scene = Scene::start(|kube| kube.document(PATH, config_map("one"))).await;
     scene.until("one").await;
     let known = scene.texts.borrow().clone().unwrap();
+    let garbage = Fault::Text(r#"{"data": [1]}"#.to_owned());
+    let reader = "extension-apiserver-authentication-reader";
     for (fault, words) in [
         (Fault::Status(404), "which kube-apiserver makes: check"),
-        (
-            Fault::Text(r#"{"data": [1]}"#.to_owned()),
-            "not an answer of the Kubernetes API",
-        ),
-        (
-            Fault::Forbidden,
-            "extension-apiserver-authentication-reader",
-        ),
+        (garbage, "not an answer of the Kubernetes API"),
+        (Fault::Forbidden, reader),
     ] {
         scene.kube.fault(PATH, fault);
         scene.until_told(words).await;

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::super::certificates::CertificateObjects;
-use super::super::client::Client;
 use super::fixture::connect;
 use crate::testing::fake_kube::{FakeKube, Fault};
 use aggregated_apiserver::certificates::managed::content::{self, Data};
@@ -14,6 +13,8 @@ use aggregated_apiserver::certificates::managed::{APISERVICES, RESOURCE_APISERVI
 
 const SECRET: &str = "/api/v1/namespaces/gpu-metrics/secrets/serving";
 const NAME: &str = APISERVICES[0];
+/// The name of the Service.
+const OURS: &str = "gpu-metrics-apiserver";
 
 fn path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
@@ -22,7 +23,7 @@ fn path(name: &str) -> String {
 fn service() -> ServiceName {
     ServiceName {
         namespace: "gpu-metrics".to_owned(),
-        name: "gpu-metrics-apiserver".to_owned(),
+        name: OURS.to_owned(),
     }
 }
 
@@ -35,28 +36,16 @@ fn apiservice(namespace: &str, name: &str) -> Value {
 }
 
 /// A Secret and APIServices as in `manifests/`.
-async fn applied() -> (FakeKube, Client) {
+async fn applied() -> (FakeKube, CertificateObjects) {
     let kube = FakeKube::start().await;
-    kube.write(
-        SECRET,
-        json!({"metadata": {"name": "serving"}, "type": "Opaque"}),
-    );
+    let secret = json!({"metadata": {"name": "serving"}, "type": "Opaque"});
+    kube.write(SECRET, secret);
     for name in APISERVICES {
-        kube.write(
-            &path(name),
-            apiservice("gpu-metrics", "gpu-metrics-apiserver"),
-        );
+        kube.write(&path(name), apiservice("gpu-metrics", OURS));
     }
     let client = connect(&kube).await;
-    (kube, client)
-}
-
-fn objects(client: &Client) -> CertificateObjects {
-    CertificateObjects::new(
-        client.clone(),
-        "gpu-metrics".to_owned(),
-        "serving".to_owned(),
-    )
+    let [namespace, name] = ["gpu-metrics", "serving"].map(str::to_owned);
+    (kube, CertificateObjects::new(client, namespace, name))
 }
 
 fn data(text: &str) -> Data {
@@ -65,29 +54,24 @@ fn data(text: &str) -> Data {
 
 #[tokio::test]
 async fn a_secret_is_read_and_written_with_its_version() {
-    let (kube, client) = applied().await;
-    let objects = objects(&client);
+    let (kube, objects) = applied().await;
     let (version, stored) = objects.secret().await.unwrap();
     assert!(stored.is_empty());
     objects.write_secret(&version, &data("one")).await.unwrap();
     let late = objects.write_secret(&version, &data("two")).await;
     assert_eq!(late, Err(WriteError::Conflict));
     assert_eq!(objects.secret().await.unwrap().1, data("one"));
-    let queries = kube.queries(SECRET);
-    let patches = queries
-        .iter()
-        .filter(|it| *it == "fieldManager=gpu-metrics-apiserver");
+    let queries = kube.queries(SECRET).into_iter();
+    let patches = queries.filter(|it| *it == format!("fieldManager={OURS}"));
     assert_eq!(patches.count(), 2);
 }
 
 #[tokio::test]
 async fn foreign_keys_in_the_secret_stay() {
-    let (kube, client) = applied().await;
-    kube.write(
-        SECRET,
-        json!({"metadata": {"labels": {"a": "b"}}, "data": {"theirs": "eA==", "ca.key": "eA=="}}),
-    );
-    let objects = objects(&client);
+    let (kube, objects) = applied().await;
+    let values = json!({"theirs": "eA==", "ca.key": "eA=="});
+    let secret = json!({"metadata": {"labels": {"a": "b"}}, "data": values});
+    kube.write(SECRET, secret);
     let (version, _) = objects.secret().await.unwrap();
     objects.write_secret(&version, &data("one")).await.unwrap();
     let object = kube.read(SECRET);
@@ -97,14 +81,11 @@ async fn foreign_keys_in_the_secret_stay() {
 
 #[tokio::test]
 async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
-    let (kube, client) = applied().await;
-    let objects = objects(&client);
+    let (kube, objects) = applied().await;
     let key = r#"{"metadata": {"resourceVersion": "1"}, "data": {"tls.key": "SECRET KEY"}}"#;
+    let rule = "allow get and patch of the Secret serving";
     for (fault, wanted) in [
-        (
-            Fault::Forbidden,
-            "allow get and patch of the Secret serving",
-        ),
+        (Fault::Forbidden, rule),
         (Fault::Status(404), "create secret generic serving"),
         (Fault::Text(key.to_owned()), "no Secret"),
         (Fault::Text("SECRET KEY".to_owned()), "no Secret"),
@@ -117,20 +98,16 @@ async fn troubles_with_the_secret_name_the_remedy_and_no_key() {
     }
     kube.fault(SECRET, Fault::Forbidden);
     let error = objects.write_secret("1", &data("one")).await.unwrap_err();
-    let WriteError::Failed(trouble) = error else {
-        panic!("{error:?}");
-    };
     assert!(
-        trouble.remedy.contains("check prints for GM201"),
-        "{trouble}"
+        matches!(&error, WriteError::Failed(it) if it.remedy.contains("check prints for GM201")),
+        "{error:?}"
     );
 }
 
 #[tokio::test]
 async fn a_write_changes_the_bundle_of_an_apiservice_and_keeps_other_fields() {
-    let (kube, client) = applied().await;
-    let services = objects(&client);
-    let mut object = apiservice("gpu-metrics", "gpu-metrics-apiserver");
+    let (kube, services) = applied().await;
+    let mut object = apiservice("gpu-metrics", OURS);
     object["spec"]["insecureSkipTLSVerify"] = json!(true);
     kube.write(&path(NAME), object);
     let entry = services.apiservice(NAME).await.unwrap().unwrap();
@@ -142,10 +119,8 @@ async fn a_write_changes_the_bundle_of_an_apiservice_and_keeps_other_fields() {
         service: None,
     };
     services.write_apiservice(NAME, &change).await.unwrap();
-    assert_eq!(
-        services.write_apiservice(NAME, &change).await,
-        Err(WriteError::Conflict)
-    );
+    let again = services.write_apiservice(NAME, &change).await;
+    assert_eq!(again, Err(WriteError::Conflict));
     let object = kube.read(&path(NAME));
     let spec = json!({
         "group": "custom.metrics.k8s.io", "versionPriority": 200, "caBundle": "b25l",
@@ -168,41 +143,29 @@ async fn a_write_changes_the_bundle_of_an_apiservice_and_keeps_other_fields() {
 
 #[tokio::test]
 async fn an_apiservice_may_be_absent_local_annotated_or_garbled() {
-    let (kube, client) = applied().await;
-    let services = objects(&client);
+    let (kube, services) = applied().await;
     assert_eq!(services.apiservice("v1.absent.k8s.io").await, Ok(None));
-    kube.write(
-        &path("v1.apps"),
-        json!({"metadata": {}, "spec": {"group": "apps"}}),
-    );
+    let local = json!({"metadata": {}, "spec": {"group": "apps"}});
+    kube.write(&path("v1.apps"), local);
     let local = services.apiservice("v1.apps").await.unwrap().unwrap();
     assert_eq!(local.service, None);
     let mut object = apiservice("a", "b");
-    object["metadata"]["annotations"] = json!({"cert-manager.io/inject-ca-from": "a/b"});
+    let annotation = "cert-manager.io/inject-ca-from";
+    object["metadata"]["annotations"] = json!({annotation: "a/b"});
     kube.write(&path(NAME), object);
     let entry = services.apiservice(NAME).await.unwrap().unwrap();
-    assert_eq!(
-        entry.injected.as_deref(),
-        Some("cert-manager.io/inject-ca-from")
-    );
-    kube.write(
-        &path(NAME),
-        json!({"metadata": {}, "spec": {"caBundle": "?"}}),
-    );
-    let text = services.apiservice(NAME).await.unwrap_err().to_string();
+    assert_eq!(entry.injected.as_deref(), Some(annotation));
+    let garbled = json!({"metadata": {}, "spec": {"caBundle": "?"}});
+    kube.write(&path(NAME), garbled);
+    let error = async |name| services.apiservice(name).await.unwrap_err().to_string();
+    let text = error(NAME).await;
     assert!(text.starts_with(&format!("APIService {NAME}: ")), "{text}");
-    kube.fault(&path(NAME), Fault::Forbidden);
-    let text = services.apiservice(NAME).await.unwrap_err().to_string();
-    assert!(
-        text.contains("allow get and patch of the APIService"),
-        "{text}"
-    );
-    for name in RESOURCE_APISERVICES {
+    let manifest = "apply manifests/optional/resource-metrics.yaml";
+    let others = RESOURCE_APISERVICES.map(|name| (name, manifest));
+    let rule = (NAME, "allow get and patch of the APIService");
+    for (name, remedy) in others.into_iter().chain([rule]) {
         kube.fault(&path(name), Fault::Forbidden);
-        let text = services.apiservice(name).await.unwrap_err().to_string();
-        assert!(
-            text.contains("apply manifests/optional/resource-metrics.yaml"),
-            "{text}"
-        );
+        let text = error(name).await;
+        assert!(text.contains(remedy), "{text}");
     }
 }

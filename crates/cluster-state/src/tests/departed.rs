@@ -31,10 +31,8 @@ impl World {
             kinds.get_mut(&name).unwrap().resource = Some(resource);
         }
         put(&world.of("Deployment"), &object("web"));
-        put(
-            &world.of("ReplicaSet"),
-            &owned(object("web-1"), "apps/v1", "Deployment", "web"),
-        );
+        let set = owned(object("web-1"), "apps/v1", "Deployment", "web");
+        put(&world.of("ReplicaSet"), &set);
         for kind in ["ReplicaSet", "Deployment"] {
             world.of(kind).complete();
         }
@@ -79,9 +77,9 @@ fn replica(name: &str, uid: &str) -> Value {
 }
 
 fn departed(inventory: &Inventory) -> Vec<(&str, Vec<String>)> {
-    let pods = inventory.departed.iter();
-    pods.map(|pod| (&*pod.name, owners(inventory, pod)))
-        .collect()
+    let departed = inventory.departed.iter();
+    let departed = departed.map(|pod| (&*pod.name, owners(inventory, pod)));
+    departed.collect()
 }
 
 const CHAIN: [&str; 2] = ["replicasets.apps/web-1", "deployments.apps/web"];
@@ -94,10 +92,8 @@ fn a_deleted_pod_keeps_its_owners_for_a_while() {
     world.remove(&replica("a", "1"));
     let inventory = world.inventory();
     assert!(inventory.pods.is_empty());
-    assert_eq!(
-        departed(&inventory),
-        [("a", CHAIN.map(str::to_owned).to_vec())]
-    );
+    let kept = ("a", CHAIN.map(str::to_owned).to_vec());
+    assert_eq!(departed(&inventory), [kept]);
     assert_eq!(inventory.departed[0].labels.get("app"), Some("infer"));
     assert!(world.inventory_after(601).departed.is_empty());
 }
@@ -169,10 +165,8 @@ fn a_pod_missing_from_a_new_list_is_remembered_like_a_deleted_one() {
     world.put(&replica("b", "2"));
     list.complete();
     let inventory = world.inventory();
-    assert_eq!(
-        departed(&inventory),
-        [("a", CHAIN.map(str::to_owned).to_vec())]
-    );
+    let kept = ("a", CHAIN.map(str::to_owned).to_vec());
+    assert_eq!(departed(&inventory), [kept]);
     assert_eq!(inventory.pods.len(), 1);
 }
 
@@ -185,10 +179,8 @@ fn pods_of_one_name_are_all_remembered_the_last_deleted_first() {
         world.put(&pod);
     }
     let inventory = world.inventory();
-    assert_eq!(
-        inventory.pod("ml", "set-0").unwrap().node.as_deref(),
-        Some("n3")
-    );
+    let present = inventory.pod("ml", "set-0").unwrap();
+    assert_eq!(present.node.as_deref(), Some("n3"));
     let nodes = inventory.departed.iter().map(|pod| pod.node.as_deref());
     assert_eq!(nodes.collect::<Vec<_>>(), [Some("n2"), Some("n1")]);
 }
@@ -208,10 +200,8 @@ fn a_deleted_pod_that_comes_back_is_not_remembered_as_deleted() {
 fn the_controller_of_a_deleted_owner_is_still_an_owner() {
     let world = World::new();
     world.put(&replica("a", "1"));
-    world
-        .of("ReplicaSet")
-        .remove(&raw(&object("web-1")))
-        .unwrap();
+    let set = raw(&object("web-1"));
+    world.of("ReplicaSet").remove(&set).unwrap();
     world.remove(&replica("a", "1"));
     let kept = [("a", vec!["deployments.apps/web".to_owned()])];
     assert_eq!(departed(&world.inventory()), kept);

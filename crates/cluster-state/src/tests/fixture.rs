@@ -12,7 +12,8 @@ use super::super::health::{WatchHealth, WatchRegistry};
 use super::super::inventory::{WatchSettings, Watches};
 use super::super::state::Writer;
 use crate::testing::fake_kube::FakeKube;
-use gpu_metrics::inventory::{Inventory, Pod};
+pub(super) use crate::testing::fake_kube::pod;
+use gpu_metrics::inventory::{Inventory, Pod, Workload};
 
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const SERVICES: &str = "/api/v1/services";
@@ -30,17 +31,16 @@ pub(super) struct Scene {
 impl Scene {
     /// A server with a node, a namespace and the objects of `fill`.
     pub(super) async fn start(fill: impl FnOnce(&FakeKube)) -> Self {
-        let kube = FakeKube::start().await;
-        kube.put(
-            "/api/v1/nodes",
-            json!({"metadata": {"name": "n1", "uid": "n"}}),
-        );
-        kube.put(
-            "/api/v1/namespaces",
-            json!({"metadata": {"name": "ml", "uid": "m", "labels": {"team": "a"}}}),
-        );
+        let kube = FakeKube::small().await;
         fill(&kube);
         Self::watching(kube).await
+    }
+
+    /// A server with the pod `a`, which the watches know.
+    pub(super) async fn with_a() -> Self {
+        let scene = Self::start(|kube| kube.put(PODS, pod("a"))).await;
+        scene.until_pods(&["a"]).await;
+        scene
     }
 
     pub(super) async fn watching(kube: FakeKube) -> Self {
@@ -78,11 +78,7 @@ impl Scene {
 
     /// How often pods were listed, each time in one page.
     pub(super) fn lists(&self) -> usize {
-        let queries = self.kube.queries(PODS);
-        queries
-            .iter()
-            .filter(|query| query.contains("limit="))
-            .count()
+        lists(&self.kube, PODS)
     }
 
     pub(super) fn health(&self, name: &str) -> WatchHealth {
@@ -90,11 +86,31 @@ impl Scene {
         let found = watches.into_iter().find(|watch| &*watch.name == name);
         found.expect("the watch is on the registry")
     }
+
+    /// Waits until all objects are known that readiness needs.
+    pub(super) async fn ready(&self) {
+        eventually("ready", || self.registry.unready().is_empty()).await;
+    }
+
+    /// Why a watch is unready.
+    pub(super) fn unready(&self, name: &str) -> Option<String> {
+        let unready = self.registry.unready().into_iter();
+        unready
+            .filter(|(known, _)| &**known == name)
+            .map(|it| it.1)
+            .next()
+    }
 }
 
 pub(super) async fn connect(kube: &FakeKube) -> Client {
     let access = ClusterAccess::Kubeconfig(kube.kubeconfig());
     Client::connect(&access).await.unwrap()
+}
+
+/// How often the objects of a path were listed, each time in one page.
+pub(super) fn lists(kube: &FakeKube, path: &str) -> usize {
+    let queries = kube.queries(path);
+    queries.iter().filter(|it| it.contains("limit=")).count()
 }
 
 /// Waits until a condition holds.
@@ -104,10 +120,8 @@ pub(super) async fn eventually(what: &str, reached: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(
-        tokio::time::timeout(GENEROUS, poll).await.is_ok(),
-        "never: {what}"
-    );
+    let polled = tokio::time::timeout(GENEROUS, poll).await;
+    assert!(polled.is_ok(), "never: {what}");
 }
 
 pub(super) fn raw(object: &Value) -> Box<RawValue> {
@@ -117,16 +131,6 @@ pub(super) fn raw(object: &Value) -> Box<RawValue> {
 /// Writes an object, as a watch does.
 pub(super) fn put<V: Departing>(writer: &Writer<V>, object: &Value) {
     writer.put(&raw(object)).unwrap();
-}
-
-/// A running pod with a GPU on `n1`.
-pub(super) fn pod(name: &str) -> Value {
-    json!({
-        "metadata": {"name": name, "namespace": "ml", "uid": name, "labels": {"app": "infer"}},
-        "spec": {"nodeName": "n1", "containers": [
-            {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
-        "status": {"phase": "Running", "startTime": "2026-11-21T10:00:00Z"},
-    })
 }
 
 /// A pod with a controller.
@@ -146,12 +150,9 @@ pub(super) fn object(name: &str) -> Value {
 /// The owners of a pod, as `resource/name`.
 pub(super) fn owners(inventory: &Inventory, pod: &Pod) -> Vec<String> {
     let owners = pod.owners.iter();
-    owners
-        .map(|index| {
-            let workload = &inventory.workloads[*index as usize];
-            format!("{}/{}", workload.kind.resource, workload.name)
-        })
-        .collect()
+    let owners = owners.map(|index| &inventory.workloads[*index as usize]);
+    let text = |it: &Workload| format!("{}/{}", it.kind.resource, it.name);
+    owners.map(text).collect()
 }
 
 /// The owners of a pod by its name.

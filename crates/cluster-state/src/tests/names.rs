@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::super::health::Need;
-use super::fixture::{PODS, SERVICES, Scene, eventually, object, owned, owners_of, pod};
+use super::fixture::{PODS, SERVICES, Scene, eventually, lists, object, owned, owners_of, pod};
 use crate::testing::fake_kube::Fault;
 use aggregated_apiserver::testing::log::logging;
 use apimachinery::kinds::Kind;
@@ -72,9 +72,7 @@ async fn owners_and_requested_objects_of_a_kind_share_one_watch() {
     let found = names.matching(&kind, None, &all);
     assert_eq!(found.await, Some(vec![Arc::from("infer")]));
     eventually("watched", || scene.kube.watchers(DEPLOYMENTS) == 1).await;
-    let lists = scene.kube.queries(DEPLOYMENTS);
-    let lists = lists.iter().filter(|query| query.contains("limit="));
-    assert_eq!(lists.count(), 1);
+    assert_eq!(lists(&scene.kube, DEPLOYMENTS), 1);
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 use serde_json::json;
 
-use super::fixture::{PODS, Scene, eventually, object, owned, owners_of, pod};
+use super::fixture::{PODS, Scene, object, owned, owners_of, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
+use gpu_metrics::inventory::Inventory;
 
 const REPLICA_SETS: &str = "/apis/apps/v1/replicasets";
 const DEPLOYMENTS: &str = "/apis/apps/v1/deployments";
@@ -11,10 +12,8 @@ fn deployment(kube: &FakeKube) {
     kube.serve("apps/v1", "replicasets", "ReplicaSet");
     kube.serve("apps/v1", "deployments", "Deployment");
     kube.put(DEPLOYMENTS, object("infer"));
-    kube.put(
-        REPLICA_SETS,
-        owned(object("infer-1"), "apps/v1", "Deployment", "infer"),
-    );
+    let set = owned(object("infer-1"), "apps/v1", "Deployment", "infer");
+    kube.put(REPLICA_SETS, set);
     kube.put(PODS, owned(pod("a"), "apps/v1", "ReplicaSet", "infer-1"));
 }
 
@@ -47,9 +46,8 @@ async fn only_kinds_that_own_gpu_pods_are_watched() {
     busy["metadata"]["uid"] = "again".into();
     scene.kube.put("/apis/batch/v1/jobs", object("sweep"));
     scene.kube.put(PODS, busy);
-    scene
-        .until(|now| owners_of(now, "b") == ["jobs.batch/sweep"])
-        .await;
+    let has_job = |now: &Inventory| owners_of(now, "b") == ["jobs.batch/sweep"];
+    scene.until(has_job).await;
 }
 
 #[tokio::test]
@@ -57,10 +55,8 @@ async fn a_version_that_is_not_served_any_more_is_replaced_by_the_preferred_one(
     let scene = Scene::start(|kube| {
         kube.serve("ray.io/v1", "rayclusters", "RayCluster");
         kube.put("/apis/ray.io/v1/rayclusters", object("cluster"));
-        kube.put(
-            PODS,
-            owned(pod("a"), "ray.io/v1alpha1", "RayCluster", "cluster"),
-        );
+        let of_alpha = owned(pod("a"), "ray.io/v1alpha1", "RayCluster", "cluster");
+        kube.put(PODS, of_alpha);
     })
     .await;
     let inventory = scene.until_pods(&["a"]).await;
@@ -83,14 +79,9 @@ async fn the_chain_of_owners_ends_at_a_forbidden_kind_and_the_rule_is_reported()
     assert_eq!(owners_of(&inventory, "b"), ["rayclusters.ray.io/cluster"]);
     assert!(inventory.workloads.iter().any(|w| w.labels.is_empty()));
     let health = format!("{:?}", scene.health("rayclusters.ray.io").trouble());
-    assert!(
-        health.contains(r#"resources: [\"rayclusters\"]"#),
-        "{health}"
-    );
-    eventually("the others are ready", || {
-        scene.registry.unready().is_empty()
-    })
-    .await;
+    let rule = r#"resources: [\"rayclusters\"]"#;
+    assert!(health.contains(rule), "{health}");
+    scene.ready().await;
 }
 
 #[tokio::test]
@@ -101,10 +92,8 @@ async fn kinds_that_are_not_served_or_have_invalid_names_cause_one_read_of_disco
         kube.put(PODS, owned(pod("c"), "v1?watch=1", "Pod", "x"));
         let node = json!({"resource": "nodes", "responseKind": {"kind": "Node"},
                           "scope": "Cluster", "verbs": ["list", "watch"]});
-        kube.document(
-            "/api",
-            json!({"items": [{"versions": [{"version": "v1", "resources": [node]}]}]}),
-        );
+        let version = json!({"version": "v1", "resources": [node]});
+        kube.document("/api", json!({"items": [{"versions": [version]}]}));
         kube.put(PODS, owned(pod("d"), "v1", "Node", "n1"));
     })
     .await;
@@ -131,10 +120,8 @@ async fn an_owner_of_the_same_name_that_came_later_is_another_one() {
 async fn cyclic_references_end_and_pods_of_a_controlling_pod_have_its_controller() {
     let scene = Scene::start(|kube| {
         deployment(kube);
-        kube.put(
-            DEPLOYMENTS,
-            owned(object("infer"), "apps/v1", "ReplicaSet", "infer-1"),
-        );
+        let cyclic = owned(object("infer"), "apps/v1", "ReplicaSet", "infer-1");
+        kube.put(DEPLOYMENTS, cyclic);
         kube.put(PODS, owned(pod("executor"), "v1", "Pod", "a"));
     })
     .await;

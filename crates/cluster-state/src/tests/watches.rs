@@ -10,7 +10,7 @@ use super::fixture::{PODS, SERVICES, Scene, eventually, pod};
 use crate::testing::fake_kube::{FakeKube, Fault};
 use crate::testing::server::kubeconfig;
 use apimachinery::time::Timestamp;
-use gpu_metrics::inventory::{InventoryOrigin, Pod, PodPhase};
+use gpu_metrics::inventory::{Inventory, InventoryOrigin, Pod, PodPhase};
 use gpu_metrics::resources::GpuResources;
 
 #[tokio::test]
@@ -30,24 +30,21 @@ async fn listed_objects_are_reduced_and_sorted_and_the_cluster_is_their_authorit
     assert_eq!(pod.started, Some(Timestamp::from_secs(1_795_255_200)));
     assert_eq!(inventory.namespaces[0].labels.get("team"), Some("a"));
     assert_eq!(&*inventory.nodes[0].name, "n1");
-    eventually("ready", || scene.registry.unready().is_empty()).await;
+    scene.ready().await;
     assert_eq!(scene.health("pods").objects, 2);
 }
 
 #[tokio::test]
 async fn pods_are_read_again_when_other_resources_are_gpus() {
     let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    scene
-        .until(|now| now.pods.iter().any(Pod::requests_gpu))
-        .await;
+    let requests = |now: &Inventory| now.pods.iter().any(Pod::requests_gpu);
+    scene.until(requests).await;
     let others = WatchSettings {
         gpus: GpuResources::new(vec!["example.com/gpu".to_owned()]),
         ..WatchSettings::default()
     };
     scene.watches.read_by(others.clone());
-    let inventory = scene
-        .until(|now| !now.pods.iter().any(Pod::requests_gpu))
-        .await;
+    let inventory = scene.until(|now| !requests(now)).await;
     assert_eq!(inventory.pods.len(), 1, "it is known nevertheless");
     let lists = scene.lists();
     assert_eq!(lists, 2);
@@ -86,29 +83,20 @@ async fn before_the_first_list_there_are_no_pods_and_readiness_has_the_reason() 
     let inventory = scene.watches.inventory();
     assert_eq!(inventory.authority, InventoryOrigin::Cluster);
     assert!(inventory.pods.is_empty());
-    assert!(
-        scene
-            .registry
-            .unready()
-            .iter()
-            .any(|(name, _)| &**name == "nodes")
-    );
+    assert!(scene.unready("nodes").is_some());
 }
 
 #[tokio::test]
 async fn forbidden_nodes_and_services_do_not_delay_the_rest() {
-    let kube = FakeKube::start().await;
-    kube.put(PODS, pod("a"));
-    kube.put(
-        "/api/v1/namespaces",
-        json!({"metadata": {"name": "ml", "uid": "m"}}),
-    );
-    kube.fault("/api/v1/nodes", Fault::Forbidden);
-    kube.fault(SERVICES, Fault::Forbidden);
-    let scene = Scene::watching(kube).await;
+    let scene = Scene::start(|kube| {
+        kube.put(PODS, pod("a"));
+        kube.fault("/api/v1/nodes", Fault::Forbidden);
+        kube.fault(SERVICES, Fault::Forbidden);
+    })
+    .await;
     let inventory = scene.until_pods(&["a"]).await;
     assert!(inventory.nodes.is_empty());
-    eventually("ready", || scene.registry.unready().is_empty()).await;
+    scene.ready().await;
     let said = scene.health("nodes").trouble().unwrap();
     assert!(said.contains(r#"resources: ["nodes"]"#), "{said}");
 }
@@ -116,23 +104,16 @@ async fn forbidden_nodes_and_services_do_not_delay_the_rest() {
 #[tokio::test]
 async fn all_pages_of_a_list_are_read() {
     let names: Vec<String> = (0..620).map(|index| format!("pod-{index:04}")).collect();
-    let scene = Scene::start(|kube| {
-        for name in &names {
-            kube.put(PODS, pod(name));
-        }
-    })
-    .await;
+    let fill = |kube: &FakeKube| names.iter().for_each(|it| kube.put(PODS, pod(it)));
+    let scene = Scene::start(fill).await;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     scene.until_pods(&names).await;
-    let lists = scene.kube.queries(PODS);
-    let pages = lists.iter().filter(|query| query.contains("limit=250"));
-    assert_eq!(pages.count(), 3);
+    assert_eq!(scene.lists(), 3, "pages");
 }
 
 #[tokio::test]
 async fn changes_are_published_and_unused_fields_are_no_changes() {
-    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    scene.until_pods(&["a"]).await;
+    let scene = Scene::with_a().await;
     scene.kube.put(PODS, pod("b"));
     let before = scene.until_pods(&["a", "b"]).await;
     let mut beat = pod("a");
@@ -140,22 +121,17 @@ async fn changes_are_published_and_unused_fields_are_no_changes() {
     scene.kube.put(PODS, beat);
     let mut ending = pod("b");
     ending["metadata"]["deletionTimestamp"] = "2026-11-21T10:05:00Z".into();
-    scene.kube.put(
-        "/api/v1/nodes",
-        json!({"metadata": {"name": "n1", "uid": "n"}}),
-    );
+    let node = json!({"metadata": {"name": "n1", "uid": "n"}});
+    scene.kube.put("/api/v1/nodes", node);
     // A second line on the same watch, and enough time for a snapshot.
     scene.kube.line(PODS, r#"{"type":"ADDED","object":{}}"#);
-    eventually("the beat has arrived", || {
-        scene.health("pods").left_out == 1
-    })
-    .await;
+    let has_arrived = || scene.health("pods").left_out == 1;
+    eventually("the beat has arrived", has_arrived).await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(Arc::ptr_eq(&before, &scene.watches.inventory()));
     scene.kube.put(PODS, ending);
-    let after = scene
-        .until(|now| now.pods.iter().any(|pod| pod.terminating))
-        .await;
+    let ends = |now: &Inventory| now.pods.iter().any(|pod| pod.terminating);
+    let after = scene.until(ends).await;
     assert!(!after.pod("ml", "b").unwrap().is_live());
     scene.kube.delete(PODS, "ml", "b");
     scene.until_pods(&["a"]).await;
@@ -163,8 +139,7 @@ async fn changes_are_published_and_unused_fields_are_no_changes() {
 
 #[tokio::test]
 async fn a_broken_watch_resumes_at_its_last_version() {
-    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    scene.until_pods(&["a"]).await;
+    let scene = Scene::with_a().await;
     eventually("watching", || scene.kube.watchers(PODS) == 1).await;
     scene.kube.cut_watches();
     scene.kube.put(PODS, pod("b"));
@@ -198,8 +173,7 @@ async fn a_missing_permission_is_reported_with_its_rule_and_may_be_granted_later
     kube.fault(PODS, Fault::Forbidden);
     let scene = Scene::watching(kube).await;
     eventually("refused", || scene.health("pods").failures > 0).await;
-    let unready = scene.registry.unready();
-    let (_, reason) = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
+    let reason = scene.unready("pods").unwrap();
     for part in [
         "cannot list /api/v1/pods",
         "ClusterRole",
@@ -209,13 +183,12 @@ async fn a_missing_permission_is_reported_with_its_rule_and_may_be_granted_later
     }
     scene.kube.heal(PODS);
     scene.until_pods(&["a"]).await;
-    eventually("ready", || scene.registry.unready().is_empty()).await;
+    scene.ready().await;
 }
 
 #[tokio::test]
 async fn during_an_outage_objects_are_kept_and_their_age_grows() {
-    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    scene.until_pods(&["a"]).await;
+    let scene = Scene::with_a().await;
     scene.kube.fault(PODS, Fault::Status(503));
     scene.kube.cut_watches();
     let broken = || scene.health("pods").trouble().is_some();
@@ -241,13 +214,8 @@ async fn the_watches_wait_for_a_server_that_starts_later() {
     let client = Client::connect(&access).await.unwrap();
     let registry = WatchRegistry::default();
     let watches = Watches::start(&client, &registry, WatchSettings::default());
-    let says = || {
-        let unready = registry.unready();
-        unready.len() == 4
-            && unready
-                .iter()
-                .all(|(_, why)| why.contains("cannot be reached"))
-    };
+    let is_away = |(_, why): &(Arc<str>, String)| why.contains("cannot be reached");
+    let says = || registry.unready().iter().filter(|it| is_away(it)).count() == 4;
     eventually("it says what it waits for", says).await;
     assert!(registry.unready()[0].1.contains(&address.to_string()));
     let kube = FakeKube::on(tokio::net::TcpListener::bind(address).await.unwrap());
@@ -287,8 +255,7 @@ async fn one_invalid_object_is_left_out_and_the_rest_is_kept() {
 
 #[tokio::test]
 async fn after_an_invalid_event_the_collection_is_listed_again() {
-    let scene = Scene::start(|kube| kube.put(PODS, pod("a"))).await;
-    scene.until_pods(&["a"]).await;
+    let scene = Scene::with_a().await;
     eventually("watching", || scene.kube.watchers(PODS) == 1).await;
     scene.kube.forget(PODS, "ml", "a");
     scene.kube.put(PODS, pod("b"));
@@ -300,24 +267,15 @@ async fn after_an_invalid_event_the_collection_is_listed_again() {
 
 #[tokio::test]
 async fn responses_that_are_no_lists_are_rejected_and_requested_again() {
-    for text in [
-        "",
-        "null",
-        "[]",
-        "<html>",
-        r#"{"metadata":{},"items":[]}"#,
-        r#"{"items":1}"#,
-    ] {
+    let texts = r#"null [] <html> {"metadata":{},"items":[]} {"items":1}"#;
+    for text in texts.split(' ').chain([""]) {
         let kube = FakeKube::start().await;
         kube.fault(PODS, Fault::Text(text.to_owned()));
         let scene = Scene::watching(kube).await;
         eventually(text, || scene.health("pods").failures > 0).await;
-        let unready = scene.registry.unready();
-        let pods = unready.iter().find(|(name, _)| &**name == "pods").unwrap();
-        assert!(
-            pods.1.contains("not an answer of the Kubernetes API"),
-            "{pods:?}"
-        );
+        let reason = scene.unready("pods").unwrap();
+        let words = "not an answer of the Kubernetes API";
+        assert!(reason.contains(words), "{reason}");
         scene.kube.heal(PODS);
         eventually("ready", || scene.health("pods").trouble().is_none()).await;
     }
@@ -345,10 +303,8 @@ async fn lists_become_rarer_if_a_server_discards_every_version() {
     kube.put(PODS, pod("a"));
     kube.fault(PODS, Fault::Status(410));
     let scene = Scene::watching(kube).await;
-    eventually("it is told", || {
-        format!("{:?}", scene.health("pods").trouble()).contains("410 Gone")
-    })
-    .await;
+    let trouble = || format!("{:?}", scene.health("pods").trouble());
+    eventually("it is told", || trouble().contains("410 Gone")).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let asked = scene.kube.queries(PODS).len();
     assert!(asked <= 4, "asked {asked} times");

@@ -2,23 +2,19 @@
 //! it stalls, or cuts its answers.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http::{HeaderMap, HeaderName, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+
+use aggregated_apiserver::testing::http_server::{Body, serve, whole};
 
 /// A recorded request.
 #[derive(Clone, Debug)]
@@ -87,7 +83,6 @@ impl State {
 }
 
 type Shared = Arc<Mutex<State>>;
-type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The server, which stops when dropped.
 #[derive(Debug)]
@@ -120,7 +115,9 @@ impl FakePrometheus {
         let address = listener.local_addr().unwrap();
         let state = Shared::default();
         let secure = tls.is_some();
-        let server = tokio::spawn(accept(listener, tls, Arc::clone(&state)));
+        let shared = Arc::clone(&state);
+        let respond = move |request| respond(request, Arc::clone(&shared));
+        let server = serve(listener, tls, respond);
         let fake = Self {
             address,
             secure,
@@ -150,9 +147,7 @@ impl FakePrometheus {
         state.headers.clear();
         for (name, value) in headers {
             let name: HeaderName = name.parse().unwrap();
-            state
-                .headers
-                .append(name, HeaderValue::from_str(value).unwrap());
+            state.headers.append(name, value.parse().unwrap());
         }
     }
 
@@ -190,34 +185,6 @@ impl FakePrometheus {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Shared) {
-    // Dropped with this task, which ends all connections.
-    let mut connections = tokio::task::JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let (tls, state) = (tls.clone(), Arc::clone(&state));
-        connections.spawn(async move {
-            match tls {
-                None => serve(stream, state).await,
-                Some(tls) => {
-                    if let Ok(stream) = tls.accept(stream).await {
-                        serve(stream, state).await;
-                    }
-                }
-            }
-        });
-    }
-}
-
-async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, state: Shared) {
-    let service = service_fn(move |request| {
-        let state = Arc::clone(&state);
-        async move { Ok::<_, Infallible>(respond(request, state).await) }
-    });
-    let server = auto::Builder::new(TokioExecutor::new());
-    // A connection that is cut on purpose ends with an error.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-}
-
 async fn respond(request: Request<Incoming>, state: Shared) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
@@ -231,9 +198,7 @@ async fn respond(request: Request<Incoming>, state: Shared) -> Response<Body> {
         };
         let (status, body) = state.answer(&request);
         state.requests.push(request);
-        let full = Full::new(body).map_err(|never| match never {});
-        let mut response = Response::new(full.boxed_unsync());
-        *response.status_mut() = status.try_into().unwrap();
+        let mut response = whole(status, body);
         *response.headers_mut() = state.headers.clone();
         (state.mood, response)
     };

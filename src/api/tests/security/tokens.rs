@@ -52,14 +52,28 @@ async fn s070_an_invalid_token_is_refused_and_other_schemes_are_anonymous() {
     assert_eq!(asked[1], "expired");
     scene.reviewer.token_is("nameless", "");
     refused(&bearer(&scene, "nameless").await, 401);
-    for value in ["Bearer ", "Bearer", "Basic Ym9iOmJvYg==", "nonsense", ""] {
+    scene.reviewer.token_is("good", "bob");
+    for value in ["bEARER good", "Bearer good more words"] {
+        let answer = scene.direct(VALUES, &[("Authorization", value)]).await;
+        assert_eq!(answer.status, 200, "{value}");
+    }
+    let head = format!("GET {VALUES} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ");
+    let request = [head.as_bytes(), b"\xff\r\n\r\n"].concat();
+    refused(&scene.server.raw(&request).await, 401);
+    for value in [
+        "Bearer ",
+        "Bearer  good",
+        "Bearer",
+        "Basic Ym9iOmJvYg==",
+        "nonsense",
+        "",
+    ] {
         let answer = scene.direct(VALUES, &[("Authorization", value)]).await;
         refused(&answer, 403);
         assert_eq!(scene.reviewed(), Identity::anonymous(), "{value:?}");
     }
     let protocol = "base64url.bearer.authorization.k8s.io.Z29vZA";
     let socket = [("Sec-WebSocket-Protocol", protocol)];
-    scene.reviewer.token_is("good", "bob");
     refused(&scene.direct(VALUES, &socket).await, 403);
     let target = format!("{VALUES}?access_token=good&token=good");
     refused(&scene.direct(&target, &[]).await, 403);
