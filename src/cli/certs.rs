@@ -239,14 +239,7 @@ mod tests {
     #[test]
     fn a_pair_for_a_service_has_the_name_that_kube_apiserver_verifies() {
         let dir = tempfile::tempdir().unwrap();
-        let flags = [
-            "--service",
-            "s",
-            "--namespace",
-            "n",
-            "--host",
-            "extra.example",
-        ];
+        let flags = ["--service=s", "--namespace=n", "--host=extra.example"];
         certs(dir.path(), &flags).unwrap();
         let names = ["s.n.svc", "s.n.svc.cluster.local", "s.n", "extra.example"];
         assert_eq!(pair(dir.path()).names(), names);

@@ -182,10 +182,9 @@ mod tests {
             let selector = Selector::parse(selector).unwrap();
             let rows = rows.split(';').filter_map(|row| row.split_once('|'));
             let rows: Vec<_> = rows.map(|(labels, value)| (read(labels), value)).collect();
-            let rows = rows.iter().map(|(labels, value)| (labels, Some(*value)));
-            let rows: Vec<_> = rows
-                .map(|(labels, value)| (labels, value.filter(|it| !it.is_empty())))
-                .collect();
+            let value = |text: &'static str| Some(text).filter(|it| !it.is_empty());
+            let rows = rows.iter().map(|(labels, text)| (labels, value(text)));
+            let rows: Vec<_> = rows.collect();
             let said = matcher(&selector.requirements()[0], &rows);
             assert_eq!(said.unwrap_or_default(), wanted, "{selector:?}");
         }

@@ -41,12 +41,12 @@ impl Site {
     fn new() -> Self {
         let scenario = Scenario::clean(64, 8, 7);
         let now = scenario.epoch + Duration::from_secs(907);
-        let scrape = Some(Duration::from_secs(15));
+        let policy = Policy {
+            scrape_interval: Some(Duration::from_secs(15)),
+            ..Policy::default()
+        };
         let mut pipeline = Pipeline::new(Settings {
-            policy: Policy {
-                scrape_interval: scrape,
-                ..Policy::default()
-            },
+            policy,
             signals: fields::built_in(),
             metrics: metrics::built_in(),
             exporter: ExporterIdentity::default(),
@@ -160,10 +160,8 @@ fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
     let narrowed = query("gpu in (3,5),UUID!=GPU-x,window=1m");
     assert!(!narrowed.contains("UUID!"), "{narrowed}");
     // Once for the value, and once for its time.
-    assert_eq!(
-        narrowed.matches(r#"gpu=~"3|5""#).count(),
-        2 * query("").matches("timestamp").count()
-    );
+    let count = narrowed.matches(r#"gpu=~"3|5""#).count();
+    assert_eq!(count, 2 * query("").matches("timestamp").count());
     let told = site.explained("gpu>2");
     assert!(told.value.is_some() && told.promql.is_none());
     let mut notes = told.notes.iter();
@@ -173,27 +171,18 @@ fn the_shown_query_has_the_metric_selector_if_promql_can_express_it() {
 #[test]
 fn a_query_is_computed_once_per_snapshot() {
     let site = Site::new();
-    let (at_hand, full) = (AT_HAND, ANY);
-    assert_eq!(
-        site.cluster(&long(), at_hand),
-        Err(ProviderError::TooMuchWork)
-    );
-    let made = site.cluster(&long(), full).unwrap();
-    assert_eq!(site.cluster(&long(), at_hand), Ok(made));
+    let at_hand = |by: &str| site.cluster(by, AT_HAND);
+    let too_much = Err(ProviderError::TooMuchWork);
+    assert_eq!(at_hand(&long()), too_much);
+    let made = site.cluster(&long(), ANY).unwrap();
+    assert_eq!(at_hand(&long()), Ok(made));
     // The order of requirements does not matter; a window does.
     let mut turned: Vec<String> = long().split(',').map(str::to_owned).collect();
     turned.reverse();
-    assert_eq!(site.cluster(&turned.join(","), at_hand), Ok(made));
-    let other = format!("{},window=2m", long());
-    assert_eq!(
-        site.cluster(&other, at_hand),
-        Err(ProviderError::TooMuchWork)
-    );
+    assert_eq!(at_hand(&turned.join(",")), Ok(made));
+    assert_eq!(at_hand(&format!("{},window=2m", long())), too_much);
     site.provider.publish(Arc::clone(&site.snapshot));
-    assert_eq!(
-        site.cluster(&long(), at_hand),
-        Err(ProviderError::TooMuchWork)
-    );
+    assert_eq!(at_hand(&long()), too_much);
 }
 
 #[test]
@@ -286,10 +275,8 @@ fn the_error_for_pods_without_gpus_has_the_configured_resource_names() {
 #[tokio::test]
 async fn answers_computed_on_another_thread_are_equal() {
     let site = Site::new();
-    assert_eq!(
-        site.cluster(&long(), AT_HAND),
-        Err(ProviderError::TooMuchWork)
-    );
+    let too_much = Err(ProviderError::TooMuchWork);
+    assert_eq!(site.cluster(&long(), AT_HAND), too_much);
     let served = Composite::from(Arc::clone(&site.provider));
     for of in [anywhere(), pods_of(&site.namespace(), everything())] {
         let query = site.query(of.clone(), &long());

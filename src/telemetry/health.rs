@@ -234,15 +234,10 @@ mod tests {
         polls.set(None);
         detail.set(Some("line 3".to_owned()));
         assert!(health.is_ok(Probe::Ready), "a detail does not count");
-        let names: Vec<_> = health
-            .examine(Probe::Ready)
-            .into_iter()
-            .map(|finding| (finding.name, finding.counts))
-            .collect();
-        assert_eq!(
-            names,
-            [("ping", true), ("polls", true), ("configuration", false)]
-        );
+        let findings = health.examine(Probe::Ready).into_iter();
+        let names = findings.map(|finding| (finding.name, finding.counts));
+        let wanted = [("ping", true), ("polls", true), ("configuration", false)];
+        assert_eq!(names.collect::<Vec<_>>(), wanted);
         assert_eq!(health.examine(Probe::Live).len(), 1);
     }
 

@@ -9,25 +9,8 @@ use std::path::Path;
 use super::root;
 
 /// Places with citations: files, and folders with everything below them.
-const PLACES: &[&str] = &[
-    "src",
-    "crates",
-    "e2e",
-    "charts",
-    "manifests",
-    "certs",
-    "docs",
-    ".github",
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-    "Makefile",
-    "Dockerfile",
-    "Cargo.toml",
-    "clippy.toml",
-    "deny.toml",
-];
+const PLACES: &str = "src crates e2e charts manifests certs docs .github README.md CONTRIBUTING.md \
+    SECURITY.md CHANGELOG.md Makefile Dockerfile Cargo.toml clippy.toml deny.toml";
 
 /// The path of a page, and the cited headings.
 type Citation = (String, Vec<String>);
@@ -52,14 +35,16 @@ fn is_of_path(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
 }
 
+/// The text in quotes after a comma, and the rest.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix(", \"")?.split_once('"')
+}
+
 /// The quoted headings at the start of a text: `, "One", "Two"`.
 fn sections(text: &str) -> Vec<String> {
     let mut rest = text.strip_prefix('`').unwrap_or(text);
     let mut sections = Vec::new();
-    while let Some((section, behind)) = rest
-        .strip_prefix(", \"")
-        .and_then(|quoted| quoted.split_once('"'))
-    {
+    while let Some((section, behind)) = quoted(rest) {
         sections.push(section.to_owned());
         rest = behind;
     }
@@ -99,20 +84,16 @@ fn headings(page: &str) -> Vec<String> {
 
 /// The anchor of a heading, as hosting sites compute it.
 fn anchor(heading: &str) -> String {
-    let kept = heading
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c })
-        .collect::<String>()
-        .to_lowercase()
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let kept: String = heading.chars().filter(is_kept).collect();
+    kept.replace(' ', "-").to_lowercase()
 }
 
 /// The targets of the links of a page.
 fn links(page: &str) -> Vec<&str> {
     let behind = page.split("](").skip(1);
-    behind
-        .filter_map(|rest| Some(rest.split_once(')')?.0))
-        .collect()
+    let targets = behind.filter_map(|rest| Some(rest.split_once(')')?.0));
+    targets.collect()
 }
 
 #[test]
@@ -179,9 +160,8 @@ fn every_link_between_pages_has_a_target() {
                 wrong.push(format!("{name} links {link}, which is not there"));
                 continue;
             };
-            let is_known = headings(&String::from_utf8_lossy(&content))
-                .iter()
-                .any(|heading| anchor(heading) == fragment);
+            let headings = headings(&String::from_utf8_lossy(&content));
+            let is_known = headings.iter().any(|it| anchor(it) == fragment);
             if !fragment.is_empty() && !is_known {
                 wrong.push(format!("{name} links {link}: no such heading"));
             }

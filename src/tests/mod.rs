@@ -21,12 +21,14 @@ fn files(at: &Path) -> Vec<PathBuf> {
 }
 
 /// Name and content of every text file at these places.
-fn texts(places: &[&str]) -> Vec<(String, String)> {
-    let found = places.iter().flat_map(|place| files(&root().join(place)));
-    found
-        .filter_map(|path| {
-            let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
-            Some((name.to_owned(), fs::read_to_string(&path).ok()?))
-        })
+fn texts(places: &str) -> Vec<(String, String)> {
+    let places = places.split_whitespace().map(|place| root().join(place));
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        Some((name.to_owned(), fs::read_to_string(&path).ok()?))
+    };
+    places
+        .flat_map(|place| files(&place))
+        .filter_map(read)
         .collect()
 }

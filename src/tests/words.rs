@@ -4,16 +4,7 @@
 use super::texts;
 
 /// Files, and folders with everything below them.
-const PLACES: &[&str] = &[
-    "src",
-    "crates",
-    "e2e",
-    "docs",
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-];
+const PLACES: &str = "src crates e2e docs README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md";
 
 /// A phrase in lower case, and what to write instead.
 const PHRASES: &[(&str, &str)] = &[

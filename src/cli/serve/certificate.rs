@@ -116,48 +116,35 @@ mod tests {
         args: ServeArgs,
     }
 
-    fn source(dir: &Path) -> Result<CertificateSource, Failure> {
-        let line = Line::try_parse_from(
-            ["serve", "--service", "n/s", "--cert-dir"]
-                .map(Into::into)
-                .into_iter()
-                .chain([dir.as_os_str().to_owned()]),
-        )
-        .unwrap();
-        default(&line.args.listening)
+    /// The files of the serving certificate.
+    fn files(dir: &Path, flags: &[&str]) -> Files {
+        let directory = format!("--cert-dir={}", dir.display());
+        let words = [&["serve", &directory], flags].concat();
+        let line = Line::try_parse_from(words).unwrap();
+        match default(&line.args.listening) {
+            Ok(CertificateSource::Files(files)) => files,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn a_directory_with_only_an_authority_gets_a_pair() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("ca.crt"), "another").unwrap();
-        assert!(matches!(
-            source(dir.path()),
-            Ok(CertificateSource::Files(_))
-        ));
-        assert!(dir.path().join("tls.crt").exists());
+        for _ in 0..2 {
+            files(dir.path(), &["--service=n/s"]);
+            assert!(dir.path().join("tls.crt").exists());
+        }
         let kept = std::fs::read(dir.path().join("ca.crt")).unwrap();
         assert_eq!(kept, b"another");
-        assert!(matches!(
-            source(dir.path()),
-            Ok(CertificateSource::Files(_))
-        ));
     }
 
     /// prometheus-adapter's chart sets both flags if it has a certificate.
     #[test]
     fn files_of_a_pair_take_precedence_over_a_directory() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = format!("--cert-dir={}", dir.path().display());
-        let flags = [
-            "--tls-cert-file=/c",
-            "--tls-private-key-file=/k",
-            &directory,
-        ];
-        let line = Line::try_parse_from([&["serve"], &flags[..]].concat()).unwrap();
-        let Ok(CertificateSource::Files(files)) = default(&line.args.listening) else {
-            panic!("no files");
-        };
+        let flags = ["--tls-cert-file=/c", "--tls-private-key-file=/k"];
+        let files = files(dir.path(), &flags);
         assert_eq!(files.certificate, Path::new("/c"));
         assert!(dir.path().read_dir().unwrap().next().is_none());
     }

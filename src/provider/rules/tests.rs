@@ -140,19 +140,13 @@ fn rule_provider(
     ]);
     let shape = |name: &str, labels: &[&str]| -> Arc<[Shape]> {
         let labels = labels.iter().map(|label| (*label).into()).collect();
-        [Shape {
-            name: name.into(),
-            labels,
-        }]
-        .into()
+        let name = name.into();
+        [Shape { name, labels }].into()
     };
     let external_rules = self::rules("externalRules", EXTERNAL);
     let mut registry = Registry::default();
-    registry.add_custom(
-        &rules,
-        &[shape("hits", &["namespace", "pod", "dep"])],
-        &kinds,
-    );
+    let hits = shape("hits", &["namespace", "pod", "dep"]);
+    registry.add_custom(&rules, &[hits], &kinds);
     let external = ["queue", "scalar", "homeless"].map(|name| shape(name, &["namespace"]));
     registry.add_external(&external_rules, &external, &kinds);
     let provider = RuleProvider::new(objects, Box::new(answers));
@@ -223,13 +217,11 @@ fn a_list_has_the_objects_with_values_in_order_and_the_last_of_several_samples()
         sample(&[], 4.0),
     ];
     let provider = provider_of(LIST, samples);
-    let list = custom(&provider, "pods", everything(), "").unwrap();
-    assert_eq!(list, [("a".to_owned(), 3.0), ("b".to_owned(), 2.0)]);
-    assert_eq!(
-        custom(&provider, "pod", everything(), "").unwrap(),
-        list,
-        "the singular is taken too"
-    );
+    let list = vec![("a".to_owned(), 3.0), ("b".to_owned(), 2.0)];
+    for resource in ["pods", "pod"] {
+        let found = custom(&provider, resource, everything(), "");
+        assert_eq!(found.as_ref(), Ok(&list), "{resource}");
+    }
 }
 
 #[test]
@@ -246,15 +238,13 @@ fn a_named_object_is_queried_alone_whether_or_not_it_exists() {
     let query = r#"sum(hits{x="y",namespace="n",pod="gone"}) by (pod)"#;
     let samples = vec![sample(&[("pod", "gone")], 7.0)];
     let provider = provider_of(query, samples);
-    let found = custom(&provider, "pods", Which::Named("gone".to_owned()), "x=y");
-    assert_eq!(found, Ok(vec![("gone".to_owned(), 7.0)]));
-    let odd = custom(&provider, "pods", Which::Named("a\"}".to_owned()), "");
+    let named = |name: &str, by| custom(&provider, "pods", Which::Named(name.to_owned()), by);
+    assert_eq!(named("gone", "x=y"), Ok(vec![("gone".to_owned(), 7.0)]));
+    let odd = named("a\"}", "");
     assert!(matches!(odd, Err(ProviderError::NoValue(_))), "{odd:?}");
-    let greater = custom(&provider, "pods", Which::Named("gone".to_owned()), "x>1");
-    assert!(
-        matches!(greater, Err(ProviderError::BadSelector(_))),
-        "{greater:?}"
-    );
+    let greater = named("gone", "x>1").unwrap_err();
+    let is_refused = matches!(greater, ProviderError::BadSelector(_));
+    assert!(is_refused, "{greater:?}");
 }
 
 #[test]
@@ -270,29 +260,19 @@ fn a_missing_answer_and_a_matrix_are_unavailable() {
 
 #[test]
 fn external_metrics_have_labels_and_are_found_in_any_case() {
-    let provider = provider(Prometheus(BTreeMap::from([
-        (
-            "max(queue{})",
-            Answer::Vector(vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)]),
-        ),
-        (
-            "scalar(scalar)",
-            Answer::Scalar(8.0, Timestamp::from_secs(100)),
-        ),
-    ])));
+    let queue = Answer::Vector(vec![sample(&[("q", "x")], 5.0), sample(&[], 6.0)]);
+    let scalar = Answer::Scalar(8.0, Timestamp::from_secs(100));
+    let answers = [("max(queue{})", queue), ("scalar(scalar)", scalar)];
+    let provider = provider(Prometheus(answers.into()));
     let found = external(&provider, "queue_length").unwrap();
     assert_eq!(found[0], (r#"Queue_Length [("q", "x")]"#.to_owned(), 5.0));
     assert_eq!(found[1], ("Queue_Length []".to_owned(), 6.0));
     assert_eq!(external(&provider, "scalar").unwrap()[0].1, 8.0);
-    assert_eq!(
-        external(&provider, "homeless"),
-        Err(ProviderError::Unavailable),
-        "no label names the namespace: as upstream, at each request"
-    );
-    assert_eq!(
-        external(&provider, "nope"),
-        Err(ProviderError::NoSuchMetric)
-    );
+    // No label names the namespace: as upstream, this is an error of each request.
+    let homeless = external(&provider, "homeless");
+    assert_eq!(homeless, Err(ProviderError::Unavailable));
+    let unknown = external(&provider, "nope");
+    assert_eq!(unknown, Err(ProviderError::NoSuchMetric));
 }
 
 #[test]
@@ -306,12 +286,11 @@ fn a_rule_replaces_a_built_in_metric_even_where_it_has_no_value() {
     let listed = both.listed();
     assert!(Arc::ptr_eq(&listed, &both.listed()), "made once");
     let listed = &listed.custom;
-    let has = |resource: &str, metric: &str| {
-        listed
-            .iter()
-            .any(|it| *it.resource == *resource && *it.metric == *metric)
+    let of_pods = |metric: &str| {
+        let mut all = listed.iter();
+        all.any(|it| (&*it.resource, &*it.metric) == ("pods", metric))
     };
-    assert!(has("pods", "hits") && has("pods", "gpu_memory_utilization"));
+    assert!(of_pods("hits") && of_pods("gpu_memory_utilization"));
     assert!(listed.is_sorted());
     let list = custom(&both, "pods", everything(), "");
     assert_eq!(list, Err(ProviderError::Unavailable));
@@ -336,9 +315,8 @@ fn an_explanation_has_the_rule_its_query_and_the_answer() {
         assert_eq!(told.promql.unwrap().query, ONE);
         assert!(told.meaning.contains("rules[0]"), "{}", told.meaning);
         let notes = told.notes.join("\n");
-        assert!(
-            notes.contains("series hits") && notes.contains(said),
-            "{notes}"
-        );
+        for words in ["series hits", said] {
+            assert!(notes.contains(words), "{notes}");
+        }
     }
 }

@@ -163,33 +163,31 @@ impl Scene {
 
 #[test]
 fn pods_of_several_namespaces_are_queried_by_namespace() {
+    const SOME_CPU: &str = r#"cpu_usage namespace="some",pod=~"a|b""#;
+    const OTHER_CPU: &str = r#"cpu_usage namespace="other",pod="c""#;
+    const SOME_MEMORY: &str = r#"memory_working_set namespace="some",pod=~"a|b" (pod,container)"#;
+    const OTHER_MEMORY: &str = r#"memory_working_set namespace="other",pod="c""#;
     let pods = [("other", "c"), ("some", "a"), ("some", "b")];
+    let pods = pods.map(|(namespace, name)| pod(namespace, name, &[]));
     let scene = Scene::pods(
-        pods.map(|(namespace, name)| pod(namespace, name, &[]))
-            .into(),
+        pods.into(),
         &[
             (
-                r#"cpu_usage namespace="some",pod=~"a|b""#,
-                "some/a/one=1100@10 some/a/two=1110@20 some/b/one=1300@10 some/b/two=1310@20",
+                SOME_CPU,
+                "some/a/one=1100@10 some/a/two=1110@20 some/b/one=1300@10",
             ),
+            (OTHER_CPU, "other/c/one=2200@270"),
             (
-                r#"cpu_usage namespace="other",pod="c""#,
-                "other/c/one=2200@270",
+                SOME_MEMORY,
+                "some/a/one=3100@11 some/a/two=3110@21 some/b/one=3300@11",
             ),
-            (
-                r#"memory_working_set namespace="some",pod=~"a|b" (pod,container)"#,
-                "some/a/one=3100@11 some/a/two=3110@21 some/b/one=3300@11 some/b/two=3310@21",
-            ),
-            (
-                r#"memory_working_set namespace="other",pod="c""#,
-                "other/c/one=4200@271",
-            ),
+            (OTHER_MEMORY, "other/c/one=4200@271"),
         ],
     );
     let all = [
         "other/c@270 one=2200,4200",
         "some/a@10 one=1100,3100 two=1110,3110",
-        "some/b@10 one=1300,3300 two=1310,3310",
+        "some/b@10 one=1300,3300",
     ];
     assert_eq!(scene.list(Measured::Pods, None), all);
     assert_eq!(scene.list(Measured::Pods, Some("some")), all[1..]);
@@ -199,25 +197,22 @@ fn pods_of_several_namespaces_are_queried_by_namespace() {
 /// `a` has both values, `b` only CPU, `c` none; `d` does not run.
 #[test]
 fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
-    let mut pods: Vec<Pod> = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[])).into();
+    let mut pods = ["a", "b", "c", "d"].map(|name| pod("ns", name, &[]));
     pods[3].phase = PodPhase::Pending;
-    let scene = Scene::pods(
-        pods,
-        &[
-            ("cpu_usage", "ns/a/one=1@10 ns/b/one=1@10 ns/d/one=1@10"),
-            ("memory_working_set", "ns/a/two=2@10 ns/d/two=2@10"),
-        ],
-    );
+    let prometheus = &[
+        ("cpu_usage", "ns/a/one=1@10 ns/b/one=1@10 ns/d/one=1@10"),
+        ("memory_working_set", "ns/a/two=2@10 ns/d/two=2@10"),
+    ];
+    let scene = Scene::pods(pods.into(), prometheus);
     let only = ["ns/a@10 one=1,0 two=0,2"];
     assert_eq!(scene.list(Measured::Pods, None), only);
     let one = |name: &str| scene.ask((Measured::Pods, Some("ns"), Which::Named(name.to_owned())));
     assert_eq!(one("a").unwrap(), only);
-    for (name, why) in [
-        ("b", "Prometheus has no CPU or no memory of it"),
-        ("c", "Prometheus has no CPU or no memory of it"),
-        ("d", "no such pod is running"),
-        ("e", "no such pod is running"),
-    ] {
+    let (half, gone) = (
+        "Prometheus has no CPU or no memory of it",
+        "no such pod is running",
+    );
+    for (name, why) in [("b", half), ("c", half), ("d", gone), ("e", gone)] {
         let missing = Err(ProviderError::NoValue(why.to_owned()));
         assert_eq!(one(name), missing, "{name}");
     }
@@ -225,44 +220,27 @@ fn pods_without_data_are_left_out_and_missing_values_of_containers_are_zero() {
 
 #[test]
 fn nan_and_negative_values_of_pods_are_zero() {
-    let scene = Scene::pods(
-        vec![pod("ns", "a", &[]), pod("ns", "b", &[])],
-        &[
-            (
-                "cpu_usage",
-                "ns/a/one=-1100@10 ns/a/two=NaN@20 ns/b/one=-1100@10 ns/b/two=1310@20",
-            ),
-            (
-                "memory_working_set",
-                "ns/a/one=3100@11 ns/a/two=-1100@21 ns/b/one=NaN@11 ns/b/two=-1100@21",
-            ),
-        ],
-    );
-    assert_eq!(
-        scene.list(Measured::Pods, None),
-        ["ns/a@10 one=0,3100 two=0,0", "ns/b@10 one=0,0 two=1310,0"]
-    );
+    const CPU: &str = "ns/a/one=-1100@10 ns/a/two=NaN@20 ns/b/one=-1100@10 ns/b/two=1310@20";
+    const MEMORY: &str = "ns/a/one=3100@11 ns/a/two=-1100@21 ns/b/one=NaN@11 ns/b/two=-1100@21";
+    let pods = vec![pod("ns", "a", &[]), pod("ns", "b", &[])];
+    let scene = Scene::pods(pods, &[("cpu_usage", CPU), ("memory_working_set", MEMORY)]);
+    let wanted = ["ns/a@10 one=0,3100 two=0,0", "ns/b@10 one=0,0 two=1310,0"];
+    assert_eq!(scene.list(Measured::Pods, None), wanted);
 }
 
 #[test]
 fn nodes_need_both_values_and_too_large_ones_are_missing() {
+    const CPU: &str = r#"cpu_usage instance=~"k|l|m|n|o|p" (instance)"#;
+    const MEMORY: &str = r#"memory_working_set instance=~"k|l|m|n|o|p" id='/'"#;
     let scene = Scene {
         inventory: inventory(Vec::new(), &["k", "l", "m", "n", "o", "p"]),
         prometheus: &[
-            (
-                r#"cpu_usage instance=~"k|l|m|n|o|p" (instance)"#,
-                "k=inf@1 l=1100@10 m=1200@14 o=-1100@10 p=1200@14",
-            ),
-            (
-                r#"memory_working_set instance=~"k|l|m|n|o|p" id='/'"#,
-                "k=1@1 l=2100@11 n=2300@12 o=2100@11 p=NaN@12",
-            ),
+            (CPU, "k=inf@1 l=1100@10 m=1200@14 o=-1100@10 p=1200@14"),
+            (MEMORY, "k=1@1 l=2100@11 n=2300@12 o=2100@11 p=NaN@12"),
         ],
     };
-    assert_eq!(
-        scene.list(Measured::Nodes, None),
-        ["l@10 =1100,2100", "o@10 =0,2100", "p@12 =1200,0"]
-    );
+    let wanted = ["l@10 =1100,2100", "o@10 =0,2100", "p@12 =1200,0"];
+    assert_eq!(scene.list(Measured::Nodes, None), wanted);
     let gone = scene.ask((Measured::Nodes, None, Which::Named("z".to_owned())));
     assert!(matches!(gone, Err(ProviderError::NoValue(_))));
 }

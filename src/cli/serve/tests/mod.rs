@@ -14,13 +14,12 @@ use clap::Parser;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use aggregated_apiserver::certificates::authority::{CertificateAuthority, Issued};
-use aggregated_apiserver::testing::test_server::{TestResponse, TestServer, until, validity};
+use aggregated_apiserver::testing::test_server::{TestResponse, TestServer, head, until, validity};
 use cluster_state::testing::fake_kube::FakeKube;
 use configuration::retired::take_out;
 use prometheus_source::testing::fake_prometheus::FakePrometheus;
@@ -113,14 +112,11 @@ impl Scene {
             let run = crate::app::server::run(settings, stop, std::future::pending());
             run.await.unwrap();
         });
-        let authority = self.authority.certificate_pem();
+        let (pem, key) = (self.authority.certificate_pem(), self.authority.key_pem());
+        let authority = CertificateAuthority::from_pem(pem.as_bytes(), &key);
         let server = TestServer {
             address,
-            authority: CertificateAuthority::from_pem(
-                authority.as_bytes(),
-                &self.authority.key_pem(),
-            )
-            .unwrap(),
+            authority: authority.unwrap(),
             stop,
             task,
         };
@@ -134,14 +130,12 @@ impl Scene {
 
     /// The user of the latest access review.
     fn reviewed(&self) -> Option<String> {
+        // The server's own review checks its right to create reviews.
+        let is_own = |post: &Value| post["spec"]["nonResourceAttributes"]["path"] == "/readyz";
+        let is_review = |post: &Value| post["kind"] == "SubjectAccessReview" && !is_own(post);
         let posts = self.kube.posts();
-        let reviews = posts
-            .iter()
-            .filter(|post| post["kind"] == "SubjectAccessReview")
-            // Leaves out the server's own review, which checks its right to create reviews.
-            .filter(|post| post["spec"]["nonResourceAttributes"]["path"] != "/readyz");
-        let mut users = reviews.map(|review: &Value| review["spec"]["user"].as_str().unwrap());
-        users.next_back().map(str::to_owned)
+        let review = posts.iter().rfind(|post| is_review(post))?;
+        Some(review["spec"]["user"].as_str().unwrap().to_owned())
     }
 }
 
@@ -152,15 +146,9 @@ async fn get(
     target: &str,
     headers: &[(&str, &str)],
 ) -> TestResponse {
-    let mut head = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    head.push_str("\r\n");
+    let head = head("GET", target, headers);
     let config = server.client_config(shown, &["http/1.1"]);
-    let mut stream = server.connect_with(config).await.unwrap();
-    stream.write_all(head.as_bytes()).await.unwrap();
-    aggregated_apiserver::testing::test_server::read_answer(&mut stream).await
+    server.raw_with(config, head.as_bytes()).await
 }
 
 /// The certificate that the server presents for a name; `None`: it is not valid for the name.
@@ -168,10 +156,8 @@ async fn shown(server: &TestServer, name: &str) -> Option<CertificateDer<'static
     let config: ClientConfig = server.client_config(None, &["http/1.1"]);
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    let stream = TlsConnector::from(Arc::new(config))
-        .connect(name, tcp)
-        .await;
-    let stream = stream.ok()?;
+    let connector = TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(name, tcp).await.ok()?;
     let (_, connection) = stream.get_ref();
     Some(connection.peer_certificates()?[0].clone().into_owned())
 }
@@ -191,11 +177,8 @@ async fn a_pair_for_names_is_presented_for_these_names_only() {
     for name in ["a.test", "x.b.test", "y.b.test"] {
         until(name, async || shown(&server, name).await.is_some()).await;
     }
-    let (x, y) = (
-        shown(&server, "x.b.test").await,
-        shown(&server, "y.b.test").await,
-    );
-    assert_eq!(x, y);
+    let x = shown(&server, "x.b.test").await;
+    assert_eq!(x, shown(&server, "y.b.test").await);
     assert_ne!(x, shown(&server, "a.test").await);
     assert_ne!(x, shown(&server, "localhost").await);
     // Given names replace those of the certificate.
@@ -205,12 +188,10 @@ async fn a_pair_for_names_is_presented_for_these_names_only() {
 #[tokio::test]
 async fn only_the_given_paths_are_always_allowed() {
     let scene = Scene::new().await;
-    scene
-        .kube
-        .document(REVIEWS, json!({"status": {"allowed": false}}));
-    let server = scene
-        .serve(&["--authorization-always-allow-paths=/metrics,/openapi/*,/apis*".to_owned()])
-        .await;
+    let refused = json!({"status": {"allowed": false}});
+    scene.kube.document(REVIEWS, refused);
+    let flag = |paths: &str| format!("--authorization-always-allow-paths={paths}");
+    let server = scene.serve(&[flag("/metrics,/openapi/*,/apis*")]).await;
     for open in ["/metrics", "/openapi/v2", V2] {
         assert_eq!(get(&server, None, open, &[]).await.status, 200, "{open}");
     }
@@ -221,14 +202,10 @@ async fn only_the_given_paths_are_always_allowed() {
         assert_eq!(answer.status, 403, "{reviewed}");
     }
     assert_eq!(scene.reviewed().as_deref(), Some("system:anonymous"));
-    let none = scene
-        .serve(&["--authorization-always-allow-paths=".to_owned()])
-        .await;
+    let none = scene.serve(&[flag("")]).await;
     assert_eq!(get(&none, None, "/livez", &[]).await.status, 403);
-    let (args, _) = parse(&["--authorization-always-allow-paths=/a*b"]).unwrap();
+    let (args, _) = parse(&[flag("/a*b")]).unwrap();
     let error = super::trust::security(&args).unwrap_err().to_string();
-    assert!(
-        error.contains("--authorization-always-allow-paths"),
-        "{error}"
-    );
+    let name = "--authorization-always-allow-paths";
+    assert!(error.contains(name), "{error}");
 }

@@ -41,6 +41,12 @@ fn base64(text: &str) -> Value {
     serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap()
 }
 
+/// The credentials of the latest query.
+fn sent_to(fake: &FakePrometheus) -> Option<String> {
+    let request = fake.last_request();
+    request.header("authorization").map(str::to_owned)
+}
+
 #[tokio::test]
 async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
     let (servers, clients) = (authority("servers"), authority("clients"));
@@ -61,19 +67,13 @@ async fn a_kubeconfig_has_the_certificate_and_token_for_prometheus() {
     });
     let flag = kubeconfig(folder.path(), &cluster, &user);
     assert_eq!(ask(&[url.clone(), flag.clone()]).await, Ok(()));
-    assert_eq!(
-        fake.last_request().header("authorization"),
-        Some("Bearer abc")
-    );
+    assert_eq!(sent_to(&fake).as_deref(), Some("Bearer abc"));
     // A single flag overrides the kubeconfig.
     let token = folder.path().join("token");
     std::fs::write(&token, "other\n").unwrap();
     let token = format!("--prometheus-token-file={}", token.display());
     assert_eq!(ask(&[url.clone(), flag, token]).await, Ok(()));
-    assert_eq!(
-        fake.last_request().header("authorization"),
-        Some("Bearer other")
-    );
+    assert_eq!(sent_to(&fake).as_deref(), Some("Bearer other"));
     let stranger = json!({"certificate-authority-data": base64(&clients.certificate_pem())});
     let flag = kubeconfig(folder.path(), &stranger, &user);
     assert_eq!(ask(&[url, flag]).await, Err(ErrorKind::Tls));
@@ -96,14 +96,8 @@ async fn the_service_account_flag_uses_its_token_and_the_clusters_authority() {
     };
     let config = with(folder.path());
     assert_eq!(query(&config).await, Ok(()));
-    assert_eq!(
-        fake.last_request().header("authorization"),
-        Some("Bearer of the pod")
-    );
-    std::fs::write(
-        folder.path().join("ca.crt"),
-        authority("next").certificate_pem(),
-    )
-    .unwrap();
+    assert_eq!(sent_to(&fake).as_deref(), Some("Bearer of the pod"));
+    let next = authority("next").certificate_pem();
+    std::fs::write(folder.path().join("ca.crt"), next).unwrap();
     assert_eq!(query(&with(folder.path())).await, Err(ErrorKind::Tls));
 }

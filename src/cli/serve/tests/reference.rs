@@ -104,25 +104,23 @@ fn pairs_for_names_are_parsed_as_in_kube_apiserver() {
         let (args, _) = parse(&["--tls-sni-cert-key", text])?;
         let pair = args.listening.tls_sni_cert_key[0].clone();
         let path = |path: PathBuf| path.to_str().unwrap().to_owned();
-        Ok::<_, String>((
-            path(pair.files.certificate),
-            path(pair.files.key),
-            pair.names,
-        ))
+        let (certificate, key) = (path(pair.files.certificate), path(pair.files.key));
+        Ok::<_, String>((certificate, key, pair.names))
     };
     let pair = |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Ok(("foo.crt".to_owned(), "foo.key".to_owned(), names))
     };
     // component-base `cli/flag/namedcertkey_flag_test.go`.
-    assert_eq!(read("foo.crt,foo.key"), pair(&[]));
-    assert_eq!(read("  foo.crt , foo.key    "), pair(&[]));
-    assert_eq!(read("foo.crt,foo.key:abc"), pair(&["abc"]));
-    assert_eq!(read("foo.crt,foo.key: abc  "), pair(&["abc"]));
-    assert_eq!(
-        read("foo.crt,foo.key:*.Foo.com,bar"),
-        pair(&["*.foo.com", "bar"])
-    );
+    for (text, names) in [
+        ("foo.crt,foo.key", &[][..]),
+        ("  foo.crt , foo.key    ", &[]),
+        ("foo.crt,foo.key:abc", &["abc"]),
+        ("foo.crt,foo.key: abc  ", &["abc"]),
+        ("foo.crt,foo.key:*.Foo.com,bar", &["*.foo.com", "bar"]),
+    ] {
+        assert_eq!(read(text), pair(names));
+    }
     for wrong in ["foo.crt", "foo.crt,foo.key,abc", "foo.crt,foo.key:", ""] {
         assert!(read(wrong).is_err(), "{wrong}");
     }
@@ -133,11 +131,7 @@ fn pairs_for_names_are_parsed_as_in_kube_apiserver() {
 /// As in the adapter, with several credentials for Prometheus.
 #[test]
 fn a_token_file_takes_precedence_over_the_pods_and_two_methods_are_rejected() {
-    let both = [
-        "--prometheus-auth-incluster",
-        "--prometheus-token-file=/token",
-    ];
-    assert!(parse(&both).is_ok());
-    let both = ["--prometheus-auth-incluster", "--prometheus-auth-config=/k"];
-    assert!(parse(&both).is_err());
+    let of_pod = "--prometheus-auth-incluster";
+    assert!(parse(&[of_pod, "--prometheus-token-file=/token"]).is_ok());
+    assert!(parse(&[of_pod, "--prometheus-auth-config=/k"]).is_err());
 }

@@ -24,15 +24,13 @@ fn flags_set_keys_of_the_config_map_and_a_front_proxy_file_replaces_all_its_keys
         ("requestheader-client-ca-file", "/proxies.pem".into()),
     ];
     assert_eq!(all.files, files);
+    let extra = r#"["x-remote-extra-"]"#;
     let texts = [
         ("requestheader-allowed-names", "[]"),
         ("requestheader-username-headers", r#"["X-Who"]"#),
         ("requestheader-uid-headers", "[]"),
         ("requestheader-group-headers", r#"["x-remote-group"]"#),
-        (
-            "requestheader-extra-headers-prefix",
-            r#"["x-remote-extra-"]"#,
-        ),
+        ("requestheader-extra-headers-prefix", extra),
     ];
     assert_eq!(all.texts, texts.map(|(key, text)| (key, text.to_owned())));
 }
@@ -49,11 +47,12 @@ async fn the_authority_in_a_file_replaces_the_clusters() {
         "requestheader-allowed-names": "[\"front-proxy-client\"]",
         "requestheader-username-headers": "[\"X-Remote-User\"]",
     });
-    scene.kube.document(
-        "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication",
-        json!({"metadata": {"namespace": "kube-system", "name": "extension-apiserver-authentication"},
-               "data": data}),
-    );
+    let (namespace, name) = ("kube-system", "extension-apiserver-authentication");
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+    let metadata = json!({"namespace": namespace, "name": name});
+    scene
+        .kube
+        .document(&path, json!({"metadata": metadata, "data": data}));
     let file = scene.write("only.pem", &users.certificate_pem());
     let server = scene.serve(&[format!("--client-ca-file={file}")]).await;
     let proxy = cluster.client("front-proxy-client", None, validity());

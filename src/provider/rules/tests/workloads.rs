@@ -50,45 +50,33 @@ const OF_WORKLOADS: &str = "
 fn the_value_of_a_workload_is_the_rules_answer_for_its_live_pods() {
     const DEP: &str = r#"sum(hits{pod=~"a|b",namespace="n"}) by (namespace)"#;
     const OTHER: &str = r#"sum(hits{pod=~"c",namespace="n"}) by (namespace)"#;
-    let answers = || {
-        let [dep, other] = [7.0, 5.0].map(|value| {
-            let samples = vec![sample(&[("namespace", "n")], value)];
-            Answer::Vector(samples)
-        });
-        Prometheus(BTreeMap::from([(DEP, dep), (OTHER, other)]))
-    };
+    let of = |value| Answer::Vector(vec![sample(&[("namespace", "n")], value)]);
+    let answers = || Prometheus([(DEP, of(7.0)), (OTHER, of(5.0))].into());
     let mut rules = rules("presets.x", OF_WORKLOADS);
     let upstream = provider_by(rules.clone(), owned(), answers());
     rules[0].of_workloads = true;
     let provider = provider_by(rules, owned(), answers());
     let named = |name: &str| Which::Named(name.to_owned());
     let (dep, other) = (("dep".to_owned(), 7.0), ("other".to_owned(), 5.0));
+    let of_dep = Which::Matching(Selector::parse("app=dep").unwrap());
     for (resource, which, wanted) in [
         ("deployments.apps", named("dep"), vec![dep.clone()]),
         ("deployment.apps", everything(), vec![dep.clone(), other]),
-        (
-            "deployments.apps",
-            Which::Matching(Selector::parse("app=dep").unwrap()),
-            vec![dep],
-        ),
+        ("deployments.apps", of_dep, vec![dep]),
     ] {
         assert_eq!(custom(&provider, resource, which, ""), Ok(wanted));
     }
     let missing = custom(&provider, "deployments.apps", named("gone"), "");
-    assert!(
-        matches!(missing, Err(ProviderError::NoValue(_))),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(ProviderError::NoValue(_))));
     let of = ValuesOf::Objects(ObjectSelection::named("deployments.apps", Some("n"), "dep"));
     let told = provider.explain(&query(of, "hits", "")).now_or_never();
     let told = told.unwrap().unwrap();
     assert_eq!(told.promql.unwrap().query, DEP);
     assert!(told.meaning.contains("presets.x[0]"), "{}", told.meaning);
     let listed = |provider: &Composite| {
-        let all = provider.listed();
-        let all = all.custom.iter();
-        let resources: Vec<String> = all.map(|it| it.resource.to_string()).collect();
-        resources
+        let listed = provider.listed();
+        let all = listed.custom.iter().map(|it| it.resource.to_string());
+        all.collect::<Vec<_>>()
     };
     assert!(listed(&provider).contains(&"statefulsets.apps".to_owned()));
     // prometheus-adapter has no such metric.
