@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use super::answers::{Answers, close};
-use super::scene::{Scene, at, policy};
+use super::scene::{Scene, at, policy, sample};
 use apimachinery::time::Timestamp;
-use gpu_metrics::batch::Sample;
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
 
@@ -54,15 +53,10 @@ fn scene(end: u64) -> Scene {
     ] {
         let mut scraped = column(name);
         scraped.retain(|(secs, _)| secs % STEP == 0 && *secs <= end);
-        let sample = |(secs, value)| Sample {
-            at: time(secs),
-            value,
-        };
-        scene.feed(
-            signal,
-            LABELS,
-            &scraped.into_iter().map(sample).collect::<Vec<_>>(),
-        );
+        let samples = scraped
+            .iter()
+            .map(|(secs, value)| sample(*secs as f64, *value));
+        scene.feed(signal, LABELS, &samples.collect::<Vec<_>>());
     }
     scene
 }

@@ -2,7 +2,7 @@
 
 use super::answers::Answers;
 use super::polled::{Line, detected, line, pod, poll};
-use super::scene::{Scene, at, json, key, policy, samples};
+use super::scene::{Scene, at, json, key, policy, sample, samples};
 use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::signal::SignalId;
 
@@ -30,10 +30,7 @@ fn a_sample_of_the_far_future_moves_no_window() {
         let mut scene = detected(None);
         if extra {
             let times = [-16.0, -1.0, 5e9];
-            let samples = times.map(|second| Sample {
-                at: at(second),
-                value: 40.0,
-            });
+            let samples = times.map(|second| sample(second, 40.0));
             for labels in [
                 &lines[0].0,
                 "UUID=Z gpu=0 job=z instance=z namespace=n pod=z",
@@ -61,10 +58,7 @@ fn a_store_that_returns_more_than_the_range_silences_no_target() {
         let range = scene.pipeline.range(PrometheusId(0), MCU, at(now));
         for (labels, samples) in &lines {
             let asked = |sample: &&Sample| sample.at <= at(now) && sample.at + range > at(now);
-            let old = Sample {
-                at: at(now - 3600.0),
-                value: 40.0,
-            };
+            let old = sample(now - 3600.0, 40.0);
             let given: Vec<Sample> = [old]
                 .into_iter()
                 .chain(samples.iter().filter(asked).copied())
@@ -103,15 +97,12 @@ fn the_number_of_series_of_one_device_is_limited() {
     // A further series has room once the others have ended.
     let late = text(2_000);
     let refused = |minute: u32| {
-        let now = at(60.0 * f64::from(minute));
+        let newest = sample(60.0 * f64::from(minute), 40.0);
         let mut batch = Batch::new(MCU, late.clone().into());
         batch.begin_series(key(&late), 0..late.len());
-        batch.push(Sample {
-            at: now,
-            value: 40.0,
-        });
-        let report = scene.pipeline.take(&batch, now);
-        scene.snapshot_at(now);
+        batch.push(newest);
+        let report = scene.pipeline.take(&batch, newest.at);
+        scene.snapshot_at(newest.at);
         report.refused
     };
     let refused: Vec<u64> = (2..60).map(refused).collect();

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::answers::{Answers, close};
-use super::scene::{SENTINEL, Scene, ZERO, at, json, key};
-use apimachinery::time::Timestamp;
+use super::scene::{SENTINEL, Scene, ZERO, at, json, key, sample};
 use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -23,11 +22,8 @@ fn detected() -> Scene {
 /// Scrapes of an exporter with a new reading every `exporter` seconds.
 fn scraped(from: i64, until: i64, scrape: i64, exporter: i64) -> Vec<Sample> {
     let times = (from..=until).filter(|secs| secs % scrape == 0);
-    let sample = |secs: i64| Sample {
-        at: at(secs as f64),
-        value: (20 + secs.div_euclid(exporter) % 50) as f64,
-    };
-    times.map(sample).collect()
+    let value = |secs: i64| (20 + secs.div_euclid(exporter) % 50) as f64;
+    times.map(|secs| sample(secs as f64, value(secs))).collect()
 }
 
 /// Takes samples of a series and publishes.
@@ -78,10 +74,7 @@ fn a_longer_scrape_interval_is_noticed() {
 #[test]
 fn an_exporter_without_gaps_has_the_interval_of_its_job() {
     let mut scene = started(60);
-    let sample = [Sample {
-        at: at(0.0),
-        value: 40.0,
-    }];
+    let sample = [sample(0.0, 40.0)];
     let new = "UUID=B job=dcgm instance=new namespace=n pod=q";
     round(&mut scene, new, &sample, 5);
     let targets = scene.pipeline.store().targets();
@@ -104,24 +97,21 @@ fn ended_jobs_are_removed() {
 #[test]
 fn a_refused_range_is_halved() {
     let mut scene = detected();
-    let whole = scene.pipeline.range(PrometheusId(0), MCU, ZERO);
-    assert_eq!(whole, Duration::from_secs(1200));
+    let range = |scene: &Scene| {
+        let range = scene.pipeline.range(PrometheusId(0), MCU, ZERO);
+        range.as_secs()
+    };
+    assert_eq!(range(&scene), 1200);
     scene.pipeline.refused(PrometheusId(0), MCU);
-    assert_eq!(scene.pipeline.range(PrometheusId(0), MCU, ZERO), whole / 2);
+    assert_eq!(range(&scene), 600);
     for _ in 0..100 {
         scene.pipeline.refused(PrometheusId(0), MCU);
     }
     // The range of new samples is never less than the expected lateness.
-    assert_eq!(
-        scene.pipeline.range(PrometheusId(0), MCU, ZERO),
-        Duration::from_secs(45)
-    );
+    assert_eq!(range(&scene), 45);
     scene.feed_at(MCU, POD, &scraped(-40, 0, 15, 15), ZERO);
     scene.pipeline.refused(PrometheusId(0), MCU);
-    assert_eq!(
-        scene.pipeline.range(PrometheusId(0), MCU, ZERO),
-        Duration::from_secs(45)
-    );
+    assert_eq!(range(&scene), 45);
 }
 
 #[test]
@@ -142,15 +132,9 @@ fn after_an_outage_the_range_is_at_most_that_of_a_start() {
 fn absurd_sample_times_change_no_interval_and_no_range() {
     let mut scene = started(15);
     for year in 1..50 {
-        let sample = Sample {
-            at: Timestamp::from_millis(ZERO.millis() - year * 31_536_000_000),
-            value: year as f64,
-        };
-        let future = Sample {
-            at: Timestamp::from_millis(ZERO.millis() + year * 31_536_000_000),
-            value: year as f64,
-        };
-        round(&mut scene, POD, &[sample, future], year);
+        let (years, value) = (year as f64 * 31_536_000.0, year as f64);
+        let absurd = [sample(-years, value), sample(years, value)];
+        round(&mut scene, POD, &absurd, year);
     }
     assert_eq!(scrape(&scene), 15);
     let range = scene.pipeline.range(PrometheusId(0), MCU, at(60.0));
@@ -164,10 +148,7 @@ fn an_equal_reading_of_a_replica_survives_an_invalid_sample() {
     let two = "UUID=A job=dcgm prometheus=b namespace=n pod=p";
     let samples = |last: f64| {
         let mut samples = scraped(-120, 0, 15, 1000);
-        samples.push(Sample {
-            at: at(14.0),
-            value: last,
-        });
+        samples.push(sample(14.0, last));
         samples
     };
     scene.feed_at(MCU, one, &samples(50.0), at(15.0));
@@ -205,11 +186,7 @@ fn a_device_that_two_jobs_scrape_does_not_divide_a_target() {
             ("UUID=B job=a", from),
             ("UUID=B job=b", from + 7),
         ] {
-            let sample = Sample {
-                at: at(f64::from(secs)),
-                value: 40.0,
-            };
-            scene.feed_at(MCU, labels, &[sample], now);
+            scene.feed_at(MCU, labels, &[sample(f64::from(secs), 40.0)], now);
         }
         scene.snapshot_at(now);
     }
@@ -223,10 +200,7 @@ fn an_exporter_that_leaves_out_series_now_and_then_is_one_target() {
     for scrape in 0..8 {
         let now = at(f64::from(15 * scrape + 10));
         for gpu in (0..20).filter(|gpu| *gpu != scrape) {
-            let sample = Sample {
-                at: at(f64::from(15 * scrape)),
-                value: 40.0,
-            };
+            let sample = sample(f64::from(15 * scrape), 40.0);
             let labels = format!("UUID=G{gpu} job=a namespace=n pod=p");
             scene.feed_at(MCU, &labels, &[sample], now);
         }

@@ -1,8 +1,7 @@
 //! Readings of deleted pods, of processes that share a device, and of other clusters.
 
 use super::cases::check;
-use super::scene::{Scene, at, policy};
-use gpu_metrics::batch::Sample;
+use super::scene::{Scene, policy, sample};
 use gpu_metrics::signal::SignalId;
 
 const CASES: &str = "
@@ -46,10 +45,7 @@ fn lines_of_processes_that_ended_long_ago_hide_no_lost_label() {
             5..100 => &*held,
             _ => device,
         };
-        let sample = Sample {
-            at: at(15.0 * f64::from(scrape) + 5.0),
-            value: 40.0,
-        };
+        let sample = sample(15.0 * f64::from(scrape) + 5.0, 40.0);
         for signal in [SignalId::GPU_UTIL, SignalId::MEM_COPY_UTIL] {
             scene.feed(signal, labels, &[sample]);
         }

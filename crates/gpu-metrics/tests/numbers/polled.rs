@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::scene::{Scene, at, json, key};
+use super::scene::{Scene, at, json, key, sample};
 use gpu_metrics::batch::{Batch, PrometheusId, Sample};
 use gpu_metrics::policy::Policy;
 use gpu_metrics::signal::SignalId;
@@ -26,11 +26,8 @@ pub(super) fn line(
     let first = ((during.0 - phase) / scrape).ceil();
     let times = (0..=count).map(|place| phase + (first + f64::from(place)) * scrape);
     let times = times.filter(|time| (during.0..during.1).contains(time));
-    let sample = |time| Sample {
-        at: at(time),
-        value,
-    };
-    (labels.to_owned(), times.map(sample).collect())
+    let samples = times.map(|time| sample(time, value));
+    (labels.to_owned(), samples.collect())
 }
 
 pub(super) fn pod(gpu: usize, job: &str) -> String {

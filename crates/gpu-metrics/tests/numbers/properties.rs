@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::answers::Answers;
-use super::scene::{SENTINEL, Scene, ZERO, at, policy};
+use super::scene::{SENTINEL, Scene, ZERO, at, policy, sample};
 use apimachinery::time::Timestamp;
 use gpu_metrics::batch::Sample;
 use gpu_metrics::signal::SignalId;
@@ -145,13 +145,7 @@ proptest! {
 /// served again.
 #[test]
 fn a_clock_set_back_by_years_starts_over() {
-    let mut scene = fed(&[(
-        0,
-        Sample {
-            at: at(0.0),
-            value: 50.0,
-        },
-    )]);
+    let mut scene = fed(&[(0, sample(0.0, 50.0))]);
     let years = Duration::from_secs(10 * 365 * 86_400);
     let then = |secs: f64| at(secs) - years;
     let mut late = Vec::new();

@@ -31,6 +31,11 @@ pub(super) fn at(secs: f64) -> Timestamp {
     Timestamp::from_millis(ZERO.millis() + (secs * 1000.0) as i64)
 }
 
+pub(super) fn sample(secs: f64, value: f64) -> Sample {
+    let at = at(secs);
+    Sample { at, value }
+}
+
 /// Seconds from an instant to the scrape of the rows: each sample counts from the next
 /// instant on.
 const AFTER: f64 = 5.0;
@@ -90,10 +95,7 @@ pub(super) fn samples(values: &str) -> Vec<Sample> {
         .split_whitespace()
         .enumerate()
         .filter(|(_, text)| *text != "·")
-        .map(|(index, text)| Sample {
-            at: at(index as f64 * step + AFTER),
-            value: value(text),
-        })
+        .map(|(index, text)| sample(index as f64 * step + AFTER, value(text)))
         .collect()
 }
 
