@@ -56,13 +56,19 @@ fn spread(text: &str) -> Vec<PastReplicas> {
     changes.iter().enumerate().map(event).collect()
 }
 
+/// The numbers of `3 to 1 in 2-8`.
+fn numbers(change: &str) -> [i32; 4] {
+    let words = change
+        .split([' ', '-'])
+        .filter_map(|word| word.parse().ok());
+    words.collect::<Vec<_>>().try_into().unwrap()
+}
+
 #[test]
 fn every_row_is_limited_as_the_controller_limits_it() {
     for text in ROWS.lines().filter(|line| !line.is_empty()) {
         let [change, rules, added, removed, expected] = cells(text);
-        let words: Vec<&str> = change.split([' ', '-']).collect();
-        let number = |index: usize| words[index].parse::<i32>().unwrap();
-        let (current, desired, min, max) = (number(0), number(2), number(4), number(5));
+        let [current, desired, min, max] = numbers(change);
         let history = History {
             ups: spread(added),
             downs: spread(removed),
@@ -97,28 +103,24 @@ fn read(text: &str, mut rules: ScalingRules) -> ScalingRules {
 
 #[test]
 fn without_behavior_a_step_reaches_twice_the_replicas_or_four() {
-    for (current, stabilised, min, max, replicas, reason) in [
-        (5, 7, 3, 8, 7, "DesiredWithinRange"),
-        (3, 1, 2, 8, 2, "TooFewReplicas"),
-        (1, 0, 0, 10, 0, "DesiredWithinRange"),
-        (20, 1000, 1, 10, 10, "TooManyReplicas"),
-        (3, 1000, 1, 2000, 6, "ScaleUpLimit"),
-        (1, 9, 1, 100, 4, "ScaleUpLimit"),
-        (0, 9, 0, 100, 4, "ScaleUpLimit"),
-        (2, 9, 1, 4, 4, "TooManyReplicas"),
-        (3, 9, 1, 6, 6, "TooManyReplicas"),
-        (
-            2_000_000_000,
-            2_100_000_000,
-            1,
-            i32::MAX,
-            i32::MIN,
-            "ScaleUpLimit",
-        ),
+    for row in [
+        "5 to 7 in 3-8 | 7 DesiredWithinRange",
+        "3 to 1 in 2-8 | 2 TooFewReplicas",
+        "1 to 0 in 0-10 | 0 DesiredWithinRange",
+        "20 to 1000 in 1-10 | 10 TooManyReplicas",
+        "3 to 1000 in 1-2000 | 6 ScaleUpLimit",
+        "1 to 9 in 1-100 | 4 ScaleUpLimit",
+        "0 to 9 in 0-100 | 4 ScaleUpLimit",
+        "2 to 9 in 1-4 | 4 TooManyReplicas",
+        "3 to 9 in 1-6 | 6 TooManyReplicas",
+        "2000000000 to 2100000000 in 1-2147483647 | -2147483648 ScaleUpLimit",
     ] {
+        let [change, expected] = cells(row);
+        let [current, stabilised, min, max] = numbers(change);
         let limited = Limited::plain(current, stabilised, min, max);
-        assert_eq!((limited.replicas, limited.reason), (replicas, reason));
-        assert_eq!(limited.is_limited(), replicas != stabilised);
+        let got = format!("{} {}", limited.replicas, limited.reason);
+        assert_eq!(got, expected, "{row}");
+        assert_eq!(limited.is_limited(), limited.replicas != stabilised);
     }
 }
 

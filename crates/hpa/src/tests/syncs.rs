@@ -103,41 +103,31 @@ fn a_tolerance_of_the_autoscaler_counts_from_1_35() {
     }
 }
 
+/// Minor version, selection | reason of the condition | message.
+const SELECTIONS: &str = "
+35 missing | InvalidSelector | the HPA target's scale is missing a selector
+35 invalid | InvalidSelector | couldn't convert selector into a corresponding internal selector object: found '='
+36 ambiguous | AmbiguousSelector | pods by selector app=web are controlled by multiple HPAs: [team/one team/two team/three]
+37 ambiguous | AmbiguousSelector | pods by selector app=web are controlled by more than one HPA (e.g. [team/one team/two])
+";
+
 #[test]
 fn each_unusable_selector_has_its_condition() {
-    let ambiguous = Selection::Ambiguous {
-        selector: "app=web".to_owned(),
-        autoscalers: ["team/one", "team/two", "team/three"]
-            .map(str::to_owned)
-            .into(),
-    };
-    let invalid = Selection::Invalid("found '='".to_owned());
-    for (minor, selection, said) in [
-        (
-            35,
-            Selection::Missing,
-            "InvalidSelector: the HPA target's scale is missing a selector",
-        ),
-        (
-            35,
-            invalid,
-            "InvalidSelector: couldn't convert selector into a corresponding internal selector object: found '='",
-        ),
-        (
-            36,
-            ambiguous.clone(),
-            "AmbiguousSelector: pods by selector app=web are controlled by multiple HPAs: [team/one team/two team/three]",
-        ),
-        (
-            37,
-            ambiguous,
-            "AmbiguousSelector: pods by selector app=web are controlled by more than one HPA (e.g. [team/one team/two])",
-        ),
-    ] {
-        let (reason, message) = said.split_once(": ").unwrap();
+    for row in SELECTIONS.trim().lines() {
+        let [selection, reason, message] = cells(row);
+        let (minor, selection) = selection.split_once(' ').unwrap();
         let mut case = Case::new(3, (2, 6), "cpu 30%", "300 500 700");
-        case.selection = selection;
-        case.flags.minor = minor;
+        case.flags.minor = minor.parse().unwrap();
+        case.selection = match selection {
+            "missing" => Selection::Missing,
+            "invalid" => Selection::Invalid("found '='".to_owned()),
+            _ => Selection::Ambiguous {
+                selector: "app=web".to_owned(),
+                autoscalers: ["team/one", "team/two", "team/three"]
+                    .map(str::to_owned)
+                    .into(),
+            },
+        };
         let trace = case.sync();
         assert_eq!(trace.desired, None);
         assert_eq!(condition(&trace, "ScalingActive"), (false, reason));
