@@ -11,7 +11,7 @@ set -eu
 cat <<END
 # Values of the chart
 
-Written from \`charts/gpu-metrics-apiserver/values.yaml\` by \`make chart-values\`. The keys are those of the
+Written from \`charts/gpu-metrics-apiserver/values.yaml\` by \`make manifests\`. The keys are those of the
 prometheus-adapter chart 5.3.0, with the same meaning. *Different* marks a default or a meaning that differs on purpose.
 *Ours* marks a key that the prometheus-adapter chart does not have. [Install](install.md#values-of-the-chart) describes
 the first values to set.

@@ -21,7 +21,7 @@ A p job=d instance=i vgpu=0: 40*3
 = p 40
 
 # readings from after a pod's end count for no pod
-// At second 15 both pods hold a GPU, at 30, 45 and 60 one of them. The device goes on, unheld.
+// At second 15 both pods hold a GPU, at 30, 45 and 60 one of them. The device stays, unheld.
 window 60; pods p q; ended p 25
 A p job=d instance=i: 80*5
 B q job=d instance=i: 20*5

@@ -16,6 +16,8 @@ use gpu_metrics::signal::SignalId;
 /// which have gaps.
 const READINGS: &str = include_str!("h100.csv");
 const LABELS: &str = "UUID=A namespace=n pod=p";
+/// The card's whole memory in MiB.
+const MEMORY: f64 = 81_559.0;
 const WINDOW: u64 = 60;
 const STEP: u64 = 5;
 
@@ -25,10 +27,10 @@ fn column(name: &str) -> Vec<(u64, f64)> {
     let column = lines.next().unwrap().split(',').position(|it| it == name);
     let reading = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
-        let value = fields[column.unwrap()].parse().ok()?;
-        Some((fields[0].parse().unwrap(), value))
+        let value = fields[column.unwrap()].parse().unwrap();
+        (fields[0].parse().unwrap(), value)
     };
-    lines.filter_map(reading).collect()
+    lines.map(reading).collect()
 }
 
 fn time(secs: u64) -> Timestamp {
@@ -66,9 +68,9 @@ fn scene(end: u64) -> Scene {
 fn mean(name: &str, end: u64) -> f64 {
     let column = column(name);
     let last = end + 15;
-    let instants = (last - WINDOW..last).step_by(STEP as usize);
+    let instants = (last - WINDOW + STEP..=last).step_by(STEP as usize);
     let values: Vec<f64> = instants
-        .map(|instant| (instant + STEP).min(end))
+        .map(|instant| instant.min(end))
         .map(|scrape| column.iter().find(|(secs, _)| *secs == scrape).unwrap().1)
         .collect();
     values.iter().sum::<f64>() / values.len() as f64
@@ -87,15 +89,12 @@ fn values_of_a_real_h100_are_means_of_its_readings() {
             let value = answers.ask("pods n/p", metric);
             close(value.map(|it| it.value), mean(name, end));
         }
-    }
-}
-
-/// The denominator of `gpu_memory_used_percent`: MiB are rounded one by one.
-#[test]
-fn framebuffer_used_free_and_reserved_are_the_memory_of_a_real_h100() {
-    let [used, free, reserved] = ["used", "free", "reserved"].map(column);
-    for ((used, free), reserved) in used.iter().zip(&free).zip(&reserved) {
-        let sum = used.1 + free.1 + reserved.1;
-        assert!((sum - 81559.0).abs() <= 1.0, "{} s: {sum}", used.0);
+        // Used, free and reserved are rounded to MiB one by one.
+        let percent = answers.ask("pods n/p", "gpu_memory_used_percent").unwrap();
+        let expected = 100.0 * mean("used", end) / MEMORY;
+        assert!(
+            (percent.value - expected).abs() < 0.01,
+            "{percent:?} is not {expected}"
+        );
     }
 }
