@@ -145,6 +145,16 @@ async fn s103_discovery_and_readiness_stay_while_the_backend_is_down() {
     assert_eq!(server.get("/readyz").await.status, 200);
 }
 
+#[tokio::test]
+async fn the_version_has_the_form_of_kubectl() {
+    let (server, _) = server().await;
+    let body = server.get("/version").await.json();
+    assert_eq!(body["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
+    for field in ["major", "minor", "gitCommit", "buildDate", "platform"] {
+        assert!(body[field].is_string(), "{field}");
+    }
+}
+
 async fn ask(router: &Router, target: &str) -> (u16, String) {
     let request = http::Request::get(target).body(Body::empty()).unwrap();
     let response = router.clone().oneshot(request).await.unwrap();
