@@ -30,8 +30,8 @@ async fn s073_certificates_and_authorities_rotate_under_requests() {
     scene.assert_right(scene.settled, &(steady..=steady));
 }
 
-/// The Secret has an authority that another replica made 250 days ago, and its successor of two
-/// days ago. The server trusts both, and serves the successor's certificate.
+/// The Secret has an authority that another replica made 250 days ago, its certificate, and its
+/// successor of two days ago. The server trusts both, and the successor signs.
 fn the_serving_authority_comes_of_age(scene: &Scene) {
     let from = scene.trickle.now();
     let mut data = Map::new();
@@ -43,6 +43,9 @@ fn the_serving_authority_comes_of_age(scene: &Scene) {
         .lab
         .plane
         .patch(&["secret", SECRET, "-n", HOME], &data);
+    await_log(scene, "the signature of the new authority", |said| {
+        said.contains("a new authority signs from now on")
+    });
     await_log(scene, "the new authority's certificate", |said| {
         said.matches("serving certificate in force").count() > 1
     });
@@ -66,7 +69,7 @@ fn the_secret_is_deleted(scene: &Scene) {
         let data = secret["data"].as_object().map_or(0, Map::len);
         ok_if(data > 0, &secret)
     });
-    // New connections use the former certificate until the new authority is a day old.
+    // A replica keeps its certificate until the new authority is a day old.
     std::thread::sleep(Duration::from_secs(5));
     scene.assert_answered(from, &ALL);
 }
@@ -78,10 +81,10 @@ fn aged() -> Data {
     };
     let settings = ManagedSettings::new(service);
     let mut data = Data::new();
-    for days in [250, 2] {
+    for days in [250, 60, 2] {
         let then = SystemTime::now() - days * DAY;
-        let (content, reason) = decide(&data, &settings, then).unwrap();
-        assert!(reason.is_some(), "an authority is made, and its successor");
+        let (content, reason) = decide(&data, (None, &[]), &settings, then).unwrap();
+        assert!(reason.is_some(), "each step is written");
         data = content.data(then);
     }
     data

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::settings::{JOINING, SKEW};
 use crate::certificates::authority::{Anchor, CertificateAuthority};
 use crate::certificates::pair::Pair;
 use crate::x509;
 
-/// All trusted authorities, the signing one first.
+/// All trusted authorities, the newest first.
 pub(crate) const CA_CERTIFICATE: &str = "ca.crt";
-/// The key of the signing authority.
+/// The key of the newest authority.
 pub(crate) const CA_KEY: &str = "ca.key";
 pub(crate) const CERTIFICATE: &str = "tls.crt";
 /// The key of the serving certificate.
@@ -35,9 +36,9 @@ pub(super) fn bundle<'a>(anchors: impl IntoIterator<Item = &'a Anchor>) -> Strin
 /// The trusted authorities of the Secret.
 #[derive(Clone, Debug)]
 pub struct Authorities {
-    /// The signing authority.
+    /// The newest authority. It signs when it is in the bundles.
     pub current: Arc<CertificateAuthority>,
-    /// Former signing authorities, trusted until they expire.
+    /// Former authorities, trusted until they expire.
     pub retired: Vec<Anchor>,
 }
 
@@ -70,7 +71,27 @@ impl Authorities {
         Ok(pair)
     }
 
-    /// All authorities that are trusted at a time, the signing one first.
+    /// Whether the newest authority signed a serving certificate. A former one did while the
+    /// newest one is being added to the bundles.
+    pub(super) fn current_signed(&self, pair: &Pair) -> bool {
+        let name = pair.names().first().map_or("", String::as_str);
+        let at = pair.validity().not_after;
+        pair.verify([self.current.anchor()], name, at).is_ok()
+    }
+
+    /// When the newest authority is a day old. kube-apiserver reads the APIServices a little
+    /// later than a replica writes them; by then it has read them.
+    pub(super) fn joined(&self) -> SystemTime {
+        self.current.anchor().validity.not_before + SKEW + JOINING
+    }
+
+    /// Whether the newest authority may sign: it is a day old and in all bundles.
+    pub(super) fn may_sign(&self, bundles: &[Vec<u8>], now: SystemTime) -> bool {
+        let has = |anchors: Vec<Anchor>| anchors.contains(self.current.anchor());
+        self.joined() <= now && bundles.iter().all(|pem| anchors(pem).is_ok_and(has))
+    }
+
+    /// All authorities that are trusted at a time, the newest first.
     pub(crate) fn trusted(&self, now: SystemTime) -> impl Iterator<Item = &Anchor> {
         let all = std::iter::once(self.current.anchor()).chain(&self.retired);
         all.filter(move |anchor| anchor.validity.not_after >= now)
@@ -80,7 +101,7 @@ impl Authorities {
 /// The Secret's content, complete and consistent.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The signing authority, and the retired ones that are still trusted.
+    /// The newest authority, and the retired ones that are still trusted.
     pub authorities: Authorities,
     /// The serving certificate.
     pub pair: Pair,

@@ -1,10 +1,9 @@
 //! Decides what to do with the Secret, without I/O and clock.
 //!
-//! An authority is replaced, with the certificate that it signed, long before it expires. It
-//! stays in the Secret and in the bundles until then, and no certificate outlives the authority
-//! that signed it. A replica serves a certificate in place of a valid one when every bundle
-//! has its authority and the authority is a day old. Every bundle that a replica wrote therefore trusts the certificate of each
-//! replica, current or old.
+//! A new authority is in the bundles for a day before it signs. It signs only after it was read
+//! from every APIService, or when the serving certificate has expired. The old authority stays
+//! trusted until it expires, and no certificate outlives the authority that signed it. Every
+//! bundle that a replica wrote therefore trusts the certificate of each replica, current or old.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,7 +11,7 @@ use std::time::SystemTime;
 use super::content::{ALL, Authorities, Content, Data, pair, value};
 use super::registration::{AUTHORITY_NAME, MOST_AUTHORITIES};
 use super::settings::{AUTHORITY_LIFE, LIFE, ManagedSettings, SKEW, service_names};
-use crate::certificates::authority::{Anchor, CertificateAuthority, Validity};
+use crate::certificates::authority::{CertificateAuthority, Validity};
 use crate::x509::moment;
 
 /// The content that the Secret should have, and why to write it; `None`: it is stored already.
@@ -27,65 +26,68 @@ pub enum Reason {
     Alarming(String),
 }
 
-/// Decides what to do about these values of the Secret.
+/// Decides what to do about these values of the Secret. `known` are the authorities that the
+/// Secret had before, and `bundles` the bundles of the server's APIServices.
 ///
 /// # Errors
 /// When the system provides no randomness, or a name is no DNS name.
 pub fn decide(
     data: &Data,
+    (known, bundles): (Option<&Authorities>, &[Vec<u8>]),
     settings: &ManagedSettings,
     now: SystemTime,
 ) -> Result<SecretStep, String> {
-    let authorities = match Authorities::read(data) {
-        Ok(known) if !known.current.anchor().validity.is_old(now) => known,
+    let (authorities, added) = match Authorities::read(data) {
+        Ok(stored) if !stored.current.anchor().validity.is_old(now) => (stored, None),
         Ok(old) => {
-            let retired = old.trusted(now).take(MOST_AUTHORITIES).cloned().collect();
-            let reason = Reason::Usual("a new authority signs in place of an old one");
-            return begin(settings, retired, now, reason);
-        }
-        Err(_) if ALL.iter().all(|key| value(data, key).is_empty()) => {
-            let reason = Reason::Usual("an authority and a serving certificate were made");
-            return begin(settings, Vec::new(), now, reason);
+            let text = "a new authority was added to the bundles, and signs after a day";
+            (begin(Some(&old), now)?, Some(Reason::Usual(text)))
         }
         Err(why) => {
-            let reason = Reason::Alarming(format!("{why}: a new authority was made"));
-            return begin(settings, Vec::new(), now, reason);
+            let is_empty = ALL.iter().all(|key| value(data, key).is_empty());
+            let reason = if is_empty {
+                Reason::Usual("an authority and a serving certificate were made")
+            } else {
+                Reason::Alarming(format!("{why}: a new authority was made"))
+            };
+            return issue(settings, begin(known, now)?, Vec::new(), now, reason);
         }
     };
     let names = service_names(&settings.service);
     let mut others = Vec::new();
     let reason = match authorities.signed_pair(data) {
         Err(why) => Reason::Alarming(format!("{why}: a new serving certificate was made")),
-        Ok(pair) if pair.validity().is_old(now) => {
-            Reason::Usual("the serving certificate was renewed")
-        }
         Ok(pair) if names.iter().any(|name| !pair.names().contains(name)) => {
             others = pair.names().to_vec();
             Reason::Usual("the names of the Service were added to the serving certificate")
         }
-        Ok(pair) => return Ok((Content { authorities, pair }, None)),
+        Ok(pair) if authorities.current_signed(&pair) && pair.validity().is_old(now) => {
+            Reason::Usual("the serving certificate was renewed")
+        }
+        Ok(pair)
+            if !authorities.current_signed(&pair)
+                && (authorities.may_sign(bundles, now) || pair.validity().not_after <= now) =>
+        {
+            Reason::Usual("a new authority signs from now on")
+        }
+        Ok(pair) => return Ok((Content { authorities, pair }, added)),
     };
     issue(settings, authorities, others, now, reason)
 }
 
-/// Creates a new authority and its serving certificate.
-fn begin(
-    settings: &ManagedSettings,
-    retired: Vec<Anchor>,
-    now: SystemTime,
-    reason: Reason,
-) -> Result<SecretStep, String> {
+/// Creates a new authority. Former ones stay trusted.
+fn begin(former: Option<&Authorities>, now: SystemTime) -> Result<Authorities, String> {
     let validity = Validity {
         not_before: now - SKEW,
         not_after: now + AUTHORITY_LIFE,
     };
     let day: String = moment(now).chars().take("2026-11-21".len()).collect();
     let current = CertificateAuthority::new(&format!("{AUTHORITY_NAME} {day}"), validity)?;
-    let authorities = Authorities {
+    let retired = former.into_iter().flat_map(|former| former.trusted(now));
+    Ok(Authorities {
         current: Arc::new(current),
-        retired,
-    };
-    issue(settings, authorities, Vec::new(), now, reason)
+        retired: retired.take(MOST_AUTHORITIES).cloned().collect(),
+    })
 }
 
 /// Issues a serving certificate. `others` are names of the former one to keep. Without them,

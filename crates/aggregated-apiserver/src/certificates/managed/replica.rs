@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::content::{Authorities, Content, anchors};
 use super::decide::{Reason, decide};
 use super::registration::{is_ours, plan};
-use super::settings::{JOINING, ManagedSettings, SKEW, service_names};
+use super::settings::{ManagedSettings, service_names};
 use super::store::{CertificateStore, Entry, WriteError};
 use crate::certificates::pair::Pair;
 use crate::certificates::{Publisher, Registration, Trouble};
@@ -33,7 +33,7 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Makes a pass. Returns whether the next one is due soon: something was written, or
-    /// another replica wrote first. The next pass reads it back, before the pair is used.
+    /// another replica wrote first.
     ///
     /// The APIServices are read before the Secret. A write therefore never replaces a
     /// bundle that is newer than the Secret from which the new one is made. An authority
@@ -46,21 +46,26 @@ impl<S: CertificateStore> Replica<S> {
             read.push((name, entry));
         }
         let bundles = self.bundles(&read);
-        let kept = match self.keep_secret(now).await {
+        let kept = match self.keep_secret(&bundles, now).await {
             Err(WriteError::Conflict) => return true,
             Err(WriteError::Failed(trouble)) => Err(trouble),
             Ok(kept) => Ok(kept),
         };
-        let mut soon = kept.as_ref().is_ok_and(|(_, wrote)| *wrote);
-        if let Some(known) = &self.known {
-            soon |= self.register(read, known, now).await;
-        }
+        let contended = match self.known.clone() {
+            Some(known) => self.register(read, &known, now).await,
+            None => false,
+        };
         match kept {
-            Err(trouble) => self.publisher.failing(&trouble),
-            Ok((content, _)) if !soon => self.adopt(content, &bundles, now),
-            Ok(_) => {}
+            Err(trouble) => {
+                self.publisher.failing(&trouble);
+                contended
+            }
+            Ok(_) if contended => true,
+            Ok((content, wrote)) => {
+                self.adopt(content, &bundles, now);
+                wrote
+            }
         }
-        soon
     }
 
     /// The bundles of the server's APIServices. An APIService that cannot be read counts as
@@ -75,11 +80,16 @@ impl<S: CertificateStore> Replica<S> {
     }
 
     /// Reads the Secret and repairs it; returns its content, and whether it was written.
-    async fn keep_secret(&mut self, now: SystemTime) -> Result<(Content, bool), WriteError> {
+    async fn keep_secret(
+        &mut self,
+        bundles: &[Vec<u8>],
+        now: SystemTime,
+    ) -> Result<(Content, bool), WriteError> {
         let place = self.store.place();
         let (version, stored) = self.store.secret().await.map_err(WriteError::Failed)?;
         self.known = Authorities::read(&stored).ok().or(self.known.take());
-        let (content, reason) = decide(&stored, &self.settings, now)
+        let found = (self.known.as_ref(), bundles);
+        let (content, reason) = decide(&stored, found, &self.settings, now)
             .map_err(|error| WriteError::Failed(Trouble::lasting(format!("{place}: {error}"))))?;
         let Some(reason) = reason else {
             return Ok((content, false));
@@ -94,25 +104,22 @@ impl<S: CertificateStore> Replica<S> {
         Ok((content, true))
     }
 
-    /// Repairs the APIServices. Returns whether one was written, or a write conflicted.
+    /// Repairs the APIServices. Returns whether a write conflicted.
     async fn register(
         &self,
         read: Vec<(String, Read)>,
         known: &Authorities,
         now: SystemTime,
     ) -> bool {
-        let (mut soon, mut registrations) = (false, Vec::new());
+        let (mut contended, mut registrations) = (false, Vec::new());
         let before = self.publisher.registrations();
         for (name, read) in read {
             let known_state = before.iter().find(|(known, _)| *known == name);
             let before = known_state.map_or(Registration::Waiting, |(_, it)| it.clone());
             let state = match self.mend(&name, read, known, now).await {
-                Ok((state, wrote)) => {
-                    soon |= wrote;
-                    state
-                }
+                Ok(state) => state,
                 Err(WriteError::Conflict) => {
-                    soon = true;
+                    contended = true;
                     before
                 }
                 // During an outage of kube-apiserver the last known state stays.
@@ -126,54 +133,54 @@ impl<S: CertificateStore> Replica<S> {
             registrations.push((name, state));
         }
         self.publisher.register(registrations);
-        soon
+        contended
     }
 
-    /// Repairs an APIService; returns its state, and whether it was written.
+    /// Repairs an APIService; returns its state.
     async fn mend(
         &self,
         name: &str,
         read: Read,
         known: &Authorities,
         now: SystemTime,
-    ) -> Result<(Registration, bool), WriteError> {
+    ) -> Result<Registration, WriteError> {
         let entry = read.map_err(WriteError::Failed)?;
         match plan(&self.settings, name, entry.as_ref(), known, now) {
-            Err(why) => Ok((Registration::Failing(why), false)),
-            Ok(None) => Ok((Registration::Registered, false)),
+            Err(why) => Ok(Registration::Failing(why)),
+            Ok(None) => Ok(Registration::Registered),
             Ok(Some(change)) => {
                 self.store.write_apiservice(name, &change).await?;
-                Ok((Registration::Registered, true))
+                Ok(Registration::Registered)
             }
         }
     }
 
-    /// Puts the Secret's pair into force, if kube-apiserver trusts it or there is no valid one.
-    /// kube-apiserver reads the APIServices a little later than this replica, so it trusts a
-    /// pair if its authority is in all bundles and old enough.
+    /// Puts the Secret's pair into force. It replaces a valid one that the bundles trust only
+    /// if they trust it too and the newest authority is a day old. A replica without a valid
+    /// pair uses it at once: it has just written the bundles.
     fn adopt(&self, Content { authorities, pair }: Content, bundles: &[Vec<u8>], now: SystemTime) {
-        let served = self.publisher.pair();
-        let joined = authorities.current.anchor().validity.not_before + SKEW + JOINING;
         if let Err(error) = pair.check(now) {
             let place = self.store.place();
             let trouble = Trouble::lasting(format!("{place}: {error}"));
             self.publisher.failing(&trouble);
-        } else if self.publisher.serves(&pair) {
-            self.publisher.well();
-        } else if served.is_none_or(|it| it.check(now).is_err()) {
-            self.publisher.serve(pair);
-        } else if !self.is_trusted(&pair, bundles, now) {
-            self.publisher.failing(&Trouble {
+            return;
+        }
+        let is_trusted = |pair: &Pair| self.is_trusted(pair, bundles, now);
+        let served = self.publisher.pair();
+        let served = served.filter(|served| served.check(now).is_ok());
+        match served {
+            _ if self.publisher.serves(&pair) => self.publisher.well(),
+            Some(_) if !is_trusted(&pair) => self.publisher.failing(&Trouble {
                 passes: true,
                 ..Trouble::lasting(
                     "a new serving certificate is not used until the APIServices trust its authority"
                         .to_owned(),
                 )
-            });
-        } else if now < joined {
-            self.publisher.well();
-        } else {
-            self.publisher.serve(pair);
+            }),
+            Some(served) if now < authorities.joined() && is_trusted(&served) => {
+                self.publisher.well();
+            }
+            _ => self.publisher.serve(pair),
         }
     }
 

@@ -24,8 +24,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// How long a serving certificate lives.
 pub(super) const LIFE: Duration = HOUR.saturating_mul(24 * 90);
 
-/// How old an authority is before its certificates replace one that is valid: by then
-/// kube-apiserver has read its APIServices.
+/// How old an authority is before its certificates replace one that is valid.
 pub(super) const JOINING: Duration = HOUR.saturating_mul(24);
 
 pub(super) const AUTHORITY_LIFE: Duration = HOUR.saturating_mul(24 * 365);
@@ -70,13 +69,12 @@ impl ManagedSettings {
     }
 }
 
-/// How to create an absent APIService. `check` uses the server's own Service; the manifest
-/// would refer to the Service of its own installation.
+/// How to create an absent APIService.
 pub(super) fn remedy_of_absence(name: &str) -> &'static str {
     if RESOURCE_APISERVICES.contains(&name) {
         "apply manifests/optional/resource-metrics.yaml"
     } else {
-        "run gpu-metrics-apiserver check, which prints the command that creates it"
+        "apply manifests/apiservices.yaml, or run helm upgrade"
     }
 }
 

@@ -1,8 +1,5 @@
 //! One replica, one fault at a time.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use super::super::RESOURCE_APISERVICES;
 use super::super::content::{self, anchors};
 use super::super::decide::decide;
@@ -10,6 +7,7 @@ use super::super::store::{Entry, ServiceName};
 use super::world::{DAY, Stepped, World, ours, settings, start};
 use crate::certificates::Registration;
 use crate::certificates::authority::{CertificateAuthority, Validity};
+use std::sync::atomic::Ordering;
 
 const NAME: &str = "v1beta2.custom.metrics.k8s.io";
 
@@ -58,32 +56,66 @@ fn the_first_pass_makes_registers_and_serves_a_pair() {
 }
 
 #[test]
-fn a_new_authority_is_in_the_bundles_before_its_certificate_is_served() {
+fn a_new_authority_joins_the_bundles_a_day_before_it_signs() {
     let (world, mut replica) = scene();
-    for passes in 1..=3 {
-        replica.pass(start() + DAY * 61 * passes);
+    let mut now = start();
+    for _ in 0..3 {
+        now += DAY * 61;
+        replica.pass(now);
     }
     let leaf = replica.leaf();
-    let now = start() + DAY * 61 * 4;
+    now += DAY * 61;
     world.lock().bundle_writes_fail = Some("forbidden".to_owned());
-    replica.pass(now);
-    assert_eq!(replica.leaf(), leaf, "no bundle holds the new authority");
+    for _ in 0..3 {
+        replica.pass(now);
+        now += DAY;
+    }
+    assert_eq!(replica.leaf(), leaf, "no bundle holds it");
     let status = replica.serving.status.borrow().clone();
     assert!(status.registered().unwrap_err().contains("forbidden"));
-    let why = status.condition.state().reason().unwrap();
-    assert!(why.text.contains("until the APIServices trust"), "{why}");
-    assert_eq!(status.lost(), None, "it passes");
+    replica.restart();
+    replica.pass(now);
+    assert_eq!(replica.leaf(), leaf, "kube-apiserver trusts what it serves");
     world.lock().bundle_writes_fail = None;
-    for hours in [0, 23] {
-        replica.pass(now + Duration::from_secs(3600 * hours));
-        assert_eq!(replica.leaf(), leaf, "kube-apiserver may not have read it");
-        replica.is_well();
-    }
-    replica.pass(now + DAY);
+    replica.pass(now);
+    assert_eq!(replica.leaf(), leaf, "kube-apiserver may not have read it");
+    replica.pass(now);
     assert_ne!(replica.leaf(), leaf);
     let bundle = anchors(&world.entry(NAME).bundle).unwrap();
     assert_eq!(bundle.len(), 2, "the old authority stays trusted");
-    assert_eq!(world.lock().secret_writes, 5, "one new authority");
+    assert_eq!(world.lock().secret_writes, 6, "one new authority");
+}
+
+#[test]
+fn a_replica_whose_certificate_no_bundle_trusts_any_more_uses_the_new_one_at_once() {
+    let (world, mut replica) = scene();
+    let (leaf, authority) = (replica.leaf(), world.entry(NAME).bundle);
+    world.change_secret(std::collections::BTreeMap::clear);
+    world.change_entry(NAME, |entry| entry.bundle.clear());
+    replica.pass(start());
+    let bundle = anchors(&world.entry(NAME).bundle).unwrap();
+    assert!(bundle.contains(&anchors(&authority).unwrap()[0]));
+    assert_eq!(replica.leaf(), leaf, "the bundle has its authority again");
+    // Another replica does not know the authority.
+    world.change_secret(std::collections::BTreeMap::clear);
+    world.change_entry(NAME, |entry| entry.bundle.clear());
+    Stepped::new(&world, &settings(1)).pass(start());
+    replica.pass(start());
+    assert_ne!(replica.leaf(), leaf);
+    replica.is_well();
+}
+
+#[test]
+fn an_apiservice_that_another_server_rewrites_leaves_no_replica_without_a_pair() {
+    let settings = settings(1);
+    let world = World::new(&settings);
+    let mut replica = Stepped::new(&world, &settings);
+    for day in [0, 61, 91] {
+        let now = start() + DAY * day;
+        world.change_entry(NAME, |entry| entry.bundle = foreign_authority().into());
+        while replica.step(now).is_none() {}
+        assert_eq!(replica.serving.pair().unwrap().check(now), Ok(()));
+    }
 }
 
 /// Checks that an APIService with this change keeps its bundle, and is reported.
@@ -144,7 +176,7 @@ fn the_apiservices_of_resource_metrics_are_managed_while_they_are_served() {
     }
     let manifest = "apply manifests/optional/resource-metrics.yaml";
     for (name, remedy) in [
-        (NAME, "run gpu-metrics-apiserver check"),
+        (NAME, "apply manifests/apiservices.yaml"),
         (RESOURCE_APISERVICES[0], manifest),
     ] {
         let entry = world.entry(name);
@@ -198,7 +230,8 @@ fn every_broken_value_of_the_secret_is_repaired_and_the_pair_stays_trusted() {
                 replica.pass(now);
                 fresh.pass(now);
             }
-            let (_, reason) = decide(&world.data(), &settings(1), now).unwrap();
+            let found = (None, &world.bundles()[..]);
+            let (_, reason) = decide(&world.data(), found, &settings(1), now).unwrap();
             assert_eq!(reason, None, "{key}: {garbage}");
             assert_eq!(replica.leaf(), fresh.leaf(), "{key}: {garbage}");
             replica.is_well();
