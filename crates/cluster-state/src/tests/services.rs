@@ -20,11 +20,14 @@ impl Cluster {
     }
 
     fn service(&self, name: &str, selector: &Value) {
-        let service = json!({"metadata": {"name": name, "namespace": "ml"},
-                             "spec": {"selector": selector}});
+        self.put_service(&json!({"metadata": {"name": name, "namespace": "ml"},
+                                 "spec": {"selector": selector}}));
+    }
+
+    fn put_service(&self, service: &Value) {
         let shared = Arc::clone(&self.0);
         let services = Writer::new(shared, |tables| Some(&mut tables.services));
-        put(&services, &service);
+        put(&services, service);
     }
 
     fn inventory(&self) -> Inventory {
@@ -115,4 +118,32 @@ fn thousands_of_services_and_pods_of_one_namespace_stay_within_limits() {
     let edges: usize = inventory.pods.iter().map(|pod| pod.owners.len()).sum();
     assert!(edges <= 3000 * 32, "{edges}");
     assert_eq!(owners_of(&inventory, "p2999").len(), 32);
+}
+
+#[test]
+fn services_that_no_label_distinguishes_end_only_the_comparisons() {
+    let cluster = Cluster::default();
+    // Every pair is in half of the selectors.
+    for number in 0..4096_u32 {
+        let bit = |bit: u32| (format!("b{bit}"), json!((number >> bit & 1).to_string()));
+        let selector: serde_json::Map<_, _> = (0..12).map(bit).collect();
+        cluster.service(&format!("s{number:04}"), &Value::Object(selector));
+    }
+    for number in 0..300_u32 {
+        let mut one = pod(&format!("p{number:03}"));
+        for bit in 0..11 {
+            one["metadata"]["labels"][format!("b{bit}")] = (number >> bit & 1).to_string().into();
+        }
+        cluster.pod(&one);
+    }
+    let mut elsewhere = pod("other");
+    elsewhere["metadata"]["namespace"] = "other".into();
+    cluster.pod(&elsewhere);
+    let service = json!({"metadata": {"name": "s", "namespace": "other"},
+                         "spec": {"selector": {"app": "infer"}}});
+    cluster.put_service(&service);
+    let inventory = cluster.inventory();
+    assert!(cluster.0.known.lock().told_services);
+    let other = inventory.pod("other", "other").unwrap();
+    assert_eq!(other.owners.len(), 1);
 }
